@@ -1,4 +1,4 @@
-"""DescribeProducers: which idempotent producers the leader of a partition remembers (KIP-664)."""
+"""DescribeProducers: the idempotent producers that a partition's leader knows (KIP-664)."""
 
 from collections import Counter
 from typing import Any
@@ -17,7 +17,7 @@ NOTHING = -1
 
 
 class ActiveProducers:
-    """Answers from the partitions that this broker leads."""
+    """Answers for the partitions that this broker leads."""
 
     def __init__(self, leaders: Leaders, clock: Clock) -> None:
         self._leaders = leaders
@@ -62,7 +62,7 @@ class ActiveProducers:
 
 
 def described(types: Any, producer_id: int, entry: ProducerEntry) -> object:
-    """One producer; without transactions nobody coordinates it."""
+    """One producer; without transactions it has no coordinator."""
     last = entry.batches[-1] if entry.batches else None
     is_open = entry.transaction_start != NO_TRANSACTION
     return types.ProducerState(

@@ -1,7 +1,7 @@
-"""Configuration as DescribeConfigs shows it: each value, and what it would be without it.
+"""Configuration for DescribeConfigs: each value, and its synonyms.
 
-Synonyms come in the order in which they win, as in Kafka: the topic's own value, the broker
-keys that set its default, Kafka's own default under the last of those keys.
+Synonyms are in order of priority, as in Kafka: the topic's own value, the broker keys that set its
+default, and Kafka's default under the last of those keys.
 """
 
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ PROTOCOL_VERSION = ConfigKey(
     doc="The Apache Kafka release whose protocol this broker speaks. It cannot be changed; UIs "
     "use it to choose features.",
 )
-"""Kafka 4 has this key no more. Kafbat's UI still reads it, and replaces a topic's whole
-configuration (AlterConfigs) where it does not find at least 2.3 in it."""
+"""Kafka 4 has removed this key. Kafbat's UI still reads it, and replaces a topic's whole
+configuration (AlterConfigs) unless it finds at least 2.3 in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +45,18 @@ class Described:
 
 
 def config_source(source: ConfigSource) -> int:
-    """Kafka's number of where a value comes from."""
+    """Kafka's number for the source of a value."""
     return SOURCES[source]
 
 
 def topic_entries(config: TopicConfig, replicas: int) -> list[Described]:
-    """Every key of a topic of so many replicas."""
+    """Every key of a topic with this number of replicas."""
     found = []
     for key in TOPIC_KEYS.values():
         entry = config.entry_in_force(key, replicas)
         synonyms = topic_synonyms(config, key)
         if synonyms:
-            # The winner is what is shown, also where that follows from the replicas.
+            # The effective value, also if it depends on the number of replicas.
             synonyms[0] = replace(synonyms[0], value=entry.value)
         found.append(
             Described(key, entry.value, config_source(entry.source), False, tuple(synonyms))
@@ -65,7 +65,7 @@ def topic_entries(config: TopicConfig, replicas: int) -> list[Described]:
 
 
 def topic_synonyms(config: TopicConfig, key: ConfigKey[Any]) -> list[ConfigEntry]:
-    """What sets a topic's key, the winner first. Values stand in each key's own unit."""
+    """The synonyms of a topic's key, by priority. Values have each key's own unit."""
     found = []
     if key.name in config.own:
         entry = config.entry(key)
@@ -76,7 +76,7 @@ def topic_synonyms(config: TopicConfig, key: ConfigKey[Any]) -> list[ConfigEntry
 
 
 def broker_entries(config: Mapping[str, str]) -> list[Described]:
-    """Every key of a broker, those too that nobody set."""
+    """Every key of a broker, also those that are not set."""
     found = []
     for key in (*BROKER_KEYS.values(), PROTOCOL_VERSION):
         synonyms = tuple(broker_synonyms(config, key))
@@ -87,7 +87,7 @@ def broker_entries(config: Mapping[str, str]) -> list[Described]:
 
 
 def broker_synonyms(config: Mapping[str, str], key: ConfigKey[Any]) -> list[ConfigEntry]:
-    """What sets a broker's key: its own value, and then its default."""
+    """The synonyms of a broker's key: its own value, and its default."""
     found = []
     if key.name in config:
         found.append(

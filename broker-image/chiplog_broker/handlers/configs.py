@@ -1,7 +1,7 @@
-"""Configuration under Kafka's own names: described, changed, replaced.
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs.
 
-Topics are changed through the metadata store. A broker's configuration comes from its
-file (standalone) or its BrokerCluster (Kubernetes) and cannot be changed by a client.
+Topics are changed through the metadata store. A broker's configuration comes from its file
+(standalone) or its BrokerCluster (Kubernetes) and cannot be changed by a client.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ from chiplog_wire.protocol.errors import ErrorCode
 
 
 class ResourceType(IntEnum):
-    """Kafka's numbers of what has a configuration."""
+    """Kafka's numbers of resource types."""
 
     TOPIC = 2
     BROKER = 4
@@ -58,7 +58,7 @@ BROKER_IS_FIXED = Outcome(
 
 
 class ConfigHandlers:
-    """Shows and changes configuration."""
+    """Describes and changes configuration."""
 
     def __init__(
         self,
@@ -110,8 +110,8 @@ class ConfigHandlers:
                 message = f"this is broker {self._cluster.broker_id}"
                 return ErrorCode.invalid_request, message, []
             case kind if kind in tuple(ResourceType):
-                # Nothing of the kind, or with an empty name what all brokers share and was
-                # changed: nothing either.
+                # There is no such resource; an empty name means the dynamic defaults of all
+                # brokers, of which there are none.
                 return ErrorCode.none, None, []
             case _:
                 return ErrorCode.invalid_request, "unknown resource type", []
@@ -176,7 +176,7 @@ class ConfigHandlers:
         )
 
     def list_config_resources(self, call: Call[Any]) -> object:
-        """What has a configuration: here the topics and the brokers (KIP-1142)."""
+        """The resources with a configuration: topics and brokers (KIP-1142)."""
         types = answers(ApiKey.LIST_CONFIG_RESOURCES)
         # Version 0 was ListClientMetricsResources (KIP-1000).
         every = set(ResourceType) if call.header.version > 0 else {ResourceType.CLIENT_METRICS}
@@ -224,7 +224,7 @@ def described(types: Any, request: Any, entry: Described) -> object:
 
 
 def incremental_change(config: Any) -> ConfigChange:
-    """Of IncrementalAlterConfigs. Raises `ValueError`."""
+    """One change of IncrementalAlterConfigs. Raises `ValueError`."""
     change = Change(config.config_operation)
     if change is Change.DELETE:
         return ConfigChange(change, config.name)
@@ -232,7 +232,7 @@ def incremental_change(config: Any) -> ConfigChange:
 
 
 def new_value(config: Any) -> ConfigChange:
-    """Of AlterConfigs. Raises `ValueError`."""
+    """One value of AlterConfigs. Raises `ValueError`."""
     return ConfigChange(Change.SET, config.name, given_value(config))
 
 

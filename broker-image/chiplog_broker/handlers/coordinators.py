@@ -1,7 +1,7 @@
 """FindCoordinator: the broker that leads a group's partition of `__consumer_offsets`.
 
-A transactional producer must fail for good, as transactions are not built: a code that says
-"later" would make it try for ever.
+Transactions are not supported, so a transactional producer must get a fatal error: with a retriable
+one it would retry for ever.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ NOWHERE = NodeEndpoint(-1, "", -1)
 
 
 class CoordinatorFinder:
-    """Any broker knows it, from who leads what."""
+    """Any broker can answer, from the leaders in its cluster view."""
 
     def __init__(self, cluster: ClusterView, coordinator: Coordinator, long_work: LongWork) -> None:
         self._cluster = cluster

@@ -1,7 +1,7 @@
-"""ElectLeaders: passed on to the metadata store, as far as there is anything to elect (KIP-460).
+"""ElectLeaders, forwarded to the metadata store if there is anything to elect (KIP-460).
 
-What this broker's own view says is done already, or cannot be, is answered from it. Where all
-partitions are asked for, those that need no election are left out of the answer, as Kafka does.
+What this broker's view shows as done or impossible is answered from it. If a request names no
+partitions, those that need no election are left out of the answer, as in Kafka.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ PREFERRED: Final = 0
 UNCLEAN: Final = 1
 
 Outcomes = Mapping[int, Outcome]
-"""By partition."""
+"""Results by partition."""
 
 PREFERRED_LEADS = Outcome(
     ErrorCode.election_not_needed, "the preferred leader is already the leader"
@@ -32,14 +32,14 @@ SOMEBODY_LEADS = Outcome(ErrorCode.election_not_needed, "the partition has a liv
 
 
 class ElectionHandler:
-    """Has partitions led by whom they should be led by."""
+    """Forwards elections of preferred leaders."""
 
     def __init__(self, cluster: ClusterView, store: MetadataStore) -> None:
         self._cluster = cluster
         self._store = store
 
     async def elect_leaders(self, call: Call[Any]) -> object:
-        """One answer for each partition that was asked for."""
+        """One result for each requested partition."""
         types = answers(ApiKey.ELECT_LEADERS)
         request = call.message
         if request.election_type not in {PREFERRED, UNCLEAN}:
@@ -94,7 +94,7 @@ def requested_partitions(
 
 
 def known(name: str, view: TopicView | None, index: int, *, is_unclean: bool) -> Outcome | None:
-    """What can be said of a partition without the operator; None where it has to be asked."""
+    """The result if it is known without the operator, else None."""
     if view is None or not 0 <= index < len(view.partitions):
         what = f"no topic '{name}'" if view is None else f"no partition {index} of '{name}'"
         return Outcome(ErrorCode.unknown_topic_or_partition, f"there is {what}")
@@ -117,7 +117,7 @@ def without_unneeded(outcomes: Outcomes) -> Outcomes:
 
 
 def response(types: Any, code: ErrorCode, found: Mapping[str, Outcomes]) -> object:
-    """The answer; version 0 has no code of its own and says everything by partitions."""
+    """The answer; version 0 has no error code of its own, only those of partitions."""
     return types.ElectLeadersResponse(
         throttle_time=NO_THROTTLE,
         error_code=code,

@@ -1,4 +1,4 @@
-"""Groups from the outside: DescribeGroups, ListGroups, DeleteGroups."""
+"""DescribeGroups, ListGroups and DeleteGroups."""
 
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ NOT_FOUND_FROM_VERSION = 6
 
 
 class GroupAdminHandlers:
-    """What tools ask of the groups that this broker coordinates."""
+    """Answers tools for the groups that this broker coordinates."""
 
     def __init__(self, coordinator: Coordinator, long_work: LongWork) -> None:
         self._coordinator = coordinator
@@ -38,7 +38,8 @@ class GroupAdminHandlers:
                 return not_described(types, group_id, refused.code, "")
             if group is not None:
                 return described_group(types, group_id, group)
-            # What is not there is dead, and from some version on an error too (KIP-1043).
+            # A group that does not exist is dead; later versions also have an error for it
+            # (KIP-1043).
             is_error = version >= NOT_FOUND_FROM_VERSION
             code = ErrorCode.group_id_not_found if is_error else ErrorCode.none
             return not_described(types, group_id, code, GroupState.DEAD)
@@ -81,7 +82,7 @@ class GroupAdminHandlers:
         return types.ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
 
     async def list_groups(self, call: Call[Any]) -> object:
-        """Of all groups coordinated here; a tool adds up what all brokers say."""
+        """The groups coordinated here; a tool combines the answers of all brokers."""
         types, request = answers(ApiKey.LIST_GROUPS), call.message
         states = {one.lower() for one in request.states_filter}
         kinds = {one.lower() for one in request.types_filter}
@@ -107,7 +108,7 @@ class GroupAdminHandlers:
         )
 
     async def _list(self) -> list[tuple[str, Description]]:
-        """Raises `GroupError` where that would be less than all."""
+        """Raises `GroupError` if the list would be incomplete."""
         if any(one.is_loading for one in self._coordinator):
             raise GroupError(ErrorCode.coordinator_load_in_progress)
         serving = [one for one in self._coordinator if one.is_serving]

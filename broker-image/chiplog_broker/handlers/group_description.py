@@ -1,4 +1,4 @@
-"""A group's members and offsets in the words of the exchange with the operator."""
+"""Describes a group's members and offsets for the operator."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
@@ -17,15 +17,15 @@ from chiplog_core.model.group_status import NO_COMMIT, AssignedTopic, Member
 from chiplog_wire.protocol.consumer_protocol import CONSUMER, parse_assignment
 
 MAX_NAME_LENGTH: Final = 512
-"""Of a member's id and of what a client calls itself: there is no more room in a status."""
+"""Characters of a member id or client id: a status has no space for more."""
 MAX_HOST_LENGTH: Final = 253
 
 Assigned: TypeAlias = dict[TopicPartition, None]
-"""In the order in which they were met."""
+"""In the order in which they were found."""
 
 
 class GroupDescriber:
-    """Knows which topics there are, and where those end that are led here."""
+    """Describes groups from the cluster view and the logs that are led here."""
 
     def __init__(self, cluster: ClusterView, leaders: Leaders) -> None:
         self._cluster = cluster
@@ -34,7 +34,7 @@ class GroupDescriber:
     async def members(
         self, group: Description, slices: Slices
     ) -> tuple[tuple[Member, ...], Assigned]:
-        """As many members as a status shows, and what all of them together consume."""
+        """As many members as a status shows, and all partitions assigned to members."""
         described: list[Member] = []
         assigned: Assigned = {}
         for member in sorted(group.members, key=lambda one: one.member_id):
@@ -51,7 +51,7 @@ class GroupDescriber:
         assigned: Assigned,
         slices: Slices,
     ) -> tuple[tuple[TopicOffsets, ...], bool]:
-        """Each partition with a commit or a member, and whether that is all of them."""
+        """Each partition with a committed offset or a member, and whether these are all."""
         by_topic: dict[str, list[PartitionOffset]] = {}
         partitions = sorted(commits.keys() | assigned.keys())
         for at in partitions[:MAX_EXCHANGED_ITEMS]:
@@ -67,7 +67,7 @@ class GroupDescriber:
     def _offset(
         self, at: TopicPartition, commit: CommittedOffset | None, *, is_assigned: bool
     ) -> PartitionOffset | None:
-        """None where there is no such partition, or nothing to be said of it."""
+        """None if the partition does not exist, or nothing is known of it."""
         view = self._cluster.topic(at.topic)
         if view is None or not 0 <= at.partition < len(view.partitions):
             return None
@@ -92,7 +92,7 @@ class GroupDescriber:
 
 
 def assignment_of(group: Description, member: MemberDescription) -> tuple[TopicPartition, ...]:
-    """What a member consumes, as far as it can be read."""
+    """The partitions assigned to a member; empty if they cannot be parsed."""
     if group.protocol_type != CONSUMER:
         return ()
     assigned = parse_assignment(member.assignment) or ()

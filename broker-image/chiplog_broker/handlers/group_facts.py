@@ -44,14 +44,14 @@ ANSWERED_ITEMS: Final = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """A group at one instant."""
+    """The state of a group at one instant."""
 
     group_id: str
     shard: Shard | None = None
-    """None where `refusal` says why not."""
+    """None if `refusal` is set."""
     refusal: GroupRefusal | None = None
     description: Description | None = None
-    """None where there is no such group."""
+    """None if the group does not exist."""
     commits: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
     retention_ms: int | None = None
 
@@ -62,7 +62,7 @@ class Taken:
 
 
 class GroupFactsHandler:
-    """Asks the coordinator's shards."""
+    """Answers from the coordinator's shards."""
 
     def __init__(
         self, coordinator: Coordinator, cluster: ClusterView, leaders: Leaders, clock: Clock
@@ -73,7 +73,7 @@ class GroupFactsHandler:
         self._describer = GroupDescriber(cluster, leaders)
 
     async def answer(self, request: GroupsAsked) -> GroupsAnswer:
-        """The groups that were named, or all of the partitions that were."""
+        """The named groups, or all groups of the named partitions."""
         slices, time_ms = Slices(self._clock), self._clock.now_ms()
         shards = {one.partition.name.partition: one for one in self._coordinator}
         refusals: dict[int, GroupRefusal | None] = {
@@ -91,7 +91,7 @@ class GroupFactsHandler:
             taken.append(take(group_id, shard, refusal))
             size += taken[-1].size
             await slices.pause()
-        # What was forgotten is told too, by being absent: all of it must be safe.
+        # Deleted groups are reported by their absence, so their deletion must be safe, too.
         unsafe = await self._until_safe(serving)
         groups = [await self._facts(one, unsafe, slices) for one in taken]
         return GroupsAnswer(
@@ -108,7 +108,8 @@ class GroupFactsHandler:
         )
 
     def _refusal(self, shard: Shard | None, request: OffsetsPartition) -> GroupRefusal | None:
-        """Why this broker does not answer for a partition's groups in that epoch; None: it does."""
+        """Why this broker does not coordinate a partition's groups in that epoch; None if it
+        does."""
         cluster = self._cluster
         if shard is None or shard.leader_epoch != request.leader_epoch:
             return GroupRefusal.NOT_COORDINATOR
@@ -126,7 +127,7 @@ class GroupFactsHandler:
         serving: Mapping[int, Shard],
         refusals: Mapping[int, GroupRefusal | None],
     ) -> list[tuple[str, Shard | None, GroupRefusal | None]]:
-        """By id, who answers for each group that is asked for, or why nobody does."""
+        """For each requested group its shard, or why it is refused."""
         after = "" if request.after is None else request.after
         found: list[tuple[str, Shard | None, GroupRefusal | None]] = []
         if not request.groups:
@@ -151,7 +152,7 @@ class GroupFactsHandler:
             return -1  # there are no groups yet, so nobody was asked for with this
 
     async def _until_safe(self, serving: Mapping[int, Shard]) -> dict[int, GroupRefusal]:
-        """The partitions of which what was taken does not become safe, and why."""
+        """The partitions whose records do not become safe, and why."""
 
         async def safe(shard: Shard) -> GroupRefusal | None:
             try:
@@ -199,7 +200,7 @@ class GroupFactsHandler:
 
 
 def take(group_id: str, shard: Shard | None, refusal: GroupRefusal | None) -> Taken:
-    """All that is known of a group now; to be told when it is safe."""
+    """The present state of a group; it must be safe before it is reported."""
     if shard is None:
         return Taken(group_id=group_id, refusal=refusal)
     is_there = shard.exists(group_id)
@@ -213,7 +214,7 @@ def take(group_id: str, shard: Shard | None, refusal: GroupRefusal | None) -> Ta
 
 
 def refusal_of(code: ErrorCode) -> GroupRefusal:
-    """What the operator is told in the place of Kafka's code."""
+    """The refusal that the operator gets for one of Kafka's codes."""
     if code is ErrorCode.not_coordinator:
         return GroupRefusal.NOT_COORDINATOR
     if code is ErrorCode.coordinator_load_in_progress:

@@ -1,6 +1,7 @@
-"""How far groups have come: OffsetCommit and OffsetFetch.
+"""OffsetCommit and OffsetFetch.
 
-A commit is for a topic and not for a name: where the topic was made anew it counts as absent.
+A committed offset belongs to a topic id: if a topic was deleted and created again, the offset does
+not exist for it.
 """
 
 import asyncio
@@ -52,12 +53,12 @@ MAX_UNSLICED_PARTITIONS: Final = 2_000
 A_STEP: Final = 100
 
 Refused: TypeAlias = dict[tuple[int, int], ErrorCode]
-"""Codes by place: of the topic in the request, and of the partition in the topic."""
+"""Error codes by the positions of topic and partition in the request."""
 Checked: TypeAlias = tuple[Refused, dict[TopicPartition, CommittedOffset]]
 
 
 class GroupOffsetHandlers:
-    """Asks the coordinator; which topics there are the cluster's view says."""
+    """Commits through the coordinator; topics are those of the cluster view."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class GroupOffsetHandlers:
     def offset_commit(
         self, call: Call[OffsetCommitRequest]
     ) -> asyncio.Future[Answer] | Coroutine[Any, Any, object] | object:
-        """Each partition is answered by itself; what can be committed is committed together."""
+        """Each partition has its own result; valid offsets are committed together."""
         request = call.message
         if sum(len(topic.partitions) for topic in request.topics) > MAX_UNSLICED_PARTITIONS:
             return self._commit_in_slices(call)
@@ -113,7 +114,7 @@ class GroupOffsetHandlers:
         return waiting
 
     def _checked(self, request: OffsetCommitRequest) -> Steps[Checked]:
-        """What cannot be committed, and what can: of one that is named twice, the last."""
+        """The errors of invalid offsets, and the valid ones; of duplicates the last one counts."""
         refused: Refused = {}
         commits: dict[TopicPartition, CommittedOffset] = {}
         longest_bytes = setting(self._config, keys.OFFSET_METADATA_MAX_BYTES)
@@ -143,9 +144,10 @@ class GroupOffsetHandlers:
         return refused, commits
 
     def _for_commits(self, topic: TopicRef) -> tuple[TopicView | None, ErrorCode]:
-        """The topic that is meant, and what to say where it is not known, or not known yet.
+        """The topic, and the error if it is unknown, or not known yet.
 
-        The topic before of the name must not get what is meant for the one that is expected.
+        An offset for a topic that is expected must not be committed for a previous topic of that
+        name.
         """
         view, unknown = self._known(topic)
         if topic.name is not None and self._cluster.expected(topic.name) is not None:
@@ -157,7 +159,7 @@ class GroupOffsetHandlers:
     async def offset_fetch(self, call: Call[OffsetFetchRequest]) -> object:
         by_id = call.header.version >= IDS_FROM_VERSION
         slices = self._long_work.slices()
-        # The same of a group once: its id takes a few bytes, its commits up to some millions.
+        # Each group once: its id takes a few bytes, its offsets up to some millions.
         groups = {(one.group_id, one.topics): one for one in call.message.groups}.values()
         found = await bounded_gather(self._fetch(one, slices, by_id=by_id) for one in groups)
         if call.header.version < GROUP_ERRORS_FROM_VERSION:
@@ -181,11 +183,10 @@ class GroupOffsetHandlers:
     def _is_behind(
         self, offsets: Mapping[TopicPartition, CommittedOffset], wanted: WantedGroup
     ) -> bool:
-        """Whether the answer depends on a topic that this broker will only know in a moment.
+        """Whether the answer depends on a topic that this broker will know soon.
 
-        "Nothing is committed" would send members to where `auto.offset.reset` says. All of the
-        group is to be asked for again, by the one code that every client takes for that (decision
-        32). A topic that is deleted is not expected: of it nothing is committed any more.
+        "No committed offset" would make members reset their position by `auto.offset.reset`. So the
+        whole group gets the one error that makes every client retry (decision 32).
         """
         if wanted.topics is None:
             return any(self._is_for_expected(*one) for one in offsets.items())
@@ -207,7 +208,7 @@ class GroupOffsetHandlers:
     def _all_of(
         self, offsets: Mapping[TopicPartition, CommittedOffset], *, by_id: bool
     ) -> list[WantedTopic]:
-        """What there are commits for, of topics that there are."""
+        """The committed offsets of existing topics."""
         indexes: dict[str, list[int]] = {}
         for partition, commit in offsets.items():
             view = self._cluster.topic(partition.topic)
@@ -226,7 +227,7 @@ class GroupOffsetHandlers:
         self, offsets: Mapping[TopicPartition, CommittedOffset], wanted: WantedTopic, slices: Slices
     ) -> FoundTopic:
         view, unknown = self._known(wanted.topic)
-        # A name that nobody knows has no commits; an id that nobody knows is an error.
+        # An unknown name has no committed offsets; an unknown id is an error.
         code = unknown if view is None and wanted.topic.name is None else ErrorCode.none
         found = []
         for index in wanted.partitions:
@@ -240,7 +241,7 @@ class GroupOffsetHandlers:
         return FoundTopic(wanted.topic, tuple(found))
 
     def _known(self, topic: TopicRef) -> tuple[TopicView | None, ErrorCode]:
-        """The topic, and what to say where there is none."""
+        """The topic, and the error if there is none."""
         if topic.name is not None:
             return self._cluster.topic(topic.name), ErrorCode.unknown_topic_or_partition
         topic_id: UUID | None = topic.topic_id
@@ -251,7 +252,7 @@ class GroupOffsetHandlers:
 def committed(
     request: OffsetCommitRequest, refused: Refused, code: ErrorCode
 ) -> OffsetCommitResponse:
-    """`code` is that of all that were not refused by themselves."""
+    """The answer; `code` is for all partitions that have no error of their own."""
     return OffsetCommitResponse(
         tuple(
             CommittedTopic(
@@ -267,7 +268,7 @@ def committed(
 
 
 def errors_by_partition(wanted: WantedGroup, found: FoundGroup) -> FoundGroup:
-    """The first version has no code for a group: each partition says it."""
+    """Older versions have no error for a group: each partition gets it."""
     if found.error_code is ErrorCode.none:
         return found
     topics = tuple(

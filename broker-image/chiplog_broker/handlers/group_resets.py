@@ -51,25 +51,25 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """A partition that is reset."""
+    """The state of a partition that is reset."""
 
     topic_id: UUID
     committed: int | None
 
 
 class _NotKnown(Exception):  # noqa: N818 - no error: it is asked again
-    """Something that the plan needs was not said."""
+    """The request lacks an offset that the plan needs: the operator sends it again."""
 
 
 class GroupResets:
-    """Asks the coordinator; which topics there are the cluster's view says."""
+    """Resets offsets through the coordinator; topics are those of the cluster view."""
 
     def __init__(self, coordinator: Coordinator, cluster: ClusterView) -> None:
         self._coordinator = coordinator
         self._cluster = cluster
 
     async def answer(self, request: ResetAsked) -> ResetAnswer:
-        """Every answer with a state is safe: another coordinator would give it too."""
+        """An answer with a state is safe: another coordinator would give it, too."""
         try:
             shard = self._coordinator.shard(request.group_id)
             return await self._answer(shard, request)
@@ -126,7 +126,7 @@ class GroupResets:
         return self._coordinator.now_ms()
 
     def _chosen(self, shard: Shard, request: ResetAsked) -> dict[At, _Chosen]:
-        """What is to be reset, and what is committed there now. Raises `ResetRefused`."""
+        """The partitions to reset with their committed offsets. Raises `ResetRefused`."""
         offsets = shard.offsets(request.group_id)
         if not request.reset.topics:
             return {
@@ -184,7 +184,7 @@ def _standing(
         why = f" ({said.refusal})" if said is not None and said.refusal else ""
         raise _NotKnown(f"the leader of {at} has not reported its first and last offset yet{why}")
     if has_members and one.committed is not None:
-        # They have gone on since its end was asked for: what they have read is there.
+        # Members consumed further since the end offset was requested: that offset exists.
         latest = Offset(max(latest, one.committed))
     return Standing(
         earliest=earliest,
@@ -228,7 +228,7 @@ def _moved(done: DoneReset) -> tuple[ResetOffset, ...]:
 
 
 def _with_members(message: str, reset: Reset, members: int) -> str:
-    """A plan that says what is in the way of carrying it out."""
+    """A plan that also says that members are in the way."""
     if not members:
         return message
     group = f"the group has {counted(members, 'member')}"

@@ -1,4 +1,4 @@
-"""How long single groups' offsets are kept, as the operator says."""
+"""Sets the offset retention of single groups, as the operator requests."""
 
 from functools import partial
 
@@ -17,13 +17,14 @@ from chiplog_wire.protocol.errors import ErrorCode
 
 
 class GroupRetentionHandler:
-    """Asks the coordinator."""
+    """Sets it through the coordinator."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
 
     async def answer(self, request: RetentionAsked) -> RetentionAnswer:
-        """What became of each; whoever is refused asks again, or somebody else."""
+        """One result for each group; the operator retries refused ones, here or at another
+        broker."""
         return RetentionAnswer(
             groups=tuple(await bounded_gather(self._set(one) for one in request.groups))
         )

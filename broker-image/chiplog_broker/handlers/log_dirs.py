@@ -1,4 +1,4 @@
-"""DescribeLogDirs: how much of the disk each replica takes."""
+"""DescribeLogDirs: the size of each replica on disk."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Where the partitions that this broker leads begin and end, and how old their records are.
+"""Log start and end offsets of partitions led here, and the timestamps of their records.
 
-Ends are told of all partitions. Times of records have to be looked up in the logs, and there is a
-limit to that: what was not found by then is left out, which is "unknown" to whoever asked.
+Offsets are reported for all partitions. Timestamps must be searched in the logs within a time
+limit: what is not found by then is left out, which means "unknown" to the operator.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -27,24 +27,24 @@ from chiplog_wire.records.batch import HEADER_BYTES, read_header
 from chiplog_wire.records.reader import Record, read_records
 
 LOOKUPS_LIMIT_S: Final = 2.0
-"""For all of one request. The operator asks again, and then other partitions may come first."""
+"""For one request. The operator repeats it, possibly with other partitions first."""
 
 MAX_BATCHES: Final = 16
-"""Looked into for one offset: markers and what compaction emptied have no record."""
+"""Batches that are read for one offset: markers and compacted batches may have no record."""
 
 _LAST_BYTES: Final = 1
-"""With `min_one` it is the whole batch all the same."""
+"""With `min_one` this reads one whole batch."""
 
 
 class LogPositions:
-    """Answers from the partitions that this broker leads."""
+    """Answers for the partitions that this broker leads."""
 
     def __init__(self, leaders: Leaders, clock: Clock) -> None:
         self._leaders = leaders
         self._clock = clock
 
     async def answer(self, request: PositionsAsked) -> Positions:
-        """Each partition that was asked about, in its order."""
+        """One result for each requested partition, in the order of the request."""
         lookups = _Lookups(self._clock)
         time_ms = self._clock.now_ms()
         topics = []
@@ -79,7 +79,7 @@ class LogPositions:
 
 
 def refusal_of(code: ErrorCode) -> LogRefusal:
-    """What the operator is told in the place of Kafka's code."""
+    """The refusal that the operator gets for one of Kafka's codes."""
     if code is ErrorCode.offset_not_available:
         return LogRefusal.UNSETTLED
     if code is ErrorCode.kafka_storage_error:
@@ -88,9 +88,8 @@ def refusal_of(code: ErrorCode) -> LogRefusal:
 
 
 class _Lookups:
-    """Reads in logs until the time for it is over. What is not found, or not readable, is None:
-    whoever reads the log for its own sake finds out what is wrong with it.
-    """
+    """Reads logs until the time limit. What is not found or not readable is None: damage is
+    reported by other reads."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -103,7 +102,7 @@ class _Lookups:
         return self._clock.monotonic_s() >= self._until_s
 
     def last_timestamp_ms(self, partition: Partition, end_offset: int) -> int | None:
-        """By the header of the last batch."""
+        """The timestamp of the last batch, from its header."""
         log = partition.log
         if self._is_over or end_offset <= log.log_start_offset:
             return None
@@ -118,7 +117,8 @@ class _Lookups:
     async def since(
         self, partition: Partition, since_ms: int | None, end_offset: int
     ) -> Offset | None:
-        """The offset of the first record of a time or later; the end where there is none."""
+        """The offset of the first record with at least this timestamp; the end offset if there is
+        none."""
         if since_ms is None or self._is_over:
             return None
         try:
@@ -131,7 +131,7 @@ class _Lookups:
     async def times(
         self, partition: Partition, offsets: tuple[Offset, ...], end_offset: int
     ) -> AsyncIterator[RecordTime]:
-        """Of those below the end that were found."""
+        """The timestamps of offsets below the end offset, as far as found."""
         for offset in offsets:
             if offset < end_offset and not self._is_over:
                 found = await self._timestamp_ms(partition, offset, end_offset)
@@ -139,7 +139,7 @@ class _Lookups:
                     yield RecordTime(offset=offset, timestamp_ms=found)
 
     async def _timestamp_ms(self, partition: Partition, offset: int, end_offset: int) -> int | None:
-        """Of the first record at or after an offset. Records before the log's start are gone."""
+        """The timestamp of the first record at or after an offset."""
         log = partition.log
         try:
             at = offset = max(offset, log.log_start_offset)
@@ -160,7 +160,7 @@ class _Lookups:
 
 
 def records_of(batch: bytes) -> Iterator[Record]:
-    """Those that consumers see. Raises `RecordsError`."""
+    """The records that consumers see. Raises `RecordsError`."""
     header = read_header(batch)
     if not header.is_control:
         yield from read_records(batch, header)

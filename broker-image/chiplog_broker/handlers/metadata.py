@@ -1,7 +1,7 @@
-"""Which brokers and topics there are: Metadata, DescribeCluster, DescribeTopicPartitions.
+"""Metadata, DescribeCluster and DescribeTopicPartitions.
 
-An unknown topic is an error and creates nothing, unless `auto.create.topics.enable` is set
-and the client allows it.
+An unknown topic is an error and creates nothing, unless `auto.create.topics.enable` is set and the
+client allows it.
 """
 
 from collections.abc import Coroutine, Iterable, Mapping
@@ -56,7 +56,7 @@ class MetadataHandlers:
     def metadata(
         self, call: Call[MetadataRequest]
     ) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
-        """Brokers as this listener's clients reach them, and the topics asked for."""
+        """The brokers with their addresses on this listener, and the requested topics."""
         request = call.message
         if self._creates_topics and request.allow_auto_topic_creation and request.topics:
             by_name = [one.name for one in request.topics if one.topic_id is None]
@@ -86,7 +86,7 @@ class MetadataHandlers:
         for name in dict.fromkeys(names):
             assert name is not None
             if await pace.spend(self._default_partitions) is not None:
-                # Clients ask again for an unknown topic; they know no quota in this place.
+                # Clients retry for an unknown topic; they know no quota error here.
                 refused[name] = ErrorCode.unknown_topic_or_partition
                 continue
             outcome = await self._store.submit(CreateTopic(name=name), call.peer.principal)
@@ -101,7 +101,7 @@ class MetadataHandlers:
         if wanted is None:
             topics = [view.metadata for view in self._cluster]
         else:
-            # Each topic once: a name takes a few bytes, its answer may take a hundred thousand.
+            # Each topic once: a name takes a few bytes, its answer up to a hundred thousand.
             topics = [self._topic(one, refused) for one in dict.fromkeys(wanted)]
         return self._response(call, topics)
 
@@ -118,7 +118,7 @@ class MetadataHandlers:
     def _topic(
         self, wanted: MetadataRequestTopic, refused: Mapping[str, ErrorCode]
     ) -> MetadataTopic:
-        # As in Kafka, an id wins: Java's describeTopics by id sends an empty name beside it.
+        # As in Kafka, an id has priority: Java's describeTopics by id sends an empty name with it.
         if wanted.topic_id is not None or wanted.name is None:
             known = wanted.topic_id and self._cluster.topic_with_id(wanted.topic_id)
             if known:

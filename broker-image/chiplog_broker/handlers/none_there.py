@@ -1,7 +1,7 @@
-"""What this cluster has none of, answered as Apache Kafka answers where nothing is configured.
+"""Features that this cluster does not have, answered like an Apache Kafka without them.
 
-Tools and UIs ask for these on ordinary pages: an empty list lets them go on, an API that is
-missing makes some of them give up. Nothing here can be set, so what would set it is not offered.
+Tools and UIs send these requests routinely: with an empty list they continue, without the API some
+of them fail. Requests that would change such a feature are not offered.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ NEVER = datetime.fromtimestamp(0, UTC)
 
 
 def list_partition_reassignments(_: Call[Any]) -> object:
-    """No replica is moving: replicas are moved by nobody but the operator, who shows it."""
+    """Empty: only the operator moves replicas, and its status shows it."""
     return answers(ApiKey.LIST_PARTITION_REASSIGNMENTS).ListPartitionReassignmentsResponse(
         throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, topics=()
     )
@@ -45,7 +45,7 @@ def describe_client_quotas(_: Call[Any]) -> object:
 
 
 def describe_user_scram_credentials(call: Call[Any]) -> object:
-    """No user's; the one that brokers know each other by is no client's business."""
+    """No users; the credential of the brokers is not for clients."""
     types = answers(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
     times = Counter(user.name for user in call.message.users or ())
     return types.DescribeUserScramCredentialsResponse(
@@ -68,7 +68,7 @@ def no_credentials(types: Any, user: str, times: int) -> object:
 
 
 def describe_transactions(call: Call[Any]) -> object:
-    """Nobody has the transactional id."""
+    """Every transactional id is unknown."""
     types = answers(ApiKey.DESCRIBE_TRANSACTIONS)
     return types.DescribeTransactionsResponse(
         throttle_time=NO_THROTTLE,
@@ -93,7 +93,7 @@ def describe_transactions(call: Call[Any]) -> object:
 
 
 def list_transactions(call: Call[Any]) -> object:
-    """No transaction; which states of the filter do not exist is said all the same."""
+    """No transactions; unknown states in the filter are reported all the same."""
     unknown = [one for one in call.message.state_filters if one not in TRANSACTION_STATES]
     return answers(ApiKey.LIST_TRANSACTIONS).ListTransactionsResponse(
         throttle_time=NO_THROTTLE,

@@ -1,6 +1,6 @@
-"""OffsetDelete: a group forgets commits for topics that none of its members subscribes to.
+"""OffsetDelete: deletes a group's offsets of topics that no member subscribes to (KIP-496).
 
-Kafka's KIP-496. Like every answer about groups, this one waits until what it tells of is safe.
+Like every answer about groups, this one waits until its records are safe.
 """
 
 from functools import partial
@@ -20,14 +20,14 @@ from chiplog_wire.protocol.errors import ErrorCode
 
 
 class OffsetDeletion:
-    """Asks the coordinator; which topics there are the cluster's view says."""
+    """Deletes through the coordinator; topics are those of the cluster view."""
 
     def __init__(self, coordinator: Coordinator, cluster: ClusterView) -> None:
         self._coordinator = coordinator
         self._cluster = cluster
 
     async def offset_delete(self, call: Call[Any]) -> object:
-        """Each partition is answered by itself, but for what concerns the whole group."""
+        """Each partition has its own result, except for errors of the whole group."""
         types, request = answers(ApiKey.OFFSET_DELETE), call.message
         requested = {
             topic.name: tuple(one.partition_index for one in topic.partitions)
@@ -59,7 +59,7 @@ class OffsetDeletion:
     async def _delete(
         self, group_id: str, requested: dict[str, tuple[int, ...]]
     ) -> dict[TopicPartition, ErrorCode]:
-        """What became of each partition. Raises `GroupError`."""
+        """The result of each partition. Raises `GroupError`."""
         if not group_id:
             raise GroupError(ErrorCode.invalid_group_id)
         shard = self._coordinator.shard(group_id)
@@ -89,10 +89,10 @@ class OffsetDeletion:
 
 
 def topics_in_use(group: Description) -> frozenset[str] | None:
-    """The topics that members of a group subscribe to; None where it may be any, as nobody can
-    know while the group rebalances.
+    """The topics that members of a group subscribe to; None if it may be any, because the group
+    rebalances.
 
-    Raises `GroupError` for a group with members that are no consumers.
+    Raises `GroupError` for a group whose members are not consumers.
     """
     if not group.members:
         return frozenset()

@@ -1,4 +1,4 @@
-"""Where records are: ListOffsets, OffsetForLeaderEpoch, DeleteRecords."""
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -26,9 +26,9 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 NOWHERE = frozenset({LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
-# Not Kafka's: where a log is compacted to, asked by those who look at the very replica. Whoever
-# checks a compacted log cannot see it in the log: older values may lie beside gaps lawfully, where
-# a follower fetched while its leader was compacting.
+# Not Kafka's: the offset up to which a replica is compacted, for readers of exactly this replica.
+# It cannot be seen in the log: older values may be next to gaps where a follower fetched while its
+# leader was compacting.
 CLEAN_POINT = -1001
 PLACES_FROM_VERSION = {
     ListOffset.LATEST: 1,
@@ -54,8 +54,8 @@ class OffsetHandlers:
     async def list_offsets(self, call: Call[Any]) -> object:
         """Offsets by timestamp, or the ends of the log.
 
-        Replica id -2 asks the very replica that is here, as in Kafka; its end is here the high
-        watermark that it knows, so how far such a reader's fetches go, in Kafka the log end.
+        Replica id -2 means exactly this replica, as in Kafka. Its end is the high watermark that it
+        knows, which is as far as such a reader can fetch; in Kafka it is the log end offset.
         """
         types = answers(ApiKey.LIST_OFFSETS)
         topics = call.message.topics
@@ -78,7 +78,7 @@ class OffsetHandlers:
         return types.ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=tuple(found))
 
     async def offset_for_leader_epoch(self, call: Call[Any]) -> object:
-        """Where an epoch ends: how a reader finds out that its log was truncated (KIP-320)."""
+        """The end offset of a leader epoch: clients detect truncations by it (KIP-320)."""
         types = answers(ApiKey.OFFSET_FOR_LEADER_EPOCH)
         for_consumer = call.message.replica_id <= LARGEST_CONSUMER_ID
         leaders = self._leaders.for_replica(call.message.replica_id, call.peer)
@@ -97,7 +97,7 @@ class OffsetHandlers:
         return types.OffsetForLeaderEpochResponse(throttle_time=NO_THROTTLE, topics=tuple(topics))
 
     async def delete_records(self, call: Call[Any]) -> object:
-        """Raise the log start offset of partitions; -1 stands for their high watermark."""
+        """Raise the log start offset of partitions; -1 means their high watermark."""
         types = answers(ApiKey.DELETE_RECORDS)
         topics, slices = [], self._long_work.slices()
         for topic in call.message.topics:
@@ -126,10 +126,10 @@ class OffsetHandlers:
 
 
 class Lookup:
-    """What one ListOffsets request looks for, partition by partition."""
+    """The lookups of one ListOffsets request, partition by partition."""
 
     def __init__(self, find: Find, version: int, long_work: LongWork, *, of_any: bool) -> None:
-        """`of_any` says that the very replica that is here is asked."""
+        """`of_any`: the replicas here are read whatever their role is."""
         self._find = find
         self._version = version
         self._of_any = of_any
@@ -137,7 +137,7 @@ class Lookup:
         self._slices = long_work.slices()
 
     async def listed_offset(self, topic: str, wanted: Any, times: int) -> object:
-        """One partition of the answer; `times` is how often it was asked for."""
+        """One partition of the answer; `times`: how often the request names it."""
         await self._slices.pause()
         code, timestamp, offset, epoch = ErrorCode.none, NO_TIMESTAMP, NO_OFFSET, -1
         try:
@@ -173,7 +173,7 @@ class Lookup:
         if self._find(topic, wanted.partition_index, wanted.current_leader_epoch) is not partition:
             raise PartitionError(ErrorCode.not_leader_or_follower)  # it was replaced meanwhile
         if not partition.is_settled and (found is None or place == ListOffset.LATEST):
-            # The leader before may have shown more than this one can vouch for yet.
+            # Consumers may have seen more of the previous leader than is safe here yet.
             has_code = self._version >= NOT_AVAILABLE_FROM_VERSION
             raise PartitionError(
                 ErrorCode.offset_not_available if has_code else ErrorCode.leader_not_available
@@ -182,12 +182,13 @@ class Lookup:
 
 
 def clean_point(partition: Partition, index: int) -> object:
-    """Up to where compaction has been; -1 where it never was, here or where it was copied from."""
+    """The offset up to which the log is compacted; -1 if it never was, here or where it was
+    fetched."""
     log = partition.log
     offset = NO_OFFSET
     if log.may_have_gaps:
         cleaner_offset = log.compaction.cleaner_offset
-        # A point outside the log means nothing: records were deleted, or cut off.
+        # A value outside the log has no meaning: records were deleted or truncated.
         is_within = log.log_start_offset <= cleaner_offset <= log.end_offset
         offset = cleaner_offset if is_within else 0
     return answers(ApiKey.LIST_OFFSETS).ListOffsetsPartitionResponse(
@@ -206,7 +207,7 @@ def epoch_end(leaders: Leaders, topic: str, wanted: Any, *, for_consumer: bool) 
         partition = leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
         epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
         if for_consumer and not partition.is_settled and end_offset > partition.high_watermark:
-            # Beyond what readers may rely on; the epoch that ends here may yet be cut back.
+            # Above the high watermark: the epoch that ends here may still be truncated.
             code, epoch, end_offset = ErrorCode.offset_not_available, -1, NO_OFFSET
     except (PartitionError, *REFUSALS) as refused:
         code = code_of(refused)
@@ -216,7 +217,7 @@ def epoch_end(leaders: Leaders, topic: str, wanted: Any, *, for_consumer: bool) 
 
 
 def place_or_time(timestamp: int, version: int) -> int:
-    """What a ListOffsets timestamp stands for. Raises `PartitionError`."""
+    """The meaning of a ListOffsets timestamp. Raises `PartitionError`."""
     if timestamp >= 0:
         return timestamp
     if version < PLACES_FROM_VERSION.get(timestamp, version + 1):

@@ -12,7 +12,7 @@ from chiplog_core.config.broker_keys import RACK_AWARE_SELECTOR, REPLICA_SELECTO
 
 
 class ReadReplicas:
-    """The selector in force on this broker."""
+    """The replica selector in force on this broker."""
 
     def __init__(self, cluster: ClusterView, config: Mapping[str, str]) -> None:
         """`config` may change at any time."""
@@ -25,9 +25,9 @@ class ReadReplicas:
         return self._config.get(REPLICA_SELECTOR_CLASS.name) == RACK_AWARE_SELECTOR
 
     def near(self, rack_id: str, listener: str) -> Collection[int]:
-        """The other brokers of a client's rack that it can reach on its listener.
+        """The other brokers in a client's rack that it can reach on its listener.
 
-        None of them where this broker is in that rack itself: nobody is nearer.
+        Empty if this broker is in that rack itself.
         """
         if not rack_id or not self.is_rack_aware:
             return ()

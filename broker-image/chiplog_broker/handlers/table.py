@@ -1,4 +1,4 @@
-"""Which handler serves which API."""
+"""The handler of each API."""
 
 import re
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ NAMED_FROM_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What handlers work on."""
+    """What handlers need."""
 
     cluster: ClusterView
     replicas: Replicas
@@ -131,7 +131,7 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
 
 
 def api_versions(call: Call[ApiVersionsRequest]) -> ApiVersionsResponse:
-    """What we serve; the client's name is kept for whoever looks at its connection."""
+    """ApiVersions; the client's name is kept for the log and metrics of its connection."""
     given = call.message.client_software_name, call.message.client_software_version
     if call.header.version >= NAMED_FROM_VERSION and not all(map(SOFTWARE.fullmatch, given)):
         return ApiVersionsResponse(ErrorCode.invalid_request)

@@ -1,7 +1,6 @@
-"""CreateTopics, DeleteTopics, CreatePartitions: passed on to the metadata store.
+"""CreateTopics, DeleteTopics and CreatePartitions, forwarded to the metadata store.
 
-A request may name a topic twice; neither is then carried out, because nobody can know
-which was meant.
+If a request names a topic twice, neither is carried out, because it is unclear which was meant.
 """
 
 from collections import Counter
@@ -30,7 +29,7 @@ TWICE = Outcome(ErrorCode.invalid_request, "the request contains this topic more
 
 
 class TopicHandlers:
-    """Changes which topics there are."""
+    """Creates, deletes and extends topics."""
 
     def __init__(
         self,
@@ -40,7 +39,7 @@ class TopicHandlers:
         config: Mapping[str, str],
         pacing: Pacing,
     ) -> None:
-        """`spreading` is None where there are no other brokers."""
+        """`spreading` is None if there are no other brokers."""
         self._cluster = cluster
         self._store = store
         self._spreading = spreading
@@ -48,7 +47,7 @@ class TopicHandlers:
         self._pacing = pacing
 
     async def _submit(self, operation: CreateTopic | GrowTopic, call: Call[Any]) -> Outcome:
-        """Have it carried out; where partitions were made, all brokers know them then."""
+        """Carry it out; if partitions were created, wait until all brokers know them."""
         outcome = await self._store.submit(operation, call.peer.principal)
         if outcome.topic is not None and self._spreading is not None:
             await self._spreading.until_known(outcome.topic)
@@ -74,8 +73,8 @@ class TopicHandlers:
         if any(config.value is None for config in topic.configs):
             return Outcome(ErrorCode.invalid_config, "a configuration value is null")
         wanted = len(topic.assignments) or partitions or self._default_partitions
-        # As in Kafka, a topic that is there already costs nothing: many programs create what they
-        # need whenever they start.
+        # As in Kafka, an existing topic does not count against the quota: many programs create
+        # their topics whenever they start.
         is_new = self._cluster.topic(topic.name) is None
         if is_new and (too_fast := await pace.spend(wanted)) is not None:
             return too_fast
@@ -98,7 +97,7 @@ class TopicHandlers:
         types = answers(ApiKey.DELETE_TOPICS)
         times = Counter(call.message.topics)
         pace = self._pacing.of(call)
-        # A topic may be named in two ways at once.
+        # A topic may be named twice, by name and by id.
         times_of_id = Counter(view.topic_id for one in times if (view := self._named(one)))
 
         async def result(wanted: Any, count: int) -> object:

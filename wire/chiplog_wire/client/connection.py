@@ -38,7 +38,7 @@ class Call(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a broker answered. The bytes of `body` belong to the caller for good."""
+    """A broker's answer. The bytes of `body` belong to the caller."""
 
     call: Call
     body: memoryview
@@ -67,13 +67,13 @@ class ClientConnection:
 
     @property
     def in_flight(self) -> int:
-        """Requests whose answers have not come."""
+        """Requests without an answer yet."""
         return len(self._calls)
 
     def common_version(self, key: ApiKey, ours: tuple[int, int] | None = None) -> int:
-        """The highest version that both ends speak. Raises `NoCommonVersion`.
+        """The highest version that both support. Raises `NoCommonVersion`.
 
-        `ours` are the lowest and the highest that the caller speaks; by default all of `APIS`.
+        `ours` are the lowest and highest version of the caller; by default those in `APIS`.
         """
         our_low, our_high = ours or (APIS[key].min_served, APIS[key].max_version)
         spoken = self.versions.get(key)
@@ -96,11 +96,11 @@ class ClientConnection:
     # -- answers
 
     def allow(self, max_frame_bytes: int) -> None:
-        """The broker is known from now on: its answers may be this large."""
+        """The broker is authenticated: its answers may be this large."""
         self._reader.max_frame_bytes = max_frame_bytes
 
     def receive_data(self, data: Buffer) -> None:
-        """These bytes came. They are copied."""
+        """Add received bytes. They are copied."""
         rest = memoryview(data)
         while rest and self._violation is None:
             room = self._reader.get_buffer()
@@ -114,7 +114,7 @@ class ClientConnection:
         return self._reader.get_buffer(size_hint)
 
     def buffer_updated(self, size_bytes: int) -> None:
-        """So many bytes were read into what `get_buffer` returned."""
+        """This many bytes were read into what `get_buffer` returned."""
         self._reader.buffer_updated(size_bytes)
         if self._violation is not None:
             return
@@ -148,7 +148,8 @@ class ClientConnection:
 
 
 def body_of(frame: memoryview, call: Call) -> memoryview:
-    """The answer without its header. Raises `ProtocolViolation` for one to something else."""
+    """The answer without its header. Raises `ProtocolViolation` if it belongs to another
+    request."""
     flexible = call.api.response_header_version(call.version) == 1
     reader = Reader(frame, compact=flexible)
     try:

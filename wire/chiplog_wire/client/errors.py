@@ -1,4 +1,4 @@
-"""Why a conversation with a broker cannot go on, although what it sent can be read."""
+"""Errors of an exchange with a broker whose messages are valid."""
 
 from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
@@ -9,7 +9,7 @@ class ClientError(Exception):
 
 
 class NoCommonVersion(ClientError):  # noqa: N818 - a name for what happened
-    """The broker speaks no version of an API that this client speaks."""
+    """The broker supports no version of an API that this client supports."""
 
     def __init__(self, key: ApiKey, spoken: tuple[int, int] | None) -> None:
         """`spoken` is the broker's lowest and highest version; None where it has none."""

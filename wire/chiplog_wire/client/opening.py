@@ -17,7 +17,7 @@ from chiplog_wire.client.errors import OpeningRefused
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.scram import ScramClient
 
-# In every broker's range for good: it is asked before anything is agreed.
+# Every broker supports it: it is used before a version is agreed.
 API_VERSIONS_VERSION: Final = 0
 HANDSHAKE_VERSION: Final = 1
 
@@ -34,11 +34,11 @@ Opening: TypeAlias = Generator[OpeningRequest, Any, None]
 
 
 def opening(client: ClientConnection, new_scram: Callable[[], ScramClient] | None) -> Opening:
-    """Learn the broker's versions, and log in unless `new_scram` is None.
+    """Request the broker's versions, and log in unless `new_scram` is None.
 
-    `new_scram` is called once there is somebody to log in to.
+    `new_scram` is called when the login starts.
 
-    Raises `OpeningRefused`, `NoCommonVersion`, and `AuthenticationFailed` where the broker does not
+    Raises `OpeningRefused`, `NoCommonVersion`, and `AuthenticationFailed` if the broker does not
     prove that it knows the password.
     """
     yield from learn_versions(client)

@@ -38,7 +38,7 @@ _RETAINED_BYTES: Final = 2 * 1024 * 1024
 
 
 class Room(Protocol):
-    """Where a buffer's memory comes from."""
+    """The memory for buffers."""
 
     def may_grow(self, change_bytes: int) -> bool:
         """Whether a buffer may be larger than it need be, to save system calls."""
@@ -83,7 +83,7 @@ class FrameReader:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes received and not yet handed out; 0 between requests."""
+        """Bytes received and not yet returned as frames; 0 between requests."""
         return self._end - self._start
 
     @property
@@ -93,9 +93,9 @@ class FrameReader:
 
     @property
     def wanted_bytes(self) -> int:
-        """The size that the buffer must have before anything more can be read; 0 where it has it.
+        """The size that the buffer must have before anything more can be read; 0 if it has it.
 
-        It is full then of a part of one frame.
+        Then it is full of a part of one frame.
         """
         capacity = len(self._buffer)
         if self._end - self._start < capacity:
@@ -103,7 +103,7 @@ class FrameReader:
         return self._wanted_capacity(capacity, capacity)
 
     def get_buffer(self, _size_hint: int = -1) -> memoryview:
-        """Where the next bytes go. Ends the caller's hold on all frames handed out."""
+        """Where the next bytes go. All frames returned so far become invalid."""
         if self._start == self._end:
             self._start = self._end = 0
             # Between requests, which is where it is called most, there is nothing to decide.
@@ -129,7 +129,7 @@ class FrameReader:
         return self._view[start:end]
 
     def receive(self, data: bytes | bytearray | memoryview) -> list[memoryview]:
-        """Copy `data` in and hand out every frame it completes; they are the caller's for good."""
+        """Copy `data` in and return every frame that it completes; they stay valid."""
         frames = []
         rest = memoryview(data)
         while rest:
@@ -144,22 +144,22 @@ class FrameReader:
         return frames
 
     def detach(self) -> None:
-        """Leave all frames handed out so far to their holders: the buffer is not reused."""
+        """Keep all frames returned so far valid: the buffer is not reused."""
         self._detached = True
 
     def trim(self) -> None:
-        """Give the buffer's memory back if nothing is in it; for connections gone idle."""
+        """Release the buffer's memory if it is empty; for idle connections."""
         if not self.pending_bytes:
             self._replace(0)
 
     def shrink(self) -> None:
-        """Give back all of the buffer that nothing is in."""
+        """Release the unused part of the buffer."""
         capacity = max(self.pending_bytes, _INITIAL_BYTES)
         if capacity < len(self._buffer):
             self._replace(capacity)
 
     def drop(self) -> None:
-        """Let go of everything: nothing is read any more."""
+        """Release everything: nothing is read any more."""
         self._start = self._end = 0
         self._replace(0)
 
@@ -186,7 +186,7 @@ class FrameReader:
             )
 
     def _make_room(self) -> None:
-        """See to it that at least one byte can be added after the pending ones."""
+        """Make sure that at least one byte can be added after the pending ones."""
         capacity = len(self._buffer)
         pending = self.pending_bytes
         wanted = self._wanted_capacity(capacity, pending)
@@ -199,7 +199,7 @@ class FrameReader:
             raise RuntimeError("get_buffer with a full buffer: take frames or pause reading")
 
     def _wanted_capacity(self, capacity: int, pending: int) -> int:
-        """Larger where more bytes have come than fit, smaller where a large frame has gone."""
+        """Larger if more bytes have come than fit, smaller after a large frame."""
         if not pending and capacity > _RETAINED_BYTES:
             return _BULK_BYTES
         if pending == capacity:
@@ -212,11 +212,11 @@ class FrameReader:
         return capacity
 
     def _lacks_room(self, capacity: int, pending: int) -> bool:
-        """Whether what is coming does not fit behind what is pending."""
+        """Whether the next bytes do not fit after the pending ones."""
         return self._end == capacity or self._start + self._frame_bytes(pending) > capacity
 
     def _frame_bytes(self, pending: int) -> int:
-        """What the frame at the start takes with its length, as far as that is known."""
+        """The size of the frame at the start, length included, as far as it is known."""
         if pending < _PREFIX.size:
             return _PREFIX.size
         (size,) = _PREFIX.unpack_from(self._buffer, self._start)
@@ -224,7 +224,7 @@ class FrameReader:
         return _PREFIX.size + (int(size) if 0 < size <= self.max_frame_bytes else 0)
 
     def _replace(self, capacity: int) -> None:
-        """Go on in a new buffer. The old one lives as long as someone holds its frames."""
+        """Continue in a new buffer. The old one exists as long as frames in it are used."""
         pending = self.pending_bytes
         old = self._view[self._start : self._end]
         if self.room is not None and capacity != len(self._buffer):

@@ -127,7 +127,7 @@ def encode_fetch(version: int, response: OffsetFetchResponse) -> bytes:
 
 
 def _found_topics(version: int, around: type[Any], group: FoundGroup) -> tuple[Any, ...]:
-    """`around` is the kio class that holds them."""
+    """`around` is the kio class that contains the topics."""
     topics = schema.element(around, "topics")
     partitions = schema.element(topics, "partitions")
 
@@ -149,7 +149,7 @@ def _found_topics(version: int, around: type[Any], group: FoundGroup) -> tuple[A
 
 
 def topic_ref(topic: Any) -> TopicRef:
-    """The topic that a structure of kio's names, one way or the other."""
+    """The topic that a kio structure names, by name or by id."""
     return TopicRef(getattr(topic, "name", None), getattr(topic, "topic_id", None))
 
 
