@@ -43,7 +43,7 @@ def test_every_problem_is_named_with_its_remedy() -> None:
     assert any("num.partitions" in line for line in lines)
 
 
-def test_listeners_and_what_clients_are_told() -> None:
+def test_listeners_and_the_addresses_that_clients_get() -> None:
     (one,) = listeners({"listeners": "PLAINTEXT://0.0.0.0:19092"})
     assert (one.host, one.port, one.advertised_host, one.advertised_port) == (
         "0.0.0.0",  # noqa: S104 - not bound here

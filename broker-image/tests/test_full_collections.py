@@ -53,7 +53,7 @@ def test_not_those_of_a_young_one() -> None:
     assert gc.get_freeze_count() == 0
 
 
-def test_after_an_hour_all_are_looked_at_again(clock: SlowClock) -> None:
+def test_after_an_hour_all_are_checked_again(clock: SlowClock) -> None:
     class Node:
         """Knows itself, so only a collection frees it."""
 

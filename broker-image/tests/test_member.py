@@ -40,7 +40,7 @@ def test_options_that_do_not_go_together(
     assert message in capsys.readouterr().err
 
 
-def test_outside_of_a_pod_it_must_be_told_how_to_reach_the_api(
+def test_outside_of_a_pod_the_address_of_the_api_is_required(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)

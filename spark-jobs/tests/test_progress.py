@@ -41,7 +41,7 @@ def test_a_partition_is_done_with_all_its_splits_and_the_total_is_inferred() -> 
     assert (progress(SPLITS, again).percent, progress(SPLITS, again).partitions) == (100, 2)
 
 
-def test_what_changes_is_told_and_a_failure_to_tell_harms_nothing() -> None:
+def test_changes_are_reported_and_a_failure_to_report_harms_nothing() -> None:
     told: list[RunProgress] = []
     twice = threading.Event()
 
@@ -59,7 +59,7 @@ def test_what_changes_is_told_and_a_failure_to_tell_harms_nothing() -> None:
     assert [one.percent for one in told] == [0, 1, 2], "what is the same is told once"
 
 
-def test_how_far_it_came_is_told_at_the_end_also_of_a_short_job() -> None:
+def test_how_far_it_came_is_reported_at_the_end_also_of_a_short_job() -> None:
     told: list[RunProgress] = []
     with reporting_progress(lambda: RunProgress(percent=100), told.append, every_s=3_600):
         pass

@@ -34,7 +34,7 @@ class OpenTransactions:
     def add(
         self, producer_id: int, epoch: int, key: OffsetCommitKey, commit: CommittedOffset
     ) -> None:
-        """Hold a commit back."""
+        """Keep a transactional commit until its transaction is committed or aborted."""
         transaction = self._by_producer.get(producer_id)
         if transaction is None or transaction.epoch < epoch:
             transaction = self._by_producer[producer_id] = _Transaction(epoch)

@@ -1,4 +1,4 @@
-"""What the operator may ask of this broker over HTTP, and who answers it."""
+"""The inquiries of the operator over HTTP, and their handlers."""
 
 from chiplog_broker.handlers.group_facts import GroupFactsHandler
 from chiplog_broker.handlers.group_resets import GroupResets
@@ -20,7 +20,7 @@ from chiplog_core.model.group_exchange import (
 
 
 def inquiry_table(parts: Parts) -> Inquiries:
-    """An answer for every path that is served."""
+    """The handler of each inquiry of the operator, by path."""
     leaders = Leaders(parts.cluster, parts.replicas)
     facts = GroupFactsHandler(parts.coordinator, parts.cluster, leaders, parts.clock)
     positions = LogPositions(leaders, parts.clock)

@@ -94,7 +94,7 @@ class Housekeeping:
         await self.scrub()
 
     async def _make_room(self) -> None:
-        """Retention does not wait for its time where room is short."""
+        """Apply retention early if the volume is short of space."""
         now_s = self._clock.monotonic_s()
         if self._directory.room.is_short and now_s >= self._make_room_s:
             self._make_room_s = now_s + MAKE_ROOM_INTERVAL_S

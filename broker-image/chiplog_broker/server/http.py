@@ -86,7 +86,7 @@ async def start(app: "web.Application", guards: Guards, host: str, port: int) ->
 
     from chiplog_broker.server.guarded_site import GuardedSite  # noqa: PLC0415
 
-    # An answer that goes on for ever ends when nobody reads it any more.
+    # `/incarnation` never completes its answer: cancel its handler when the client disconnects.
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
     await runner.setup()
     try:

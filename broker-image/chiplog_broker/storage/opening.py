@@ -152,7 +152,7 @@ class Opening:
         recovery_point: int,
         error: DamagedLogError,
     ) -> PartitionReport:
-        """Mark a damaged replica, by what was known of it before and what is known now."""
+        """Quarantine a damaged replica; its durable mark keeps what an earlier one knew."""
         known = self._damage.get(partition)
         found = Damage(topic_id, DamageState.FOUND, error.file, error.offset)
         if known is not None:

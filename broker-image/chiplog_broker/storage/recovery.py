@@ -222,7 +222,10 @@ class LogRecovery:
             file.close()
 
     async def _over_itself(self, segment: Segment, position: int) -> None:
-        """The pages are dirty again, which is the best that can be had without room."""
+        """Rewrite a segment in place, so that its pages are dirty and get synced again.
+
+        Used if the volume has no space for a new file.
+        """
         with suppress(SyncFailedError):
             await segment.log.sync()
         for data in _pieces(segment, position):

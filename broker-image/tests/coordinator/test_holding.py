@@ -66,9 +66,7 @@ def test_all_groups_are_safe_when_the_last_one_is(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_who_waits_for_too_long_is_told_so_once(
-    kit: "Kit", monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_timeout_is_reported_once(kit: "Kit", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holding, "TIMEOUT_S", 0.05)
 
     async def scenario() -> None:
@@ -88,7 +86,7 @@ def test_who_waits_for_too_long_is_told_so_once(
     kit.run(scenario)
 
 
-def test_who_asks_again_and_again_while_the_disk_hangs_leaves_nothing_behind(
+def test_repeated_requests_while_the_disk_hangs_leave_nothing_behind(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(holding, "TIMEOUT_S", 0.01)
@@ -138,7 +136,7 @@ def test_a_partition_that_is_led_elsewhere_says_so(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_who_asks_and_does_not_wait_is_told_nothing(kit: "Kit") -> None:
+def test_a_request_without_a_wait_gets_no_result(kit: "Kit") -> None:
     """Its answer must not get in the way of those of others."""
 
     async def scenario() -> None:

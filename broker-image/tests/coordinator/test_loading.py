@@ -73,7 +73,7 @@ def test_all_of_it_is_there_after_a_restart(kit: "Kit", cleans: bool) -> None:
     kit.run(scenario)
 
 
-def test_others_have_their_turn_while_it_loads(kit: "Kit") -> None:
+def test_other_tasks_run_while_it_loads(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit, **SMALL):
             shard = await loaded(kit)
@@ -94,7 +94,7 @@ def test_others_have_their_turn_while_it_loads(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_expiry_goes_on_after_a_fault(
+def test_expiry_continues_after_a_fault(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     real_expire, faults = Shard.expire, [ValueError("a fault")]

@@ -156,7 +156,9 @@ def consumed(both: tuple[Any, Any], count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("client", [KafkaPython, Confluent, AioKafka])
-def test_a_group_of_two_goes_on_where_it_stopped(kit: "Kit", client: Callable[[str], Any]) -> None:
+def test_a_group_of_two_continues_where_it_stopped(
+    kit: "Kit", client: Callable[[str], Any]
+) -> None:
     async def scenario() -> None:
         for name, offset in (("before", 10), ("after", 20)):
             async with running(kit) as ours:

@@ -16,7 +16,7 @@ OK = ErrorCode.none
 FULL = ErrorCode.coordinator_not_available
 
 
-def test_the_members_of_all_groups_have_so_much_room(
+def test_the_members_of_all_groups_have_limited_memory(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room, "MAX_MEMBERS_BYTES", 3_000)
@@ -51,7 +51,7 @@ def test_what_is_given_up_gives_its_room_back(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_there_may_be_so_many_groups(kit: "Kit", monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_groups_is_limited(kit: "Kit", monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         async with running(kit) as client:
             await client.create("orders", 3)
@@ -66,7 +66,7 @@ def test_there_may_be_so_many_groups(kit: "Kit", monkeypatch: pytest.MonkeyPatch
     kit.run(scenario)
 
 
-def test_there_may_be_so_many_offsets(kit: "Kit", monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_offsets_is_limited(kit: "Kit", monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         async with running(kit) as client:
             await client.create("orders", 4)

@@ -100,7 +100,7 @@ def test_nobody_is_answered_before_the_disk_is_done(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_that_a_group_is_gone_is_told_when_it_is_safe(kit: "Kit") -> None:
+def test_that_a_group_is_gone_is_reported_when_it_is_safe(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit) as client:
             await client.create("orders")
@@ -130,7 +130,7 @@ LIST_ALL = {"states_filter": (), "types_filter": ()}
 DESCRIBE_G = {"groups": ("g",), "include_authorized_operations": False}
 
 
-def test_what_was_asked_for_is_told_and_not_what_came_after_it(kit: "Kit") -> None:
+def test_what_was_requested_is_reported_and_not_what_came_after_it(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit) as client:
             await client.create("orders")
@@ -149,7 +149,7 @@ def test_what_was_asked_for_is_told_and_not_what_came_after_it(kit: "Kit") -> No
     kit.run(scenario)
 
 
-def test_a_disk_that_hangs_is_told_of_after_a_while(
+def test_a_disk_that_hangs_is_reported_after_a_while(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(holding, "TIMEOUT_S", 0.1)
@@ -277,7 +277,7 @@ def test_a_broken_disk_coordinates_nothing(kit: "Kit") -> None:
 # -- reigns
 
 
-def test_a_new_reign_begins_with_what_the_one_before_stored(kit: "Kit") -> None:
+def test_a_new_leadership_begins_with_what_the_one_before_stored(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit) as client:
             await client.create("orders")
@@ -295,7 +295,7 @@ def test_a_new_reign_begins_with_what_the_one_before_stored(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_a_coordinator_that_resigns_tells_all_who_wait(kit: "Kit") -> None:
+def test_a_coordinator_that_resigns_answers_all_waiting_requests(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit) as client:
             await client.create("orders")
@@ -321,7 +321,7 @@ def test_a_coordinator_that_resigns_tells_all_who_wait(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_nothing_is_written_in_a_reign_that_is_not_its_own(kit: "Kit") -> None:
+def test_nothing_is_written_in_a_leadership_that_is_not_its_own(kit: "Kit") -> None:
     """A session ends between two reigns, of which nobody has told the coordinator yet."""
 
     async def scenario() -> None:
@@ -406,7 +406,9 @@ def test_it_is_loaded_when_all_of_it_is_safe(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_offsets_are_told_when_a_follower_has_fetched_since_somebody_asked(kit: "Kit") -> None:
+def test_offsets_are_reported_when_a_follower_has_fetched_since_somebody_requested_them(
+    kit: "Kit",
+) -> None:
     """Else another may lead by now, and know of later commits."""
 
     async def scenario() -> None:
@@ -435,7 +437,7 @@ def test_offsets_are_told_when_a_follower_has_fetched_since_somebody_asked(kit: 
     kit.run(scenario)
 
 
-def test_who_is_followed_by_nobody_tells_offsets_at_once(kit: "Kit") -> None:
+def test_a_leader_without_followers_answers_offsets_at_once(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit) as client:
             await client.create("orders")
@@ -505,7 +507,7 @@ def test_a_coordinator_that_is_cut_off_answers_nobody(kit: "Kit") -> None:
 # -- the end
 
 
-def test_a_broker_that_stops_tells_those_who_wait_to_join(kit: "Kit") -> None:
+def test_a_broker_that_stops_answers_waiting_joins(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit):
             group, newcomer = Group(await kit.client()), Group(await kit.client())
@@ -570,7 +572,7 @@ def test_strangers_leave_nothing_behind(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_an_id_that_was_asked_for_and_not_used_goes_with_its_time(kit: "Kit") -> None:
+def test_an_id_that_was_requested_and_not_used_goes_with_its_time(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit, group_min_session_timeout_ms="10") as client:
             group = Group(client)
@@ -583,7 +585,7 @@ def test_an_id_that_was_asked_for_and_not_used_goes_with_its_time(kit: "Kit") ->
     kit.run(scenario)
 
 
-def test_a_group_is_deleted_with_the_ids_that_were_asked_for(
+def test_a_group_is_deleted_with_the_ids_that_were_requested(
     kit: "Kit", caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:

@@ -135,7 +135,7 @@ def test_an_id_opens_nothing_for_others(stranger: Owner) -> None:
     assert not sessions.is_known(session_id)
 
 
-def test_a_follower_in_a_new_session_of_its_own_begins_anew() -> None:
+def test_a_follower_in_a_new_session_of_its_own_starts_again() -> None:
     sessions = Sessions()
     session_id = sessions.open(FOLLOWER)
     again = FOLLOWER._replace(replica_epoch=10)

@@ -92,7 +92,7 @@ def test_a_group_stays_without_offsets_and_offsets_without_a_group(log: Log) -> 
     assert log.state.group_ids() == {"h"}
 
 
-def test_a_topic_made_anew_inherits_nothing(log: Log) -> None:
+def test_a_topic_created_again_inherits_nothing(log: Log) -> None:
     log.append(commit_records("g", {T0: committed(5, OLD_ID)}, 0))
     assert log.state.committed("g", T0, NEW_ID) is None
     assert log.state.committed("g", T0, OLD_ID) == committed(5, OLD_ID)
@@ -138,7 +138,7 @@ def test_of_two_transactions_the_later_record_wins_not_the_later_marker(log: Log
     assert log.offset() == 3
 
 
-def test_what_was_deleted_meanwhile_is_not_brought_back(log: Log) -> None:
+def test_what_was_deleted_in_the_meantime_is_not_brought_back(log: Log) -> None:
     log.commit(2, producer=producer())
     log.delete()
     assert not log.state.has_pending("g", T0)

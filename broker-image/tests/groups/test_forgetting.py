@@ -208,7 +208,9 @@ def test_offsets_of_a_deleted_topic_are_purged() -> None:
     assert set(partition.state.offsets("g")) == {A1, B0}
 
 
-def test_what_is_committed_for_the_topic_made_anew_is_spared_whatever_a_transaction_holds() -> None:
+def test_what_is_committed_for_the_topic_created_again_is_spared_whatever_a_transaction_holds() -> (
+    None
+):
     partition = Partition(None, {A0: at(0, NEW)})
     partition.write(commit_records("g", {A0: at(0, OLD)}, 0), in_transaction=True)
     assert keys_of_topic(partition.state, OLD) == {}
@@ -230,7 +232,7 @@ def test_a_commit_with_an_expiry_of_its_own_belongs_to_its_topic_too() -> None:
     assert keys_of_topic(partition.state, OLD) == {"g": offsets(A0)}
 
 
-def test_what_a_transaction_may_commit_for_the_topic_made_anew_is_spared() -> None:
+def test_what_a_transaction_may_commit_for_the_topic_created_again_is_spared() -> None:
     partition = Partition(None, {A0: at(0, OLD), A1: at(0, OLD)})
     partition.write(commit_records("g", {A0: at(0, NEW), A1: at(1, OLD)}, 0), in_transaction=True)
     assert keys_of_topic(partition.state, OLD) == {"g": offsets(A1)}

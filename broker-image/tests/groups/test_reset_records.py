@@ -88,7 +88,7 @@ class Partition:
 
 
 @pytest.mark.parametrize("stored", [None, EMPTY])
-def test_a_reset_is_known_for_as_long_as_the_group_lives(stored: StoredGroup | None) -> None:
+def test_a_reset_is_known_for_as_long_as_the_group_exists(stored: StoredGroup | None) -> None:
     partition = Partition()
     commit = CommittedOffset(offset=1, commit_timestamp_ms=1)
     partition.write(

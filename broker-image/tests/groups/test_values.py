@@ -208,7 +208,7 @@ def test_keys_of_two_kinds_are_never_equal() -> None:
 
 
 @given(st.integers(-(2**15), 2**15 - 1).filter(lambda kind: kind not in OURS), st.binary())
-def test_other_kinds_of_keys_are_not_looked_into(kind: int, rest: bytes) -> None:
+def test_other_kinds_of_keys_are_not_parsed(kind: int, rest: bytes) -> None:
     assert decode_key(struct.pack(">h", kind) + rest) is None
 
 

@@ -253,7 +253,7 @@ def test_more_partitions_than_a_session_may_have_are_refused(kit: "Kit") -> None
     kit.run(scenario)
 
 
-def test_a_wide_fetch_is_read_in_turns_and_waits_as_any_other(
+def test_a_wide_fetch_is_read_in_slices_and_waits_like_any_other(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "WIDE_PARTITIONS", 2)

@@ -161,9 +161,7 @@ async def reader_of(
 
 @pytest.mark.parametrize("version", [16, BY_NAME])
 @pytest.mark.parametrize("seed", range(6))
-def test_what_a_session_tells_is_what_full_fetches_tell(
-    kit: "Kit", seed: int, version: int
-) -> None:
+def test_a_session_answers_what_full_fetches_answer(kit: "Kit", seed: int, version: int) -> None:
     """Folded by its reader, in whatever order things happen to its partitions."""
     chance = Random(seed)  # noqa: S311 - the seed is the test's
 
@@ -216,7 +214,7 @@ async def something_happens(chance: Random, client: "Client", kit: "Kit", reader
                     reader.wanted[one] = told.high_watermark
 
 
-def test_nothing_is_looked_at_again_before_it_changes(kit: "Kit") -> None:
+def test_nothing_is_checked_again_before_it_changes(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as client:
             await client.create("orders", 50)
@@ -278,7 +276,7 @@ def test_a_fetch_that_waits_in_a_session_is_woken(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_every_partition_gets_its_turn_where_an_answer_holds_one(kit: "Kit") -> None:
+def test_every_partition_is_answered_if_an_answer_has_space_for_one(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as client:
             await client.create("orders", 5)
@@ -435,7 +433,7 @@ def test_names_and_ids_do_not_mix(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_slots_are_the_brokers_own_setting_and_metrics_tell_of_them(kit: "Kit") -> None:
+def test_slots_are_the_brokers_own_setting_and_metrics_show_them(kit: "Kit") -> None:
     async def scenario() -> None:
         slots = {"max_incremental_fetch_session_cache_slots": "1"}
         async with kit.running(**slots) as client:

@@ -201,7 +201,7 @@ def test_another_epoch_is_not_answered(kit: "Kit", wrong: int) -> None:
     kit.run(scenario)
 
 
-def test_who_may_not_coordinate_now_tells_nothing(kit: "Kit") -> None:
+def test_a_broker_that_does_not_coordinate_now_reports_nothing(kit: "Kit") -> None:
     async def scenario() -> None:
         async with asking(kit) as (client, asker):
             await client.create("orders")
@@ -226,7 +226,7 @@ def test_who_may_not_coordinate_now_tells_nothing(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_nothing_is_told_before_it_is_safe(kit: "Kit") -> None:
+def test_nothing_is_reported_before_it_is_safe(kit: "Kit") -> None:
     """Neither a commit, nor that a group is gone."""
 
     async def scenario() -> None:
@@ -249,7 +249,9 @@ def test_nothing_is_told_before_it_is_safe(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_a_reign_that_ends_on_the_way_is_told_in_the_place_of_facts(kit: "Kit") -> None:
+def test_a_leadership_that_ends_during_the_request_is_reported_in_place_of_facts(
+    kit: "Kit",
+) -> None:
     async def scenario() -> None:
         async with asking(kit) as (client, asker):
             await client.create("orders")

@@ -126,7 +126,7 @@ def test_a_static_member_is_back_after_a_restart_without_a_rebalance(kit: "Kit")
     kit.run(scenario)
 
 
-def test_a_member_that_is_not_heard_of_is_given_up(kit: "Kit") -> None:
+def test_a_member_without_a_heartbeat_is_removed(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit, group_min_session_timeout_ms="10") as client:
             group = Group(client)

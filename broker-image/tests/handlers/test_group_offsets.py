@@ -217,7 +217,7 @@ def test_the_first_version_says_by_partition_what_others_say_once(kit: "Kit", ve
 
 
 @pytest.mark.parametrize(("version", "retention_ms"), [(9, -1), (2, 60_000), (4, 60_000)])
-def test_a_topic_that_is_made_anew_inherits_no_commits(
+def test_a_topic_that_is_created_again_inherits_no_commits(
     kit: "Kit", version: int, retention_ms: int
 ) -> None:
     async def scenario() -> None:
@@ -241,7 +241,7 @@ def test_a_topic_that_is_made_anew_inherits_no_commits(
 LOADING = ErrorCode.coordinator_load_in_progress
 
 
-def test_a_group_is_asked_for_again_until_its_topic_is_known(kit: "Kit") -> None:
+def test_a_group_is_requested_again_until_its_topic_is_known(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit) as client:
             for name in ("orders", "other"):
@@ -476,7 +476,7 @@ def test_nothing_expires_while_nobody_knows_what_is_subscribed_to(kit: "Kit") ->
     kit.run(scenario)
 
 
-def test_the_broker_looks_for_what_expired_by_itself(kit: "Kit") -> None:
+def test_the_broker_deletes_expired_offsets_automatically(kit: "Kit") -> None:
     async def scenario() -> None:
         often = {"offsets_retention_check_interval_ms": "10"}
         async with running(kit, **often) as client:
@@ -569,7 +569,7 @@ def test_of_a_group_that_is_no_consumers_nothing_is_deleted(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_what_is_told_unknown_is_not_deleted(kit: "Kit") -> None:
+def test_what_is_reported_unknown_is_not_deleted(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit) as client:
             await client.create("orders")

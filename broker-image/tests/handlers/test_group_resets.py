@@ -126,7 +126,7 @@ def test_a_dry_run_plans_and_uses_up_no_id(kit: "Kit") -> None:
     run(kit, scenario)
 
 
-def test_an_id_runs_once_and_is_told_of_again(kit: "Kit") -> None:
+def test_an_id_runs_once_and_is_reported_again(kit: "Kit") -> None:
     async def scenario(_: "Client", group: Group) -> None:
         done = await ask(kit, RUN)
         assert done.state is ResetState.DONE
@@ -198,7 +198,7 @@ def test_members_are_fenced_and_come_back(kit: "Kit") -> None:
     run(kit, scenario)
 
 
-def test_who_joins_meanwhile_is_answered_when_the_reset_is_safe(kit: "Kit") -> None:
+def test_who_joins_in_the_meantime_is_answered_when_the_reset_is_safe(kit: "Kit") -> None:
     async def scenario(client: "Client", group: Group) -> None:
         await group.be_alone()
         waiting = Group(await kit.client(), version=3)
@@ -423,7 +423,7 @@ def test_killed_between_the_append_and_the_answer_it_is_done_whole_or_not_at_all
     crashed.run(afterwards)
 
 
-def test_it_is_asked_over_http(kit: "Kit") -> None:
+def test_it_is_requested_over_http(kit: "Kit") -> None:
     async def scenario() -> None:
         async with asking(kit) as (client, asker):
             await client.create("orders", partitions=2)

@@ -90,7 +90,7 @@ def test_what_is_stored_already_is_not_written_again(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_it_is_told_in_the_facts_also_where_there_is_no_group(kit: "Kit") -> None:
+def test_it_is_reported_in_the_facts_also_where_there_is_no_group(kit: "Kit") -> None:
     """So that the operator finds what nobody wishes any more."""
 
     async def scenario() -> None:

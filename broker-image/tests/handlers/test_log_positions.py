@@ -134,7 +134,7 @@ def test_who_does_not_lead_or_cannot_vouch_says_so(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_what_was_not_found_in_time_is_unknown_and_ends_are_told(
+def test_what_was_not_found_in_time_is_unknown_and_ends_are_reported(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_positions, "LOOKUPS_LIMIT_S", 0.0)

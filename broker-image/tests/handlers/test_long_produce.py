@@ -98,7 +98,7 @@ def test_what_is_sent_behind_it_does_not_change_its_frame(kit: "Kit") -> None:
 
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])
-def test_batches_of_many_partitions_are_appended_in_turns(
+def test_batches_of_many_partitions_are_appended_in_slices(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch, acks: int
 ) -> None:
     monkeypatch.setattr(produce, "MAX_UNSLICED_BATCHES", 3)

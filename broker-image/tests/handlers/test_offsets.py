@@ -45,7 +45,7 @@ def test_offsets_by_place_and_time(
     kit.run(scenario)
 
 
-def test_where_a_replica_is_compacted_to_is_told_who_looks_at_it(kit: "Kit") -> None:
+def test_readers_of_one_replica_get_its_clean_point(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as client:
             await client.create("orders")
@@ -60,7 +60,7 @@ def test_where_a_replica_is_compacted_to_is_told_who_looks_at_it(kit: "Kit") -> 
     kit.run(scenario)
 
 
-def test_an_unknown_partition_and_one_asked_for_twice(kit: "Kit") -> None:
+def test_an_unknown_partition_and_one_requested_twice(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as client:
             code, _, _ = await client.offset("orders", -1)

@@ -123,7 +123,7 @@ def test_only_brokers_may_say_that_they_are(kit: "Kit", api: tuple[ApiKey, int])
     kit.run(scenario)
 
 
-def test_a_follower_may_ask_for_more_than_clients_may(kit: "Kit") -> None:
+def test_a_follower_may_fetch_more_than_clients_may(kit: "Kit") -> None:
     """For all that its leader has, each partition with its topic: else it would never catch up."""
 
     async def scenario() -> None:

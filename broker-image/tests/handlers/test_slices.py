@@ -27,7 +27,7 @@ def long_work() -> tuple[WorkClock, LongWork]:
     return clock, LongWork(cast("Clock", clock))
 
 
-def test_one_of_many_goes_on_in_each_turn() -> None:
+def test_one_of_many_continues_in_each_slice() -> None:
     async def scenario() -> None:
         clock, work = long_work()
         done: list[int] = []

@@ -51,7 +51,7 @@ async def delete(client: "Client", name: str) -> tuple[ErrorCode, timedelta]:
     return ErrorCode(answer.responses[0].error_code), answer.throttle_time
 
 
-def test_beyond_the_quota_a_client_is_told_when_to_try_again(kit: "Kit") -> None:
+def test_beyond_the_quota_a_client_gets_the_time_of_a_retry(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running(**SLOW) as client:
             assert await create(client, "a", 100) == (OK, timedelta(0))
@@ -79,7 +79,7 @@ def test_a_topic_that_is_there_already_costs_nothing(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_a_topic_that_is_asked_about_is_not_made_beyond_the_quota(kit: "Kit") -> None:
+def test_a_topic_that_is_requested_is_not_made_beyond_the_quota(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running(**SLOW, auto_create_topics_enable="true") as client:
             assert (await create(client, "a", 100))[0] == OK

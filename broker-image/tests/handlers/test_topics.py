@@ -134,7 +134,7 @@ def test_unknown_topics_are_created_only_where_both_sides_want_it(kit: "Kit") ->
     kit.run(scenario)
 
 
-def test_a_topic_asked_for_often_is_answered_once(kit: "Kit") -> None:
+def test_a_topic_requested_often_is_answered_once(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as client:
             await client.create("orders")
@@ -143,7 +143,7 @@ def test_a_topic_asked_for_often_is_answered_once(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_a_client_that_leaves_does_not_stop_half_way_what_it_asked_for(kit: "Kit") -> None:
+def test_a_client_that_leaves_does_not_stop_half_way_what_it_requested(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as client:
             kit.disk.may_sync.clear()
@@ -238,7 +238,7 @@ def test_pages_of_partitions(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_topics_change_and_vanish_while_clients_ask_at_once(kit: "Kit") -> None:
+def test_topics_change_and_vanish_while_clients_request_them(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as first:
             second = await kit.client()
@@ -258,7 +258,7 @@ def test_topics_change_and_vanish_while_clients_ask_at_once(kit: "Kit") -> None:
 
 @pytest.mark.parametrize("version", [10, 11, 12, 13])
 @pytest.mark.parametrize("name", ["", None, "other"])
-def test_a_topic_is_asked_for_by_its_id(kit: "Kit", version: int, name: str | None) -> None:
+def test_a_topic_is_requested_by_its_id(kit: "Kit", version: int, name: str | None) -> None:
     """Java's Admin sends an empty name beside the id. Nothing is created by that."""
 
     async def scenario() -> None:

@@ -96,7 +96,7 @@ class Leader:
         return standing[0].isr if standing else None
 
 
-def test_nothing_is_safe_before_every_member_was_heard() -> None:
+def test_nothing_is_safe_before_every_in_sync_replica_has_fetched() -> None:
     leader = Leader()
     leader.fetch(A, 10)
     assert leader.high_watermark == 0
@@ -126,7 +126,7 @@ def test_a_fetch_counts_in_its_session_only() -> None:
     assert leader.high_watermark == 10
 
 
-def test_what_was_heard_in_another_reign_counts_for_nothing() -> None:
+def test_a_fetch_in_another_leader_epoch_does_not_count() -> None:
     leader = Leader()
     leader.fetch(A, 10)
     leader.fetch(B, 10)
@@ -216,7 +216,7 @@ def test_a_promise_survives_the_leader_that_resigns() -> None:
     assert again.high_watermark == 12
 
 
-def test_a_follower_under_load_is_caught_up_by_what_there_was_when_it_asked_last() -> None:
+def test_a_follower_under_load_is_caught_up_by_what_there_was_when_it_fetched_last() -> None:
     leader = Leader()
     for second in range(1, 31):
         leader.now_s = float(second)
@@ -360,7 +360,7 @@ def test_who_rests_in_a_session_counts_as_if_it_had_named_every_partition(seed: 
         assert full.high_watermark == resting.high_watermark
 
 
-def test_who_rests_and_asks_no_more_is_late_like_anybody() -> None:
+def test_a_resting_follower_that_stops_fetching_lags_like_any_other() -> None:
     leader = Leader(high_watermark=10)
     rest = Rest(0)
     for follower in (A, B):
@@ -378,7 +378,7 @@ def test_who_rests_and_asks_no_more_is_late_like_anybody() -> None:
 BOTH = {2, 3}
 
 
-def test_readers_are_sent_to_whoever_holds_their_offset() -> None:
+def test_readers_are_sent_to_a_replica_that_has_their_offset() -> None:
     leader = Leader()
     assert leader.followers.best_to_read(BOTH, 0) is None
     leader.fetch(A, 8)
@@ -408,7 +408,7 @@ def test_readers_are_sent_to_the_most_caught_up_then_always_to_the_same() -> Non
     assert leader.followers.best_to_read(BOTH, 3) == 3, "the larger id"
 
 
-def test_readers_are_sent_to_live_members_in_sync_only() -> None:
+def test_readers_are_sent_to_live_replicas_in_sync_only() -> None:
     leader = Leader()
     leader.fetch_twice(A, 10)
     leader.fetch_twice(B, 10)
@@ -428,7 +428,7 @@ def test_readers_are_sent_to_live_members_in_sync_only() -> None:
     assert leader.followers.best_to_read(BOTH, 3) is None
 
 
-def test_readers_are_not_sent_to_whoever_is_about_to_leave() -> None:
+def test_readers_are_not_sent_to_a_replica_that_is_about_to_leave() -> None:
     leader = Leader()
     for follower in (A, B):
         leader.fetch_twice(follower, 10)

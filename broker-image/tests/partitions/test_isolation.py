@@ -18,7 +18,7 @@ SILENT = {
     "followers_s": LONG_AGO_S,
     "authority_s": LONG_AGO_S,
     "led_since_s": LONG_AGO_S,
-    "listening_s": LONG_AGO_S,
+    "running_since_s": LONG_AGO_S,
 }
 
 
@@ -30,17 +30,17 @@ SILENT = {
         ({"followers_s": JUST_NOW_S}, False),
         ({"authority_s": JUST_NOW_S}, False),
         ({"led_since_s": JUST_NOW_S, "followers_s": NEVER_S}, False),
-        ({"listening_s": JUST_NOW_S}, False),
+        ({"running_since_s": JUST_NOW_S}, False),
     ],
 )
-def test_nobody_was_heard_for_too_long(but: dict[str, float], isolated: bool) -> None:
-    heard = LastContact(waits_for_others=True, **(SILENT | but))
-    assert is_isolated(heard, NOW_S) is isolated
+def test_no_contact_for_too_long(but: dict[str, float], isolated: bool) -> None:
+    last = LastContact(waits_for_others=True, **(SILENT | but))
+    assert is_isolated(last, NOW_S) is isolated
 
 
 def test_who_waits_for_nobody_never_is() -> None:
-    heard = LastContact(waits_for_others=False, **(SILENT | {"followers_s": NEVER_S}))
-    assert not is_isolated(heard, NOW_S)
+    last = LastContact(waits_for_others=False, **(SILENT | {"followers_s": NEVER_S}))
+    assert not is_isolated(last, NOW_S)
 
 
 @pytest.mark.parametrize(

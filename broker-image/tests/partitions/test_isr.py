@@ -107,7 +107,7 @@ def test_who_may_join(end_offset: int, high_watermark: int, epoch_start: int, jo
     assert wanted_isr(one) == ((L, A, B) if joins else None)
 
 
-def test_who_was_not_heard_or_does_not_live_or_is_no_replica_does_not_join() -> None:
+def test_a_replica_joins_only_if_it_is_assigned_alive_and_has_fetched() -> None:
     assert wanted_isr(known(isr=(L, A), progress={A: Progress(10, FRESH)})) is None
     assert wanted_isr(known(isr=(L, A), live=frozenset({L, A}))) is None
     assert not may_join(B, known(isr=(L, A), live=frozenset({L, A})))

@@ -48,7 +48,7 @@ class Counted(Proposals):
         self.changes += 1
 
 
-def test_what_the_operator_is_told_names_all_that_it_builds_on() -> None:
+def test_what_the_operator_gets_names_all_that_it_depends_on() -> None:
     made = Counted()
     assert (len(made), made.oldest(9), made.standing(ORDERS, 2)) == (0, (), None)
     made.make(ORDERS, view(2), promise())
@@ -98,7 +98,7 @@ def test_with_the_topic_go_its_promises_only() -> None:
     assert made.changes == 5
 
 
-def test_the_oldest_are_told_first() -> None:
+def test_the_oldest_are_reported_first() -> None:
     made = Counted()
     for index in range(5):
         made.make(ORDERS, view(index), promise())

@@ -43,7 +43,7 @@ def test_it_is_paid_when_the_copy_has_come_as_far() -> None:
     assert not debts.reached(ORDERS, 10)
 
 
-def test_in_the_reign_that_counted_it_no_map_lets_it_off() -> None:
+def test_in_the_leader_epoch_that_counted_it_no_map_ends_the_debt() -> None:
     """Its leader believes what it was told before, and may propose it for that."""
     debts = owing()
     for view in (LISTED, NOT_LISTED, LISTED):

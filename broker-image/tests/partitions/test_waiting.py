@@ -44,7 +44,7 @@ async def turns_of(clock: Clock, fetches: list[Fetch]) -> list[list[int]]:
     return seen
 
 
-def test_fetches_that_take_long_leave_others_a_turn() -> None:
+def test_other_requests_run_between_the_slices_of_long_fetches() -> None:
     clock = Clock()
     slow = [Fetch(clock, 2 * SLICE_S) for _ in range(3)]
     assert asyncio.run(turns_of(clock, slow)) == [[1, 0, 0], [1, 1, 0], [1, 1, 1], [1, 1, 1]]
@@ -56,7 +56,7 @@ def test_fetches_that_are_quick_are_tried_together() -> None:
     assert asyncio.run(turns_of(clock, quick))[0] == [1] * 50
 
 
-def test_who_is_woken_meanwhile_is_tried_after_those_that_wait() -> None:
+def test_who_is_woken_in_the_meantime_is_tried_after_those_that_wait() -> None:
     async def scenario() -> None:
         clock = Clock()
         waiters = FetchWaiters(clock.monotonic_s)

@@ -149,7 +149,7 @@ def test_requests_are_pipelined_and_large_answers_stay_as_they_came() -> None:
     run(scenario)
 
 
-def test_whoever_waits_may_give_up_without_harm_to_others() -> None:
+def test_a_waiting_caller_may_be_cancelled_without_harm_to_others() -> None:
     async def scenario() -> None:
         async with serving(NEW) as (_, port):
             connection = await dialer(NEW).dial("127.0.0.1", port, 5)
@@ -347,7 +347,7 @@ def test_silence_is_not_waited_for() -> None:
     run(scenario)
 
 
-def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
+def test_an_answer_that_nobody_requested_ends_the_connection() -> None:
     async def scenario() -> None:
         connection = PeerConnection("broker-1")
         async with impostor(saying(struct.pack(">ii", 4, 1) * 2)) as port:

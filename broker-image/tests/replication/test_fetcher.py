@@ -240,7 +240,7 @@ def test_nothing_to_follow_no_task() -> None:
     run(scenario)
 
 
-def test_without_a_session_nobody_is_asked() -> None:
+def test_without_a_session_nothing_is_requested() -> None:
     async def scenario() -> None:
         async with both() as (leader, follower):
             follower.cluster.session = 0
@@ -279,7 +279,7 @@ def test_partitions_that_come_while_the_leader_is_dialled_go_with_the_first_requ
     run(scenario)
 
 
-def test_a_rest_that_ends_while_it_is_looked_at_is_over() -> None:
+def test_a_rest_that_ends_while_it_is_inspected_is_over() -> None:
     """It is not taken for one without an end: nobody else would wake this follower."""
 
     class Failing(Reign):
@@ -339,7 +339,7 @@ def test_a_leader_without_an_address_is_waited_for() -> None:
     run(scenario)
 
 
-def test_errors_are_not_asked_for_again_at_once() -> None:
+def test_errors_are_not_requested_again_at_once() -> None:
     async def scenario() -> None:
         async with both() as (leader, follower):
             leader.error_code = 77
@@ -372,7 +372,7 @@ def test_a_sync_is_waited_for_and_does_not_hold_up_others() -> None:
     run(scenario)
 
 
-def test_a_session_that_the_leader_forgot_is_begun_anew_at_once() -> None:
+def test_a_session_that_the_leader_forgot_is_started_again_at_once() -> None:
     async def scenario() -> None:
         async with both(replica_fetch_wait_max_ms="20") as (leader, follower):
             leader.next_session_id = 5

@@ -66,7 +66,7 @@ def order(requested: PlannedFetch | None) -> list[tuple[UUID | None, int]]:
     ]
 
 
-def test_a_request_says_who_asks_and_what_it_believes() -> None:
+def test_a_request_names_the_replica_and_its_epoch() -> None:
     requested = plan_of(Reign(A, 0, 7), Reign(A, 1), Reign(B, 0)).next_request(2, 9, 0)
     assert requested is not None
     message = requested.message
@@ -76,7 +76,7 @@ def test_a_request_says_who_asks_and_what_it_believes() -> None:
     assert message.topics[0].partitions[0] == (0, 4, 7, 3, 0, 100)
 
 
-def test_who_got_something_is_asked_for_last() -> None:
+def test_a_partition_with_records_is_fetched_last() -> None:
     first, second, third = Reign(A, 0), Reign(A, 1), Reign(B, 0)
     plan = plan_of(first, second, third)
     plan.taken(following(first), Taken.PROGRESS, 0)
@@ -84,7 +84,7 @@ def test_who_got_something_is_asked_for_last() -> None:
     assert order(plan.next_request(1, 1, 0)) == [(A, 1), (B, 0), (A, 0)]
 
 
-def test_every_partition_gets_its_turn_where_an_answer_holds_one() -> None:
+def test_every_partition_is_answered_if_an_answer_has_space_for_one() -> None:
     reigns = {(A, index): Reign(A, index) for index in range(5)}
     plan = plan_of(*reigns.values())
     served = []
@@ -139,7 +139,7 @@ def test_the_leader_does_not_wait_past_the_end_of_a_rest() -> None:
     assert requested.message.max_wait_ms == int(FIRST_REST_S * 1000)
 
 
-def test_nothing_to_ask_for() -> None:
+def test_nothing_to_fetch() -> None:
     one = Reign(A, 0, is_over=True)
     plan = plan_of(one)
     plan.taken(following(one), Taken.FAILED, 0)
@@ -149,7 +149,7 @@ def test_nothing_to_ask_for() -> None:
     assert len(plan) == 0
 
 
-def test_dropping_an_old_reign_leaves_the_new_one() -> None:
+def test_dropping_an_old_leadership_leaves_the_new_one() -> None:
     old, new = Reign(A, 0), Reign(A, 0, 5)
     plan = plan_of(old)
     plan.put(following(new))
@@ -160,7 +160,7 @@ def test_dropping_an_old_reign_leaves_the_new_one() -> None:
     assert requested.message.topics[0].partitions[0].fetch_offset == 5
 
 
-def test_only_what_was_asked_for_is_taken_from_an_answer() -> None:
+def test_only_what_was_requested_is_taken_from_an_answer() -> None:
     one = Reign(A, 0)
     requested = plan_of(one).next_request(1, 1, 0)
     assert requested is not None
@@ -195,7 +195,7 @@ class Leader:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_leader_knows_what_is_asked_for_however_little_is_said(seed: int) -> None:
+def test_a_leader_knows_what_is_requested_however_little_is_said(seed: int) -> None:
     random = Random(seed)  # noqa: S311 - the seed is the test's
     reigns = [Reign(topic_id, index) for topic_id in (A, B) for index in range(3)]
     plan, leader, epochs = plan_of(*reigns), Leader(), []

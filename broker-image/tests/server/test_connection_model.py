@@ -224,7 +224,9 @@ def test_answers_are_what_was_read_in_the_order_of_requests(
 
 
 @pytest.mark.parametrize("new_loop", LOOPS.values(), ids=LOOPS)
-def test_what_is_cut_off_meanwhile_ends_the_connection(new_loop: NewLoop, tmp_path: Path) -> None:
+def test_what_is_cut_off_in_the_meantime_ends_the_connection(
+    new_loop: NewLoop, tmp_path: Path
+) -> None:
     """A follower that asked may get the beginning, and never bytes that fill up the answer."""
 
     async def scenario() -> None:

@@ -56,7 +56,7 @@ def test_requests_for_a_topic_are_counted_and_those_that_fail(kit: "Kit") -> Non
     kit.run(scenario)
 
 
-def test_topics_are_told_of_and_partitions_only_where_that_is_wanted(kit: "Kit") -> None:
+def test_topics_are_exposed_and_partitions_only_if_enabled(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as client:
             await client.create("orders", 3)
@@ -118,7 +118,7 @@ def test_one_in_the_place_of_another_is_both() -> None:
     assert (changes.shrinks, changes.expands) == (1, 1)
 
 
-def test_others_have_their_turn_while_a_scrape_is_made(kit: "Kit") -> None:
+def test_other_tasks_run_while_a_scrape_is_made(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as client:
             await client.create("orders")

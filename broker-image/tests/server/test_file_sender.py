@@ -192,7 +192,7 @@ def test_where_the_transport_still_sends_it_sends_this_too(file: File) -> None:
     asyncio.run(scenario())
 
 
-def test_a_turn_takes_so_much_and_no_more(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slice_has_a_limit(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_sending, "SLICE_BYTES", 1_000)
 
     async def scenario() -> None:
@@ -211,7 +211,7 @@ def test_a_turn_takes_so_much_and_no_more(file: File, monkeypatch: pytest.Monkey
     asyncio.run(scenario())
 
 
-def test_a_piece_that_ends_with_the_turn_ends_it(
+def test_a_piece_that_ends_with_the_slice_ends_it(
     file: File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_sending, "SLICE_BYTES", 1_000)

@@ -111,7 +111,9 @@ def test_a_client_that_reads_late_gets_everything_in_order(kit: "Kit", sendfile:
     kit.run(scenario)
 
 
-def test_records_that_are_deleted_meanwhile_are_sent_whole(kit: "Kit", sendfile: Sendfile) -> None:
+def test_records_that_are_deleted_in_the_meantime_are_sent_whole(
+    kit: "Kit", sendfile: Sendfile
+) -> None:
     async def scenario() -> None:
         async with kit.running() as client:
             request = await fill(kit, client)

@@ -216,7 +216,7 @@ def test_a_wrong_password_is_answered_late_and_then_nothing_is(
     assert "wrong password" in caplog.records[-1].__dict__["reason"]
 
 
-def test_an_unknown_user_is_told_the_same_as_one_with_a_wrong_password() -> None:
+def test_an_unknown_user_gets_the_same_answer_as_one_with_a_wrong_password() -> None:
     async def attempt(name: str) -> list[Any]:
         async with listening(internal()) as (_, client):
             scram = ScramClient(SHA_512, name, "wrong", b"nonce")
@@ -382,7 +382,7 @@ def test_strangers_do_not_keep_out_who_can_log_in() -> None:
     asyncio.run(scenario())
 
 
-def test_where_nobody_is_asked_there_is_nothing_to_log_in_to() -> None:
+def test_without_a_login_there_is_nothing_to_log_in_to() -> None:
     async def scenario() -> None:
         async with listening(PLAIN) as (kit, client):
             await nothing_to_log_in_to(client)

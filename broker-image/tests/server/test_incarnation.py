@@ -80,7 +80,7 @@ def test_the_answer_stays_open_and_ends_with_the_server_which_refuses_then() -> 
     run(scenario())
 
 
-def test_it_may_be_asked_with_chunks_too() -> None:
+def test_a_request_may_be_chunked() -> None:
     async def scenario() -> None:
         async with Served(Health(incarnation=ME)) as served:
             reader, _ = await served.ask("/incarnation", version="1.1")
@@ -100,7 +100,7 @@ def test_a_process_without_a_name_says_so() -> None:
     run(scenario())
 
 
-def test_of_too_many_the_oldest_ends_and_probes_go_on() -> None:
+def test_of_too_many_the_oldest_ends_and_probes_continue() -> None:
     async def scenario() -> None:
         async with Served(Health(incarnation=ME)) as served:
             watching = [(await served.watch())[0] for _ in range(MAX_OPEN)]

@@ -64,7 +64,7 @@ def test_what_is_signed_is_answered_and_the_answer_is_signed() -> None:
     run(scenario)
 
 
-def test_who_may_not_ask_is_told_no_more_than_that() -> None:
+def test_an_unauthenticated_request_gets_no_details() -> None:
     async def scenario() -> None:
         async def nobody_asks(_asked: object) -> object:
             raise AssertionError("asked by a stranger")
@@ -136,7 +136,7 @@ def test_what_is_not_understood_is_said_and_signed(
     run(scenario)
 
 
-def test_before_it_serves_and_after_it_asks_to_come_again() -> None:
+def test_before_it_serves_and_after_it_answers_with_a_retriable_error() -> None:
     async def scenario() -> None:
         server = inquiry_server()
         async with served(server) as asker:
@@ -149,7 +149,7 @@ def test_before_it_serves_and_after_it_asks_to_come_again() -> None:
     run(scenario)
 
 
-def test_a_fault_of_ours_is_logged_and_told_as_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_of_ours_is_logged_and_reported_as_one(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async def fails(_asked: object) -> object:
             raise LookupError("a bug")
@@ -249,7 +249,7 @@ def test_strangers_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None
     assert [one.message for one in caplog.records] == ["inquiry_refused"]
 
 
-def test_a_broker_that_runs_alone_is_asked_nothing() -> None:
+def test_a_standalone_broker_gets_no_inquiries() -> None:
     async def scenario() -> None:
         runner = await serve_health(Health(), HOST, 0)
         try:

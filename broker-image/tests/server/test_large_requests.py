@@ -179,6 +179,6 @@ def test_a_fault_of_ours_costs_one_connection(kit: "Kit", monkeypatch: pytest.Mo
     kit.run(scenario)
 
 
-def test_what_is_large_can_be_seen_without_looking_far() -> None:
+def test_what_is_large_can_be_seen_without_a_full_scan() -> None:
     assert not is_large(None)
     assert not is_large([1] * 1000)

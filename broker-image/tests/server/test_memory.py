@@ -89,7 +89,7 @@ def test_who_gets_something_done_is_left_alone() -> None:
     asyncio.run(scenario())
 
 
-def test_who_waits_is_served_in_turn_as_soon_as_there_is_room() -> None:
+def test_who_waits_is_served_in_order_as_soon_as_there_is_room() -> None:
     async def scenario() -> None:
         budget = MemoryBudget(100)
         first, second, third = (Peer(budget) for _ in range(3))
@@ -259,7 +259,7 @@ def test_sleepers_that_wake_together_stay_within_the_budget(
     kit.run(scenario)
 
 
-def test_whoever_is_busy_gives_back_what_others_wait_for(
+def test_a_busy_connection_releases_memory_that_others_wait_for(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else those that come first keep their buffers, and the others get nothing done at all."""

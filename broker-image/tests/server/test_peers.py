@@ -104,7 +104,7 @@ def test_a_client_that_never_reads_stops_being_served(
     kit.run(scenario)
 
 
-def test_each_listener_tells_its_own_address(kit: "Kit") -> None:
+def test_each_listener_advertises_its_own_address(kit: "Kit") -> None:
     async def scenario() -> None:
         broker = kit.new_broker(
             listeners=[

@@ -123,7 +123,7 @@ def test_a_read_never_gives_out_what_is_damaged(
     assert told == [(kit.orders, log.damage)]
 
 
-def test_a_batch_after_what_is_asked_for_is_not_looked_at(
+def test_a_batch_after_the_requested_offsets_is_not_read(
     kit: "StorageKit", log: PartitionLog
 ) -> None:
     kit.disk.flip_bit(kit.path(SEALED), BATCH_BYTES + 70, 3)
@@ -159,7 +159,7 @@ def test_a_file_that_lost_its_end_and_is_changed_before_it(
     ("offset", "max_bytes", "is_in_it"),
     [(6, 10_000, True), (9, 10_000, True), (6, BATCH_BYTES + 50, False), (11, 10_000, False)],
 )
-def test_whoever_stumbles_over_it_the_first_wrong_batch_is_named(
+def test_the_first_damaged_batch_is_named_whatever_read_finds_it(
     kits: "Callable[[], StorageKit]",
     make_batch: "MakeBatch",
     offset: int,
@@ -218,7 +218,7 @@ def test_a_batch_larger_than_a_chunk_is_checked_whole(
 
 
 @pytest.mark.parametrize("wanted", ["time", "newest"])
-def test_a_look_for_a_time_finds_damage(kit: "StorageKit", log: PartitionLog, wanted: str) -> None:
+def test_a_lookup_by_time_finds_damage(kit: "StorageKit", log: PartitionLog, wanted: str) -> None:
     name, timestamp = (SEALED, NOW + 45) if wanted == "time" else (ACTIVE, -3)
     at = (2 * BATCH_BYTES if wanted == "time" else 0) + 70
     kit.disk.flip_bit(kit.path(name), at, 3)
@@ -253,7 +253,7 @@ def test_a_scrub_reads_all_that_is_durable(
     assert steps == [4, 6, 10, 12, 16, 18, 20]
 
 
-def test_a_scrub_goes_on_after_a_truncation(kit: "StorageKit", log: PartitionLog) -> None:
+def test_a_scrub_continues_after_a_truncation(kit: "StorageKit", log: PartitionLog) -> None:
     kit.run(log.truncate_to(7, NOW))
     assert log.checks.scrub(16, 1000) == (0, None)
     assert log.checks.scrub(4, 1000) == (BATCH_BYTES, 6)

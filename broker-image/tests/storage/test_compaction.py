@@ -257,7 +257,7 @@ def test_a_batch_keeps_its_codec_and_its_place(kit: "StorageKit", codec: Codec) 
     kit.run(scenario())
 
 
-def test_a_batch_that_loses_nothing_is_not_made_anew(kit: "StorageKit") -> None:
+def test_a_batch_that_loses_nothing_is_not_rewritten(kit: "StorageKit") -> None:
     async def scenario() -> None:
         one = await bench(kit)
         one.append((b"a", b"1"), codec=Codec.GZIP)

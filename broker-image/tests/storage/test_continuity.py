@@ -93,7 +93,7 @@ def test_what_does_not_agree_ends_the_log_and_loses_nothing(
     kit.run(scenario())
 
 
-def test_what_agrees_goes_on(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+def test_what_agrees_continues(kit: "StorageKit", make_batch: "MakeBatch") -> None:
     _, log = kit.run(kit.new_log())
     for _ in range(3):
         as_leader(log, make_batch([b"a", b"b"]))

@@ -11,7 +11,7 @@ from tests.storage.memory_disk import ManualClock
 TOPIC_ID = UUID("5b3f3d3e-8f43-4d5c-9c57-0123456789ab")
 
 
-def test_what_is_whole_again_is_told_with_its_time() -> None:
+def test_what_is_whole_again_is_reported_with_its_time() -> None:
     clock = ManualClock()
     history = DamageHistory(clock)
     first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -234,7 +234,7 @@ def test_a_replica_that_was_never_finished_is_removed(kit: "StorageKit") -> None
     assert not kit.disk.exists("orders-0")
 
 
-def test_a_damaged_replica_can_be_set_aside_and_made_anew(
+def test_a_damaged_replica_can_be_set_aside_and_created_again(
     kit: "StorageKit", make_batch: "MakeBatch"
 ) -> None:
     async def scenario() -> None:

@@ -151,7 +151,7 @@ def test_snapshots_above_a_cut_are_not_written_and_those_at_it_are(written: Writ
     asyncio.run(scenario())
 
 
-def test_who_waits_for_what_is_cut_is_told_where(written: Written) -> None:
+def test_a_caller_that_waits_for_truncated_records_gets_the_offset(written: Written) -> None:
     async def scenario() -> None:
         written.end_offset = 9
         waiting = asyncio.create_task(written.sync.reach(9))

@@ -114,7 +114,7 @@ def run(kit: "StorageKit", make_batch: "MakeBatch") -> Callable[[Scenario], None
 Run = Callable[[Scenario], None]
 
 
-def test_only_what_is_durable_is_asked_past(run: Run, kit: "StorageKit") -> None:
+def test_only_durable_records_are_acknowledged_by_a_fetch(run: Run, kit: "StorageKit") -> None:
     async def scenario(one: Follower) -> None:
         assert one.following.position() == FetchPosition(0, -1, EPOCH, 0)
         assert await one.give(one.batch(0, b"a", b"b")) is Taken.PROGRESS
@@ -141,7 +141,7 @@ def test_the_page_cache_is_enough_where_the_topic_says_so(run: Run, kit: "Storag
     run(scenario)
 
 
-def test_who_waits_for_a_sync_is_told(run: Run) -> None:
+def test_a_caller_that_waits_for_a_sync_is_notified(run: Run) -> None:
     async def scenario(one: Follower) -> None:
         contact = Contact()
         one.following.use_contact(contact)
@@ -348,7 +348,7 @@ def test_the_log_start_follows_the_leaders_up_to_the_high_watermark(run: Run) ->
     run(scenario)
 
 
-def test_a_reign_that_is_over_waits_for_metadata(run: Run) -> None:
+def test_a_leadership_that_is_over_waits_for_metadata(run: Run) -> None:
     async def scenario(one: Follower) -> None:
         assert await one.give(error_code=ErrorCode.fenced_leader_epoch) is Taken.OVER
         assert one.following.is_over

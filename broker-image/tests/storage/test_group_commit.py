@@ -32,7 +32,7 @@ class Device:
         return asyncio.create_task(self.group.reach(mark))
 
 
-def test_whoever_comes_meanwhile_shares_the_next() -> None:
+def test_a_caller_during_a_sync_shares_the_next_one() -> None:
     async def scenario() -> None:
         device = Device()
         first = device.start(1)

@@ -40,7 +40,7 @@ def values_in(log: PartitionLog) -> list[bytes | None]:
     return found
 
 
-def test_offsets_go_on_from_batch_to_batch(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+def test_offsets_continue_from_batch_to_batch(kit: "StorageKit", make_batch: "MakeBatch") -> None:
     _, log = kit.run(kit.new_log())
     first = log.append_as_leader(make_batch([b"a", b"b"]), 0, NOW)
     second = log.append_as_leader(make_batch([b"c"]), 0, NOW)
@@ -250,7 +250,7 @@ def test_a_follower_refuses_what_does_not_continue(
     assert log.append_as_follower(memoryview(b""), 4, NOW).last_offset == 0
 
 
-def test_a_follower_refuses_records_of_a_reign_after_its_leaders(
+def test_a_follower_refuses_records_of_a_leadership_after_its_leaders(
     kit: "StorageKit", make_batch: "MakeBatch"
 ) -> None:
     """A leader that was deposed and cut back while its answer waited to be sent (KAFKA-18723)."""
@@ -414,7 +414,7 @@ def test_flush_messages_and_flush_ms(kit: "StorageKit", make_batch: "MakeBatch")
     kit.run(scenario())
 
 
-def test_a_finished_segment_asks_for_a_flush(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+def test_a_finished_segment_requests_a_flush(kit: "StorageKit", make_batch: "MakeBatch") -> None:
     kit.config = LogConfig(durability=Durability.PAGE_CACHE, segment_bytes=200)
 
     async def scenario() -> None:

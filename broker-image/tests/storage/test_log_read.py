@@ -243,7 +243,7 @@ def lying(timestamp_ms: int, claims_ms: int, count: int = 1) -> memoryview:
     return memoryview(batch)
 
 
-def test_a_search_looks_at_so_many_records_whatever_headers_claim(
+def test_a_search_reads_a_limited_number_of_records_whatever_the_headers_say(
     kit: "StorageKit", make_batch: "MakeBatch", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It then answers where it has come to: too early is safe, too late would lose records."""
@@ -266,7 +266,7 @@ def test_a_search_looks_at_so_many_records_whatever_headers_claim(
     assert (found.timestamp_ms, found.offset) == (2_000, 2_699)
 
 
-def test_many_headers_that_lie_are_not_all_asked(
+def test_not_all_of_many_wrong_headers_are_read(
     kit: "StorageKit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Opening a batch costs, too, be it ever so small."""
@@ -279,7 +279,7 @@ def test_many_headers_that_lie_are_not_all_asked(
     assert found.offset == 9
 
 
-def test_records_that_inflate_to_too_much_are_not_looked_at(
+def test_records_that_inflate_to_too_much_are_not_inspected(
     kit: "StorageKit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timestamps, "MAX_INFLATED_BYTES", 10_000)

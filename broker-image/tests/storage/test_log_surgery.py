@@ -536,7 +536,9 @@ def test_what_was_cut_off_goes_after_the_delay(kit: "StorageKit", make_batch: "M
     kit.run(scenario())
 
 
-def test_every_cut_is_told_from_the_one_before(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+def test_every_cut_is_reported_from_the_one_before(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
     """A compaction that began before a cut must not put its segments in."""
 
     async def scenario() -> None:

@@ -194,7 +194,7 @@ def test_a_shortened_segment_below_the_recovery_point_quarantines(
 
 
 @pytest.mark.parametrize("is_cut", [True, False])
-def test_what_a_start_finds_is_told_with_its_place(
+def test_what_a_start_finds_is_reported_with_its_place(
     kit: "StorageKit", make_batch: "MakeBatch", *, is_cut: bool
 ) -> None:
     kit.run(write(kit, make_batch))
@@ -387,7 +387,7 @@ def test_a_missing_segment_above_the_recovery_point_cuts(
         if not clean or name.startswith(LAST) or damage in {"missing", "odd size"}
     ],
 )
-def test_indexes_are_made_anew(
+def test_indexes_are_rebuilt(
     kit: "StorageKit", make_batch: "MakeBatch", name: str, damage: str, clean: bool
 ) -> None:
     async def scenario() -> None:
@@ -420,7 +420,7 @@ def test_indexes_are_made_anew(
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_indexes_that_were_made_anew_survive_a_power_cut(
+def test_rebuilt_indexes_survive_a_power_cut(
     kit: "StorageKit", make_batch: "MakeBatch", clean: bool
 ) -> None:
     """Half of one would have reads take a whole segment for damaged."""
@@ -548,7 +548,7 @@ def test_a_sealed_segment_that_does_not_lead_up_to_the_next_one_is_damaged(
     assert report.reason.endswith("ends at 10, the next segment begins at 12")
 
 
-def test_a_fault_that_is_found_when_an_index_is_made_anew_is_named(
+def test_a_fault_that_is_found_when_an_index_is_rebuilt_is_named(
     kit: "StorageKit", make_batch: "MakeBatch"
 ) -> None:
     directory = kit.run(write(kit, make_batch))
@@ -605,7 +605,9 @@ def steps(kit: "StorageKit", *, clean: bool, log_start_offset: int | None = None
     return list(LogRecovery(source).run())
 
 
-def test_every_byte_that_was_read_is_told_once(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+def test_every_byte_that_was_read_is_reported_once(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
     async def fill() -> int:
         kit.config = LogConfig()
         _, log = await kit.new_log()
@@ -624,9 +626,7 @@ def test_every_byte_that_was_read_is_told_once(kit: "StorageKit", make_batch: "M
     assert steps(kit, clean=True) == [*once, batch_bytes, *once]
 
 
-def test_others_have_their_turn_after_each_mebibyte(
-    kit: "StorageKit", make_batch: "MakeBatch"
-) -> None:
+def test_other_tasks_run_after_each_mebibyte(kit: "StorageKit", make_batch: "MakeBatch") -> None:
     half = 2**19
 
     async def fill() -> None:
@@ -645,7 +645,7 @@ def test_others_have_their_turn_after_each_mebibyte(
     assert steps(kit, clean=True) == [2 * half, 2 * half, half, 2 * half, 2 * half]
 
 
-def test_bytes_before_a_split_that_was_not_finished_are_told(
+def test_bytes_before_a_split_that_was_not_finished_are_reported(
     kit: "StorageKit", make_batch: "MakeBatch"
 ) -> None:
     """What follows there was written again into the next segment, and is read there."""

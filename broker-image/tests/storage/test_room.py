@@ -93,7 +93,7 @@ def test_producers_leave_the_reserve_and_followers_half_of_it(
     kit.run(directory.close({kit.orders: end_offset}, 1))
 
 
-def test_between_two_looks_appends_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_between_two_measurements_appends_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     disk, looks = MemoryDisk(), 0
     disk.capacity_bytes = 5_000
 

@@ -111,7 +111,7 @@ def test_twice_with_growth_in_between(
     assert {one.leaderEpoch for one in by_spark.select("leaderEpoch").distinct().collect()} == {0}
 
 
-def test_what_retention_took_is_told(
+def test_what_retention_took_is_reported(
     spark: SparkSession, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, "taken", 1, FOR_EVER)

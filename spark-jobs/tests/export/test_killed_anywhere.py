@@ -300,7 +300,7 @@ def test_a_run_that_finds_nothing_new_commits_nothing() -> None:
     assert (first.records, again.records, again.commits) == (20, 0, 0)
 
 
-def test_what_retention_took_stops_the_export_unless_told_otherwise() -> None:
+def test_what_retention_took_stops_the_export_unless_configured_otherwise() -> None:
     world = World(Disk(), fail_on_data_loss=True)
     world.log.append(0, [0] * 20)
     world.run()
@@ -317,7 +317,7 @@ def test_what_retention_took_stops_the_export_unless_told_otherwise() -> None:
     assert world.run() is not None  # told once
 
 
-def test_a_topic_made_anew_is_refused() -> None:
+def test_a_topic_created_again_is_refused() -> None:
     world = World(Disk())
     world.log.append(0, [0] * 20)
     world.run()
@@ -362,7 +362,7 @@ def test_a_file_that_somebody_took_away_while_it_was_moved() -> None:
         world.run()
 
 
-def test_a_folder_and_a_table_are_not_mixed() -> None:
+def test_parquet_files_and_a_table_are_not_mixed() -> None:
     world = World(Disk())
     world.log.append(0, [0] * 20)
     world.run()

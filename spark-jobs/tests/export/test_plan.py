@@ -43,12 +43,12 @@ def test_nothing_is_committed_yet() -> None:
     assert found.lost == ()
 
 
-def test_it_goes_on_behind_what_is_committed_and_a_new_partition_begins() -> None:
+def test_it_continues_behind_what_is_committed_and_a_new_partition_begins() -> None:
     found = plan({0: Held(0, 9), 1: Held(0, 4)}, [at(0, 7)])
     assert found.todo == (r(0, 7, 9), r(1, 0, 4))
 
 
-def test_what_retention_took_in_between_is_told() -> None:
+def test_what_retention_took_in_between_is_reported() -> None:
     found = plan({0: Held(8, 9), 1: Held(5, 5)}, [at(0, 7), at(1, 2)])
     assert found.todo == (r(0, 8, 9),)
     assert found.lost == (r(0, 7, 8), r(1, 2, 5))

@@ -110,7 +110,7 @@ def test_a_job_gets_its_request(stage: Stage) -> None:
         ),
     ],
 )
-def test_what_a_person_has_to_mend_is_told_and_not_tried_again(
+def test_what_a_person_has_to_correct_is_reported_and_not_retried(
     stage: Stage, work: entry.Work, reason: str, message: str
 ) -> None:
     assert stage.run(work) == 3
@@ -120,7 +120,7 @@ def test_what_a_person_has_to_mend_is_told_and_not_tried_again(
     assert stage.stopped == 1
 
 
-def test_a_crash_is_told_and_may_be_tried_again(stage: Stage) -> None:
+def test_a_crash_is_reported_and_may_be_tried_again(stage: Stage) -> None:
     assert stage.run(raising(ZeroDivisionError("x" * 10_000))) == 1
     state, reason, message = stage.told_of()
     assert (state, reason) == ("Failed", "JobCrashed")
@@ -128,7 +128,7 @@ def test_a_crash_is_told_and_may_be_tried_again(stage: Stage) -> None:
     assert stage.stopped == 1
 
 
-def test_of_an_error_of_javas_the_causes_are_told_without_the_calls(stage: Stage) -> None:
+def test_of_an_error_of_javas_the_causes_are_reported_without_the_calls(stage: Stage) -> None:
     text = (
         "failed.\n: a.SparkException: no\n\tat b.c(D.scala:1)\nCaused by: refused\n\t... 15 more\n"
     )
@@ -154,7 +154,9 @@ def test_a_session_that_does_not_stop_changes_nothing(stage: Stage) -> None:
 @pytest.mark.parametrize(
     "summary", [{"share": float("nan")}, {"keys": "x" * 600_000}, {"what": object()}]
 )
-def test_a_result_that_cannot_be_told_is_a_crash(stage: Stage, summary: Mapping[str, Any]) -> None:
+def test_a_result_that_cannot_be_reported_is_a_crash(
+    stage: Stage, summary: Mapping[str, Any]
+) -> None:
     unspeakable = Result(
         application="", state=ResultState.SUCCEEDED, reason="Exported", summary=summary
     )
@@ -167,7 +169,7 @@ def test_a_result_that_nobody_takes_is_no_success(stage: Stage) -> None:
     assert stage.run(answering(DONE)) == 1
 
 
-def test_what_cannot_be_told_stands_in_the_pods_status(
+def test_what_cannot_be_reported_stands_in_the_pods_status(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where rights are missing, the result cannot be written either."""

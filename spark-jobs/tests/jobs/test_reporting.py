@@ -108,7 +108,7 @@ def test_the_result_is_signed_with_the_key_that_the_operator_mounts(tmp_path: Pa
 
 
 @pytest.mark.parametrize("code", [0, 409, 429, 500, 503])
-def test_an_api_server_that_is_away_is_asked_again(code: int) -> None:
+def test_requests_to_an_unavailable_api_server_are_retried(code: int) -> None:
     server = Server([code, code, 200])
     assert write(server).slept_s == list(reporting.PAUSES_S[:2])
     assert len(server.asked) == 3
@@ -123,14 +123,14 @@ def test_one_that_stays_away_is_given_up_after_minutes() -> None:
 
 
 @pytest.mark.parametrize("code", [401, 403, 404, 422])
-def test_what_will_not_become_true_is_not_asked_for_again(code: int) -> None:
+def test_what_will_not_become_true_is_not_requested_again(code: int) -> None:
     server = Server([code])
     with pytest.raises(NotReported, match=r"shop/daily-1-result: .*said"):
         write(server)
     assert len(server.asked) == 1
 
 
-def test_outside_of_kubernetes_there_is_nobody_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_of_kubernetes_progress_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(NotReported, match="no API server is known"):
         asyncio.run(reporting.to_config_map(REQUEST, RESULT))

@@ -206,7 +206,7 @@ def test_a_sample_says_that_it_is_one(
         assert one["bytes"] == pytest.approx(count.size_bytes, rel=0.2)
 
 
-def test_a_topic_that_is_gone_is_left_out_and_told(
+def test_a_topic_that_is_gone_is_left_out_and_reported(
     spark: "SparkSession", broker: BrokerProcess, counts: Counts
 ) -> None:
     summary = measure(spark, broker, topics=(EVEN, "rebalance-gone"), brokers=(1,)).summary
@@ -255,7 +255,7 @@ def test_measuring_that_takes_too_long_is_ended(
     assert counts
 
 
-def test_a_summary_that_is_too_large_loses_what_is_only_to_be_looked_at() -> None:
+def test_a_summary_that_is_too_large_loses_what_is_only_to_be_inspected() -> None:
     from chiplog_spark.jobs.rebalance import fitted  # noqa: PLC0415 - needs Spark
 
     moves = [{"topic": "a", "partition": index} for index in range(10)]

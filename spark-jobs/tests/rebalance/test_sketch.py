@@ -32,7 +32,7 @@ def check(sketch: Sketch, keys: list[bytes]) -> None:
 
 
 @given(st.lists(KEYS, max_size=300), st.integers(1, 8), st.integers(1, 50))
-def test_every_count_is_within_the_bound_that_is_told(
+def test_every_count_is_within_the_bound_that_is_reported(
     keys: list[bytes], capacity: int, step: int
 ) -> None:
     check(of(keys, capacity, step), keys)

@@ -79,7 +79,7 @@ def test_a_key_is_hot_by_what_is_sure() -> None:
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(1, 100))
-def test_no_more_is_read_than_is_asked_for(start: int, more: int, sample: int) -> None:
+def test_no_more_is_read_than_is_requested(start: int, more: int, sample: int) -> None:
     found = reach(start, start + more, sample)
 
     assert start <= found.read_from <= found.end

@@ -95,7 +95,7 @@ def test_a_digest_sees_every_byte_that_replicas_share(at: int) -> None:
     assert digest(read_header(batch), memoryview(batch)) != before
 
 
-def test_a_damaged_payload_with_a_right_checksum_is_told_too() -> None:
+def test_a_damaged_payload_with_a_right_checksum_is_reported_too() -> None:
     batch = made(b"abc" * 50, codec=Codec.ZSTD)
     batch[61:70] = bytes(9)
     seal(memoryview(batch))
@@ -128,7 +128,7 @@ def test_a_part_of_a_batch_at_the_end_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(("at", "value"), [(16, 1), (8, 0xFF), (11, 3)])
-def test_bytes_that_are_no_batch_are_told_by_the_offset_that_belongs_there(
+def test_bytes_that_are_no_batch_are_reported_by_the_offset_that_belongs_there(
     at: int, value: int
 ) -> None:
     second = made(b"b", base=1)

@@ -72,7 +72,7 @@ def test_an_empty_range_has_no_rows(broker: BrokerProcess, ends: str) -> None:
         ({"bootstrap.servers": "127.0.0.1:1"}, "Unreachable: no broker answers at 127.0.0.1:1"),
     ],
 )
-def test_bad_input_is_told_by_its_name(
+def test_bad_input_is_reported_by_its_name(
     broker: BrokerProcess, ends: str, options: dict[str, str], told: str
 ) -> None:
     with pytest.raises((WireError, BadOption)) as failed:
@@ -131,7 +131,7 @@ def test_damage_is_an_error_among_records_and_a_row_among_batches(tmp_path: Path
             rows(broker, "hurt", **said)
 
 
-def test_what_retention_took_is_told_or_passed_over(broker: BrokerProcess) -> None:
+def test_what_retention_took_is_reported_or_passed_over(broker: BrokerProcess) -> None:
     create_topic(broker.bootstrap, "short", 1)
     for number in range(6):
         produced(broker, "short", [{"value": b"%d" % number}])

@@ -83,7 +83,7 @@ def test_a_trigger_without_news_reads_nothing() -> None:
     assert stream({0: 20, 1: 5}) == []
 
 
-def test_what_is_gone_before_it_was_read_stops_a_stream_unless_told_otherwise() -> None:
+def test_what_is_gone_before_it_was_read_stops_a_stream_unless_configured_otherwise() -> None:
     with pytest.raises(
         OffsetOutOfRange, match=r"orders-0: .* offset 7 on were deleted; .* starts at 10"
     ):

@@ -55,7 +55,7 @@ def test_records_of_every_codec_are_what_was_produced(
         assert 0 <= row.batchCrc < 2**32
 
 
-def test_bad_input_is_told_in_sparks_own_error(
+def test_bad_input_is_reported_in_sparks_own_error(
     spark: "SparkSession", broker: BrokerProcess
 ) -> None:
     with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as failed:

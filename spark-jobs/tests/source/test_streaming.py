@@ -42,7 +42,7 @@ def read_so_far(spark: "SparkSession", directory: Path) -> list[tuple[int, int, 
 
 
 @pytest.mark.timeout(600)
-def test_a_query_goes_on_where_its_checkpoint_ends(
+def test_a_query_continues_where_its_checkpoint_ends(
     spark: "SparkSession", broker: BrokerProcess, tmp_path: Path
 ) -> None:
     topic = "stream"

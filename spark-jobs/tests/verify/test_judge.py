@@ -89,7 +89,7 @@ def test_a_tail_counts_only_while_the_replica_is_in_sync() -> None:
     assert judged(FACTS, rows_of(stored), deleted).findings == []
 
 
-def test_a_hole_that_retention_made_meanwhile() -> None:
+def test_a_hole_that_retention_made_in_the_meantime() -> None:
     stored = copies(LOG)
     del stored[3][0]
     after = {PLACE: After(in_sync=frozenset(REPLICAS), start_offsets={1: 0, 2: 0, 3: 5})}
@@ -104,7 +104,7 @@ def test_only_checks_that_are_wanted() -> None:
     assert judged(FACTS, rows_of(stored), checks=frozenset({Check.CRC})).total == 1
 
 
-def test_a_limit_tells_the_first_and_counts_all() -> None:
+def test_a_limit_reports_the_first_and_counts_all() -> None:
     stored = copies(LOG)
     stored[2] = [one._replace(computed_crc=0) for one in stored[2]]
     verdict = judged(FACTS, rows_of(stored), limit=1)
@@ -116,7 +116,7 @@ def test_a_limit_tells_the_first_and_counts_all() -> None:
     assert result.summary["byCheck"] == [{"check": "Crc", "count": 3}]
 
 
-def test_a_replica_that_refuses_is_told_and_one_that_is_damaged_accused() -> None:
+def test_a_replica_that_refuses_is_reported_and_one_that_is_damaged_accused() -> None:
     stored = copies(LOG)
     del stored[2][1:], stored[3][1:]
     damaged = read_of(2, 5, refusal=Refusal("ReplicaDamaged", 5, "it says so"))
@@ -206,7 +206,7 @@ def test_speed_is_that_of_a_core() -> None:
     assert figures([], seconds=0.0, cores=2)["megabytesPerSecondPerCore"] == 0.0
 
 
-def test_who_is_accused_is_told_by_replica_also_where_it_is_not_listed() -> None:
+def test_who_is_accused_is_reported_by_replica_also_where_it_is_not_listed() -> None:
     stored = copies(LOG)
     stored[2] = [one._replace(computed_crc=0) for one in stored[2]]
     stored[3][1] = stored[3][1]._replace(computed_crc=0)

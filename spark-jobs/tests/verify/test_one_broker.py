@@ -176,7 +176,7 @@ def test_damage_on_the_disk_is_named(own_broker: StandaloneBroker, verified: Ver
     ]
 
 
-def test_a_flipped_bit_is_told_and_no_crash(
+def test_a_flipped_bit_is_reported_and_no_crash(
     own_broker: StandaloneBroker, verified: Verified
 ) -> None:
     """The broker compares what it reads with what was written, and refuses: that is told."""

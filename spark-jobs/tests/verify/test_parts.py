@@ -70,7 +70,9 @@ def test_each_of_the_tasks_gets_the_same() -> None:
     st.lists(st.tuples(st.integers(1, 3), st.integers(1, 9)), min_size=1, max_size=8),
     st.integers(0, 60),
 )
-def test_the_history_that_is_asked_step_by_step(steps: list[tuple[int, int]], start: int) -> None:
+def test_the_history_that_is_requested_step_by_step(
+    steps: list[tuple[int, int]], start: int
+) -> None:
     """A leader answers each question with the largest epoch up to it, and where that ends."""
     spans, epoch, offset = [], -1, 0
     for rise, length in steps:

@@ -146,14 +146,14 @@ def test_what_fits_none_of_two_kinds_of_producers_is_accused() -> None:
     assert "MixedPlacement" in told
 
 
-def test_keys_that_two_kinds_of_producers_share_are_told() -> None:
+def test_keys_that_two_kinds_of_producers_share_are_reported() -> None:
     stored = together(placed("murmur2", 6, MANY), placed("crc32", 6, MANY))
     _, accused, told = judged(stored)
     assert accused == []
     assert re.match(r"of 64 keys that were looked at, [45][0-9] \(", told["KeysInTwoPartitions"])
 
 
-def test_producers_of_one_kind_leave_nothing_to_be_told() -> None:
+def test_producers_of_one_kind_leave_nothing_to_be_reported() -> None:
     assert judged(placed("fnv1a", 6, MANY)) == (Chosen("fnv1a", 100.0, ""), [], {})
 
 

@@ -125,7 +125,7 @@ def test_another_value_at_an_offset(log: dict[int, Written], data: st.DataObject
     assert {finding.replica for _, finding in judged(stored)} == {broker}
 
 
-def test_a_record_of_another_key_is_told_of_the_replica_that_has_it() -> None:
+def test_a_record_of_another_key_is_reported_for_the_replica_that_has_it() -> None:
     log = {0: Written(b"a", b"1"), 1: Written(b"b", b"2")}
     stored = {one: dict(log) for one in REPLICAS}
     stored[2][1] = Written(b"c", b"2")

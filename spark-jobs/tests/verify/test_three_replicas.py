@@ -188,7 +188,7 @@ def test_what_a_broker_notices_when_it_is_read_it_refuses(
     assert result.summary["coverage"]["replicas"] == len(topics) * SIZE
 
 
-def test_what_a_broker_notices_when_it_starts_it_fetches_anew(
+def test_what_a_broker_notices_when_it_starts_it_fetches_again(
     cluster: LoopbackCluster, verified: Verified
 ) -> None:
     """A segment that is missing between others, and a tail that is cut off meanwhile.

@@ -65,7 +65,7 @@ def stamped(times_ms: Sequence[int], epoch: int = 0) -> list[Batch]:
 
 
 @given(st.lists(st.integers(0, 100_000)))
-def test_the_leaders_clock_goes_on(times_ms: list[int]) -> None:
+def test_the_leaders_clock_continues(times_ms: list[int]) -> None:
     log = stamped(sorted(times_ms))
     assert [one for each in log for one in AppendOrder(FACTS, 1).see(each)] == []
     if log:

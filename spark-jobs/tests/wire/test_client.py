@@ -102,7 +102,7 @@ def failure(broker: BrokerProcess, topic: TopicFacts, at: Place, offset: int) ->
     return failed.value
 
 
-def test_what_is_not_there_is_told_by_its_name(broker: BrokerProcess, orders: str) -> None:
+def test_what_is_not_there_is_reported_by_its_name(broker: BrokerProcess, orders: str) -> None:
     with client_of(broker, IMPATIENT_MS) as client:
         topic = client.topic(orders)
         with pytest.raises(errors.UnknownTopic, match=r"UnknownTopic: no-such: .*option topic"):
@@ -122,7 +122,7 @@ def test_what_is_not_there_is_told_by_its_name(broker: BrokerProcess, orders: st
         assert found.partition == at.partition
 
 
-def test_a_topic_that_was_made_anew_is_not_read_for_the_old_one(broker: BrokerProcess) -> None:
+def test_a_topic_that_was_created_again_is_not_read_for_the_old_one(broker: BrokerProcess) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     create_topic(broker.bootstrap, "wire-anew", 1)
     produce(broker, "wire-anew", b"old")
@@ -136,7 +136,7 @@ def test_a_topic_that_was_made_anew_is_not_read_for_the_old_one(broker: BrokerPr
             client.fetch(place(old), 0)
 
 
-def test_a_broker_that_comes_back_is_asked_again(tmp_path: Path) -> None:
+def test_a_broker_that_comes_back_gets_requests_again(tmp_path: Path) -> None:
     with subject()(tmp_path) as broker:
         create_topic(broker.bootstrap, "orders", 1)
         produce(broker, "orders", b"a")

@@ -67,12 +67,12 @@ def answering(body: bytes, correlation_id: int | None = None) -> Talk:
         answering(bytes.fromhex("0023 00000000")),
     ],
 )
-def test_whoever_is_no_broker_is_told_so(talk: Talk) -> None:
+def test_a_client_that_poses_as_a_broker_gets_an_error(talk: Talk) -> None:
     with server(talk) as address, pytest.raises(ProtocolError, match=r"bootstrap\.servers"):
         Connection(address, access(address))
 
 
-def test_a_broker_of_another_time_is_told_so() -> None:
+def test_an_inquiry_for_an_earlier_process_is_refused() -> None:
     with (
         server(answering(NO_APIS)) as address,
         Client(access(address)) as client,
@@ -89,7 +89,7 @@ def test_a_broker_of_another_time_is_told_so() -> None:
         lambda peer: (peer.sendall((MAX_ANSWER_BYTES).to_bytes(4, "big") + b"x"), peer.recv(1)),
     ],
 )
-def test_whoever_goes_away_is_unreachable(talk: Talk) -> None:
+def test_a_peer_that_disconnects_is_unreachable(talk: Talk) -> None:
     with (
         server(talk) as address,
         Client(access(address)) as client,
@@ -98,7 +98,7 @@ def test_whoever_goes_away_is_unreachable(talk: Talk) -> None:
         client.topic("orders")
 
 
-def test_whoever_is_silent_is_waited_for_no_longer_than_is_said() -> None:
+def test_a_silent_peer_is_waited_for_no_longer_than_the_timeout() -> None:
     done = threading.Event()
     with server(lambda _: (done.wait(20), None)[1]) as address:
         with (

@@ -36,7 +36,7 @@ def test_codes(code: ErrorCode, replica: int, verdict: Verdict, kind: type[WireE
 
 @pytest.mark.parametrize("replica", [LEADER, 3])
 @pytest.mark.parametrize("code", [one for one in ErrorCode if one is not ErrorCode.none])
-def test_every_code_is_told_with_place_and_remedy(code: ErrorCode, replica: int) -> None:
+def test_every_code_is_reported_with_place_and_remedy(code: ErrorCode, replica: int) -> None:
     error = judged(code, "orders", 2, replica, 17).error
     assert str(error).startswith(f"{error.reason}: orders-2: ")
     assert error.what

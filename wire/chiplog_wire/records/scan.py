@@ -142,7 +142,7 @@ def _check(payload: Buffer, count: int) -> Steps[None]:
 
 
 def rest_of(payload: bytes, start: int) -> tuple[bytes, int]:
-    """The attributes of the record that begins there, and where what follows its time begins."""
+    """Attributes of the record at `start`, and the position after its timestamp delta."""
     _, at = read_raw(payload, start)
     _, rest = read_raw(payload, at + 1)
     return payload[at : at + 1], rest

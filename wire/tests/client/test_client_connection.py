@@ -163,7 +163,7 @@ def test_a_broker_understands_what_is_sent(api: Api, version: int, client_id: st
     assert bytes(parsed.body) == b"onetwo"
 
 
-def test_correlation_ids_begin_anew_before_they_are_negative() -> None:
+def test_correlation_ids_start_again_before_they_are_negative() -> None:
     client = ClientConnection(None)
     client._correlation_id = 2**31 - 2
     for expected in (2**31 - 1, 1, 2):
@@ -181,7 +181,7 @@ def test_requests_without_an_answer_are_counted() -> None:
     assert client.next_answer() is None
 
 
-def test_an_answer_that_nobody_asked_for() -> None:
+def test_an_answer_that_nobody_requested() -> None:
     client = asking()
     client.receive_data(framed(struct.pack(">i", 1)))
     with pytest.raises(ProtocolViolation, match="without a request"):

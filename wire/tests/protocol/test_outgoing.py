@@ -33,7 +33,7 @@ def test_answers_are_read_as_kio_wrote_them(
         assert ours == theirs
 
 
-def test_our_own_codec_reads_what_we_ask(
+def test_our_own_codec_reads_our_requests(
     api: Api, version: int, messages: Messages, header: Callable[[Api, int], RequestHeader]
 ) -> None:
     if api.key not in ASKED or version < api.max_version or api.key is ApiKey.API_VERSIONS:
@@ -57,5 +57,5 @@ def test_a_malformed_answer_is_a_violation(body: bytes) -> None:
         outgoing.decode_response(ApiKey.SASL_HANDSHAKE, 1, memoryview(body))
 
 
-def test_every_asked_api_is_served() -> None:
+def test_every_requested_api_is_served() -> None:
     assert set(APIS) >= ASKED

@@ -95,7 +95,7 @@ def test_requests_are_what_kio_writes(wire: int, messages: Messages, kio_bytes: 
 
 
 @pytest.mark.parametrize("wire", [15, 16])
-def test_our_own_leader_reads_what_we_ask(
+def test_our_own_leader_reads_our_requests(
     wire: int, messages: Messages, header: Callable[[Api, int], RequestHeader]
 ) -> None:
     for theirs in messages(schema.request_class(ApiKey.FETCH, wire)):

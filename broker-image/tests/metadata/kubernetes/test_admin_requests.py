@@ -26,7 +26,7 @@ async def requested(member: "MemberKit", operation: "Operation") -> "asyncio.Tas
     return task
 
 
-def test_success_is_told_when_the_topic_of_that_owner_has_leaders(member: "MemberKit") -> None:
+def test_success_is_reported_when_the_topic_of_that_owner_has_leaders(member: "MemberKit") -> None:
     async def scenario() -> None:
         async with member.admitted(1):
             operation = CreateTopic(name="orders", partitions=2)
@@ -95,7 +95,7 @@ def test_a_validated_creation_says_what_the_topic_would_be(
     member.run(scenario)
 
 
-def test_deleted_is_told_when_the_topic_is_gone(member: "MemberKit") -> None:
+def test_deleted_is_reported_when_the_topic_is_gone(member: "MemberKit") -> None:
     async def scenario() -> None:
         member.operator.write_map("orders", [member.partition(1, 0)])
         async with member.admitted(1):
@@ -110,7 +110,7 @@ def test_deleted_is_told_when_the_topic_is_gone(member: "MemberKit") -> None:
     member.run(scenario)
 
 
-def test_grown_is_told_when_the_new_partitions_have_leaders(member: "MemberKit") -> None:
+def test_grown_is_reported_when_the_new_partitions_have_leaders(member: "MemberKit") -> None:
     async def scenario() -> None:
         member.operator.write_map("orders", [member.partition(1, 0)])
         async with member.admitted(1):
@@ -127,7 +127,7 @@ def test_grown_is_told_when_the_new_partitions_have_leaders(member: "MemberKit")
 
 
 @pytest.mark.parametrize("value", ["5000", "6000"])
-def test_a_configuration_is_told_when_it_is_seen_or_was_overwritten(
+def test_a_configuration_is_reported_when_it_is_seen_or_was_overwritten(
     member: "MemberKit", value: str
 ) -> None:
     async def scenario() -> None:

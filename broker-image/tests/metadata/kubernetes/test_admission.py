@@ -89,7 +89,7 @@ def test_a_leader_of_another_session_does_not_lead(member: "MemberKit") -> None:
     member.run(scenario)
 
 
-def test_admitted_anew_everything_follows_the_new_session(member: "MemberKit") -> None:
+def test_admitted_again_everything_follows_the_new_session(member: "MemberKit") -> None:
     async def scenario() -> None:
         member.operator.write_map("orders", [member.partition(1, 0)])
         async with member.admitted(1) as client:
@@ -220,7 +220,7 @@ def test_a_session_of_before_a_restored_backup_is_not_used_again(member: "Member
     member.run(scenario)
 
 
-def test_a_status_from_a_restored_backup_is_written_anew(member: "MemberKit") -> None:
+def test_a_status_from_a_restored_backup_is_written_again(member: "MemberKit") -> None:
     """Its version is lower than what this process wrote and saw since."""
 
     async def scenario() -> None:

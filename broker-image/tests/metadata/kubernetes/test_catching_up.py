@@ -35,7 +35,7 @@ def told_of(brokers: Brokers, broker_id: int) -> list[tuple[int, bool]]:
     return [(one.partition, one.refetching) for one in directory.damaged]
 
 
-def test_what_was_damaged_is_fetched_anew(brokers: Brokers) -> None:
+def test_what_was_damaged_is_fetched_again(brokers: Brokers) -> None:
     async def scenario() -> None:
         await brokers.start(*ALL)
         brokers.lead(1)

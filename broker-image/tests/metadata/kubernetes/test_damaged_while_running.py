@@ -123,7 +123,9 @@ def test_a_follower_is_found_damaged_by_the_scrub_and_stays_listed_at_the_floor(
     run(brokers, scenario)
 
 
-def test_of_a_tail_that_is_cut_off_the_first_missing_offset_stays_told(brokers: Brokers) -> None:
+def test_of_a_tail_that_is_cut_off_the_first_missing_offset_stays_reported(
+    brokers: Brokers,
+) -> None:
     """Also when the replica is whole again and not among the damaged ones any more."""
 
     async def scenario() -> None:

@@ -42,7 +42,7 @@ def led_by_two(member: "MemberKit", index: int) -> dict[str, Any]:
     return member.partition(1, 3, index, replicas=[1, 2], isr=["1@1", "2@1"], leader="2@1")
 
 
-def test_the_operator_is_asked_for_what_is_led_by_others(member: "MemberKit") -> None:
+def test_elections_of_partitions_led_by_others_go_to_the_operator(member: "MemberKit") -> None:
     async def scenario() -> None:
         member.operator.add_broker(2, session=1)
         own = member.partition(1, 3, 0)

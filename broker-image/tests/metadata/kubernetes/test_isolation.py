@@ -245,7 +245,7 @@ def test_an_idempotent_batch_that_was_refused_while_it_waited_is_there_once(
     run(cluster.brokers, scenario)
 
 
-def test_another_reign_is_not_isolated_by_the_silence_of_the_one_before(
+def test_another_leadership_is_not_isolated_by_the_silence_of_the_one_before(
     cluster: SteppedCluster,
 ) -> None:
     async def scenario() -> None:

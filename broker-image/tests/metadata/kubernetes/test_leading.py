@@ -243,7 +243,7 @@ def test_a_waiting_follower_is_woken_by_an_append(member: "MemberKit") -> None:
     run(member, scenario)
 
 
-def test_a_waiting_follower_is_told_that_the_disk_has_failed(member: "MemberKit") -> None:
+def test_a_waiting_follower_gets_the_error_of_a_failed_disk(member: "MemberKit") -> None:
     async def scenario(one: Cluster) -> None:
         waiting = asyncio.ensure_future(one.followers[2].ask(0, wait_ms=9000))
         await one.member.eventually(lambda: one.replica.replica_fetchers)
@@ -313,7 +313,7 @@ def test_where_histories_part_is_answered_at_once_and_counts_for_nothing(
     run(member, scenario)
 
 
-def test_a_follower_before_the_log_start_is_told_where_it_is(member: "MemberKit") -> None:
+def test_a_follower_below_the_log_start_gets_the_log_start_offset(member: "MemberKit") -> None:
     async def scenario(one: Cluster) -> None:
         for number in range(3):
             await one.send(b"x")
@@ -341,7 +341,7 @@ async def epoch_end(client: "Client", epoch: int) -> tuple[ErrorCode, int]:
     return ErrorCode(found.error_code), found.end_offset
 
 
-def test_a_new_reign_shows_no_end_before_it_is_replicated(member: "MemberKit") -> None:
+def test_a_new_leadership_shows_no_end_before_it_is_replicated(member: "MemberKit") -> None:
     async def scenario(one: Cluster) -> None:
         await one.send(b"a")
         await one.all_fetch(1)
@@ -372,7 +372,7 @@ def test_a_new_reign_shows_no_end_before_it_is_replicated(member: "MemberKit") -
     run(member, scenario)
 
 
-def test_acks_all_is_refused_while_too_few_live(member: "MemberKit") -> None:
+def test_acks_all_is_refused_while_too_few_replicas_are_alive(member: "MemberKit") -> None:
     async def scenario(one: Cluster) -> None:
         await one.applied(isr=["1@1", "2@1"])
         member.operator.write_broker(2, fenced=True)

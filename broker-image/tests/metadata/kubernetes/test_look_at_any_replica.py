@@ -171,7 +171,7 @@ def test_nothing_above_the_high_watermark_is_shown(brokers: Brokers) -> None:
     run(brokers, scenario)
 
 
-def test_a_replica_that_serves_nobody_else_is_looked_at(brokers: Brokers) -> None:
+def test_a_replica_that_serves_no_clients_can_be_inspected(brokers: Brokers) -> None:
     """One that halted, one behind its leader, one without a leader, one that is fenced."""
 
     async def scenario() -> None:

@@ -170,7 +170,7 @@ def test_a_missing_map_changes_nothing_and_is_reported(member: "MemberKit") -> N
     member.run(scenario)
 
 
-def test_reports_that_a_map_asks_for(member: "MemberKit") -> None:
+def test_reports_that_a_map_requests(member: "MemberKit") -> None:
     async def scenario() -> None:
         offline = member.partition(1, 3, leader=None, reportsWanted=True)
         member.operator.write_map("orders", [offline, member.partition(1, 3, index=1)])
@@ -297,7 +297,7 @@ def test_configuration_and_durability_take_effect_at_once(member: "MemberKit") -
     member.run(scenario)
 
 
-def test_clients_see_the_brokers_that_live(member: "MemberKit") -> None:
+def test_clients_see_the_live_brokers(member: "MemberKit") -> None:
     async def scenario() -> None:
         member.operator.add_broker(2, session=4, rack="b")
         member.operator.add_broker(3, session=4, fenced=True)

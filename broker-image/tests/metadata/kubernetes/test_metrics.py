@@ -8,7 +8,7 @@ TRAFFIC = "kafka_server_brokertopicmetrics"
 MANAGER = "kafka_server_replicamanager"
 
 
-def test_only_the_leader_tells_of_a_partition_and_all_tell_how_much_they_hold(
+def test_only_the_leader_exposes_a_partition_and_all_expose_their_size(
     brokers: Brokers,
 ) -> None:
     async def scenario() -> None:

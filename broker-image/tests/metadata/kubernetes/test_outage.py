@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.metadata.kubernetes.conftest import MemberKit
 
 
-def test_the_data_plane_goes_on_and_catches_up(
+def test_the_data_plane_continues_and_catches_up(
     member: "MemberKit", caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -122,7 +122,7 @@ def test_a_disk_that_fails_as_the_broker_ends_leaves_nothing_unawaited(
     member.run(scenario)
 
 
-def test_what_the_api_server_does_is_heard_and_its_errors_are_not(member: "MemberKit") -> None:
+def test_successful_requests_count_as_contact_and_errors_do_not(member: "MemberKit") -> None:
     async def scenario() -> None:
         async with member.admitted(1):
             authority = member.membership.authority
@@ -147,7 +147,7 @@ def test_what_the_api_server_does_is_heard_and_its_errors_are_not(member: "Membe
     member.run(scenario)
 
 
-def test_a_lease_that_is_not_there_was_looked_for(member: "MemberKit") -> None:
+def test_a_missing_lease_was_looked_up(member: "MemberKit") -> None:
     async def scenario() -> None:
         async with member.admitted(1):
             authority = member.membership.authority

@@ -139,7 +139,7 @@ def test_a_client_reads_in_its_rack(brokers: Brokers, client: Callable[[str, int
     run(brokers, scenario)
 
 
-def test_a_client_goes_on_when_its_replica_is_gone(brokers: Brokers) -> None:
+def test_a_client_continues_when_its_replica_is_gone(brokers: Brokers) -> None:
     """As librdkafka does. kafka-python asks a replica that closed its connection again and again
     until its metadata age, whoever serves it."""
 

@@ -219,7 +219,7 @@ def high_watermark(brokers: Brokers, broker_id: int) -> int:
     return brokers.up[broker_id].replica().high_watermark
 
 
-def test_sessions_say_where_to_read_and_go_on_there(brokers: Brokers) -> None:
+def test_sessions_say_where_to_read_and_continue_there(brokers: Brokers) -> None:
     async def scenario() -> None:
         await started(brokers)
         await brokers.produce(1, b"0")
@@ -266,7 +266,7 @@ async def reading_in_zone_c(brokers: Brokers) -> RackConsumer:
     return reader
 
 
-def test_whoever_is_not_in_sync_is_not_read_from(brokers: Brokers) -> None:
+def test_a_replica_that_is_not_in_sync_is_not_read_from(brokers: Brokers) -> None:
     async def scenario() -> None:
         reader = await reading_in_zone_c(brokers)
         brokers.lead(1, isr=(1, 2), minIsr=2)
@@ -286,7 +286,7 @@ def test_whoever_is_not_in_sync_is_not_read_from(brokers: Brokers) -> None:
     run(brokers, scenario)
 
 
-def test_whoever_is_fenced_serves_nobody(brokers: Brokers) -> None:
+def test_a_fenced_broker_serves_nobody(brokers: Brokers) -> None:
     async def scenario() -> None:
         reader = await reading_in_zone_c(brokers)
         brokers.fence(3)
@@ -367,7 +367,7 @@ def test_a_leader_that_cannot_know_yet_sends_nobody_away(brokers: Brokers) -> No
     run(brokers, scenario)
 
 
-def test_a_follower_that_becomes_leader_goes_on_serving(brokers: Brokers) -> None:
+def test_a_follower_that_becomes_leader_continues_serving(brokers: Brokers) -> None:
     async def scenario() -> None:
         await started(brokers)
         await brokers.produce(1, b"0")

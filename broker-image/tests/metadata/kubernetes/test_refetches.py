@@ -31,7 +31,7 @@ def put_aside(brokers: Brokers, broker_id: int) -> int:
     return len(list((brokers.directory / f"{broker_id}/data").glob("orders-0.*-stray")))
 
 
-def test_a_follower_is_fetched_anew_once(brokers: Brokers) -> None:
+def test_a_follower_is_fetched_again_once(brokers: Brokers) -> None:
     async def scenario() -> None:
         await with_records(brokers)
         order(brokers, 3)

@@ -104,7 +104,7 @@ def test_without_a_lease_nothing_was_published() -> None:
     assert run(compared(MemoryDisk(), NotFound("demo-1")))[0] is False
 
 
-def test_numbers_go_on_above_both() -> None:
+def test_numbers_continue_above_both() -> None:
     """What was found out stays found out until the broker is admitted, and then is over."""
     disk = MemoryDisk()
     run(disk.replace(RENEWAL_FILE, b"3\n"))

@@ -51,7 +51,7 @@ async def made(brokers: Brokers) -> None:
     await brokers.eventually(lambda: brokers.leads(1) and brokers.follows(2))
 
 
-def test_success_is_told_when_the_other_brokers_know_the_topic(
+def test_success_is_reported_when_the_other_brokers_know_the_topic(
     brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spreading, "WITHIN_S", 60.0)

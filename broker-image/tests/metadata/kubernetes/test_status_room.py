@@ -98,7 +98,7 @@ def test_there_is_room_for_all_where_little_is_to_be_said() -> None:
 
 
 @pytest.mark.parametrize(("reports", "damaged"), [(10_000, 0), (0, 10_000), (10_000, 10_000)])
-def test_each_list_goes_on(reports: int, damaged: int) -> None:
+def test_each_list_continues(reports: int, damaged: int) -> None:
     """What is told and dealt with makes room for the rest."""
     room = room_for(reports, damaged)
     assert 500 <= room.reports <= MAX_REPLICA_REPORTS
