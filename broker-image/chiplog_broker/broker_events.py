@@ -12,7 +12,6 @@ from uuid import UUID
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.metadata.port import Membership
 from chiplog_broker.partitions.housekeeping import Housekeeping
-from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.partitions.silence import SilenceWatch
 from chiplog_broker.server.health import Health
@@ -91,7 +90,7 @@ class BrokerEvents:
         if self._parts.coordinator is not None:
             self._parts.coordinator.topic_deleted(topic_id)
 
-    def follower_fetched(self, partition: Partition) -> None:
+    def follower_fetched(self, partition: TopicPartition) -> None:
         """A follower fetched from a leader that was isolated."""
         if self._parts.silence is not None:
             self._parts.silence.follower_fetched(partition)

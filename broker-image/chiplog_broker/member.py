@@ -20,7 +20,8 @@ from chiplog_broker.security.credentials import FileCredentials, Keyring
 from chiplog_broker.server.inquiries import InquiryServer
 from chiplog_core.ids import BrokerId
 from chiplog_core.version import VERSION
-from chiplog_kube.connection import Connection, NoConnection, find
+from chiplog_kube.connection import Connection, NoConnection
+from chiplog_kube.finding import find
 from chiplog_kube.http_api import HttpKubeApi
 
 CREDENTIALS = Path("/etc/chiplog-internal")

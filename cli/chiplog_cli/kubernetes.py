@@ -13,7 +13,8 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.topic import Topic
 from chiplog_core.problems import InvalidManifest
 from chiplog_kube.api import ApiError, Forbidden, KubeApi, NotFound
-from chiplog_kube.connection import Connection, NoConnection, find
+from chiplog_kube.connection import Connection, NoConnection
+from chiplog_kube.finding import find
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_kube.http_transport import Limits
 from chiplog_kube.kinds import BROKER_CLUSTERS, TOPICS

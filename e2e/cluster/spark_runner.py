@@ -22,7 +22,7 @@ from typing import Any, Final, Self
 
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi, NotFound, Unavailable
-from chiplog_kube.connection import find
+from chiplog_kube.finding import find
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_kube.kinds import Kind
 from e2e.cluster import layout, spark_states

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from chiplog_core.naming import api
 from chiplog_kube import kinds
-from chiplog_kube.connection import find
+from chiplog_kube.finding import find
 from chiplog_kube.http_api import HttpKubeApi
 from e2e.clients.by_librdkafka import QUIET
 from e2e.cluster.kubectl import Kubectl, eventually

@@ -1,8 +1,7 @@
-"""How to reach the API server, and as whom: from inside a pod, or by a kubeconfig file.
+"""How to reach the API server, and as whom; and the way that a pod finds in its own files.
 
-Reading a pod's files is all that happens here; kubeconfigs have a module of their own. A pod's
-token is replaced by the kubelet long before it expires, so it is read again whenever its file
-changed.
+Kubeconfigs have a module of their own. A pod's token is replaced by the kubelet long before it
+expires, so it is read again whenever its file changed.
 """
 
 import os
@@ -138,15 +137,6 @@ class Connection:
     def headers(self) -> Mapping[str, str]:
         """What each request says of who makes it."""
         return self.login.identity.headers if self.login else self.credentials.headers()
-
-
-def find(kubeconfig: Path | None, environment: Mapping[str, str] = os.environ) -> Connection:
-    """By a file where one is named, else from inside the pod. Raises `NoConnection`."""
-    if kubeconfig is None:
-        return in_cluster(environment)
-    from chiplog_kube.kubeconfig import connect  # noqa: PLC0415 - nothing that a pod needs
-
-    return connect([kubeconfig])
 
 
 def in_cluster(

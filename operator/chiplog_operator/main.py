@@ -21,7 +21,8 @@ from pathlib import Path
 from chiplog_core.operator_lease.lease import Claim
 from chiplog_core.spark.choices import Allowed
 from chiplog_core.version import VERSION
-from chiplog_kube.connection import Connection, NoConnection, find
+from chiplog_kube.connection import Connection, NoConnection
+from chiplog_kube.finding import find
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_operator.aside import Aside, Pod
 from chiplog_operator.caches import Caches

@@ -24,7 +24,8 @@ from chiplog_core.telemetry.findings import Finding, are_ok
 from chiplog_core.version import VERSION
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi, Manifest
-from chiplog_kube.connection import NoConnection, find
+from chiplog_kube.connection import NoConnection
+from chiplog_kube.finding import find
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_kube.kinds import Kind
 from chiplog_kube.manifests import key_of

@@ -4,13 +4,11 @@ Each method is called on the event loop's thread, in the middle of other work: n
 wait.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from chiplog_broker.metadata.port import ReplicaReports
-
-if TYPE_CHECKING:
-    from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.storage.names import TopicPartition
 
 
 class ReplicaEvents(ReplicaReports, Protocol):
@@ -22,5 +20,5 @@ class ReplicaEvents(ReplicaReports, Protocol):
     def topic_deleted(self, topic_id: UUID) -> None:
         """A topic was deleted with its data."""
 
-    def follower_fetched(self, partition: "Partition") -> None:
+    def follower_fetched(self, partition: TopicPartition) -> None:
         """A follower fetched from a leader that was isolated."""

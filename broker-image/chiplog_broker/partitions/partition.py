@@ -398,7 +398,7 @@ class Partition:
             follower, offset, self.log.end_offset, self._clock.monotonic_s(), log_start_offset
         )
         if self.is_isolated and followers.counts(follower):
-            self._context.events.follower_fetched(self)
+            self._context.events.follower_fetched(self.name)
         self._settle()
         if not followers.is_in_sync(follower):
             self.check_followers()

@@ -26,7 +26,7 @@ from chiplog_broker.partitions.rebuilding import Debt, Debts
 from chiplog_broker.partitions.settings import topic_log_config
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.storage.compaction.stats import CleanerStats
+from chiplog_broker.storage.compaction_stats import CleanerStats
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.damage_history import DamageHistory
 from chiplog_broker.storage.directory import LogDirectory

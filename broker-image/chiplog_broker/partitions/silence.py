@@ -20,6 +20,7 @@ from chiplog_broker.partitions.isolation import LastContact, is_isolated
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.ports.clock import Clock
+from chiplog_broker.storage.names import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -91,10 +92,12 @@ class SilenceWatch:
                 self._end(partition)
             self._schedule_publish()
 
-    def follower_fetched(self, partition: Partition) -> None:
+    def follower_fetched(self, name: TopicPartition) -> None:
         """A follower fetched: end the isolation of this partition."""
-        self._end(partition)
-        self._schedule_publish()
+        partition = self._replicas.get(name.topic, name.partition)
+        if partition is not None:
+            self._end(partition)
+            self._schedule_publish()
 
     def _end(self, partition: Partition) -> None:
         partition.end_isolation()

@@ -18,7 +18,7 @@ from chiplog_broker.ports.rng import Rng
 from chiplog_broker.ports.whole_files import read_file
 from chiplog_broker.storage.checkpoints import DirectoryCheckpoints
 from chiplog_broker.storage.clean_shutdown import encode_clean_shutdown
-from chiplog_broker.storage.compaction.stats import CleanerStats
+from chiplog_broker.storage.compaction_stats import CleanerStats
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.damage import Damage, DamageMarks, DamageState
 from chiplog_broker.storage.damage_history import DamageHistory

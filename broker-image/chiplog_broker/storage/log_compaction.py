@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from chiplog_broker.storage.compaction.plan import Dirt, find_dirt, group_segments, must_roll
+from chiplog_broker.storage.compaction_plan import Dirt, find_dirt, group_segments, must_roll
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.errors import CompactionAbortedError, DamagedLogError
 from chiplog_broker.storage.log_checks import LogChecks

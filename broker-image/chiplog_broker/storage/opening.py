@@ -5,7 +5,7 @@ from contextlib import suppress
 from uuid import UUID
 
 from chiplog_broker.ports.whole_files import file_size, read_file
-from chiplog_broker.storage.compaction.swap import finish_swaps
+from chiplog_broker.storage.compaction_swap import finish_swaps
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.damage import Damage, DamageMarks, DamageState
 from chiplog_broker.storage.damage_history import DamageHistory

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from chiplog_kube.api import KubeApi
-from chiplog_kube.connection import find
+from chiplog_kube.finding import find
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_kube.http_transport import Limits
 from chiplog_kube.kinds import Kind

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from chiplog_kube.connection import Connection, NoConnection, find, in_cluster
+from chiplog_kube.connection import Connection, NoConnection, in_cluster
+from chiplog_kube.finding import find
 
 
 def in_pod(folder: Path, host: str = "10.0.0.1") -> Connection:

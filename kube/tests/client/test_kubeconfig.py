@@ -16,7 +16,8 @@ import yaml
 
 from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, Unavailable
-from chiplog_kube.connection import Connection, NoConnection, find
+from chiplog_kube.connection import Connection, NoConnection
+from chiplog_kube.finding import find
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_kube.kubeconfig import connect
 from tests.client.conftest import QUICK, Scripted

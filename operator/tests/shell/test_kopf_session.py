@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from chiplog_kube.connection import Connection, find
+from chiplog_kube.connection import Connection
+from chiplog_kube.finding import find
 from chiplog_operator import kopf_settings
 
 API_VERSION = "client.authentication.k8s.io/v1"

@@ -11,7 +11,7 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from chiplog_spark.jobs.refused import Refused
+from chiplog_spark.refused import Refused
 
 DENIED = ("Permission denied", "Mkdirs failed", "Read-only file system")
 """How a local disk says it; HDFS and object stores have exceptions with names of their own."""

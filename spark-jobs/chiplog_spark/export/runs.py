@@ -24,7 +24,7 @@ from chiplog_spark.export.plan import (
     records_per_file,
     without,
 )
-from chiplog_spark.jobs.refused import Refused
+from chiplog_spark.refused import Refused
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from chiplog_core.spark.requests import JobKind, Request
 from chiplog_core.telemetry.log_lines import JsonFormatter
 from chiplog_core.version import VERSION
 from chiplog_spark.jobs import orders, reporting
-from chiplog_spark.jobs.refused import Refused
+from chiplog_spark.refused import Refused
 
 log = logging.getLogger(__name__)
 

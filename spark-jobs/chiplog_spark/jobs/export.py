@@ -17,7 +17,7 @@ from chiplog_spark.export.request import ExportJob, Format
 from chiplog_spark.export.runs import Exported, Exporter, Topic
 from chiplog_spark.export.writing import SparkWriter, prepare
 from chiplog_spark.jobs import entry
-from chiplog_spark.jobs.refused import Refused
+from chiplog_spark.refused import Refused
 from chiplog_spark.wire.access import Access, addresses_of
 from chiplog_spark.wire.client import Client
 from chiplog_spark.wire.errors import WireError

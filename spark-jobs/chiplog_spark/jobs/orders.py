@@ -14,7 +14,7 @@ from chiplog_core.spark.plain_job import TEMPLATE_FOLDER, TEMPLATE_KEY
 from chiplog_core.spark.pods import WORK_FOLDER
 from chiplog_core.spark.requests import Request
 from chiplog_core.spark.signing import is_signed, signature_of
-from chiplog_spark.jobs.refused import Refused
+from chiplog_spark.refused import Refused
 
 TEMPLATE: Final = Path(TEMPLATE_FOLDER, TEMPLATE_KEY)
 """The pod template of executors, for launchers that do not set it otherwise."""

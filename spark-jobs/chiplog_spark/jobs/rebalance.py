@@ -23,13 +23,13 @@ from chiplog_core.rebalance.proposal import propose
 from chiplog_core.rebalance.settings import RebalanceRefused
 from chiplog_core.spark.requests import JobKind, Request
 from chiplog_spark.jobs.entry import main as enter
-from chiplog_spark.jobs.refused import Refused
 from chiplog_spark.jobs.reporting import progress_reporter
 from chiplog_spark.rebalance.counting import Tallies
 from chiplog_spark.rebalance.planning import Inventory, take_inventory
 from chiplog_spark.rebalance.reading import read_tallies
 from chiplog_spark.rebalance.sketch import CAPACITY
 from chiplog_spark.rebalance.window import Window, covered, measurements
+from chiplog_spark.refused import Refused
 from chiplog_spark.wire.access import Access, addresses_of
 from chiplog_spark.wire.client import Client
 from chiplog_spark.wire.errors import WireError

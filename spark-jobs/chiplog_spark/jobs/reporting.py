@@ -19,7 +19,8 @@ from chiplog_core.spark.signing import KEY_FOLDER, KEY_NAME, SIGNATURE_KEY, sign
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Conflict, KubeApi, Unavailable
 from chiplog_kube.clock import Clock, SystemClock
-from chiplog_kube.connection import NoConnection, find
+from chiplog_kube.connection import NoConnection
+from chiplog_kube.finding import find
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_spark.progress import Report, to_log_only
 

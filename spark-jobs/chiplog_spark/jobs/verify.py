@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 from chiplog_core.model.spark_result import Result
 from chiplog_core.spark.requests import JobKind, Request
 from chiplog_spark.jobs import entry
-from chiplog_spark.jobs.refused import Refused
 from chiplog_spark.jobs.reporting import progress_reporter
+from chiplog_spark.refused import Refused
 from chiplog_spark.verify.composition import InSpark
 from chiplog_spark.verify.job import Job, verify
 from chiplog_spark.wire.access import Access, addresses_of

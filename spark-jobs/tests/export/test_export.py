@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from chiplog_core.model.spark_result import Result
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
 from chiplog_spark.jobs.export import work
-from chiplog_spark.jobs.refused import Refused
+from chiplog_spark.refused import Refused
 from e2e.clients.by_librdkafka import QUIET
 from e2e.clients.subject import subject
 from e2e.clients.topics import LIMIT_S, create_topic

@@ -15,7 +15,7 @@ from chiplog_spark.export import places
 from chiplog_spark.export.commits import Commit
 from chiplog_spark.export.plan import Bounds, Held, Step
 from chiplog_spark.export.runs import Exported, Exporter, Topic
-from chiplog_spark.jobs.refused import Refused
+from chiplog_spark.refused import Refused
 
 TARGET = "mem:///raw"
 NAME = "orders"

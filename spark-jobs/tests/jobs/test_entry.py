@@ -13,8 +13,8 @@ from chiplog_core.manifest.documents import Flaw, UnreadableDocument
 from chiplog_core.model.spark_result import Result, ResultState
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
 from chiplog_spark.jobs import entry
-from chiplog_spark.jobs.refused import Refused
 from chiplog_spark.jobs.reporting import NotReported
+from chiplog_spark.refused import Refused
 
 REQUEST = Request(
     kind=JobKind.EXPORT,

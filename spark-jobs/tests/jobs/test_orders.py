@@ -9,7 +9,7 @@ from chiplog_core.spark.requests import REQUEST_KEY, JobKind, Request, ResultPla
 from chiplog_core.spark.signing import signature_of, signed
 from chiplog_spark.jobs import entry
 from chiplog_spark.jobs.orders import TEMPLATE_CONF, read_request, template_conf
-from chiplog_spark.jobs.refused import Refused
+from chiplog_spark.refused import Refused
 
 KEY = "of this run"
 REQUEST = Request(

@@ -14,7 +14,7 @@ from chiplog_core.manifest.writing import write
 from chiplog_core.model.spark_result import Result
 from chiplog_core.rebalance.job import RebalanceJob
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
-from chiplog_spark.jobs.refused import Refused
+from chiplog_spark.refused import Refused
 from e2e.clients.topics import create_topic
 from e2e.kafka.process import BrokerProcess
 

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from chiplog_core.model.spark_result import Result
 from chiplog_core.model.spark_run import RunProgress
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
-from chiplog_spark.jobs.refused import Refused
 from chiplog_spark.jobs.verify import work
+from chiplog_spark.refused import Refused
 from chiplog_spark.verify.composition import InSpark
 from chiplog_spark.verify.hashes import PARTITIONERS
 from chiplog_spark.verify.job import Job, verify

@@ -1,9 +1,10 @@
 """Compaction: of each key the latest value stays, at the offset it always had.
 
-`plan` decides which log and which segments, `rewrite` which records of a batch, `key_map` knows
-the keys; none of them waits or touches a file. `cleaning` carries one pass out, `swap` puts
-cleaned segments in the place of others, also after a crash, and `cleaner` takes one log after
-the other.
+`rewrite` decides which records of a batch stay, `key_map` knows the keys; neither waits or touches
+a file. `cleaning` carries one pass out, and `cleaner` takes one log after the other. What a log
+itself needs is beside the log: `compaction_plan` decides which log and which segments,
+`log_compaction` puts cleaned segments in the place of others, and `compaction_swap` does so after
+a crash.
 
 The rules are Apache Kafka's (KIP-58, KIP-354, KIP-534 and its log cleaner), so that either can
 take over the other's files:

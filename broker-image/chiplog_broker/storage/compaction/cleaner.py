@@ -13,7 +13,7 @@ from typing import NamedTuple
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.storage.compaction.cleaning import CleaningPass, PassResult
 from chiplog_broker.storage.compaction.pace import Pace
-from chiplog_broker.storage.compaction.plan import Dirt, is_due
+from chiplog_broker.storage.compaction_plan import Dirt, is_due
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import (
     CompactionAbortedError,

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias, TypeVar
 
 from chiplog_broker.storage.compaction.key_map import KeyMap
 from chiplog_broker.storage.compaction.pace import Pace
-from chiplog_broker.storage.compaction.plan import Dirt
 from chiplog_broker.storage.compaction.rewrite import Survival, index_batch, rewrite_batch
+from chiplog_broker.storage.compaction_plan import Dirt
 from chiplog_broker.storage.errors import CompactionAbortedError
 from chiplog_broker.storage.log_compaction import LogCompaction
 from chiplog_broker.storage.segment import Segment
