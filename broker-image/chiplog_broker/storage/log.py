@@ -1,10 +1,9 @@
 """The log of one partition on one broker: what it consists of, wired together.
 
 `log_state` is what a log consists of. Its collaborators, each in a file of its own, append
-(`log_appender`), read (`log_reader`), begin segments (`log_rolling`), make durable
-(`log_flushing`), take something away (`log_surgery`), compact (`log_compaction`) and check
-(`log_checks`). Appends and reads are synchronous and only touch the page cache; `make_durable`
-waits for the device.
+(`log_appender`), read (`log_reader`), begin segments (`log_rolling`), take something away
+(`log_surgery`), compact (`log_compaction`) and check (`log_checks`). Appends and reads are
+synchronous and only touch the page cache; `make_durable` waits for the device.
 
 Invariants:
 
@@ -17,13 +16,12 @@ Invariants:
 
 from collections.abc import Iterator
 
-from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_broker.storage.epochs import EpochEnd
 from chiplog_broker.storage.errors import DamagedLogError
 from chiplog_broker.storage.log_appender import AppendResult, LogAppender
 from chiplog_broker.storage.log_checks import LogChecks
 from chiplog_broker.storage.log_compaction import LogCompaction
-from chiplog_broker.storage.log_flushing import LogFlushing
 from chiplog_broker.storage.log_reader import ListOffset, LogReader, LogSlice
 from chiplog_broker.storage.log_rolling import SegmentRoller
 from chiplog_broker.storage.log_state import LogState
@@ -47,7 +45,6 @@ class PartitionLog:
 
     __slots__ = (
         "_appender",
-        "_flushing",
         "_reader",
         "_roller",
         "_state",
@@ -56,7 +53,6 @@ class PartitionLog:
         "append_as_leader",
         "checks",
         "compaction",
-        "make_durable",
         "partition",
         "read",
         "topic_id",
@@ -75,8 +71,6 @@ class PartitionLog:
         self.append_as_leader = appender.append_as_leader
         self.append_as_follower = appender.append_as_follower
         self.read = reader.read
-        self._flushing = flushing = LogFlushing(state)
-        self.make_durable = flushing.make_durable
         self._surgery = LogSurgery(state, roller, checks)
         self.compaction = LogCompaction(state, roller, checks)
         """For the cleaner."""
@@ -203,13 +197,34 @@ class PartitionLog:
 
     # --- durability --------------------------------------------------------------
 
+    async def make_durable(self, offset: int) -> None:
+        """Return once everything below `offset` may be acknowledged under the topic's durability.
+
+        `Fsync`: once it is synced, together with records that arrived in the meantime. `PageCache`:
+        at once, except for the epoch history and `flush.messages`.
+        """
+        state = self._state
+        state.check_open()
+        sync, config = state.sync, state.config
+        unsynced_records = state.end_offset - sync.durable_end_offset
+        if config.durability is Durability.FSYNC or unsynced_records >= config.flush_messages:
+            await sync.reach(offset)
+        elif not sync.epochs_saved:
+            await sync.save_epochs()
+
     async def flush(self) -> None:
         """Make all records durable now, whatever the topic's durability."""
-        await self._flushing.flush()
+        await self._state.sync.flush()
 
     def flush_is_due(self, now_ms: int) -> bool:
         """Whether `flush.ms`, `flush.messages` or a finished segment require a flush."""
-        return self._flushing.is_due(now_ms)
+        sync, config = self._state.sync, self._state.config
+        if sync.holds_more_than_tail:
+            return True
+        since_ms = sync.unsynced_since_ms
+        if since_ms is not None and now_ms - since_ms >= config.flush_ms:
+            return True
+        return self._state.end_offset - sync.durable_end_offset >= config.flush_messages
 
     # --- removing ----------------------------------------------------------------
 
