@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.server.connection import AnyRequest, Connection, Started
+from chiplog_broker.server.connection import Connection
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.gate import LOGIN_TIMEOUT_S, Gate
 from chiplog_broker.server.limits import ConnectionQuota
@@ -59,7 +59,8 @@ class Acceptor:
         metrics: RequestMetrics,
     ) -> None:
         self._listener = listener
-        self._dispatcher = dispatcher
+        # Requests go straight to the dispatcher.
+        self.start = dispatcher.start
         self._quota = quota
         self._limits = quota.limits
         self._clock = clock
@@ -121,9 +122,6 @@ class Acceptor:
         return Connection(gate, min(max_frame_bytes, UNAUTHENTICATED_MAX_BYTES))
 
     # -- Service
-
-    def start(self, request: AnyRequest, peer: Peer) -> Started:
-        return self._dispatcher.start(request, peer)
 
     def connected(self, connection: Connection) -> Peer | None:
         # None for a client that has left already.
