@@ -16,15 +16,8 @@ import aiohttp
 import kopf
 
 from chiplog_kube.connection import Connection, Login, NoConnection
+from chiplog_operator import kopf_events
 from chiplog_operator.caches import Caches
-from chiplog_operator.handlers import (
-    brokercluster,
-    consumergroup,
-    rebalance,
-    topic,
-    verification,
-)
-from chiplog_operator.handlers.feed import Feed
 
 WATCH_S = 300  # the API server takes no fractions
 SILENCE_S = 120.0
@@ -52,9 +45,7 @@ def settings() -> kopf.OperatorSettings:
 def registry(connection: Connection, caches: Caches) -> kopf.OperatorRegistry:
     """Our handlers, and how Kopf logs in."""
     made = kopf.OperatorRegistry()
-    feed = Feed(caches)
-    for module in (brokercluster, topic, consumergroup, verification, rebalance):
-        module.register(made, feed)
+    kopf_events.register(made, caches)
 
     @kopf.on.login(registry=made)
     async def log_in(**_: object) -> kopf.AiohttpSession:

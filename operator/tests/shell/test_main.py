@@ -15,9 +15,8 @@ import pytest
 from chiplog_core.version import VERSION
 from chiplog_kube import kinds
 from chiplog_kube.connection import Connection
-from chiplog_operator import kopf_settings
+from chiplog_operator import kopf_events, kopf_settings
 from chiplog_operator.caches import Caches, ClusterKey
-from chiplog_operator.handlers.feed import Feed
 from chiplog_operator.http import CannotStart, Health, serve_health, serve_metrics
 from chiplog_operator.main import options
 from chiplog_operator.metrics import Metrics
@@ -140,13 +139,12 @@ def test_kopf_hears_of_users_kinds_and_writes_nothing() -> None:
 
 def test_an_event_goes_into_the_cache_as_a_copy() -> None:
     caches = Caches(Deaf(), Deaf())
-    feed = Feed(caches)
     body: Any = {"metadata": {"namespace": "shop", "name": "t", "uid": "u", "resourceVersion": "1"}}
-    feed.take(kinds.TOPICS, kopf.RawEvent(type=None, object=body))
+    kopf_events.take(caches, kinds.TOPICS, kopf.RawEvent(type=None, object=body))
     body["metadata"]["name"] = "changed by kopf"
     assert caches[kinds.TOPICS].get("shop", "t")
     body["metadata"]["name"] = "t"
-    feed.take(kinds.TOPICS, kopf.RawEvent(type="DELETED", object=body))
+    kopf_events.take(caches, kinds.TOPICS, kopf.RawEvent(type="DELETED", object=body))
     assert len(caches[kinds.TOPICS]) == 0
 
 

@@ -1,0 +1,33 @@
+"""From Kopf's events into the caches.
+
+A cache notifies the loop of the object's cluster that there is something to reconcile. No handler
+decides, waits or writes: what Kopf missed or says twice changes nothing.
+"""
+
+import json
+
+import kopf
+
+from chiplog_kube.kinds import Kind
+from chiplog_operator.caches import JOB_KINDS, USER_KINDS, Caches
+
+
+def register(registry: kopf.OperatorRegistry, caches: Caches) -> None:
+    """Hear of every change of what users write."""
+    for kind in (*USER_KINDS, *JOB_KINDS):
+        _register(registry, caches, kind)
+
+
+def _register(registry: kopf.OperatorRegistry, caches: Caches, kind: Kind) -> None:
+    @kopf.on.event(kind.api_version, kind.plural, registry=registry, id=kind.plural)
+    async def on_event(event: kopf.RawEvent, **_: object) -> None:
+        take(caches, kind, event)
+
+
+def take(caches: Caches, kind: Kind, event: kopf.RawEvent) -> None:
+    """The object is in this state, or gone. Kopf keeps its own copy, so this is one too."""
+    manifest = json.loads(json.dumps(event["object"]))
+    if event["type"] == "DELETED":
+        caches[kind].remove(manifest)
+    else:
+        caches[kind].put(manifest)
