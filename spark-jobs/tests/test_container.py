@@ -80,4 +80,6 @@ def test_without_an_argument_nothing_runs() -> None:
         timeout=60,
     )
     assert done.returncode == 64
-    assert done.stderr == "chiplog spark: the first argument must be driver, executor or a program\n"
+    assert (
+        done.stderr == "chiplog spark: the first argument must be driver, executor or a program\n"
+    )
