@@ -35,7 +35,7 @@ from chiplog_core.model.references import ClusterRef
 from chiplog_core.model.topic import Assignment, DeletionPolicy, Topic, TopicSpec
 from chiplog_core.naming import api, labels
 from chiplog_core.naming.names import object_name
-from chiplog_core.observed.members import find_members
+from chiplog_core.observed.broker_states import find_broker_states
 from chiplog_core.observed.sessions import awaiting_admission
 from chiplog_core.observed.settings import paused, unmanaged
 from chiplog_core.observed.world import World, WriteResult
@@ -111,8 +111,8 @@ class Decider:
         wanted = operation.topic_id
         if generation is None or wanted not in {None, generation.topic_id}:
             raise _unknown(operation.name)
-        members = find_members(self._world, awaiting_admission(self._world))
-        found = list(judged_elections(operation, generation, members))
+        brokers = find_broker_states(self._world, awaiting_admission(self._world))
+        found = list(judged_elections(operation, generation, brokers))
         if partitions := due(found):
             return Electing(generation.topic_id, partitions)
         return Verdict(partitions=tuple(one for one in found if isinstance(one, PartitionVerdict)))

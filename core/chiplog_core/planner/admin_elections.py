@@ -13,12 +13,12 @@ from chiplog_core.admin.operations import ElectLeaders
 from chiplog_core.ids import PartitionIndex, ReplicaRef
 from chiplog_core.model.partition_map import Generation, PartitionState
 from chiplog_core.naming import labels
-from chiplog_core.observed.members import Life, Members
+from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.planner.preferred import preferred
 
 
 def judged_elections(
-    operation: ElectLeaders, generation: Generation, members: Members
+    operation: ElectLeaders, generation: Generation, brokers: BrokerStates
 ) -> Iterator[PartitionVerdict | PartitionIndex]:
     """For each partition what became of it; only its number where an election is due."""
     states = {state.partition: state for state in generation.partitions}
@@ -31,11 +31,11 @@ def judged_elections(
                 message=f"topic '{operation.name}' has no partition {partition}",
             )
         elif operation.is_unclean:
-            yield _unclean(state, members)
-        elif preferred(state, generation.topic_id, members) is not None:
+            yield _unclean(state, brokers)
+        elif preferred(state, generation.topic_id, brokers) is not None:
             yield state.partition
         else:
-            yield _preferred(state, epoch, members)
+            yield _preferred(state, epoch, brokers)
 
 
 def due(found: Iterable[PartitionVerdict | PartitionIndex]) -> frozenset[PartitionIndex]:
@@ -43,9 +43,9 @@ def due(found: Iterable[PartitionVerdict | PartitionIndex]) -> frozenset[Partiti
     return frozenset(one for one in found if not isinstance(one, PartitionVerdict))
 
 
-def _preferred(state: PartitionState, asked_epoch: int, members: Members) -> PartitionVerdict:
+def _preferred(state: PartitionState, asked_epoch: int, brokers: BrokerStates) -> PartitionVerdict:
     first = state.replicas[0]
-    leader = _living_leader(state, members)
+    leader = _living_leader(state, brokers)
     if leader is None or leader.broker_id != first:
         return PartitionVerdict(
             partition=state.partition,
@@ -61,8 +61,8 @@ def _preferred(state: PartitionState, asked_epoch: int, members: Members) -> Par
     )
 
 
-def _unclean(state: PartitionState, members: Members) -> PartitionVerdict:
-    if _living_leader(state, members) is not None:
+def _unclean(state: PartitionState, brokers: BrokerStates) -> PartitionVerdict:
+    if _living_leader(state, brokers) is not None:
         return PartitionVerdict(
             partition=state.partition,
             code=Code.ELECTION_NOT_NEEDED,
@@ -78,6 +78,10 @@ def _unclean(state: PartitionState, members: Members) -> PartitionVerdict:
     )
 
 
-def _living_leader(state: PartitionState, members: Members) -> ReplicaRef | None:
+def _living_leader(state: PartitionState, brokers: BrokerStates) -> ReplicaRef | None:
     leader = state.leader
-    return leader if leader is not None and members.life(leader) is Life.ALIVE else None
+    return (
+        leader
+        if leader is not None and brokers.process_state(leader) is ProcessState.ALIVE
+        else None
+    )

@@ -22,7 +22,7 @@ from chiplog_core.model.verdicts import (
 )
 from chiplog_core.naming import api, labels
 from chiplog_core.naming.taken_names import REMEDY
-from chiplog_core.observed.members import Members
+from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.settings import Settings
 from chiplog_core.observed.volumes import size_reached
 from chiplog_core.observed.world import World
@@ -46,7 +46,7 @@ class ClusterFacts:
 
     world: World
     settings: Settings
-    members: Members
+    brokers: BrokerStates
     broker_ids: tuple[BrokerId, ...]
     problems: tuple[Problem, ...]
     counts: Counts
@@ -59,7 +59,7 @@ class ClusterFacts:
         return tuple(
             broker_id
             for broker_id in self.broker_ids
-            if is_serving(self.world, self.members, broker_id)
+            if is_serving(self.world, self.brokers, broker_id)
         )
 
 

@@ -17,7 +17,7 @@ from enum import Enum
 from chiplog_core.ids import BrokerId, ReplicaRef, TopicId
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.observed.members import Life, Member, Members
+from chiplog_core.observed.broker_states import BrokerState, BrokerStates, ProcessState
 
 WAIT_MS = 60_000
 """How long the logs of an ISR are compared only when all members, or enough of them, are there."""
@@ -92,14 +92,14 @@ Outcome = Elected | Waiting | AtRisk
 def compare(
     state: PartitionState,
     topic_id: TopicId,
-    members: Members,
+    brokers: BrokerStates,
     reports: Mapping[BrokerId, ReplicaReport],
     terms: Terms,
 ) -> Outcome:
     """The leader of a partition none of whose members went on; `reports` are of any replica."""
-    returned = find_returned(state, topic_id, members, reports, terms)
+    returned = find_returned(state, topic_id, brokers, reports, terms)
     vouching = [one for one in returned if one.standing is Standing.VOUCHING]
-    silent = _silent(state, members, returned)
+    silent = _silent(state, brokers, returned)
     missing = [one for one in silent if one not in terms.waived]
     is_enough = len(vouching) >= min(terms.min_isr, len(state.isr))
     is_enough = is_enough or (terms.is_overdue and bool(vouching))
@@ -111,7 +111,7 @@ def compare(
     able = [one for one in whole if one.may_lead]
     if not able:
         return AtRisk("no in-sync replica that returned can lead")
-    winner = max(able, key=lambda one: _rank(one, state, members))
+    winner = max(able, key=lambda one: _rank(one, state, brokers))
     longest = max(whole, key=lambda one: one.length)
     if not is_enough and longest.length > winner.length:
         # Of all together one is honest, and nobody knows which: it may be this one.
@@ -126,22 +126,22 @@ def compare(
 def find_returned(
     state: PartitionState,
     topic_id: TopicId,
-    members: Members,
+    brokers: BrokerStates,
     reports: Mapping[BrokerId, ReplicaReport],
     terms: Terms,
 ) -> list[Returned]:
     """The members of the ISR that have answered, in the order of the ISR."""
     returned = []
     for ref in state.isr:
-        member, report = members.of.get(ref.broker_id), reports.get(ref.broker_id)
-        if member is None or member.ref is None or report is None:
+        broker, report = brokers.by_id.get(ref.broker_id), reports.get(ref.broker_id)
+        if broker is None or broker.ref is None or report is None:
             continue
         # A session that the Broker object has forgotten is not carried back.
-        if is_answer(report, state, member) and ref.session <= member.ref.session:
-            is_damaged = (ref.broker_id, topic_id, state.partition) in members.damaged
-            standing = _standing(ref, report, member, terms, is_damaged=is_damaged)
-            may_lead = member.may_lead and not is_damaged
-            returned.append(Returned(ref, member.ref, standing, report, may_lead))
+        if is_answer(report, state, broker) and ref.session <= broker.ref.session:
+            is_damaged = (ref.broker_id, topic_id, state.partition) in brokers.damaged
+            standing = _standing(ref, report, broker, terms, is_damaged=is_damaged)
+            may_lead = broker.may_lead and not is_damaged
+            returned.append(Returned(ref, broker.ref, standing, report, may_lead))
     return returned
 
 
@@ -151,28 +151,28 @@ def log_length(report: ReplicaReport) -> tuple[int, int]:
     return _NO_EPOCH if epoch is None else epoch, report.log_end_offset
 
 
-def is_answer(report: ReplicaReport, state: PartitionState, member: Member) -> bool:
+def is_answer(report: ReplicaReport, state: PartitionState, broker: BrokerState) -> bool:
     """Whether the process that lives says what it has now. A report of before the question has a
     lower partition epoch; one of another process is not in a session that the broker repeats."""
-    is_present = member.life is Life.ALIVE and member.is_in_session
+    is_present = broker.process_state is ProcessState.ALIVE and broker.is_in_session
     return is_present and report.partition_epoch >= state.partition_epoch
 
 
 def _standing(
-    ref: ReplicaRef, report: ReplicaReport, member: Member, terms: Terms, *, is_damaged: bool
+    ref: ReplicaRef, report: ReplicaReport, broker: BrokerState, terms: Terms, *, is_damaged: bool
 ) -> Standing:
-    if is_damaged or not member.has_disk_of(ref):
+    if is_damaged or not broker.has_disk_of(ref):
         return Standing.LOST
     if report.log_end_offset < (report.high_watermark or 0):
         return Standing.LOST
-    if not (member.vouches_for(ref) and member.may_lead):
+    if not (broker.vouches_for(ref) and broker.may_lead):
         # Of a topic that is synced before it is acknowledged, the disk may hold all the same.
         return Standing.LOST if terms.counts_as_page_cache else Standing.DOUBTFUL
     return Standing.DOUBTFUL if report.cut else Standing.VOUCHING
 
 
 def _silent(
-    state: PartitionState, members: Members, returned: Collection[Returned]
+    state: PartitionState, brokers: BrokerStates, returned: Collection[Returned]
 ) -> list[BrokerId]:
     """Members that have not answered and still may. Those that are retired never will."""
     answered = {one.listed.broker_id for one in returned}
@@ -180,7 +180,7 @@ def _silent(
         ref.broker_id
         for ref in state.isr
         if ref.broker_id not in answered
-        and not (ref.broker_id in members.of and members.of[ref.broker_id].is_retired)
+        and not (ref.broker_id in brokers.by_id and brokers.by_id[ref.broker_id].is_retired)
     ]
 
 
@@ -188,11 +188,11 @@ def _is_any_lost(returned: Collection[Returned]) -> bool:
     return any(one.standing is Standing.LOST for one in returned)
 
 
-def _rank(one: Returned, state: PartitionState, members: Members) -> tuple[object, ...]:
+def _rank(one: Returned, state: PartitionState, brokers: BrokerStates) -> tuple[object, ...]:
     """The longest log, and of equal ones the first of the replicas that is not about to go."""
     broker_id = one.present.broker_id
     order = {replica: -number for number, replica in enumerate(state.replicas)}
-    is_staying = not members.of[broker_id].is_leaving
+    is_staying = not brokers.by_id[broker_id].is_leaving
     return (*one.length, is_staying, order.get(broker_id, -len(order)))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from chiplog_core.ids import BrokerId, PartitionIndex
 from chiplog_core.model.partition_map import PartitionMap, PartitionState
-from chiplog_core.observed.members import Life, Members
+from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.topic_name import is_internal
 
 
@@ -41,10 +41,10 @@ class Counts:
     """Only of topics where something is the matter."""
 
 
-def count_partitions(maps: Mapping[str, PartitionMap], members: Members) -> Counts:
+def count_partitions(maps: Mapping[str, PartitionMap], brokers: BrokerStates) -> Counts:
     """Look at every partition of every topic that clients can see."""
     counts = Counts()
-    usual = members.leaders
+    usual = brokers.leaders
     for name, partition_map in maps.items():
         spec = partition_map.spec
         for generation in spec.generations:
@@ -56,23 +56,25 @@ def count_partitions(maps: Mapping[str, PartitionMap], members: Members) -> Coun
             for state in generation.partitions:
                 is_plain = len(state.replicas) == 1 and not state.reports_wanted
                 if not (is_plain and state.leader in usual):
-                    _count(name, state, spec.min_isr, members, counts)
+                    _count(name, state, spec.min_isr, brokers, counts)
     return counts
 
 
 def _count(
-    name: str, state: PartitionState, min_isr: int, members: Members, counts: Counts
+    name: str, state: PartitionState, min_isr: int, brokers: BrokerStates, counts: Counts
 ) -> None:
     leader = state.leader
-    if leader is None or members.life(leader) is not Life.ALIVE:
+    if leader is None or brokers.process_state(leader) is not ProcessState.ALIVE:
         counts.offline += 1
         counts.of_topic.setdefault(name, TopicCounts()).offline.append(state.partition)
     elif leader.broker_id != state.replicas[0]:
         counts.elsewhere += 1
-    if state.reports_wanted and (leader is not None or _is_any_back(state, members)):
+    if state.reports_wanted and (leader is not None or _is_any_back(state, brokers)):
         counts.questioned += 1
         counts.of_topic.setdefault(name, TopicCounts()).questioned.append(state)
-    in_sync = {ref.broker_id for ref in state.isr if members.life(ref) is Life.ALIVE}
+    in_sync = {
+        ref.broker_id for ref in state.isr if brokers.process_state(ref) is ProcessState.ALIVE
+    }
     lagging = [broker_id for broker_id in state.replicas if broker_id not in in_sync]
     counts.lagging.update(lagging)
     counts.under_replicated += bool(lagging)
@@ -80,9 +82,10 @@ def _count(
         counts.needed |= in_sync
 
 
-def _is_any_back(state: PartitionState, members: Members) -> bool:
+def _is_any_back(state: PartitionState, brokers: BrokerStates) -> bool:
     """Whether a member of the ISR lives; where all are off, the partition is offline, no more."""
     return any(
-        ref.broker_id in members.of and members.of[ref.broker_id].life is Life.ALIVE
+        ref.broker_id in brokers.by_id
+        and brokers.by_id[ref.broker_id].process_state is ProcessState.ALIVE
         for ref in state.isr
     )

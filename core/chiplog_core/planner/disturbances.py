@@ -55,10 +55,10 @@ def disturbance(
 
 def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: TopicCounts) -> str:
     """For partitions without a leader but with a replica that lives."""
-    of = situation.members.of
+    of = situation.brokers.by_id
     entries = []
     for state in spec.current_partitions:
-        is_stuck = may_need_consent(state, spec.min_isr, situation.members)
+        is_stuck = may_need_consent(state, spec.min_isr, situation.brokers)
         if state.partition in counts.offline and is_stuck:
             there: set[BrokerId] = {one for one in state.replicas if one in of and of[one].may_lead}
             missing = [one for one in state.replicas if one not in there]
@@ -68,10 +68,10 @@ def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: Topic
 
 def _question(situation: Situation, spec: PartitionMapSpec, state: PartitionState) -> str:
     assert spec.current is not None, "counted among current partitions"
-    members = situation.members
+    brokers = situation.brokers
     known = situation.answers.reports.get((spec.current, state.partition), {})
     has_gone_back = state.leader is not None or is_beneath(state, known.values(), ())
-    missing = missing_reports(state, members, known, has_gone_back=has_gone_back)
+    missing = missing_reports(state, brokers, known, has_gone_back=has_gone_back)
     which = f"partition {state.partition} (partitionEpoch {state.partition_epoch})"
     without = (
         f'set the annotation {labels.UNCLEAN_ELECTION} to "{acceptance(state, missing)}" to '
@@ -82,8 +82,8 @@ def _question(situation: Situation, spec: PartitionMapSpec, state: PartitionStat
             f"{which} waits for {brokers_named(missing)} to report its log. If no report "
             f"ever comes, {without}"
         )
-    unchecked = sorted(silent(state, members))
-    if not has_gone_back and are_outnumbered(state, spec.min_isr, members):
+    unchecked = sorted(silent(state, brokers))
+    if not has_gone_back and are_outnumbered(state, spec.min_isr, brokers):
         return (
             f"{which}: {brokers_named(unchecked)} may know of a later leader and sent no report "
             f"since the operator started. If no report ever comes, {without}"
@@ -97,7 +97,7 @@ def _question(situation: Situation, spec: PartitionMapSpec, state: PartitionStat
             "election proceeds without it if another replica can prove that its disk lost nothing. "
             f"If no report ever comes, {without}"
         )
-    reason = "" if has_gone_back else why_at_risk(situation.answers, spec, state, members)
+    reason = "" if has_gone_back else why_at_risk(situation.answers, spec, state, brokers)
     ends = ", ".join(
         f"broker {broker_id} has records up to offset {report.log_end_offset}"
         for broker_id, report in sorted(known.items())

@@ -19,18 +19,18 @@ from operator import is_
 
 from chiplog_core.ids import PartitionEpoch, ReplicaRef, TopicId
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
-from chiplog_core.observed.members import Life, Members
+from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.planner.epochs import are_outnumbered, next_epoch
 
 Isr = tuple[ReplicaRef, ...]
 
 
-def elect_all(spec: PartitionMapSpec, members: Members) -> PartitionMapSpec:
+def elect_all(spec: PartitionMapSpec, brokers: BrokerStates) -> PartitionMapSpec:
     """The map with every election done that is due."""
     if spec.hibernated:
         return spec
     generations = tuple(
-        generation if generation.trash_until else _elect_in(generation, spec.min_isr, members)
+        generation if generation.trash_until else _elect_in(generation, spec.min_isr, brokers)
         for generation in spec.generations
     )
     return with_generations(spec, generations)
@@ -51,21 +51,21 @@ def with_partitions(generation: Generation, partitions: tuple[PartitionState, ..
 
 
 def elect(
-    state: PartitionState, topic_id: TopicId, min_isr: int, members: Members
+    state: PartitionState, topic_id: TopicId, min_isr: int, brokers: BrokerStates
 ) -> PartitionState:
     """The partition's next state; the very same object where nothing changes."""
-    if _is_settled(state, members) or is_held(state, members):
+    if _is_settled(state, brokers) or is_held(state, brokers):
         return state
-    isr = in_sync(state, topic_id, min_isr, members)
-    leader = _leader(state, isr, topic_id, members)
-    return changed(state, isr, leader, members, reports_wanted=leader is None)
+    isr = in_sync(state, topic_id, min_isr, brokers)
+    leader = _leader(state, isr, topic_id, brokers)
+    return changed(state, isr, leader, brokers, reports_wanted=leader is None)
 
 
 def changed(
     state: PartitionState,
     isr: Isr,
     leader: ReplicaRef | None,
-    members: Members,
+    brokers: BrokerStates,
     *,
     reports_wanted: bool = False,
 ) -> PartitionState:
@@ -77,71 +77,73 @@ def changed(
         state,
         isr=isr,
         leader=leader,
-        leader_epoch=next_epoch(state, members) if is_new_reign else state.leader_epoch,
+        leader_epoch=next_epoch(state, brokers) if is_new_reign else state.leader_epoch,
         partition_epoch=PartitionEpoch(state.partition_epoch + 1),
         reports_wanted=reports_wanted,
     )
 
 
-def in_sync(state: PartitionState, topic_id: TopicId, min_isr: int, members: Members) -> Isr:
+def in_sync(state: PartitionState, topic_id: TopicId, min_isr: int, brokers: BrokerStates) -> Isr:
     """The ISR after carrying over members that go on and dropping, above the floor, dead ones,
     damaged ones and those about to end."""
-    carried = tuple(_carried(ref, state, topic_id, members) for ref in state.isr)
+    carried = tuple(_carried(ref, state, topic_id, brokers) for ref in state.isr)
     floor = max(min(min_isr, len(carried)), 1)
-    staying = tuple(ref for ref in carried if members.life(ref) is not Life.GONE)
-    alive = sum(members.life(ref) is Life.ALIVE for ref in staying)
+    staying = tuple(ref for ref in carried if brokers.process_state(ref) is not ProcessState.GONE)
+    alive = sum(brokers.process_state(ref) is ProcessState.ALIVE for ref in staying)
     if alive < floor:
         return carried
-    whole = tuple(ref for ref in staying if not _is_spoiled(ref, state, topic_id, members))
-    if sum(can_lead(ref, state, topic_id, members) for ref in whole) >= floor:
+    whole = tuple(ref for ref in staying if not _is_spoiled(ref, state, topic_id, brokers))
+    if sum(can_lead(ref, state, topic_id, brokers) for ref in whole) >= floor:
         staying = whole
-    lasting = tuple(ref for ref in staying if ref not in members.stopping)
-    able = sum(can_lead(ref, state, topic_id, members) for ref in lasting)
+    lasting = tuple(ref for ref in staying if ref not in brokers.stopping)
+    able = sum(can_lead(ref, state, topic_id, brokers) for ref in lasting)
     return lasting if able >= floor else staying
 
 
-def can_lead(ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members) -> bool:
+def can_lead(
+    ref: ReplicaRef, state: PartitionState, topic_id: TopicId, brokers: BrokerStates
+) -> bool:
     """Whether this member of the ISR is alive, in this session, with an undamaged log."""
-    is_damaged = (ref.broker_id, topic_id, state.partition) in members.damaged
-    return is_able(ref, members) and not is_damaged
+    is_damaged = (ref.broker_id, topic_id, state.partition) in brokers.damaged
+    return is_able(ref, brokers) and not is_damaged
 
 
-def is_able(ref: ReplicaRef, members: Members) -> bool:
+def is_able(ref: ReplicaRef, brokers: BrokerStates) -> bool:
     """Whether the broker is alive, in this session, and its disk works."""
-    member = members.of.get(ref.broker_id)
-    return member is not None and member.may_lead and member.ref == ref
+    broker = brokers.by_id.get(ref.broker_id)
+    return broker is not None and broker.may_lead and broker.ref == ref
 
 
 def _is_spoiled(
-    ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members
+    ref: ReplicaRef, state: PartitionState, topic_id: TopicId, brokers: BrokerStates
 ) -> bool:
     """Whether it is listed for what it had before it was found damaged, or its disk failed.
 
     A copy that was begun anew is listed by its leader's word, and not before it is whole.
     """
-    member = members.of.get(ref.broker_id)
-    if member is not None and member.life is Life.ALIVE and not member.may_lead:
+    broker = brokers.by_id.get(ref.broker_id)
+    if broker is not None and broker.process_state is ProcessState.ALIVE and not broker.may_lead:
         return True
     key = ref.broker_id, topic_id, state.partition
-    return key in members.damaged and key not in members.refetching
+    return key in brokers.damaged and key not in brokers.refetching
 
 
-def is_held(state: PartitionState, members: Members) -> bool:
+def is_held(state: PartitionState, brokers: BrokerStates) -> bool:
     """Whether nothing may be decided here: not before all who may know more have spoken (R6)."""
-    return state.reports_wanted or is_awaited(state, members)
+    return state.reports_wanted or is_awaited(state, brokers)
 
 
-def is_awaited(state: PartitionState, members: Members) -> bool:
+def is_awaited(state: PartitionState, brokers: BrokerStates) -> bool:
     """Whether a replica lives that has not compared its disk with the maps as they are now."""
-    return bool(members.awaited) and not members.awaited.isdisjoint(state.replicas)
+    return bool(brokers.awaited) and not brokers.awaited.isdisjoint(state.replicas)
 
 
-def _elect_in(generation: Generation, min_isr: int, members: Members) -> Generation:
+def _elect_in(generation: Generation, min_isr: int, brokers: BrokerStates) -> Generation:
     topic_id = generation.topic_id
     partitions = tuple(
         state
-        if are_outnumbered(state, min_isr, members)
-        else elect(state, topic_id, min_isr, members)
+        if are_outnumbered(state, min_isr, brokers)
+        else elect(state, topic_id, min_isr, brokers)
         for state in generation.partitions
     )
     return with_partitions(generation, partitions)
@@ -151,34 +153,34 @@ def _same(new: Sequence[object], old: Sequence[object]) -> bool:
     return all(map(is_, new, old))
 
 
-def _is_settled(state: PartitionState, members: Members) -> bool:
+def _is_settled(state: PartitionState, brokers: BrokerStates) -> bool:
     """The answer for nearly every partition in nearly every plan, and the quickest."""
-    if state.leader not in members.leaders or members.damaged:
+    if state.leader not in brokers.leaders or brokers.damaged:
         return False
     isr = state.isr
-    return len(isr) == 1 or all(ref in members.steady for ref in isr)
+    return len(isr) == 1 or all(ref in brokers.steady for ref in isr)
 
 
 def _carried(
-    ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members
+    ref: ReplicaRef, state: PartitionState, topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef:
     """The same process in its present session, which its disk remembers by now."""
-    member = members.of.get(ref.broker_id)
-    if member is None or member.ref is None or member.life is not Life.ALIVE:
+    broker = brokers.by_id.get(ref.broker_id)
+    if broker is None or broker.ref is None or broker.process_state is not ProcessState.ALIVE:
         return ref
-    goes_on = member.continues(ref) and ref.session < member.ref.session and member.is_in_session
-    is_damaged = (ref.broker_id, topic_id, state.partition) in members.damaged
-    return member.ref if goes_on and not is_damaged else ref
+    goes_on = broker.continues(ref) and ref.session < broker.ref.session and broker.is_in_session
+    is_damaged = (ref.broker_id, topic_id, state.partition) in brokers.damaged
+    return broker.ref if goes_on and not is_damaged else ref
 
 
 def _leader(
-    state: PartitionState, isr: Isr, topic_id: TopicId, members: Members
+    state: PartitionState, isr: Isr, topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef | None:
     present = _present_leader(state, isr)
-    if present is not None and members.life(present) is Life.UNKNOWN:
+    if present is not None and brokers.process_state(present) is ProcessState.UNKNOWN:
         return present
-    able = [ref for ref in isr if can_lead(ref, state, topic_id, members)]
-    staying = [ref for ref in able if not members.of[ref.broker_id].is_leaving] or able
+    able = [ref for ref in isr if can_lead(ref, state, topic_id, brokers)]
+    staying = [ref for ref in able if not brokers.by_id[ref.broker_id].is_leaving] or able
     if present in staying:
         return present
     order = {broker_id: index for index, broker_id in enumerate(state.replicas)}

@@ -13,38 +13,40 @@ interleavings.
 
 from chiplog_core.ids import BrokerId, LeaderEpoch
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.observed.members import Members
+from chiplog_core.observed.broker_states import BrokerStates
 
 LEAP = 1_000
 """More reigns than anybody loses with a backup, and a two-millionth of all epochs there are."""
 
 
-def next_epoch(state: PartitionState, members: Members, *, is_waived: bool = False) -> LeaderEpoch:
+def next_epoch(
+    state: PartitionState, brokers: BrokerStates, *, is_waived: bool = False
+) -> LeaderEpoch:
     """The epoch of the partition's next reign.
 
     `is_waived`: a person or a time limit went on without a replica that had not answered.
     """
-    is_unsure = is_waived or bool(silent(state, members))
+    is_unsure = is_waived or bool(silent(state, brokers))
     return LeaderEpoch(state.leader_epoch + (LEAP if is_unsure else 1))
 
 
-def are_outnumbered(state: PartitionState, min_isr: int, members: Members) -> bool:
+def are_outnumbered(state: PartitionState, min_isr: int, brokers: BrokerStates) -> bool:
     """Whether replicas that have not spoken could have been in sync without any that has.
 
     With a min ISR of 1 every single replica could. There it would stop every failover during which
     an operator starts, so it is not asked for: the last record of a broker by itself is not safe.
     """
     # Asked of every partition in every plan, and nearly always there is nobody to look for.
-    if min_isr <= 1 or not members.unchecked:
+    if min_isr <= 1 or not brokers.unchecked:
         return False
-    return len(silent(state, members)) >= min_isr
+    return len(silent(state, brokers)) >= min_isr
 
 
-def may_need_consent(state: PartitionState, min_isr: int, members: Members) -> bool:
+def may_need_consent(state: PartitionState, min_isr: int, brokers: BrokerStates) -> bool:
     """Whether nobody is elected unless somebody comes back, or a person accepts the loss."""
-    return state.leader is None or are_outnumbered(state, min_isr, members)
+    return state.leader is None or are_outnumbered(state, min_isr, brokers)
 
 
-def silent(state: PartitionState, members: Members) -> frozenset[BrokerId]:
+def silent(state: PartitionState, brokers: BrokerStates) -> frozenset[BrokerId]:
     """The replicas that have not compared their disks with the maps as they are now."""
-    return members.unchecked.intersection(state.replicas)
+    return brokers.unchecked.intersection(state.replicas)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionIndex, ReplicaRef
 from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.partition_map import Generation, PartitionState
-from chiplog_core.observed.members import Members
+from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.world import World
 from chiplog_core.planner.placement import Load, Placement, place
 from chiplog_core.topic_name import is_internal
@@ -48,18 +48,20 @@ class Room:
         )
 
 
-def find_room(world: World, members: Members, intents: Mapping[BrokerId, BrokerIntent]) -> Room:
+def find_room(
+    world: World, brokers: BrokerStates, intents: Mapping[BrokerId, BrokerIntent]
+) -> Room:
     """Only brokers that are alive and to stay: a partition begins with a leader, or not at all.
 
     Topics of the cluster itself are spread evenly by themselves and are no load, so that a user's
     first topic begins with the first broker.
     """
     refs = {
-        broker_id: member.ref
-        for broker_id, member in members.of.items()
-        if member.ref is not None
-        and member.may_lead
-        and not member.is_leaving
+        broker_id: broker.ref
+        for broker_id, broker in brokers.by_id.items()
+        if broker.ref is not None
+        and broker.may_lead
+        and not broker.is_leaving
         and intents.get(broker_id, BrokerIntent.SERVE) is BrokerIntent.SERVE
     }
     load = Load()
@@ -67,7 +69,7 @@ def find_room(world: World, members: Members, intents: Mapping[BrokerId, BrokerI
     for partition_map in users:
         for generation in partition_map.spec.generations:
             load.add(state.replicas for state in generation.partitions)
-    return Room({broker_id: members.of[broker_id].rack for broker_id in refs}, refs, load)
+    return Room({broker_id: brokers.by_id[broker_id].rack for broker_id in refs}, refs, load)
 
 
 def grown(generation: Generation, count: int, room: Room) -> Generation:

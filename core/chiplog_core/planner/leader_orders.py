@@ -17,7 +17,7 @@ from chiplog_core.ids import PartitionEpoch, PartitionIndex, ReplicaRef, TopicId
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceState
-from chiplog_core.observed.members import Life, Members
+from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.observed.settings import Settings, paused
 from chiplog_core.observed.world import World
 from chiplog_core.planner.elections import (
@@ -49,7 +49,7 @@ def is_in_force(rebalance: Rebalance) -> bool:
     return is_approved and not paused(about)
 
 
-def find_orders(world: World, settings: Settings, members: Members) -> Orders:
+def find_orders(world: World, settings: Settings, brokers: BrokerStates) -> Orders:
     """The moves that can be made now, a bounded number at a time."""
     if settings.cluster is None:
         return {}
@@ -57,7 +57,7 @@ def find_orders(world: World, settings: Settings, members: Members) -> Orders:
     left = MOVES_AT_ONCE
     for rebalance in world.rebalances:
         own = min(left, rebalance.spec.concurrent_leader_movements)
-        for move in _possible(rebalance, world, members):
+        for move in _possible(rebalance, world, brokers):
             if own <= 0:
                 break
             of_topic = orders.setdefault(move.name.topic, {})
@@ -67,13 +67,13 @@ def find_orders(world: World, settings: Settings, members: Members) -> Orders:
     return orders
 
 
-def order_all(spec: PartitionMapSpec, members: Members, orders: Orders) -> PartitionMapSpec:
+def order_all(spec: PartitionMapSpec, brokers: BrokerStates, orders: Orders) -> PartitionMapSpec:
     """The map with what is ordered for it."""
     ordered = orders.get(spec.topic_name)
     if not ordered:
         return spec
     generations = tuple(
-        _ordered_in(generation, members, ordered)
+        _ordered_in(generation, brokers, ordered)
         if generation.topic_id == spec.current
         else generation
         for generation in spec.generations
@@ -81,7 +81,7 @@ def order_all(spec: PartitionMapSpec, members: Members, orders: Orders) -> Parti
     return with_generations(spec, generations)
 
 
-def _possible(rebalance: Rebalance, world: World, members: Members) -> Iterator[LeaderMove]:
+def _possible(rebalance: Rebalance, world: World, brokers: BrokerStates) -> Iterator[LeaderMove]:
     if not is_in_force(rebalance) or rebalance.status.proposal is None:
         return
     for move in moves_of(rebalance.status.proposal):
@@ -93,16 +93,16 @@ def _possible(rebalance: Rebalance, world: World, members: Members) -> Iterator[
             continue
         state = generation.state_of(move.name.partition)
         if state is not None:
-            moved = _moved(state, move, generation.topic_id, members)
+            moved = _moved(state, move, generation.topic_id, brokers)
             if moved is not state:
                 yield move
 
 
 def _ordered_in(
-    generation: Generation, members: Members, ordered: Mapping[PartitionIndex, LeaderMove]
+    generation: Generation, brokers: BrokerStates, ordered: Mapping[PartitionIndex, LeaderMove]
 ) -> Generation:
     partitions = tuple(
-        _moved(state, ordered[state.partition], generation.topic_id, members)
+        _moved(state, ordered[state.partition], generation.topic_id, brokers)
         if state.partition in ordered
         else state
         for state in generation.partitions
@@ -111,32 +111,32 @@ def _ordered_in(
 
 
 def _moved(
-    state: PartitionState, move: LeaderMove, topic_id: TopicId, members: Members
+    state: PartitionState, move: LeaderMove, topic_id: TopicId, brokers: BrokerStates
 ) -> PartitionState:
     """With the order and the leader of the move; the very same object where that cannot be now."""
     if judge(move, standing(state)).state not in {MoveState.DUE, MoveState.ORDERED}:
         return state
-    leader = _successor(state, move, topic_id, members)
+    leader = _successor(state, move, topic_id, brokers)
     if leader is None:
         return state
     order = {broker_id: number for number, broker_id in enumerate(move.replicas)}
     isr = tuple(sorted(state.isr, key=lambda ref: order[ref.broker_id]))
-    after = changed(replace(state, replicas=move.replicas), isr, leader, members)
+    after = changed(replace(state, replicas=move.replicas), isr, leader, brokers)
     if after.partition_epoch == state.partition_epoch:  # only the order is another one
         after = replace(after, partition_epoch=PartitionEpoch(state.partition_epoch + 1))
     return after
 
 
 def _successor(
-    state: PartitionState, move: LeaderMove, topic_id: TopicId, members: Members
+    state: PartitionState, move: LeaderMove, topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef | None:
     """Who leads after the move, if it can take over now from a leader that lives."""
     is_being_moved = bool(state.adding or state.removing)
-    if state.leader is None or is_being_moved or is_held(state, members):
+    if state.leader is None or is_being_moved or is_held(state, brokers):
         return None
-    if members.life(state.leader) is not Life.ALIVE:
+    if brokers.process_state(state.leader) is not ProcessState.ALIVE:
         return None
     ref = next((one for one in state.isr if one.broker_id == move.to_broker), None)
-    if ref is None or not can_lead(ref, state, topic_id, members):
+    if ref is None or not can_lead(ref, state, topic_id, brokers):
         return None
-    return None if members.of[ref.broker_id].is_leaving else ref
+    return None if brokers.by_id[ref.broker_id].is_leaving else ref

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from chiplog_core.ids import BrokerId, TopicId
 from chiplog_core.model.actions import Action
-from chiplog_core.observed.members import Members
+from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.settings import Settings
 from chiplog_core.observed.world import World
 from chiplog_core.planner.growth import Room
@@ -31,7 +31,7 @@ class Situation:
 
     world: World
     settings: Settings
-    members: Members
+    brokers: BrokerStates
     answers: Answers
     moves: Moves
     orders: Orders

@@ -155,7 +155,7 @@ class NewMaps:
             generation = self._rebuilt(wish.lost_id, wish)
         if generation is None:
             return None
-        spec = elect_all(self._spec(wish, generation), self._situation.members)
+        spec = elect_all(self._spec(wish, generation), self._situation.brokers)
         cluster = self._situation.world.metadata
         return PartitionMap(
             metadata=Metadata(
@@ -197,8 +197,8 @@ class NewMaps:
         return configured(spec, wish.config, inherited)
 
     def _rebuilt(self, topic_id: TopicId, wish: Wish) -> Generation | None:
-        members, reports = self._situation.members, self._situation.answers.reports
-        found = rebuild(topic_id, wish.had_partitions, members, reports)
+        brokers, reports = self._situation.brokers, self._situation.answers.reports
+        found = rebuild(topic_id, wish.had_partitions, brokers, reports)
         if isinstance(found, Generation):
             return found
         message = (

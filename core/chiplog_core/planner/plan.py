@@ -10,7 +10,7 @@ from datetime import datetime
 
 from chiplog_core.ids import TopicId
 from chiplog_core.model.actions import Action, Plan
-from chiplog_core.observed.members import find_members
+from chiplog_core.observed.broker_states import find_broker_states
 from chiplog_core.observed.sessions import awaiting_admission
 from chiplog_core.observed.settings import Settings, find_settings
 from chiplog_core.observed.world import World
@@ -38,29 +38,29 @@ from chiplog_core.planner.topic_reports import topic_reports
 def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Plan:
     """What to do next. Pure but for `new_topic_id`, which draws the id of a new topic."""
     settings = find_settings(world)
-    members = find_members(world, awaiting_admission(world))
+    brokers = find_broker_states(world, awaiting_admission(world))
     admin = _admin(world, settings, now)
-    brokers = plan_brokers(world, settings, admin.answers, new_topic_id)
-    counts = count_partitions(world.maps, members)
+    brokers_plan = plan_brokers(world, settings, admin.answers, new_topic_id)
+    counts = count_partitions(world.maps, brokers)
     rollout = Rollout()
     is_known = world.is_complete and not world.unreadable_brokers
     if settings.sound_cluster is not None and is_known:
-        rollout = plan_rollout(world, members, brokers.ids, counts)
+        rollout = plan_rollout(world, brokers, brokers_plan.ids, counts)
     moves = find_moves(world, counts, now, admin.elections, is_rolling=bool(rollout.pending))
     situation = Situation(
         world=world,
         settings=settings,
-        members=members,
+        brokers=brokers,
         answers=Answers(
             reports=gather_reports(world),
             proposals=gather_proposals(world),
             asked_ms=world.asked_ms,
         ),
         moves=moves,
-        orders=find_orders(world, settings, members),
+        orders=find_orders(world, settings, brokers),
         ownership=find_owners(world, settings),
-        broker_ids=brokers.ids,
-        find_room=lambda: find_room(world, members, brokers.intents),
+        broker_ids=brokers_plan.ids,
+        find_room=lambda: find_room(world, brokers, brokers_plan.intents),
         new_topic_id=new_topic_id,
         now=now,
     )
@@ -68,14 +68,14 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
     facts = ClusterFacts(
         world=world,
         settings=settings,
-        members=members,
-        broker_ids=brokers.ids,
-        problems=brokers.problems,
+        brokers=brokers,
+        broker_ids=brokers_plan.ids,
+        problems=brokers_plan.problems,
         counts=counts,
         rollout=rollout,
         of_offsets=tuple(offsets_verdicts(situation, maps, counts.of_topic)),
     )
-    actions: list[Action] = [*brokers.actions, *maps.actions, *admin.writes]
+    actions: list[Action] = [*brokers_plan.actions, *maps.actions, *admin.writes]
     actions += metadata_changes(world, settings)
     adoption = find_orphans(world, settings, now)
     actions += adoption.actions
@@ -89,7 +89,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         actions += unreadable_reports(world, now)
         actions += cluster_report(facts, now)
     return Plan(
-        brokers=brokers.ids,
+        brokers=brokers_plan.ids,
         actions=tuple(actions),
         look_again_ms=_soonest(
             maps.look_again_ms,

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from chiplog_core.ids import PartitionIndex, ReplicaRef, TopicId
 from chiplog_core.model.conditions import ConditionStatus, ConditionType
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
-from chiplog_core.observed.members import Life, Members
+from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.observed.world import World
 from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.elections import (
@@ -61,40 +61,40 @@ def find_moves(
     return Moves(wished, left=MOVES_AT_ONCE)
 
 
-def prefer_all(spec: PartitionMapSpec, members: Members, moves: Moves) -> PartitionMapSpec:
+def prefer_all(spec: PartitionMapSpec, brokers: BrokerStates, moves: Moves) -> PartitionMapSpec:
     """The map with leaderships moved to where they belong, as far as `moves` go."""
     if spec.hibernated or not (moves.left or moves.wished):
         return spec
     generations = tuple(
-        generation if generation.trash_until else _preferred_in(generation, members, moves)
+        generation if generation.trash_until else _preferred_in(generation, brokers, moves)
         for generation in spec.generations
     )
     return with_generations(spec, generations)
 
 
-def preferred(state: PartitionState, topic_id: TopicId, members: Members) -> ReplicaRef | None:
+def preferred(state: PartitionState, topic_id: TopicId, brokers: BrokerStates) -> ReplicaRef | None:
     """The preferred leader, where it can take over now; None also where it leads already."""
     leader, first = state.leader, state.replicas[0]
-    if leader is None or leader.broker_id == first or is_held(state, members):
+    if leader is None or leader.broker_id == first or is_held(state, brokers):
         return None
-    if members.life(leader) is not Life.ALIVE:
+    if brokers.process_state(leader) is not ProcessState.ALIVE:
         return None
     ref = next((one for one in state.isr if one.broker_id == first), None)
-    if ref is None or not can_lead(ref, state, topic_id, members):
+    if ref is None or not can_lead(ref, state, topic_id, brokers):
         return None
-    return None if members.of[first].is_leaving else ref
+    return None if brokers.by_id[first].is_leaving else ref
 
 
-def _preferred_in(generation: Generation, members: Members, moves: Moves) -> Generation:
+def _preferred_in(generation: Generation, brokers: BrokerStates, moves: Moves) -> Generation:
     topic_id = generation.topic_id
     wished = moves.wished.get(topic_id, ())
     partitions = []
     for state in generation.partitions:
         after = state
         if moves.left or state.partition in wished:
-            leader = preferred(state, topic_id, members)
+            leader = preferred(state, topic_id, brokers)
             if leader is not None:
-                after = changed(state, state.isr, leader, members)
+                after = changed(state, state.isr, leader, brokers)
                 moves.left -= moves.left > 0 and state.partition not in wished
         partitions.append(after)
     return with_partitions(generation, tuple(partitions))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from chiplog_core.ids import BrokerId, PartitionEpoch, PartitionIndex, ReplicaRef, TopicId
 from chiplog_core.model.broker_status import IsrProposal
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
-from chiplog_core.observed.members import Life, Members
+from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.observed.world import World
 from chiplog_core.planner.elections import (
     can_lead,
@@ -50,14 +50,16 @@ def gather_proposals(world: World) -> Proposals:
     return found
 
 
-def judge_all(spec: PartitionMapSpec, members: Members, proposals: Proposals) -> PartitionMapSpec:
+def judge_all(
+    spec: PartitionMapSpec, brokers: BrokerStates, proposals: Proposals
+) -> PartitionMapSpec:
     """The map with every proposal for it answered. A frozen map answers when it is woken."""
     if spec.hibernated or not any(one.topic_id in proposals for one in spec.generations):
         return spec
     generations = tuple(
         generation
         if generation.trash_until or generation.topic_id not in proposals
-        else _judged(generation, spec.min_isr, members, proposals[generation.topic_id])
+        else _judged(generation, spec.min_isr, brokers, proposals[generation.topic_id])
         for generation in spec.generations
     )
     return with_generations(spec, generations)
@@ -68,17 +70,17 @@ def judge(
     topic_id: TopicId,
     claims: Iterable[Claim],
     min_isr: int,
-    members: Members,
+    brokers: BrokerStates,
 ) -> PartitionState:
     """The partition after the proposal that is now due; the very same object if none is."""
     due = [one for one in claims if is_due(one, state)]
-    if not due or is_held(state, members):
+    if not due or is_held(state, brokers):
         return state
     own = next((one for one in due if one.leader == state.leader), None)
-    if own is not None and members.life(own.leader) is not Life.ALIVE:
+    if own is not None and brokers.process_state(own.leader) is not ProcessState.ALIVE:
         return state  # it is deposed in this plan, which answers, or the next one knows more
     isr = state.isr
-    if own is not None and is_acceptable(own, state, topic_id, min_isr, members):
+    if own is not None and is_acceptable(own, state, topic_id, min_isr, brokers):
         isr = _in_order(own.proposal.isr, state)
     return replace(state, isr=isr, partition_epoch=PartitionEpoch(state.partition_epoch + 1))
 
@@ -98,19 +100,19 @@ def is_beyond(claim: Claim, state: PartitionState) -> bool:
 
 
 def is_acceptable(
-    claim: Claim, state: PartitionState, topic_id: TopicId, min_isr: int, members: Members
+    claim: Claim, state: PartitionState, topic_id: TopicId, min_isr: int, brokers: BrokerStates
 ) -> bool:
     """Whether a proposal that is due names what is about to be overwritten and breaks no rule."""
     proposal = claim.proposal
     return (
         claim.leader == state.leader
         # What a leader whose disk is not right takes out may be all there is.
-        and can_lead(claim.leader, state, topic_id, members)
+        and can_lead(claim.leader, state, topic_id, brokers)
         and proposal.leader_epoch == state.leader_epoch
         and state.leader in proposal.isr
         and _are_replicas(proposal.isr, state)
         and is_above_floor(proposal.isr, state, min_isr)
-        and all(ref in state.isr or may_join(ref, state, topic_id, members) for ref in proposal.isr)
+        and all(ref in state.isr or may_join(ref, state, topic_id, brokers) for ref in proposal.isr)
     )
 
 
@@ -119,15 +121,17 @@ def is_above_floor(isr: Sequence[ReplicaRef], state: PartitionState, min_isr: in
     return len(isr) >= min(min_isr, len(state.isr))
 
 
-def may_join(ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members) -> bool:
+def may_join(
+    ref: ReplicaRef, state: PartitionState, topic_id: TopicId, brokers: BrokerStates
+) -> bool:
     """R1: in sync comes only who could lead at once, in the session it is admitted to.
 
     And a copy of what was damaged: its leader says that it is whole now, which its broker takes
     for the end of the damage; then it may lead, too.
     """
-    is_copy = (ref.broker_id, topic_id, state.partition) in members.refetching
-    able = is_able(ref, members) if is_copy else can_lead(ref, state, topic_id, members)
-    return able and ref not in members.stopping
+    is_copy = (ref.broker_id, topic_id, state.partition) in brokers.refetching
+    able = is_able(ref, brokers) if is_copy else can_lead(ref, state, topic_id, brokers)
+    return able and ref not in brokers.stopping
 
 
 def _are_replicas(isr: Sequence[ReplicaRef], state: PartitionState) -> bool:
@@ -143,12 +147,12 @@ def _in_order(isr: Sequence[ReplicaRef], state: PartitionState) -> tuple[Replica
 def _judged(
     generation: Generation,
     min_isr: int,
-    members: Members,
+    brokers: BrokerStates,
     proposals: Mapping[PartitionIndex, Sequence[Claim]],
 ) -> Generation:
     topic_id = generation.topic_id
     partitions = tuple(
-        judge(state, topic_id, proposals[state.partition], min_isr, members)
+        judge(state, topic_id, proposals[state.partition], min_isr, brokers)
         if state.partition in proposals
         else state
         for state in generation.partitions

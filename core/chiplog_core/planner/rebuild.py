@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionIndex, TopicId
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import Generation, PartitionState
-from chiplog_core.observed.members import Members
+from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.planner.regression import Reports, adopt
 
 
 def rebuild(
-    topic_id: TopicId, partitions: int, members: Members, reports: Reports
+    topic_id: TopicId, partitions: int, brokers: BrokerStates, reports: Reports
 ) -> Generation | list[PartitionIndex]:
     """The generation as reported, or the partitions about which too little is known."""
     reported = {partition for known_id, partition in reports if known_id == topic_id}
@@ -23,7 +23,7 @@ def rebuild(
     found: list[PartitionState] = []
     unknown: list[PartitionIndex] = []
     for partition in map(PartitionIndex, range(count)):
-        state = _state(partition, reports.get((topic_id, partition), {}), members)
+        state = _state(partition, reports.get((topic_id, partition), {}), brokers)
         if state is None:
             unknown.append(partition)
         else:
@@ -32,13 +32,13 @@ def rebuild(
 
 
 def _state(
-    partition: PartitionIndex, known: Mapping[BrokerId, ReplicaReport], members: Members
+    partition: PartitionIndex, known: Mapping[BrokerId, ReplicaReport], brokers: BrokerStates
 ) -> PartitionState | None:
     if not known:
         return None
     newest = max(known.values(), key=lambda one: (one.leader_epoch, one.partition_epoch))
     in_sync = [ref.broker_id for ref in newest.isr]
-    if any(broker_id not in known and not _is_retired(broker_id, members) for broker_id in in_sync):
+    if any(broker_id not in known and not _is_retired(broker_id, brokers) for broker_id in in_sync):
         return None
     others = sorted(set(known) - set(in_sync))
     empty = PartitionState(
@@ -59,6 +59,6 @@ def _state(
     )
 
 
-def _is_retired(broker_id: BrokerId, members: Members) -> bool:
-    member = members.of.get(broker_id)
-    return member is not None and member.is_retired
+def _is_retired(broker_id: BrokerId, brokers: BrokerStates) -> bool:
+    broker = brokers.by_id.get(broker_id)
+    return broker is not None and broker.is_retired

@@ -15,7 +15,7 @@ from enum import Enum
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.observed.members import Members, find_members
+from chiplog_core.observed.broker_states import BrokerStates, find_broker_states
 from chiplog_core.observed.processes import Identity, identity
 from chiplog_core.observed.sessions import awaiting_admission
 from chiplog_core.observed.world import World
@@ -63,14 +63,14 @@ def doubt(whom: Identity, world: World, believed_ms: int | None, now_ms: int) ->
 def _doubt_about_partitions(broker_id: BrokerId, world: World) -> str:
     if not world.is_complete or world.unreadable_maps:
         return "the operator does not know all partitions yet"
-    members = find_members(world, awaiting_admission(world))
-    if members.awaited:
+    brokers = find_broker_states(world, awaiting_admission(world))
+    if brokers.awaited:
         return "a broker has not compared its disk with the partition maps yet"
-    alone = next(_left_alone(broker_id, world, members), None)
+    alone = next(_left_alone(broker_id, world, brokers), None)
     return f"no other in-sync replica of {alone} is alive" if alone else ""
 
 
-def _left_alone(broker_id: BrokerId, world: World, members: Members) -> Iterator[str]:
+def _left_alone(broker_id: BrokerId, world: World, brokers: BrokerStates) -> Iterator[str]:
     """Partitions that nobody could lead without this broker."""
     for name, one in world.maps.items():
         for generation in one.spec.generations:
@@ -79,7 +79,7 @@ def _left_alone(broker_id: BrokerId, world: World, members: Members) -> Iterator
             for state in generation.partitions:
                 others = (ref for ref in state.isr if ref.broker_id != broker_id)
                 if _is_in_sync(broker_id, state) and not any(
-                    can_lead(ref, state, generation.topic_id, members) for ref in others
+                    can_lead(ref, state, generation.topic_id, brokers) for ref in others
                 ):
                     yield f"{name}-{state.partition}"
 

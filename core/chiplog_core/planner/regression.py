@@ -28,7 +28,7 @@ from chiplog_core.ids import (
 )
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
-from chiplog_core.observed.members import Members
+from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.world import Question, World
 from chiplog_core.planner.comparison import (
     WAIT_MS,
@@ -120,7 +120,7 @@ def is_above(report: ReplicaReport, state: PartitionState) -> bool:
 
 def missing_reports(
     state: PartitionState,
-    members: Members,
+    brokers: BrokerStates,
     known: Mapping[BrokerId, ReplicaReport],
     *,
     has_gone_back: bool,
@@ -132,16 +132,16 @@ def missing_reports(
     """
 
     def is_answered(broker_id: BrokerId) -> bool:
-        report, member = known.get(broker_id), members.of.get(broker_id)
+        report, broker = known.get(broker_id), brokers.by_id.get(broker_id)
         if has_gone_back:
             # A status may be as old as a restored map.
-            return broker_id not in members.unchecked and _is_answered(state, report)
-        return report is not None and member is not None and is_answer(report, state, member)
+            return broker_id not in brokers.unchecked and _is_answered(state, report)
+        return report is not None and broker is not None and is_answer(report, state, broker)
 
     return [
         broker_id
         for broker_id in state.replicas
-        if not _is_retired(broker_id, members) and not is_answered(broker_id)
+        if not _is_retired(broker_id, brokers) and not is_answered(broker_id)
     ]
 
 
@@ -157,13 +157,13 @@ class Answers:
 
 
 def settle_all(
-    spec: PartitionMapSpec, members: Members, answers: Answers, accepted: Accepted
+    spec: PartitionMapSpec, brokers: BrokerStates, answers: Answers, accepted: Accepted
 ) -> tuple[PartitionMapSpec, tuple[Loss, ...]]:
     """The map with every question asked, and answered where all replicas have reported."""
     is_known = answers.reports or answers.proposals or accepted
     if spec.hibernated or (not is_known and not _asks(spec)):
         return spec, ()
-    settling = _Settling(spec, members, answers, accepted)
+    settling = _Settling(spec, brokers, answers, accepted)
     generations = tuple(map(settling.settled, spec.generations))
     return with_generations(spec, generations), tuple(settling.losses)
 
@@ -185,7 +185,7 @@ class _Settling:
     """Goes through the partitions of one map."""
 
     spec: PartitionMapSpec
-    members: Members
+    brokers: BrokerStates
     answers: Answers
     accepted: Accepted
     losses: list[Loss] = field(default_factory=list)
@@ -207,7 +207,7 @@ class _Settling:
         consent = self.accepted.get((state.partition, state.partition_epoch))
         has_gone_back = is_beneath(state, known.values(), claims)
         if not state.reports_wanted:
-            is_stuck = may_need_consent(state, self.spec.min_isr, self.members)
+            is_stuck = may_need_consent(state, self.spec.min_isr, self.brokers)
             if has_gone_back or (consent is not None and is_stuck):
                 # The epochs stay: were they raised, the map could reach what a broker knows by
                 # number, and that broker would take the map's older content for newer.
@@ -215,12 +215,12 @@ class _Settling:
             return state
         # Where a leader is named, the map was asked for what is known of it.
         has_gone_back = has_gone_back or state.leader is not None
-        missing = set(missing_reports(state, self.members, known, has_gone_back=has_gone_back))
+        missing = set(missing_reports(state, self.brokers, known, has_gone_back=has_gone_back))
         if has_gone_back:
             if missing - (consent or frozenset()) or not known:
                 return state
-        elif is_awaited(state, self.members) or (
-            consent is None and are_outnumbered(state, self.spec.min_isr, self.members)
+        elif is_awaited(state, self.brokers) or (
+            consent is None and are_outnumbered(state, self.spec.min_isr, self.brokers)
         ):
             return state
         question = Question(topic_id, state.partition, state.partition_epoch)
@@ -228,7 +228,7 @@ class _Settling:
             state=state,
             topic_id=topic_id,
             spec=self.spec,
-            members=self.members,
+            brokers=self.brokers,
             known=known,
             claims=claims,
             has_gone_back=has_gone_back,
@@ -245,7 +245,7 @@ class _Case:
     state: PartitionState
     topic_id: TopicId
     spec: PartitionMapSpec
-    members: Members
+    brokers: BrokerStates
     known: Mapping[BrokerId, ReplicaReport]
     claims: Sequence[Claim]
     has_gone_back: bool
@@ -261,18 +261,18 @@ class _Case:
         base = replace(self.state, reports_wanted=False)
         if self.has_gone_back:
             base = adopt(self.state, self.known.values(), self.claims)
-        elected = elect(base, self.topic_id, self.spec.min_isr, self.members)
+        elected = elect(base, self.topic_id, self.spec.min_isr, self.brokers)
         if elected.leader is not None:
             return self._above(elected, base)
         outcome = self._compared(base)
         if isinstance(outcome, Elected):
-            return self._above(changed(base, outcome.isr, outcome.leader, self.members), base)
+            return self._above(changed(base, outcome.isr, outcome.leader, self.brokers), base)
         winner = max(self._unclean(base, outcome), key=self._length, default=None)
         if winner is None:
             # What was adopted stays adopted; the comparison goes on from there.
             return self._above(elected, base) if self.has_gone_back else self.state
         losses.append(Loss(self.state.partition, winner.broker_id, self.known[winner.broker_id]))
-        elected = self._above(changed(base, (winner,), winner, self.members), base)
+        elected = self._above(changed(base, (winner,), winner, self.brokers), base)
         return replace(elected, unclean_epoch=elected.leader_epoch)
 
     def _compared(self, base: PartitionState) -> Outcome:
@@ -282,13 +282,13 @@ class _Case:
             is_overdue=self.is_overdue,
             waived=self.consent or frozenset(),
         )
-        return compare(base, self.topic_id, self.members, self.known, terms)
+        return compare(base, self.topic_id, self.brokers, self.known, terms)
 
     def _above(self, state: PartitionState, adopted: PartitionState) -> PartitionState:
         """With both epochs above all that was ever adopted, also where there is no leader."""
         return replace(
             state,
-            leader_epoch=next_epoch(adopted, self.members, is_waived=self._is_waived),
+            leader_epoch=next_epoch(adopted, self.brokers, is_waived=self._is_waived),
             partition_epoch=PartitionEpoch(adopted.partition_epoch + 1),
         )
 
@@ -299,12 +299,12 @@ class _Case:
     def _unclean(self, base: PartitionState, outcome: Outcome) -> list[ReplicaRef]:
         """Who may lead although acknowledged records may be missing there."""
         able = [
-            member.ref
+            broker.ref
             for broker_id in base.replicas
-            if (member := self.members.of.get(broker_id)) is not None
-            and member.ref is not None
+            if (broker := self.brokers.by_id.get(broker_id)) is not None
+            and broker.ref is not None
             and _is_answered(self.state, self.known.get(broker_id))
-            and can_lead(member.ref, self.state, self.topic_id, self.members)
+            and can_lead(broker.ref, self.state, self.topic_id, self.brokers)
         ]
         if self.consent is not None:
             return [] if self.missing - self.consent else able
@@ -317,9 +317,9 @@ class _Case:
 
     def _is_suspect(self, ref: ReplicaRef) -> bool:
         """It is the disk it was, undamaged; only its last writes may be missing."""
-        is_damaged = (ref.broker_id, self.topic_id, self.state.partition) in self.members.damaged
-        member = self.members.of.get(ref.broker_id)
-        return member is not None and member.has_disk_of(ref) and not is_damaged
+        is_damaged = (ref.broker_id, self.topic_id, self.state.partition) in self.brokers.damaged
+        broker = self.brokers.by_id.get(ref.broker_id)
+        return broker is not None and broker.has_disk_of(ref) and not is_damaged
 
     def _length(self, ref: ReplicaRef) -> tuple[int, int, int]:
         place = self.state.replicas.index(ref.broker_id)
@@ -355,7 +355,7 @@ def adopt(
 
 
 def why_at_risk(
-    answers: "Answers", spec: PartitionMapSpec, state: PartitionState, members: Members
+    answers: "Answers", spec: PartitionMapSpec, state: PartitionState, brokers: BrokerStates
 ) -> str:
     """Why the comparison of a partition that the name means now cannot end without a person; empty
     where it ended, or goes on by itself."""
@@ -367,7 +367,7 @@ def why_at_risk(
         counts_as_page_cache=counts_as_page_cache(spec),
         is_overdue=answers.asked_ms.get(question, 0) >= WAIT_MS,
     )
-    outcome = compare(state, spec.current, members, known, terms)
+    outcome = compare(state, spec.current, brokers, known, terms)
     return outcome.reason if isinstance(outcome, AtRisk) else ""
 
 
@@ -425,6 +425,6 @@ def _is_answered(state: PartitionState, report: ReplicaReport | None) -> bool:
     )
 
 
-def _is_retired(broker_id: BrokerId, members: Members) -> bool:
-    member = members.of.get(broker_id)
-    return member is not None and member.is_retired
+def _is_retired(broker_id: BrokerId, brokers: BrokerStates) -> bool:
+    broker = brokers.by_id.get(broker_id)
+    return broker is not None and broker.is_retired

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.actions import RestartPod
-from chiplog_core.observed.members import Life, Members
+from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.observed.world import World
 from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.restart_wishes import RestartWish, restart_wishes
@@ -41,7 +41,7 @@ class Rollout:
 
 
 def plan_rollout(
-    world: World, members: Members, broker_ids: Sequence[BrokerId], counts: Counts
+    world: World, brokers: BrokerStates, broker_ids: Sequence[BrokerId], counts: Counts
 ) -> Rollout:
     """The next restart, if one is due and harmless."""
     wishes = restart_wishes(world)
@@ -54,7 +54,7 @@ def plan_rollout(
     going = tuple(broker_id for broker_id, pod in sorted(world.pods.items()) if pod.deleting)
     if going:
         return replace(found, waits_for=going)
-    unwell = tuple(one for one in broker_ids if not _is_well(world, members, one, counts))
+    unwell = tuple(one for one in broker_ids if not _is_well(world, brokers, one, counts))
     spared = tuple(one for one in found.pending if one not in counts.needed)
     for broker_id in spared:
         if not world.pods[broker_id].ready:
@@ -64,11 +64,11 @@ def plan_rollout(
     return replace(found, waits_for=unwell, is_needed=tuple(sorted(counts.needed)))
 
 
-def is_serving(world: World, members: Members, broker_id: BrokerId) -> bool:
+def is_serving(world: World, brokers: BrokerStates, broker_id: BrokerId) -> bool:
     """Whether the broker's pod is ready and its process alive in its session."""
-    pod, member = world.pods.get(broker_id), members.of.get(broker_id)
+    pod, broker = world.pods.get(broker_id), brokers.by_id.get(broker_id)
     is_ready = pod is not None and pod.ready and not pod.deleting
-    return is_ready and member is not None and member.life is Life.ALIVE
+    return is_ready and broker is not None and broker.process_state is ProcessState.ALIVE
 
 
 def _is_outdated(world: World, broker_id: BrokerId) -> bool:
@@ -76,8 +76,8 @@ def _is_outdated(world: World, broker_id: BrokerId) -> bool:
     return pod is not None and wanted is not None and not pod.deleting and pod.revision != wanted
 
 
-def _is_well(world: World, members: Members, broker_id: BrokerId, counts: Counts) -> bool:
-    return is_serving(world, members, broker_id) and broker_id not in counts.lagging
+def _is_well(world: World, brokers: BrokerStates, broker_id: BrokerId, counts: Counts) -> bool:
+    return is_serving(world, brokers, broker_id) and broker_id not in counts.lagging
 
 
 def _restart(

@@ -72,7 +72,7 @@ class MapPlanner:
             self._plan.actions.append(Create(resource=made))
 
     def _change(self, observed: PartitionMap, owner: Topic | None) -> None:
-        members, answers = self._situation.members, self._situation.answers
+        brokers, answers = self._situation.brokers, self._situation.answers
         spec = observed.spec
         if self._situation.settings.cluster is not None and not (owner and paused(owner.metadata)):
             spec = self._wished(spec, owner)
@@ -84,11 +84,11 @@ class MapPlanner:
         about = observed.metadata if owner is None else owner.metadata
         annotation = about.annotations.get(labels.UNCLEAN_ELECTION, "")
         accepted = accepted_losses(annotation) if annotation else NOTHING_ACCEPTED
-        spec, losses = settle_all(spec, members, answers, accepted)
-        spec = judge_all(spec, members, answers.proposals)
-        spec = elect_all(spec, members)
-        spec = order_all(spec, members, self._situation.orders)
-        spec = prefer_all(spec, members, self._situation.moves)
+        spec, losses = settle_all(spec, brokers, answers, accepted)
+        spec = judge_all(spec, brokers, answers.proposals)
+        spec = elect_all(spec, brokers)
+        spec = order_all(spec, brokers, self._situation.orders)
+        spec = prefer_all(spec, brokers, self._situation.moves)
         if spec is observed.spec or spec == observed.spec:
             return
         is_deletion = owner is not None and len(spec.tombstones) > len(observed.spec.tombstones)

@@ -8,9 +8,9 @@ import pytest
 from chiplog_core.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, PartitionIndex
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.observed.members import Life, Member, Members
+from chiplog_core.observed.broker_states import BrokerState, BrokerStates, ProcessState
 from chiplog_core.planner.comparison import AtRisk, Elected, Outcome, Terms, Waiting, compare
-from tests.planner.test_elections import TOPIC, member, state
+from tests.planner.test_elections import TOPIC, broker_state, state
 
 ASKED = 9
 """The partition epoch of the question."""
@@ -24,7 +24,7 @@ class Log:
     end: int
     committed: int | None = None
     cut: bool = False
-    of: Member | None = None
+    of: BrokerState | None = None
     """Its broker, where not one in session 2 that vouches for session 1."""
     asked: int = ASKED
     is_damaged: bool = False
@@ -38,18 +38,18 @@ NOBODY_VOUCHES = "at risk: no in-sync replica can prove that its disk lost nothi
 NOBODY_LEADS = "at risk: no in-sync replica that returned can lead"
 
 
-def suspect(broker_id: int) -> Member:
-    return member(f"{broker_id}@2", intact_since=2)
+def suspect(broker_id: int) -> BrokerState:
+    return broker_state(f"{broker_id}@2", intact_since=2)
 
 
-def moved(broker_id: int) -> Member:
+def moved(broker_id: int) -> BrokerState:
     """On another volume, or on an older copy of its own."""
-    return member(f"{broker_id}@2", intact_since=2, storage_since=2)
+    return broker_state(f"{broker_id}@2", intact_since=2, storage_since=2)
 
 
-def failing(broker_id: int) -> Member:
+def failing(broker_id: int) -> BrokerState:
     """Its disk failed after its start."""
-    return replace(member(f"{broker_id}@2"), may_lead=False)
+    return replace(broker_state(f"{broker_id}@2"), may_lead=False)
 
 
 def compared(
@@ -62,15 +62,17 @@ def compared(
     """Brokers in `logs` are back; the others are dead."""
     asked = asked or replace(state(isr, None), reports_wanted=True)
     of = {
-        one: logs[one].of or member(f"{one}@2") if one in logs else member(f"{one}@1", Life.GONE)
+        one: logs[one].of or broker_state(f"{one}@2")
+        if one in logs
+        else broker_state(f"{one}@1", ProcessState.GONE)
         for one in {*asked.replicas, *map(BrokerId, logs)}
     }
     broken = {
         (BrokerId(one), TOPIC, PartitionIndex(0)) for one, log in logs.items() if log.is_damaged
     }
-    members = Members(of, frozenset(), frozenset(broken))
+    broker_states = BrokerStates(of, frozenset(), frozenset(broken))
     reports = {BrokerId(one): _report(log, asked) for one, log in logs.items()}
-    return compare(asked, TOPIC, members, reports, terms)
+    return compare(asked, TOPIC, broker_states, reports, terms)
 
 
 def _report(log: Log, asked: PartitionState) -> ReplicaReport:
@@ -174,13 +176,13 @@ def shown(outcome: Outcome) -> str:
             id="a report of before the question",
         ),
         pytest.param(
-            {1: Log(3, 8), 2: Log(3, 9, of=member("2@2", Life.GONE))},
+            {1: Log(3, 8), 2: Log(3, 9, of=broker_state("2@2", ProcessState.GONE))},
             FSYNC,
             "waits for 2 3",
             id="a report of a process that has ended since",
         ),
         pytest.param(
-            {1: Log(3, 8), 2: Log(3, 9, of=replace(member("2@2"), is_in_session=False))},
+            {1: Log(3, 8), 2: Log(3, 9, of=replace(broker_state("2@2"), is_in_session=False))},
             FSYNC,
             "waits for 2 3",
             id="a report whose disk does not remember the session",
@@ -217,7 +219,7 @@ def shown(outcome: Outcome) -> str:
             id="a log that was emptied is of an epoch",
         ),
         pytest.param(
-            {1: Log(3, 8, of=member("1@2", leaving=True)), 2: Log(3, 8)},
+            {1: Log(3, 8, of=broker_state("1@2", leaving=True)), 2: Log(3, 8)},
             FSYNC,
             "2@2 of 1@2 2@2 3@1",
             id="of equal ones, one that is not about to go",
@@ -319,19 +321,21 @@ def test_what_was_committed_before_an_accepted_loss_is_not_asked_for() -> None:
 
 
 def test_a_winner_that_died_is_compared_again_with_those_that_had_not_caught_up() -> None:
-    logs = {1: Log(3, 8, of=member("1@3")), 2: Log(3, 7, of=member("2@2"))}
+    logs = {1: Log(3, 8, of=broker_state("1@3")), 2: Log(3, 7, of=broker_state("2@2"))}
 
     assert shown(compared(logs, isr="1@2 2@1 3@1")) == "1@3 of 1@3 2@1 3@1"
 
 
 def test_a_retired_broker_is_not_waited_for_and_vouches_for_nothing() -> None:
-    retired = replace(member("3@1", Life.GONE), is_retired=True)
+    retired = replace(broker_state("3@1", ProcessState.GONE), is_retired=True)
     asked = replace(state("1@1 3@1", None), reports_wanted=True)
-    of = {one: member(f"{one}@2") for one in asked.replicas} | {BrokerId(3): retired}
+    of = {one: broker_state(f"{one}@2") for one in asked.replicas} | {BrokerId(3): retired}
 
     def outcome(log: Log) -> str:
         reports = {BrokerId(1): _report(log, asked)}
-        return shown(compare(asked, TOPIC, Members(of, frozenset(), frozenset()), reports, FSYNC))
+        return shown(
+            compare(asked, TOPIC, BrokerStates(of, frozenset(), frozenset()), reports, FSYNC)
+        )
 
     assert outcome(Log(3, 8)) == "1@2 of 1@2 3@1"
     assert outcome(Log(3, 8, cut=True)) == NOBODY_VOUCHES
@@ -339,10 +343,10 @@ def test_a_retired_broker_is_not_waited_for_and_vouches_for_nothing() -> None:
 
 def test_a_broker_without_an_object_is_waited_for() -> None:
     asked = replace(state("1@1 3@1", None), reports_wanted=True)
-    members = Members({BrokerId(1): member("1@2")}, frozenset(), frozenset())
+    broker_states = BrokerStates({BrokerId(1): broker_state("1@2")}, frozenset(), frozenset())
 
     reports = {BrokerId(1): _report(Log(3, 8), asked)}
-    assert shown(compare(asked, TOPIC, members, reports, FSYNC)) == "waits for 3"
+    assert shown(compare(asked, TOPIC, broker_states, reports, FSYNC)) == "waits for 3"
 
 
 def test_a_session_that_the_broker_object_has_forgotten_is_not_carried_back() -> None:
@@ -353,17 +357,17 @@ def test_a_session_that_the_broker_object_has_forgotten_is_not_carried_back() ->
 
 def test_a_living_broker_that_has_said_nothing_is_waited_for() -> None:
     asked = replace(state("1@1 3@1", None), reports_wanted=True)
-    of = {BrokerId(one): member(f"{one}@2") for one in (1, 3)}
+    of = {BrokerId(one): broker_state(f"{one}@2") for one in (1, 3)}
     reports = {BrokerId(1): _report(Log(3, 8), asked)}
 
-    assert shown(compare(asked, TOPIC, Members(of, frozenset(), frozenset()), reports, FSYNC)) == (
-        "waits for 3"
-    )
+    assert shown(
+        compare(asked, TOPIC, BrokerStates(of, frozenset(), frozenset()), reports, FSYNC)
+    ) == ("waits for 3")
 
 
 def test_a_process_that_is_still_in_its_session_answers_too() -> None:
     """It cannot lead, for its copy is damaged: there is nothing to wait for."""
-    outcome = compared({1: Log(3, 8, of=member("1@1"), is_damaged=True)}, isr="1@1")
+    outcome = compared({1: Log(3, 8, of=broker_state("1@1"), is_damaged=True)}, isr="1@1")
 
     assert shown(outcome) == NOBODY_VOUCHES
 

@@ -15,15 +15,15 @@ from chiplog_core.ids import (
 )
 from chiplog_core.model.broker_status import IsrProposal
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec
-from chiplog_core.observed.members import Life, Members
+from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.planner.elections import can_lead, elect
 from chiplog_core.planner.proposals import Claim, is_beyond, judge, judge_all
 from tests.planner.model import Kubernetes
 from tests.planner.objects import NOW, ref, topic
-from tests.planner.test_elections import TOPIC, member, members, shown, state
+from tests.planner.test_elections import TOPIC, broker_state, broker_states, shown, state
 
-GONE, UNKNOWN = Life.GONE, Life.UNKNOWN
-ALL_WELL = [member("1@1"), member("2@1"), member("3@1")]
+GONE, UNKNOWN = ProcessState.GONE, ProcessState.UNKNOWN
+ALL_WELL = [broker_state("1@1"), broker_state("2@1"), broker_state("3@1")]
 
 
 def claim(isr: str, leader: str = "1@1", *, epoch: int = 5, base: int = 9) -> Claim:
@@ -42,9 +42,11 @@ def claim(isr: str, leader: str = "1@1", *, epoch: int = 5, base: int = 9) -> Cl
 
 
 def judged(
-    isr: str, made: Claim, known: Members | None = None, min_isr: int = 2
+    isr: str, made: Claim, known: BrokerStates | None = None, min_isr: int = 2
 ) -> tuple[str | None, str, int, int]:
-    return shown(judge(state(isr, "1@1"), TOPIC, [made], min_isr, known or members(*ALL_WELL)))
+    return shown(
+        judge(state(isr, "1@1"), TOPIC, [made], min_isr, known or broker_states(*ALL_WELL))
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,24 +70,26 @@ def test_what_is_accepted(isr: str, proposed: str, expected: str) -> None:
         pytest.param(claim("1@1 2@1 3@1", epoch=4), ALL_WELL, id="an older leader epoch"),
         pytest.param(claim("1@1"), ALL_WELL, id="below the floor"),
         pytest.param(claim("2@1 3@1"), ALL_WELL, id="without the leader"),
-        pytest.param(claim("1@1 2@1 4@1"), [*ALL_WELL, member("4@1")], id="not a replica"),
+        pytest.param(claim("1@1 2@1 4@1"), [*ALL_WELL, broker_state("4@1")], id="not a replica"),
         pytest.param(claim("1@1 2@1 2@2"), ALL_WELL, id="a broker twice"),
         pytest.param(claim("1@1 2@1 3@2"), ALL_WELL, id="a session never admitted"),
         pytest.param(
-            claim("1@1 2@1 3@1"), [*ALL_WELL[:2], member("3@2")], id="a session that is over"
-        ),
-        pytest.param(
-            claim("1@1 2@1 3@1"), [*ALL_WELL[:2], member("3@1", GONE)], id="a dead broker joins"
+            claim("1@1 2@1 3@1"), [*ALL_WELL[:2], broker_state("3@2")], id="a session that is over"
         ),
         pytest.param(
             claim("1@1 2@1 3@1"),
-            [*ALL_WELL[:2], member("3@1", UNKNOWN)],
+            [*ALL_WELL[:2], broker_state("3@1", GONE)],
+            id="a dead broker joins",
+        ),
+        pytest.param(
+            claim("1@1 2@1 3@1"),
+            [*ALL_WELL[:2], broker_state("3@1", UNKNOWN)],
             id="one about to be admitted joins",
         ),
     ],
 )
 def test_what_is_refused_is_answered_too(made: Claim, known: list[object]) -> None:
-    after = judged("1@1 2@1", made, members(*known))  # type: ignore[arg-type]
+    after = judged("1@1 2@1", made, broker_states(*known))  # type: ignore[arg-type]
 
     assert after == ("1@1", "1@1 2@1", 5, 10)
 
@@ -93,17 +97,19 @@ def test_what_is_refused_is_answered_too(made: Claim, known: list[object]) -> No
 def test_one_that_was_answered_is_not_looked_at_again() -> None:
     before = state("1@1 2@1", "1@1")
 
-    assert judge(before, TOPIC, [claim("1@1 2@1 3@1", base=8)], 2, members(*ALL_WELL)) is before
+    assert (
+        judge(before, TOPIC, [claim("1@1 2@1 3@1", base=8)], 2, broker_states(*ALL_WELL)) is before
+    )
 
 
 def test_a_damaged_replica_does_not_join() -> None:
-    known = members(*ALL_WELL, damaged=3)
+    known = broker_states(*ALL_WELL, damaged=3)
 
     assert judged("1@1 2@1", claim("1@1 2@1 3@1"), known)[1] == "1@1 2@1"
 
 
 def test_a_copy_of_what_was_damaged_joins_and_does_not_lead_yet() -> None:
-    known = members(*ALL_WELL, damaged=3)
+    known = broker_states(*ALL_WELL, damaged=3)
     known = replace(known, refetching=known.damaged)
 
     assert judged("1@1 2@1", claim("1@1 2@1 3@1"), known)[1] == "1@1 2@1 3@1"
@@ -112,7 +118,7 @@ def test_a_copy_of_what_was_damaged_joins_and_does_not_lead_yet() -> None:
 
 def test_a_damaged_leader_takes_nobody_out() -> None:
     """Whom it would take out may have what it has lost."""
-    known = members(*ALL_WELL, damaged=1)
+    known = broker_states(*ALL_WELL, damaged=1)
 
     made = judge(state("1@1 2@1", "1@1"), TOPIC, [claim("1@1")], 1, known)
 
@@ -121,14 +127,14 @@ def test_a_damaged_leader_takes_nobody_out() -> None:
 
 
 def test_one_that_stops_does_not_join() -> None:
-    known = replace(members(*ALL_WELL), stopping=frozenset({ref("3@1")}))
+    known = replace(broker_states(*ALL_WELL), stopping=frozenset({ref("3@1")}))
 
     assert judged("1@1 2@1", claim("1@1 2@1 3@1"), known)[1] == "1@1 2@1"
 
 
 def test_a_dead_leader_is_deposed_not_answered() -> None:
     before = state("1@1 2@1", "1@1")
-    known = members(member("1@1", GONE), *ALL_WELL[1:])
+    known = broker_states(broker_state("1@1", GONE), *ALL_WELL[1:])
 
     assert judge(before, TOPIC, [claim("1@1 2@1 3@1")], 2, known) is before
 
@@ -136,7 +142,7 @@ def test_a_dead_leader_is_deposed_not_answered() -> None:
 def test_the_leaders_proposal_counts_whoever_else_proposes() -> None:
     made = [claim("2@1 3@1", "2@1"), claim("1@1 2@1 3@1")]
 
-    after = judge(state("1@1 2@1", "1@1"), TOPIC, made, 2, members(*ALL_WELL))
+    after = judge(state("1@1 2@1", "1@1"), TOPIC, made, 2, broker_states(*ALL_WELL))
 
     assert shown(after) == ("1@1", "1@1 2@1 3@1", 5, 10)
 
@@ -144,7 +150,7 @@ def test_the_leaders_proposal_counts_whoever_else_proposes() -> None:
 def test_a_map_is_ordered_as_its_assignment_is() -> None:
     before = state("1@1 2@1", "1@1", (3, 1, 2))
 
-    after = judge(before, TOPIC, [claim("1@1 2@1 3@1")], 2, members(*ALL_WELL))
+    after = judge(before, TOPIC, [claim("1@1 2@1 3@1")], 2, broker_states(*ALL_WELL))
 
     assert shown(after)[1] == "3@1 1@1 2@1"
 
@@ -170,7 +176,7 @@ def test_only_what_was_proposed_for_is_judged() -> None:
 
     after = judge_all(
         map_of(older, trash, present),
-        members(*ALL_WELL),
+        broker_states(*ALL_WELL),
         {TOPIC: made, trash.topic_id: made},
     )
 
@@ -183,7 +189,7 @@ def test_damage_of_the_partition_of_this_topic_counts_in_the_whole_map_too() -> 
     before = map_of(Generation(topic_id=TOPIC, partitions=(state("1@1 2@1", "1@1"),)))
     made = {TOPIC: {PartitionIndex(0): [claim("1@1 2@1 3@1")]}}
 
-    after = judge_all(before, members(*ALL_WELL, damaged=3), made)
+    after = judge_all(before, broker_states(*ALL_WELL, damaged=3), made)
 
     assert shown(after.generations[0].partitions[0]) == ("1@1", "1@1 2@1", 5, 10)
 

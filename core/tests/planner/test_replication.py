@@ -12,8 +12,8 @@ import pytest
 
 from chiplog_core.ids import LeaderEpoch
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.observed import members, sessions
-from chiplog_core.observed.members import Life, Member, Members
+from chiplog_core.observed import broker_states, sessions
+from chiplog_core.observed.broker_states import BrokerState, BrokerStates, ProcessState
 from chiplog_core.planner import comparison, elections, proposals, regression
 from tests.planner.walks import late_join, walk
 
@@ -48,23 +48,23 @@ def _no_new_epoch_at_all(patch: pytest.MonkeyPatch) -> None:
     original = elections.changed
 
     def changed(
-        state: PartitionState, isr: Any, leader: Any, *members: Any, **more: Any
+        state: PartitionState, isr: Any, leader: Any, *broker_states: Any, **more: Any
     ) -> PartitionState:
         epoch = LeaderEpoch(state.leader_epoch)
-        return replace(original(state, isr, leader, *members, **more), leader_epoch=epoch)
+        return replace(original(state, isr, leader, *broker_states, **more), leader_epoch=epoch)
 
     patch.setattr(elections, "changed", changed)
 
 
 def _restarted_member_carried_over(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Member, "continues", lambda _self, _ref: True)
+    patch.setattr(BrokerState, "continues", lambda _self, _ref: True)
 
 
 def _first_that_vouches_wins(patch: pytest.MonkeyPatch) -> None:
     original = comparison.compare
 
-    def compare(state: Any, topic_id: Any, members: Any, reports: Any, terms: Any) -> Any:
-        return original(state, topic_id, members, reports, replace(terms, is_overdue=True))
+    def compare(state: Any, topic_id: Any, broker_states: Any, reports: Any, terms: Any) -> Any:
+        return original(state, topic_id, broker_states, reports, replace(terms, is_overdue=True))
 
     patch.setattr(regression, "compare", compare)
 
@@ -76,7 +76,7 @@ def _isr_below_the_floor(patch: pytest.MonkeyPatch) -> None:
 def _dead_leave_below_the_floor(patch: pytest.MonkeyPatch) -> None:
     original = elections.in_sync
 
-    def in_sync(state: Any, topic_id: Any, _min_isr: int, known: Members) -> Any:
+    def in_sync(state: Any, topic_id: Any, _min_isr: int, known: BrokerStates) -> Any:
         return original(state, topic_id, 1, known)
 
     patch.setattr(elections, "in_sync", in_sync)
@@ -85,11 +85,11 @@ def _dead_leave_below_the_floor(patch: pytest.MonkeyPatch) -> None:
 def _elected_from_outside(patch: pytest.MonkeyPatch) -> None:
     original = elections.in_sync
 
-    def in_sync(state: PartitionState, topic_id: Any, min_isr: int, known: Members) -> Any:
+    def in_sync(state: PartitionState, topic_id: Any, min_isr: int, known: BrokerStates) -> Any:
         isr = original(state, topic_id, min_isr, known)
-        if any(known.life(ref) is Life.ALIVE for ref in isr):
+        if any(known.process_state(ref) is ProcessState.ALIVE for ref in isr):
             return isr
-        refs = (known.of[one].ref for one in state.replicas)
+        refs = (known.by_id[one].ref for one in state.replicas)
         return tuple(ref for ref in refs if ref is not None)
 
     patch.setattr(elections, "in_sync", in_sync)
@@ -116,7 +116,7 @@ def _stale_leader_heard(patch: pytest.MonkeyPatch) -> None:
 
 def _stale_session_joins(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(proposals, "may_join", lambda *_: True)
-    patch.setattr(Member, "continues", lambda _self, _ref: True)
+    patch.setattr(BrokerState, "continues", lambda _self, _ref: True)
 
 
 def _refusal_without_an_answer(patch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def _sessions_used_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def _not_waited_for_the_brokers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(members, "_unchecked", lambda _world: iter(()))
+    patch.setattr(broker_states, "_unchecked", lambda _world: iter(()))
 
 
 MUTANTS: list[tuple[Patch, str]] = [

@@ -9,7 +9,7 @@ from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, PartitionIndex
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.observed.members import Life, Member, Members
+from chiplog_core.observed.broker_states import BrokerState, BrokerStates, ProcessState
 from chiplog_core.observed.world import Question
 from chiplog_core.planner.comparison import WAIT_MS
 from chiplog_core.planner.epochs import LEAP
@@ -27,10 +27,17 @@ from chiplog_core.planner.regression import (
     why_at_risk,
 )
 from tests.planner.objects import ref
-from tests.planner.test_elections import TOPIC, member, members, partition_map, shown, state
+from tests.planner.test_elections import (
+    TOPIC,
+    broker_state,
+    broker_states,
+    partition_map,
+    shown,
+    state,
+)
 from tests.planner.test_proposals import claim
 
-GONE = Life.GONE
+GONE = ProcessState.GONE
 NOBODY_VOUCHES = "no in-sync replica can prove that its disk lost nothing"
 ZERO = PartitionIndex(0)
 
@@ -63,14 +70,14 @@ def asked(isr: str = "1@1 2@1 3@1", leader: str | None = None) -> PartitionState
     return replace(state(isr, leader), reports_wanted=True)
 
 
-def again(broker_id: int, *, suspect: bool = False) -> Member:
+def again(broker_id: int, *, suspect: bool = False) -> BrokerState:
     """Its second process."""
-    return member(f"{broker_id}@2", intact_since=2 if suspect else 1)
+    return broker_state(f"{broker_id}@2", intact_since=2 if suspect else 1)
 
 
 def settled(
     before: PartitionState,
-    known: Members,
+    known: BrokerStates,
     reports: dict[int, ReplicaReport],
     *,
     claims: Iterable[Claim] = (),
@@ -91,8 +98,8 @@ def settled(
     return after.generations[0].partitions[0], losses
 
 
-ALL_ALIVE = members(*(member(f"{one}@1") for one in (1, 2, 3)))
-ALL_AGAIN = members(*map(again, (1, 2, 3)))
+ALL_ALIVE = broker_states(*(broker_state(f"{one}@1") for one in (1, 2, 3)))
+ALL_AGAIN = broker_states(*map(again, (1, 2, 3)))
 
 
 # -- when replicas are asked
@@ -140,7 +147,7 @@ CONSENT = accepted_losses("0@9/3")
     ],
 )
 def test_consent_is_taken_where_nothing_else_helps(
-    known: Members, accepted: Accepted, expected: bool
+    known: BrokerStates, accepted: Accepted, expected: bool
 ) -> None:
     before = state("1@1 2@1 3@1", "1@1")
 
@@ -188,8 +195,8 @@ def test_a_leader_that_the_map_names_was_asked_for_the_metadata() -> None:
 
 def test_what_the_dead_knew_of_the_metadata_counts_and_the_retired_are_not_waited_for() -> None:
     newer = report("2@1 3@1", leader_epoch=7, epoch=12)
-    retired = replace(member("3@1", GONE), is_retired=True)
-    known = members(member("1@1", GONE), member("2@1"), retired)
+    retired = replace(broker_state("3@1", GONE), is_retired=True)
+    known = broker_states(broker_state("1@1", GONE), broker_state("2@1"), retired)
 
     after, _ = settled(asked(leader="1@1"), known, {1: newer, 2: newer})
 
@@ -208,7 +215,7 @@ def test_who_has_not_compared_its_disk_since_has_not_answered() -> None:
 def test_what_was_adopted_stays_adopted_where_nobody_can_lead() -> None:
     """The comparison goes on from there."""
     newer = report("1@1 2@1", leader_epoch=7, epoch=12)
-    known = members(*(member(f"{one}@1", GONE) for one in (1, 2, 3)))
+    known = broker_states(*(broker_state(f"{one}@1", GONE) for one in (1, 2, 3)))
 
     after, losses = settled(asked(leader="1@1"), known, dict.fromkeys((1, 2, 3), newer))
 
@@ -220,9 +227,9 @@ def test_what_was_adopted_stays_adopted_where_nobody_can_lead() -> None:
 def test_what_was_adopted_has_new_epochs_also_while_one_is_awaited_that_a_person_waived() -> None:
     """It lives, so nobody is elected before it has compared its disk with the maps."""
     newer = report("1@1 2@1", leader_epoch=7, epoch=12)
-    dead = (member(f"{one}@1", GONE) for one in (1, 2))
+    dead = (broker_state(f"{one}@1", GONE) for one in (1, 2))
     third = frozenset({BrokerId(3)})
-    known = replace(members(*dead, member("3@1")), unchecked=third, awaited=third)
+    known = replace(broker_states(*dead, broker_state("3@1")), unchecked=third, awaited=third)
 
     after, _ = settled(asked(leader="1@1"), known, {1: newer, 2: newer}, accepted=waived(3))
 
@@ -291,7 +298,9 @@ def test_in_sync_brokers_that_the_map_does_not_name_are_adopted_as_replicas() ->
 
 def test_a_process_that_was_there_all_along_leads_at_once() -> None:
     """Nobody has to report."""
-    known = members(member("1@2", process_since=1), *(member(f"{one}@1", GONE) for one in (2, 3)))
+    known = broker_states(
+        broker_state("1@2", process_since=1), *(broker_state(f"{one}@1", GONE) for one in (2, 3))
+    )
     spec = partition_map(asked())
 
     after, losses = settle_all(spec, known, Answers(reports={}), NOTHING_ACCEPTED)
@@ -301,7 +310,7 @@ def test_a_process_that_was_there_all_along_leads_at_once() -> None:
 
 
 def test_but_not_if_its_copy_is_damaged() -> None:
-    known = members(member("1@2", process_since=1), again(2), again(3), damaged=1)
+    known = broker_states(broker_state("1@2", process_since=1), again(2), again(3), damaged=1)
 
     after, _ = settled(asked(), known, {2: report(), 3: report(log=(5, 7))})
 
@@ -312,7 +321,7 @@ def test_but_not_if_its_copy_is_damaged() -> None:
 
 
 def test_a_damaged_copy_is_not_compared() -> None:
-    known = members(*map(again, (1, 2, 3)), damaged=1)
+    known = broker_states(*map(again, (1, 2, 3)), damaged=1)
     reports = {1: report(log=(5, 20)), 2: report(), 3: report(log=(5, 7))}
 
     after, _ = settled(asked(), known, reports)
@@ -322,7 +331,9 @@ def test_a_damaged_copy_is_not_compared() -> None:
 
 @pytest.mark.parametrize("damaged", [None, 3])
 def test_after_a_minute_one_that_vouches_is_enough(damaged: int | None) -> None:
-    known = members(again(1), *(member(f"{one}@1", GONE) for one in (2, 3)), damaged=damaged)
+    known = broker_states(
+        again(1), *(broker_state(f"{one}@1", GONE) for one in (2, 3)), damaged=damaged
+    )
     before = asked()
 
     assert settled(before, known, {1: report()}, open_ms=WAIT_MS - 1)[0] is before
@@ -339,7 +350,7 @@ def waived(*brokers: int) -> Accepted:
 
 
 def test_without_those_that_a_person_waived_the_epoch_is_far_above_all_that_they_may_know() -> None:
-    known = members(again(1), again(2), member("3@1", GONE))
+    known = broker_states(again(1), again(2), broker_state("3@1", GONE))
 
     reports = {1: report(cut=True), 2: report(log=(5, 9), cut=True)}
     after, (loss,) = settled(asked(), known, reports, accepted=waived(3))
@@ -355,7 +366,7 @@ def test_where_all_answered_the_next_epoch_is_far_enough() -> None:
     moved = [replace(again(one), storage_since=again(one).ref.session) for one in (1, 2, 3)]  # type: ignore[union-attr]
 
     after, _ = settled(
-        asked(), members(*moved), dict.fromkeys((1, 2, 3), report()), accepted=waived()
+        asked(), broker_states(*moved), dict.fromkeys((1, 2, 3), report()), accepted=waived()
     )
 
     assert shown(after) == ("1@2", "1@2", 6, 10), "of equal logs the first of the replicas"
@@ -365,7 +376,7 @@ def test_who_can_lead_by_consent_is_alive_undamaged_and_has_answered() -> None:
     """The longest logs are on a damaged disk, in a dead process, and with a broker that says
     nothing; one replica has no broker at all."""
     before = replace(asked("1@1 2@1 3@1"), replicas=tuple(map(BrokerId, (1, 2, 3, 4, 5))))
-    known = members(again(1), member("2@2", GONE), again(3), again(5), damaged=1)
+    known = broker_states(again(1), broker_state("2@2", GONE), again(3), again(5), damaged=1)
     reports = {1: report(log=(5, 30)), 2: report(log=(5, 20)), 5: report(log=(None, 0))}
 
     after, (loss,) = settled(before, known, reports, accepted=waived(2, 3, 4))
@@ -376,7 +387,7 @@ def test_who_can_lead_by_consent_is_alive_undamaged_and_has_answered() -> None:
 
 def test_an_answer_from_before_the_question_is_none() -> None:
     """It is of the same reign, which the question did not end."""
-    known = members(again(1), again(2), again(3))
+    known = broker_states(again(1), again(2), again(3))
     stale = report(epoch=8, log=(5, 30), cut=True)
     reports = {1: stale, 2: report(cut=True), 3: report(log=(5, 7), cut=True)}
 
@@ -390,11 +401,11 @@ def test_a_page_cache_topic_with_a_damaged_copy_needs_leave() -> None:
     suspect = [again(one, suspect=True) for one in (1, 2, 3)]
     reports = {one: report(log=(5, one)) for one in (1, 2, 3)}
 
-    after, _ = settled(asked(), members(*suspect), reports, page_cache=True)
+    after, _ = settled(asked(), broker_states(*suspect), reports, page_cache=True)
     assert shown(after) == ("3@2", "3@2", 6, 10)
 
     before = asked()
-    known = members(*suspect, damaged=1)
+    known = broker_states(*suspect, damaged=1)
     assert settled(before, known, reports, page_cache=True)[0] is before
 
 
@@ -404,7 +415,7 @@ def test_a_page_cache_topic_with_a_damaged_copy_needs_leave() -> None:
 def test_what_goes_on_by_itself_is_not_at_risk() -> None:
     """One vouches; the longest log is on a disk that failed."""
     failed = replace(again(1), may_lead=False)
-    known = members(failed, again(2), again(3, suspect=True))
+    known = broker_states(failed, again(2), again(3, suspect=True))
     spec = partition_map(asked())
     reports = {BrokerId(one): report(log=(5, 10 - one)) for one in (1, 2, 3)}
 
@@ -431,7 +442,7 @@ def test_why_nobody_leads(
     page_cache: bool, unflushed: tuple[BrokerId, ...], damaged: int | None, reason: str
 ) -> None:
     """All disks are suspect."""
-    known = members(*(again(one, suspect=True) for one in (1, 2, 3)), damaged=damaged)
+    known = broker_states(*(again(one, suspect=True) for one in (1, 2, 3)), damaged=damaged)
     durability = Durability.PAGE_CACHE if page_cache else Durability.FSYNC
     spec = replace(partition_map(asked()), durability=durability, unflushed=unflushed)
     answers = Answers(reports={(TOPIC, ZERO): {BrokerId(one): report() for one in (1, 2, 3)}})

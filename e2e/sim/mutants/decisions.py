@@ -9,8 +9,8 @@ from chiplog_core.ids import Incarnation, ReplicaRef, Session
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.observed import sessions
+from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.liveness import LivenessJudge
-from chiplog_core.observed.members import Members
 from chiplog_core.observed.world import World
 from chiplog_core.planner import elections, proposals, regression
 from chiplog_core.planner.elections import Isr
@@ -33,21 +33,21 @@ def _no_epoch_for_the_deposed(
     state: PartitionState,
     isr: Isr,
     leader: ReplicaRef | None,
-    members: Members,
+    brokers: BrokerStates,
     *,
     reports_wanted: bool = False,
 ) -> PartitionState:
-    after = _sound_changed(state, isr, leader, members, reports_wanted=reports_wanted)
+    after = _sound_changed(state, isr, leader, brokers, reports_wanted=reports_wanted)
     is_handed_over = leader is not None and state.leader is not None
     return after if is_handed_over else replace(after, leader_epoch=state.leader_epoch)
 
 
 def _leader_from_all_replicas(
-    state: PartitionState, isr: Isr, topic_id: Any, members: Members
+    state: PartitionState, isr: Isr, topic_id: Any, brokers: BrokerStates
 ) -> ReplicaRef | None:
     del isr
     present = state.leader
-    living = [members.of[one] for one in state.replicas if one in members.of]
+    living = [brokers.by_id[one] for one in state.replicas if one in brokers.by_id]
     able = [one.ref for one in living if one.may_lead and one.ref is not None]
     del topic_id
     if present in able:
@@ -55,9 +55,9 @@ def _leader_from_all_replicas(
     return able[-1] if able else None
 
 
-def _no_floor(state: PartitionState, topic_id: Any, min_isr: int, members: Members) -> Isr:
+def _no_floor(state: PartitionState, topic_id: Any, min_isr: int, brokers: BrokerStates) -> Isr:
     del min_isr
-    return _sound_in_sync(state, topic_id, 1, members)
+    return _sound_in_sync(state, topic_id, 1, brokers)
 
 
 async def _put_blindly(api: ApiClient, kind: Any, given: Manifest, **more: Any) -> Manifest:

@@ -12,7 +12,7 @@ from chiplog_broker.storage.recovery import LogRecovery
 from chiplog_core.ids import BrokerId, ReplicaRef, TopicId
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.observed.members import Life, Members
+from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.planner import comparison, elections, regression
 from chiplog_core.planner.comparison import Elected, Outcome, Returned, Terms, Waiting
 from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
@@ -21,11 +21,11 @@ from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 def _first_to_return(
     state: PartitionState,
     topic_id: TopicId,
-    members: Members,
+    brokers: BrokerStates,
     reports: Mapping[BrokerId, ReplicaReport],
     terms: Terms,
 ) -> Outcome:
-    returned = comparison.find_returned(state, topic_id, members, reports, terms)
+    returned = comparison.find_returned(state, topic_id, brokers, reports, terms)
     able = [one for one in returned if one.may_lead]
     if not able:
         return Waiting(tuple(ref.broker_id for ref in state.isr))
@@ -37,12 +37,12 @@ def _present(ref: ReplicaRef, returned: list[Returned]) -> ReplicaRef:
 
 
 def _carried_by_disk(
-    ref: ReplicaRef, _state: PartitionState, _topic_id: TopicId, members: Members
+    ref: ReplicaRef, _state: PartitionState, _topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef:
-    member = members.of.get(ref.broker_id)
-    if member is None or member.ref is None or member.life is not Life.ALIVE:
+    broker = brokers.by_id.get(ref.broker_id)
+    if broker is None or broker.ref is None or broker.process_state is not ProcessState.ALIVE:
         return ref
-    return member.ref if member.vouches_for(ref) and ref.session < member.ref.session else ref
+    return broker.ref if broker.vouches_for(ref) and ref.session < broker.ref.session else ref
 
 
 _sound_log_end = Replicas.log_end

@@ -11,7 +11,7 @@ from chiplog_core.model.verdicts import told
 from chiplog_core.model.verification import Verification
 from chiplog_core.problems import Problem
 from chiplog_core.rebalance.approval import Standings, standings
-from chiplog_core.rebalance.members import brokers_of
+from chiplog_core.rebalance.usable_brokers import brokers_of
 from chiplog_core.spark.choice import choose
 from chiplog_core.spark.choices import Allowed, check_choice, check_own_choice, in_namespace
 from chiplog_core.spark.following import CLUSTER_SETTINGS

@@ -1,6 +1,6 @@
 """Between which brokers a load can be evened out now."""
 
-from chiplog_core.observed.members import find_members
+from chiplog_core.observed.broker_states import find_broker_states
 from chiplog_core.observed.sessions import awaiting_admission
 from chiplog_core.observed.world import World
 from chiplog_core.rebalance.measured import Broker
@@ -8,13 +8,13 @@ from chiplog_core.rebalance.measured import Broker
 
 def brokers_of(world: World) -> tuple[Broker, ...]:
     """All that were not retired, by id; usable are those that serve and are to stay."""
-    members = find_members(world, awaiting_admission(world))
+    brokers = find_broker_states(world, awaiting_admission(world))
     return tuple(
         Broker(
             broker_id=broker_id,
-            rack=member.rack,
-            is_usable=member.may_lead and not member.is_leaving,
+            rack=broker.rack,
+            is_usable=broker.may_lead and not broker.is_leaving,
         )
-        for broker_id, member in sorted(members.of.items())
-        if not member.is_retired
+        for broker_id, broker in sorted(brokers.by_id.items())
+        if not broker.is_retired
     )

@@ -1,0 +1,184 @@
+"""The state of every broker process, and which acknowledged records its disk is known to hold.
+
+`find_broker_states` runs once per plan; elections and ISR changes use its result. The process of a
+replica (broker id, session) is alive, gone, or unknown. Only a live one is elected, and only one
+that is gone loses its leadership. A missing Broker object means unknown, not gone.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from chiplog_core.ids import BrokerId, PartitionIndex, ReplicaRef, Session, TopicId
+from chiplog_core.model.broker import Broker, BrokerIntent
+from chiplog_core.model.broker_status import DamagedPartition
+from chiplog_core.observed.world import World
+
+
+class ProcessState(Enum):
+    """What is known about the process of a replica (broker id, session)."""
+
+    ALIVE = "alive"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerState:
+    """One broker in its current session."""
+
+    ref: ReplicaRef | None
+    """None before its first admission."""
+    process_state: ProcessState
+    may_lead: bool
+    """Alive, with its data directories online."""
+    is_leaving: bool
+    """It leads only partitions that no other replica can lead."""
+    is_stopping: bool = False
+    """Its process is shutting down, so it leaves each ISR that has another usable replica."""
+    is_in_session: bool
+    """Its status reports its current session: the session is stored on its disk."""
+    process_since: Session
+    storage_since: Session
+    intact_since: Session
+    rack: str | None
+    is_retired: bool
+
+    def continues(self, ref: ReplicaRef) -> bool:
+        """Whether this is still the process of that session, with everything it had in memory."""
+        return 0 < self.process_since <= ref.session
+
+    def vouches_for(self, ref: ReplicaRef) -> bool:
+        """R3: whether its disk still has every record that the session of `ref` acknowledged."""
+        return 0 < self.intact_since <= ref.session
+
+    def has_disk_of(self, ref: ReplicaRef) -> bool:
+        return 0 < self.storage_since <= ref.session
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStates:
+    """All brokers of a cluster."""
+
+    by_id: dict[BrokerId, BrokerState]
+    leaders: frozenset[ReplicaRef]
+    """Replicas that may lead and whose leadership need not move: the fast path for most."""
+    damaged: frozenset[tuple[BrokerId, TopicId, PartitionIndex]]
+    refetching: frozenset[tuple[BrokerId, TopicId, PartitionIndex]] = frozenset()
+    """Damaged replicas that are being fetched again. Their log holds only records copied from the
+    present leader, so the damage that was found is not in it."""
+    steady: frozenset[ReplicaRef] = frozenset()
+    """Replicas that may stay in any ISR: alive, with a working disk, not shutting down."""
+    stopping: frozenset[ReplicaRef] = frozenset()
+    """Replicas that are alive and shutting down."""
+    unchecked: frozenset[BrokerId] = frozenset()
+    """Brokers that have not yet compared their disks with the current maps (R6), dead ones too."""
+    awaited: frozenset[BrokerId] = frozenset()
+    """The unchecked brokers that may be alive, and so will still compare."""
+
+    def process_state(self, ref: ReplicaRef) -> ProcessState:
+        """The state of the process with this broker id and session."""
+        broker = self.by_id.get(ref.broker_id)
+        if broker is None or broker.ref is None or ref.session > broker.ref.session:
+            return ProcessState.UNKNOWN
+        if ref.session < broker.ref.session:
+            return ProcessState.GONE
+        return broker.process_state
+
+
+def find_broker_states(world: World, awaiting_admission: frozenset[BrokerId]) -> BrokerStates:
+    """The state of every broker. `awaiting_admission` are unknown until the next plan."""
+    by_id = {
+        broker_id: _broker_state(world, broker, broker_id in awaiting_admission)
+        for broker_id, broker in world.brokers.items()
+    }
+    unchecked = frozenset(_unchecked(world))
+    return BrokerStates(
+        by_id=by_id,
+        leaders=frozenset(
+            broker.ref
+            for broker in by_id.values()
+            if broker.ref is not None and broker.may_lead and not broker.is_leaving
+        ),
+        damaged=frozenset(_damaged(world)),
+        refetching=frozenset(_refetching(world)),
+        steady=frozenset(
+            _alive((one for one in by_id.values() if one.may_lead), is_stopping=False)
+        ),
+        stopping=frozenset(_alive(by_id.values(), is_stopping=True)),
+        unchecked=unchecked,
+        awaited=frozenset(one for one in unchecked if _may_be_alive(world, one, by_id[one])),
+    )
+
+
+def _unchecked(world: World) -> Iterator[BrokerId]:
+    if world.maps_check:
+        for broker_id, broker in world.brokers.items():
+            if broker.status.maps_checked != world.maps_check and not broker.spec.retired:
+                yield broker_id
+
+
+def _may_be_alive(world: World, broker_id: BrokerId, broker: BrokerState) -> bool:
+    """Whether a process of the broker may be alive."""
+    if broker_id in world.running:
+        return True  # also a process that a restored Broker object does not name
+    incarnation = world.brokers[broker_id].status.incarnation
+    is_named = incarnation is not None and incarnation not in world.ended
+    return is_named and broker.process_state is not ProcessState.GONE
+
+
+def _alive(brokers: Iterable[BrokerState], *, is_stopping: bool) -> Iterator[ReplicaRef]:
+    for broker in brokers:
+        is_included = (
+            broker.process_state is ProcessState.ALIVE and broker.is_stopping is is_stopping
+        )
+        if is_included and broker.ref is not None:
+            yield broker.ref
+
+
+def _broker_state(world: World, broker: Broker, is_awaited: bool) -> BrokerState:
+    spec, status = broker.spec, broker.status
+    process_state = ProcessState.UNKNOWN if is_awaited else _process_state(world, broker)
+    directories_work = all(directory.online for directory in status.directories)
+    return BrokerState(
+        ref=ReplicaRef(spec.broker_id, spec.session) if spec.session else None,
+        process_state=process_state,
+        may_lead=process_state is ProcessState.ALIVE and directories_work,
+        is_leaving=status.draining or spec.intent is not BrokerIntent.SERVE,
+        is_stopping=status.draining,
+        is_in_session=spec.session > 0 and status.session == spec.session,
+        # An object written by an older operator has no processSince.
+        process_since=spec.process_since or spec.session,
+        storage_since=spec.storage_since,
+        intact_since=spec.intact_since,
+        rack=spec.rack,
+        is_retired=spec.retired,
+    )
+
+
+def _process_state(world: World, broker: Broker) -> ProcessState:
+    spec, status = broker.spec, broker.status
+    if spec.admitted_incarnation is None:
+        return ProcessState.UNKNOWN
+    is_superseded = status.incarnation not in {None, spec.admitted_incarnation}
+    if spec.retired or spec.fenced or is_superseded or spec.admitted_incarnation in world.ended:
+        return ProcessState.GONE
+    return ProcessState.ALIVE
+
+
+def _damaged(world: World) -> Iterator[tuple[BrokerId, TopicId, PartitionIndex]]:
+    for broker_id, one in _reported(world):
+        yield broker_id, one.topic_id, one.partition
+
+
+def _refetching(world: World) -> Iterator[tuple[BrokerId, TopicId, PartitionIndex]]:
+    for broker_id, one in _reported(world):
+        if one.refetching:
+            yield broker_id, one.topic_id, one.partition
+
+
+def _reported(world: World) -> Iterator[tuple[BrokerId, DamagedPartition]]:
+    for broker_id, broker in world.brokers.items():
+        for directory in broker.status.directories:
+            for damaged in directory.damaged:
+                yield broker_id, damaged
