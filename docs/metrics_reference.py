@@ -18,7 +18,7 @@ from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.server.exposition.partitions import PARTITION_SERIES, PARTITION_SIZE
 from chiplog_broker.server.exposition.topics import SIZE_SERIES, TOPIC_SERIES
 from chiplog_core.telemetry.series import Series
-from chiplog_operator.groups import board as groups
+from chiplog_operator.groups import collector as groups
 from chiplog_operator.metrics import Metrics
 
 CLIENTS_OWN: Final = "process_"

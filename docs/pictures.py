@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from chiplog_core.groups.states import TRANSITIONS, Happening
+from chiplog_core.groups.states import TRANSITIONS, GroupEvent
 from chiplog_core.model.group_status import GroupState
 from chiplog_core.naming import ports
 from docs.drawing import Arrow, Box, Message, boxes, sequence
@@ -146,9 +146,9 @@ _NUMBERS_AT: Final[Mapping[tuple[GroupState, GroupState], tuple[int, int]]] = {
 }
 
 
-def arrows() -> dict[tuple[GroupState, GroupState], list[Happening]]:
+def arrows() -> dict[tuple[GroupState, GroupState], list[GroupEvent]]:
     """All that leads the same way, from the table that the coordinator goes by."""
-    found: dict[tuple[GroupState, GroupState], list[Happening]] = {}
+    found: dict[tuple[GroupState, GroupState], list[GroupEvent]] = {}
     for (before, happening), state in TRANSITIONS.items():
         found.setdefault((before, state), []).append(happening)
     return found

@@ -71,8 +71,8 @@ class Machine:
     def boot_id(self) -> str:
         return self.boot
 
-    def leave(self, last_words: str) -> None:
-        self.termination_log = last_words
+    def leave(self, termination_message: str) -> None:
+        self.termination_log = termination_message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from chiplog_core.observed.world import World
 from chiplog_kube import kinds
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.leadership import Leadership
-from chiplog_operator.system import Chance, Settings, System
+from chiplog_operator.system import Randomness, Settings, System
 from e2e.sim.kubelet import PartitionContext
 from e2e.sim.loop import Process, SimClock
 
@@ -106,7 +106,7 @@ class Operator:
             clock=self.clock,
             authority=leadership,
             meter=self.meter,
-            chance=Chance(
+            randomness=Randomness(
                 new_topic_id=lambda: TopicId(b"\x01" + self._chance.randbytes(15)),
                 spread=self._chance.random,
                 new_name=lambda: f"{self._chance.getrandbits(64):016x}",

@@ -16,7 +16,7 @@ from chiplog_core.naming import ports
 from chiplog_core.observed.processes import Identity
 from chiplog_core.planner.refusals import is_refusal
 from chiplog_operator.clock import SystemClock
-from chiplog_operator.health_port import Conversation, SystemNet
+from chiplog_operator.health_port import IncarnationProbe, SystemNet
 from chiplog_operator.refusals import Refusals
 from chiplog_operator.waking import Wake
 
@@ -56,7 +56,7 @@ def test_a_broker_that_is_killed_ends_its_connection_and_refuses_new_ones(
         clock = SystemClock()
         watching = Refusals(SystemNet(), nobody, nobody, nobody, clock=clock, changed=Wake(clock))
 
-        connection = await SystemNet().connect(Conversation(), HOST, port)
+        connection = await SystemNet().connect(IncarnationProbe(), HOST, port)
         assert await connection.incarnation() == ME
         ended = asyncio.ensure_future(connection.ended())
         assert not is_refusal(await watching._attempts(whom))

@@ -41,15 +41,15 @@ from chiplog_kube.manifests import annotations_of, key_of, labels_of, metadata, 
 from chiplog_operator import views
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
+from chiplog_operator.concurrency import run_concurrently
 from chiplog_operator.resources import build
 from chiplog_operator.resources.restart_reasons import restart_reasons
 from chiplog_operator.resources.secret import internal_secret, password_of
 from chiplog_operator.resources.services import HeldPorts
 from chiplog_operator.resources.settings import BuildSettings
-from chiplog_operator.resources.stateful_set import must_be_made_anew
+from chiplog_operator.resources.stateful_set import must_be_recreated
 from chiplog_operator.resources.volumes import DATA_VOLUME
-from chiplog_operator.together import together
-from chiplog_operator.writes import ENDING_NAMESPACE, IN_FLIGHT, Authority, NotInCharge
+from chiplog_operator.writes import ENDING_NAMESPACE, IN_FLIGHT, Authority, NotActive
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Applied:
 
     problems: tuple[str, ...] = ()
     is_unfinished: bool = False
-    look_again_s: float = APPLY_AGAIN_S
+    requeue_after_s: float = APPLY_AGAIN_S
     """When something is due that is not due yet."""
 
 
@@ -188,7 +188,7 @@ class Applier:
         return Applied(
             problems=tuple(problem for problem in results if problem),
             is_unfinished=any(problem is not None for problem in results),
-            look_again_s=min(waits_s),
+            requeue_after_s=min(waits_s),
         )
 
     def _known_of(self, cluster: BrokerCluster) -> _Known:
@@ -227,7 +227,7 @@ class Applier:
         async def one(manifest: Manifest) -> str | None:
             return await self._one(key, kind, manifest)
 
-        return await together(one, due, at_once=IN_FLIGHT)
+        return await run_concurrently(one, due, max_concurrent=IN_FLIGHT)
 
     def _due_in_s(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> float:
         """When it is to be applied; now where that is not above 0."""
@@ -248,7 +248,7 @@ class Applier:
     async def _one(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> str | None:
         """Apply one manifest. None: it is so; text: why not, empty where it is to be retried."""
         if not self._authority.is_held():
-            raise NotInCharge
+            raise NotActive
         name = key_of(wanted).name
         known = self._known[key]
         try:
@@ -293,8 +293,8 @@ class Applier:
                 # Without the label by which the cache finds ours.
                 live = await self._api.get(kind, *key_of(wanted))
         _check_ours(kind, live, wanted)
-        if kind is kinds.STATEFUL_SETS and must_be_made_anew(live, wanted):
-            await self._make_anew(live)
+        if kind is kinds.STATEFUL_SETS and must_be_recreated(live, wanted):
+            await self._recreate(live)
             return None
         this_one = {**wanted, "metadata": {**wanted["metadata"], "uid": uid_of(live)}}
         return await self._api.apply(kind, this_one, field_manager=labels.OPERATOR)
@@ -317,7 +317,7 @@ class Applier:
             if labels_of(claim).get(label) != labels_of(wanted)[label]:
                 raise _Taken.by(claim, kind, f"its label {label} is not {labels_of(wanted)[label]}")
 
-    async def _make_anew(self, live: Manifest) -> None:
+    async def _recreate(self, live: Manifest) -> None:
         """Take away the StatefulSet alone; its pod runs on, and the next one adopts it."""
         if "deletionTimestamp" not in metadata(live):
             logger.info("stateful_set_made_anew", extra={"object": key_of(live).name})
@@ -368,7 +368,7 @@ class Applier:
 
     async def _delete(self, kind: Kind, live: Manifest) -> str | None:
         if not self._authority.is_held():
-            raise NotInCharge
+            raise NotActive
         if "deletionTimestamp" in metadata(live):
             return None
         logger.info("removed", extra={"kind": kind.kind, "object": key_of(live).name})

@@ -6,7 +6,7 @@ Who is woken before their loops run misses nothing: each begins with a look at a
 
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.clock import Clock
-from chiplog_operator.groups.looks import ClusterLooks
+from chiplog_operator.groups.loop import GroupsLoop
 from chiplog_operator.keyed_loops import KeyedLoops
 from chiplog_operator.loop import ClusterLoop
 from chiplog_operator.waking import Wake
@@ -17,7 +17,7 @@ class Changes:
 
     def __init__(self, clock: Clock) -> None:
         self.clusters = KeyedLoops[ClusterKey, ClusterLoop]("loop")
-        self.groups = KeyedLoops[ClusterKey, ClusterLooks]("groups of")
+        self.groups = KeyedLoops[ClusterKey, GroupsLoop]("groups of")
         self.processes = Wake(clock)
         """Of brokers: one of them may be another one."""
         self.jobs = Wake(clock)

@@ -42,13 +42,13 @@ from chiplog_kube.api import AlreadyExists, ApiError, Conflict, KubeApi, NotFoun
 from chiplog_operator.cached_api import CachedApi
 from chiplog_operator.caches import DECIDED_KINDS, Caches, ClusterKey, cluster_of
 from chiplog_operator.clock import Clock
+from chiplog_operator.concurrency import run_concurrently
 from chiplog_operator.confirm import confirm_deletion, confirm_maps
+from chiplog_operator.event_recorder import EventRecorder, ExecutedPlan
 from chiplog_operator.events import event
 from chiplog_operator.maps_checks import MapsChecks
 from chiplog_operator.status_patch import status_patch
-from chiplog_operator.story import Chapter, Story
 from chiplog_operator.targets import KIND_OF, facts_of, rank_of, target_of
-from chiplog_operator.together import together
 from chiplog_operator.topic_writes import write_topic
 from chiplog_operator.write_results import WriteResults
 from chiplog_operator.writes import (
@@ -56,7 +56,7 @@ from chiplog_operator.writes import (
     IN_FLIGHT,
     Authority,
     NameTaken,
-    NotInCharge,
+    NotActive,
     UnsoundMap,
     as_it_was,
 )
@@ -132,7 +132,7 @@ class Executor:
         self._authority = authority
         self._instance = instance
         self._events_again_s = float("-inf")
-        self._story = Story(caches, clock, self)
+        self._story = EventRecorder(caches, clock, self)
 
     async def execute(
         self,
@@ -142,7 +142,7 @@ class Executor:
     ) -> Outcome:
         """Do all of it, in order of urgency, at most `IN_FLIGHT` at once. Without `urgency`,
         nothing else is more urgent."""
-        outcome, chapter = Outcome(), Chapter(cluster)
+        outcome, chapter = Outcome(), ExecutedPlan(cluster)
         began_s = self._clock.monotonic_s()
 
         async def do(action: Action) -> None:
@@ -153,7 +153,7 @@ class Executor:
                 await self._try(chapter, action, outcome)
 
         in_order = sorted(actions, key=rank_of)
-        await together(do, in_order, at_once=IN_FLIGHT)
+        await run_concurrently(do, in_order, max_concurrent=IN_FLIGHT)
         await self._story.tell(chapter)
         return outcome
 
@@ -175,10 +175,10 @@ class Executor:
             level = logging.DEBUG if ENDING_NAMESPACE in str(error) else logging.WARNING
             logger.log(level, "event_not_made", extra=facts)
 
-    async def _try(self, chapter: Chapter, action: Action, outcome: Outcome) -> None:
+    async def _try(self, chapter: ExecutedPlan, action: Action, outcome: Outcome) -> None:
         cluster = chapter.cluster
         if not self._authority.is_held():
-            raise NotInCharge
+            raise NotActive
         facts = {"cluster": str(cluster), "action": type(action).__name__, **facts_of(action)}
         try:
             await self._do(chapter, action, outcome)
@@ -206,7 +206,7 @@ class Executor:
                 level, "refused", extra={**facts, "error": f"{type(error).__name__}: {error}"}
             )
 
-    async def _do(self, chapter: Chapter, action: Action, outcome: Outcome) -> None:
+    async def _do(self, chapter: ExecutedPlan, action: Action, outcome: Outcome) -> None:
         cluster = chapter.cluster
         match action:
             case Create():
@@ -228,7 +228,7 @@ class Executor:
             case WriteTopic():
                 outcome.unseen += await self._write_topic(cluster, action)
 
-    async def _create(self, chapter: Chapter, action: Create) -> None:
+    async def _create(self, chapter: ExecutedPlan, action: Create) -> None:
         if isinstance(action.resource, PartitionMap):
             assert_sound(None, action.resource)
         kind = KIND_OF[action.resource.KIND.kind]
@@ -247,7 +247,7 @@ class Executor:
             self._caches[kind].put(made)
             chapter.did(action)
 
-    async def _replace(self, chapter: Chapter, action: Replace) -> None:
+    async def _replace(self, chapter: ExecutedPlan, action: Replace) -> None:
         if isinstance(action.resource, PartitionMap):
             assert_sound(action.before, action.resource)
         if action.deleted_topic is not None:
@@ -262,7 +262,7 @@ class Executor:
         )
         chapter.did(action)
 
-    async def _delete_map(self, chapter: Chapter, action: DeleteMap) -> None:
+    async def _delete_map(self, chapter: ExecutedPlan, action: DeleteMap) -> None:
         about = action.resource.metadata
         await self._api.delete(
             kinds.PARTITION_MAPS,
@@ -299,7 +299,7 @@ class Executor:
         )
         self._there.take(kind, made)
 
-    async def _report(self, chapter: Chapter, action: Report) -> None:
+    async def _report(self, chapter: ExecutedPlan, action: Report) -> None:
         kind, about = KIND_OF[action.kind.kind], action.metadata
         before = (self._caches[kind].get(about.namespace, about.name) or {}).get("status") or {}
         patch = status_patch(action, before)

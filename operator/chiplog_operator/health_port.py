@@ -53,7 +53,7 @@ def _keep_alive(connected: socket.socket | None) -> None:
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
 
 
-class Knock(asyncio.Protocol):
+class ConnectProbe(asyncio.Protocol):
     """Connects, and says nothing."""
 
     _transport: asyncio.Transport | None = None
@@ -66,7 +66,7 @@ class Knock(asyncio.Protocol):
             self._transport.abort()
 
 
-class Conversation(Knock):
+class IncarnationProbe(ConnectProbe):
     """Asks at once who is there."""
 
     def __init__(self) -> None:

@@ -22,15 +22,15 @@ class Health:
 
     is_ready: bool = False
     is_leader: bool = False
-    in_the_way: str = ""
+    conflict: str = ""
     """What another operator does here; empty where there is none."""
 
     def live(self) -> tuple[bool, str]:
         return True, "active" if self.is_leader else "standby"
 
     def ready(self) -> tuple[bool, str]:
-        if self.in_the_way:
-            return False, self.in_the_way
+        if self.conflict:
+            return False, self.conflict
         return self.is_ready, self.live()[1] if self.is_ready else "starting"
 
 

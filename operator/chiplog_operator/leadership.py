@@ -22,7 +22,7 @@ from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, ApiError, Conflict, KubeApi, NotFound
 from chiplog_operator import lease
 from chiplog_operator.clock import Clock
-from chiplog_operator.neighbours import Neighbours
+from chiplog_operator.other_operators import OtherOperators
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Leadership:
     namespace: str
     me: str
     times: LeaseTimes = field(default_factory=LeaseTimes)
-    neighbours: Neighbours | None = None
+    other_operators: OtherOperators | None = None
     """Operators with other Leases; without it nobody looks for any."""
     _seen: Seen = field(default_factory=Seen)
     _held_until_s: float | None = None
@@ -81,9 +81,9 @@ class Leadership:
         return False
 
     async def _place(self) -> Place:
-        if self.neighbours is None:
+        if self.other_operators is None:
             return Place.FREE
-        return await self.neighbours.look(holds_lease=self.is_held())
+        return await self.other_operators.look(holds_lease=self.is_held())
 
     async def keep(self) -> None:
         """Renew until that fails for too long: then `LeaseLost`. Returns never.
@@ -134,7 +134,7 @@ class Leadership:
                 self._seen.record,
                 self.clock.now(),
                 self.times,
-                self.neighbours.claim if self.neighbours else Claim(),
+                self.other_operators.claim if self.other_operators else Claim(),
             )
             taken = await self._write(wanted)
         except (Conflict, AlreadyExists):

@@ -37,7 +37,7 @@ class _Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class HeardLeases:
+class LeasesListener:
     """What one reflector of Leases tells about itself."""
 
     liveness: "Liveness"
@@ -111,15 +111,15 @@ class Liveness:
             self._of(cluster).judge.refused(incarnation, how)
             self._end(cluster, incarnation, how)
 
-    def heard(self, namespace: str) -> "HeardLeases":
+    def heard(self, namespace: str) -> "LeasesListener":
         """What the reflector of this namespace's Leases tells; of all of them where empty."""
         self._silent.add(namespace)
-        return HeardLeases(self, namespace)
+        return LeasesListener(self, namespace)
 
     def listed(self, namespace: str) -> None:
         """Leases are known and being watched."""
         self._silent.discard(namespace)
-        self._count_anew(namespace)
+        self._restart_count(namespace)
 
     def interrupted(self, namespace: str) -> None:
         """The watch on Leases broke."""
@@ -138,7 +138,7 @@ class Liveness:
             now_s = self._clock.monotonic_s()
             if now_s - before_s > STALL_S:
                 logger.warning("stalled", extra={"seconds": round(now_s - before_s, 3)})
-                self._count_anew("")
+                self._restart_count("")
             before_s = now_s
             for cluster, judged in list(self._clusters.items()):
                 if suspects := judged.judge.suspects(self._now_ms()):
@@ -182,7 +182,7 @@ class Liveness:
         judged.alive -= {incarnation}
         self._listener.dirty(cluster, urgent=True)
 
-    def _count_anew(self, namespace: str) -> None:
+    def _restart_count(self, namespace: str) -> None:
         """In one namespace, or in all."""
         for cluster, judged in self._clusters.items():
             if namespace in {"", cluster.namespace} and not self._is_silent(cluster):

@@ -27,7 +27,7 @@ from chiplog_operator.keyed_loops import KeyedLoops
 from chiplog_operator.observe import Observer
 from chiplog_operator.orphans import plan_without_cluster
 from chiplog_operator.waking import Wake
-from chiplog_operator.writes import NotInCharge
+from chiplog_operator.writes import NotActive
 
 logger = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class ClusterLoop:
         except ApiError as error:
             wait_s = AFTER_REFUSAL_S
             self._log_failure("cannot_observe", error, wait_s)
-        except NotInCharge:
+        except NotActive:
             raise
         except Exception:
             # A fault in what is thought about one cluster must not stop what is done for others.
@@ -159,7 +159,7 @@ class ClusterLoop:
             self.wake()  # clients wait for the next plan
         self._note_refused(outcome)
         applied = await self._apply(world, plan, outcome.problems)
-        return self._next_look_s(plan, outcome, applied), outcome.is_whole
+        return self._requeue_after_s(plan, outcome, applied), outcome.is_whole
 
     def _note_refused(self, outcome: Outcome) -> None:
         """Keep which maps were refused for the next plan, which reports it in a condition. That is
@@ -222,10 +222,10 @@ class ClusterLoop:
         known = {number for number in listed if isinstance(number, int) and number > 0}
         return known | set(range(1, replicas + 1))
 
-    def _next_look_s(self, plan: Plan, outcome: Outcome, applied: Applied) -> float:
-        waits = [RESYNC_S, applied.look_again_s]
-        if plan.look_again_ms is not None:
-            waits.append(plan.look_again_ms / 1000)
+    def _requeue_after_s(self, plan: Plan, outcome: Outcome, applied: Applied) -> float:
+        waits = [RESYNC_S, applied.requeue_after_s]
+        if plan.requeue_after_ms is not None:
+            waits.append(plan.requeue_after_ms / 1000)
         if outcome.unavailable or (applied.is_unfinished and not applied.problems):
             waits.append(self._backoff_s())
         else:

@@ -24,19 +24,19 @@ from chiplog_core.version import VERSION
 from chiplog_kube.connection import Connection, NoConnection
 from chiplog_kube.finding import find
 from chiplog_kube.http_api import HttpKubeApi
-from chiplog_operator.aside import Aside, Pod
 from chiplog_operator.caches import Caches
 from chiplog_operator.clock import SystemClock
-from chiplog_operator.groups.looks import GroupPorts
+from chiplog_operator.groups.loop import GroupPorts
 from chiplog_operator.groups.port import HttpGroupsPort
 from chiplog_operator.http import CannotStart, Health, serve_health, serve_metrics
 from chiplog_operator.leadership import Leadership, LeaseLost
 from chiplog_operator.logs import set_up
 from chiplog_operator.metrics import Metrics
-from chiplog_operator.neighbours import Neighbours
 from chiplog_operator.other_leases import OtherLeases, as_watches
+from chiplog_operator.other_operators import OtherOperators
+from chiplog_operator.standby import ConflictReporter, Pod
 from chiplog_operator.system import Settings, System
-from chiplog_operator.writes import NotInCharge
+from chiplog_operator.writes import NotActive
 
 logger = logging.getLogger(__name__)
 
@@ -168,10 +168,16 @@ async def serve(chosen: Options, connection: Connection) -> int:
         begun.push_async_callback(scraped.cleanup)
         api = await begun.enter_async_context(HttpKubeApi(connection, meter=metrics.requests))
         me = f"{instance}_{secrets.token_hex(8)}"
-        aside = Aside(api, health, Pod(instance, chosen.namespace, os.environ.get("POD_UID", "")))
+        aside = ConflictReporter(
+            api, health, Pod(instance, chosen.namespace, os.environ.get("POD_UID", ""))
+        )
         claim = Claim(watches=chosen.watches, account=os.environ.get("POD_SERVICE_ACCOUNT", ""))
-        neighbours = Neighbours(api, SystemClock(), OtherLeases(chosen.namespace, claim), aside)
-        leadership = Leadership(api, SystemClock(), chosen.namespace, me, neighbours=neighbours)
+        other_operators = OtherOperators(
+            api, SystemClock(), OtherLeases(chosen.namespace, claim), aside
+        )
+        leadership = Leadership(
+            api, SystemClock(), chosen.namespace, me, other_operators=other_operators
+        )
         begun.push_async_callback(leadership.release)
         work = loop.create_task(
             _lead(chosen, connection, api, leadership, _Signs(health, metrics, stopping))
@@ -201,7 +207,7 @@ async def _lead(
     """A standby first, then the operator in charge. Ends only by an error."""
     await leadership.acquire()
     signs.health.is_leader = True
-    signs.metrics.in_charge(is_leader=True)
+    signs.metrics.set_active(is_leader=True)
     settings = Settings(
         instance=leadership.me,
         broker_image=chosen.broker_image,
@@ -271,7 +277,7 @@ async def _ended(work: "asyncio.Task[None]", *, is_wanted: bool) -> int:
         return 0 if is_wanted else 1
     except BaseException as error:
         reasons = list(_causes(error))
-        if any(isinstance(reason, LeaseLost | NotInCharge) for reason in reasons):
+        if any(isinstance(reason, LeaseLost | NotActive) for reason in reasons):
             logger.error("lease_lost", extra={"error": "; ".join(map(str, reasons))})
         else:
             logger.critical("failed", exc_info=error)

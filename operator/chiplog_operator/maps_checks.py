@@ -16,7 +16,7 @@ from chiplog_operator.caches import ClusterKey
 
 
 @dataclass(frozen=True, slots=True)
-class HeardMaps:
+class MapsListener:
     """What one reflector of PartitionMaps tells about itself."""
 
     checks: "MapsChecks"
@@ -45,9 +45,9 @@ class MapsChecks:
         self._by_namespace: dict[str, str] = {}
         self._by_cluster: dict[ClusterKey, str] = {}
 
-    def heard(self, namespace: str) -> HeardMaps:
+    def heard(self, namespace: str) -> MapsListener:
         """For the reflector of this namespace's maps; of all namespaces where empty."""
-        return HeardMaps(self, namespace)
+        return MapsListener(self, namespace)
 
     def listed(self, namespace: str) -> None:
         """All maps of a namespace, or of all, were listed."""

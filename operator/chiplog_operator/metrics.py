@@ -18,9 +18,9 @@ from chiplog_core.observed.world import World
 from chiplog_core.telemetry.build_info import BUILD_INFO, BUILD_INFO_ABOUT, BUILD_LABELS
 from chiplog_kube.request_meter import About
 from chiplog_operator.caches import ClusterKey
-from chiplog_operator.groups.board import GroupBoard
-from chiplog_operator.object_board import ObjectBoard
-from chiplog_operator.spark.board import VerificationBoard
+from chiplog_operator.groups.collector import GroupsCollector
+from chiplog_operator.objects_collector import ObjectsCollector
+from chiplog_operator.spark.collector import VerificationsCollector
 from chiplog_operator.unclean_elections import UncleanElections
 
 LABELS = ("kind", "namespace", "name")
@@ -39,9 +39,9 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         build = Gauge(BUILD_INFO, BUILD_INFO_ABOUT, tuple(BUILD_LABELS), registry=self.registry)
         build.labels(**BUILD_LABELS).set(1)
-        self.groups = GroupBoard()
-        self.verifications = VerificationBoard()
-        self.objects = ObjectBoard()
+        self.groups = GroupsCollector()
+        self.verifications = VerificationsCollector()
+        self.objects = ObjectsCollector()
         for board in (self.verifications, self.objects):
             self.registry.register(board)
         self.requests = ApiRequests(self.registry)
@@ -62,7 +62,7 @@ class Metrics:
             body += piece.encode()
         return bytes(body)
 
-    def in_charge(self, *, is_leader: bool) -> None:
+    def set_active(self, *, is_leader: bool) -> None:
         self._leader.set(int(is_leader))
 
     # -- Meter

@@ -24,7 +24,7 @@ from chiplog_core.model.topic import Topic
 from chiplog_core.naming import names
 from chiplog_core.naming.api import CONSUMER_GROUP, TOPIC, ResourceKind
 from chiplog_core.observed.processes import Identity, identity
-from chiplog_core.observed.questions import Watch
+from chiplog_core.observed.report_requests import Watch
 from chiplog_core.observed.volumes import too_small
 from chiplog_core.observed.world import (
     ClaimState,
@@ -332,7 +332,7 @@ class Observer:
             topics_definition_deleting=doubts.is_deleting and doubts.definition_deleting,
             namespaces_deleting=doubts.namespaces_deleting if doubts.is_deleting else frozenset(),
             write_results=self._results.of(key),
-            asked_ms=self._asked_ms(key, maps, brokers),
+            requested_ms=self._asked_ms(key, maps, brokers),
             maps_check=self._checks.of(key),
             managed_fields={
                 uid_of(topic): metadata(topic).get("managedFields", ())

@@ -49,7 +49,7 @@ class Age:
 
 
 @dataclass(frozen=True, slots=True)
-class InTheWay:
+class ConflictingLease:
     """A Lease by which somebody looks after a namespace of ours."""
 
     namespace: str
@@ -102,12 +102,12 @@ class OtherLeases:
 
     def place(
         self, now_s: float, operators: Set[str], *, holds_lease: bool
-    ) -> tuple[Place, InTheWay | None]:
+    ) -> tuple[Place, ConflictingLease | None]:
         """Where this process stands, and who is in its way.
 
-        `operators` are the namespaces of those `in_the_way` whose account has an operator's rights.
+        `operators` are the namespaces of those `conflict` whose account has an operator's rights.
         """
-        others = [one for one in self.in_the_way(now_s) if one.namespace in operators]
+        others = [one for one in self.conflict(now_s) if one.namespace in operators]
         if holds_lease:
             # What was given back cannot be taken again while we hold ours.
             others = [one for one in others if one.is_held]
@@ -121,10 +121,10 @@ class OtherLeases:
         is_early = now_s - self._first_since_s < FIRST_S
         return Place.FIRST if is_early else Place.ASIDE, others[0]
 
-    def in_the_way(self, now_s: float) -> list[InTheWay]:
+    def conflict(self, now_s: float) -> list[ConflictingLease]:
         """Every Lease that says so, also one that no operator wrote."""
         return [
-            InTheWay(
+            ConflictingLease(
                 namespace=namespace,
                 shared=shared,
                 account=seen.record.claim.account,

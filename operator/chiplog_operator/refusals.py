@@ -16,7 +16,7 @@ from chiplog_core.observed.processes import Identity
 from chiplog_core.planner.refusals import ATTEMPTS, Attempt, doubt, is_refusal
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
-from chiplog_operator.health_port import Conversation, Knock, Net
+from chiplog_operator.health_port import ConnectProbe, IncarnationProbe, Net
 from chiplog_operator.keyed_loops import KeyedLoops
 from chiplog_operator.liveness import Liveness
 from chiplog_operator.observe import Observer
@@ -92,7 +92,7 @@ class Refusals:
         backoff_s, is_told = FIRST_BACKOFF_S, False
         while True:
             began_s = self._clock.monotonic_s()
-            why_not = await self._converse(whom)
+            why_not = await self._probe_incarnation(whom)
             if not why_not:
                 is_told = False
                 if is_refusal(await self._attempts(whom)):
@@ -106,9 +106,9 @@ class Refusals:
             await self._clock.sleep(backoff_s)
             backoff_s = min(2 * backoff_s, LAST_BACKOFF_S)
 
-    async def _converse(self, whom: Identity) -> str:
+    async def _probe_incarnation(self, whom: Identity) -> str:
         """Empty when a connection to this very process has ended; else why there was none."""
-        connection = Conversation()
+        connection = IncarnationProbe()
         try:
             async with asyncio.timeout(CONNECT_WITHIN_S):
                 await self._net.connect(connection, whom.address, ports.HEALTH)
@@ -136,7 +136,7 @@ class Refusals:
         return made
 
     async def _attempt(self, whom: Identity) -> Attempt:
-        connection = Knock()
+        connection = ConnectProbe()
         try:
             async with asyncio.timeout(CONNECT_WITHIN_S):
                 await self._net.connect(connection, whom.address, ports.HEALTH)

@@ -43,7 +43,7 @@ DISCOVERY = Kind(chiplog_api.API_VERSION, "APIResourceList", "", namespaced=Fals
 METRICS = "metrics"
 """The name of the port, as PodMonitors have it."""
 ALL = "*"
-LOOK_AGAIN_S = 1.0
+RETRY_S = 1.0
 RENEWED_WITHIN_S = LeaseTimes().renew_s + 0.5
 SCRAPE_S = 10.0
 
@@ -187,7 +187,7 @@ async def checked(look: Look, wait_s: float) -> list[Finding]:
             findings = [Finding("the API server answers", str(error))]
         if are_ok(findings) or clock.time() >= until_s:
             return findings
-        await asyncio.sleep(LOOK_AGAIN_S)
+        await asyncio.sleep(RETRY_S)
 
 
 def options(given: Sequence[str] | None = None) -> argparse.Namespace:

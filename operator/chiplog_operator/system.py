@@ -17,7 +17,7 @@ from chiplog_operator.caches import JOB_KINDS, USER_KINDS, Caches
 from chiplog_operator.changes import Changes
 from chiplog_operator.clock import Clock
 from chiplog_operator.execute import Executor
-from chiplog_operator.groups.looks import GroupPorts, LookParts, Looks
+from chiplog_operator.groups.loop import GroupPorts, GroupsLoopParts, GroupsLoops
 from chiplog_operator.groups.password import Passwords
 from chiplog_operator.health_port import Net, SystemNet
 from chiplog_operator.liveness import Liveness
@@ -27,7 +27,7 @@ from chiplog_operator.observe import Observer
 from chiplog_operator.refusals import Refusals
 from chiplog_operator.spark.applications import Applications
 from chiplog_operator.spark.carrying_out import Tools
-from chiplog_operator.spark.looks import Board, SparkLooks, SparkParts
+from chiplog_operator.spark.loop import Board, SparkLoop, SparkParts
 from chiplog_operator.spark.repairing import Repairing
 from chiplog_operator.watching import Watching
 from chiplog_operator.write_results import WriteResults
@@ -55,7 +55,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chance:
+class Randomness:
     """Everything random, so that a simulator can own it."""
 
     new_topic_id: Callable[[], TopicId] = lambda: TopicId.draw(secrets.token_bytes)
@@ -77,18 +77,18 @@ class System:
         clock: Clock,
         authority: Authority,
         meter: Meter,
-        chance: Chance | None = None,
+        randomness: Randomness | None = None,
         planner: Planner = plan,
         net: Net | None = None,
         groups: GroupPorts | None = None,
         spark: Board | None = None,
     ) -> None:
         """Without `groups`, nobody looks at consumer groups; without `spark`, at Spark jobs."""
-        chance = chance or Chance()
+        randomness = randomness or Randomness()
         changes = Changes(clock)
         self.liveness = Liveness(api, clock, changes)
         self.caches = Caches(changes, self.liveness)
-        checks = MapsChecks(chance.new_name, changes)
+        checks = MapsChecks(randomness.new_name, changes)
         self.watching = Watching(
             api,
             self.caches,
@@ -96,7 +96,7 @@ class System:
             checks,
             clock=clock,
             namespaces=settings.namespaces,
-            spread=chance.spread,
+            spread=randomness.spread,
             watched_users=settings.watched_users,
             unwatched=() if settings.operator_namespace else (kinds.NETWORK_POLICIES,),
             listed_users=USER_KINDS if spark is None else (*USER_KINDS, *JOB_KINDS),
@@ -145,13 +145,13 @@ class System:
             clock=clock,
             meter=meter,
             planner=planner,
-            new_topic_id=chance.new_topic_id,
+            new_topic_id=randomness.new_topic_id,
         )
         self.loops = Loops(parts, changes.clusters)
-        self.looks: Looks | None = None
+        self.looks: GroupsLoops | None = None
         if groups is not None:
-            self.looks = Looks(
-                LookParts(
+            self.looks = GroupsLoops(
+                GroupsLoopParts(
                     caches=self.caches,
                     observer=observer,
                     executor=executor,
@@ -163,19 +163,19 @@ class System:
                 ),
                 changes.groups,
             )
-        self.spark: SparkLooks | None = None
+        self.spark: SparkLoop | None = None
         if spark is not None:
             tools = Tools(
                 api=api,
                 caches=self.caches,
                 executor=executor,
-                applications=Applications(api, clock, chance.new_key),
+                applications=Applications(api, clock, randomness.new_key),
                 authority=authority,
                 repairing=Repairing(self.caches, observer, executor),
                 spark_image=settings.spark_image,
                 spark_allowed=settings.spark_allowed,
             )
-            self.spark = SparkLooks(
+            self.spark = SparkLoop(
                 SparkParts(
                     caches=self.caches,
                     observer=observer,

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from chiplog_core.ids import BrokerId, Incarnation
-from chiplog_core.model.last_words import read_last_words
+from chiplog_core.model.termination_message import read_termination_message
 from chiplog_core.naming import labels
 from chiplog_core.observed.world import ClaimState, NodeState, PodState, StatefulSetState
 from chiplog_core.quantities import QUANTITY_PATTERN, Quantity
@@ -211,7 +211,7 @@ def ended_processes(manifest: Manifest) -> Iterator[Ended]:
     for container in _containers(manifest):
         for state in ("state", "lastState"):
             ended = (container.get(state) or {}).get("terminated") or {}
-            words = read_last_words(ended.get("message") or "")
+            words = read_termination_message(ended.get("message") or "")
             if words is not None:
                 how = f"{ended.get('reason') or 'Ended'}, exit code {ended.get('exitCode')}"
                 yield Ended(words.incarnation, how, words.has_failed_disk)

@@ -31,7 +31,7 @@ class UnsoundMap(Exception):  # noqa: N818 - named for what it says
         super().__init__(f"PartitionMap of topic {topic_name} is not written: {'; '.join(rules)}")
 
 
-class NotInCharge(Exception):  # noqa: N818 - named for what it says
+class NotActive(Exception):  # noqa: N818 - named for what it says
     """Another operator may be in charge by now: nothing more is written."""
 
 

@@ -31,9 +31,9 @@ from chiplog_core.model.group_exchange import (
     GroupFacts,
     GroupRefusal,
     GroupsAnswer,
-    GroupsAsked,
+    GroupsRequest,
     OffsetsPartition,
-    PartitionAnswered,
+    PartitionAnswer,
 )
 from chiplog_core.model.group_status import GroupState
 from chiplog_wire.protocol.errors import ErrorCode
@@ -72,7 +72,7 @@ class GroupFactsHandler:
         self._clock = clock
         self._describer = GroupDescriber(cluster, leaders)
 
-    async def answer(self, request: GroupsAsked) -> GroupsAnswer:
+    async def answer(self, request: GroupsRequest) -> GroupsAnswer:
         """The named groups, or all groups of the named partitions."""
         slices, time_ms = Slices(self._clock), self._clock.now_ms()
         shards = {one.partition.name.partition: one for one in self._coordinator}
@@ -97,7 +97,7 @@ class GroupFactsHandler:
         return GroupsAnswer(
             groups=tuple(groups),
             partitions=tuple(
-                PartitionAnswered(
+                PartitionAnswer(
                     partition=one.partition,
                     refusal=refusals[one.partition] or unsafe.get(one.partition),
                 )
@@ -123,7 +123,7 @@ class GroupFactsHandler:
 
     def _wanted(
         self,
-        request: GroupsAsked,
+        request: GroupsRequest,
         serving: Mapping[int, Shard],
         refusals: Mapping[int, GroupRefusal | None],
     ) -> list[tuple[str, Shard | None, GroupRefusal | None]]:

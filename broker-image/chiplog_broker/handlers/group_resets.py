@@ -40,7 +40,7 @@ from chiplog_core.model.group_exchange import (
     GroupRefusal,
     PartitionPosition,
     ResetAnswer,
-    ResetAsked,
+    ResetRequest,
 )
 from chiplog_core.model.group_status import ResetOffset, ResetState
 from chiplog_core.topic_name import is_internal
@@ -68,7 +68,7 @@ class GroupResets:
         self._coordinator = coordinator
         self._cluster = cluster
 
-    async def answer(self, request: ResetAsked) -> ResetAnswer:
+    async def answer(self, request: ResetRequest) -> ResetAnswer:
         """An answer with a state is safe: another coordinator would give it, too."""
         try:
             shard = self._coordinator.shard(request.group_id)
@@ -78,7 +78,7 @@ class GroupResets:
         except _NotKnown as missing:
             return _answer(request, refusal=GroupRefusal.UNAVAILABLE, message=str(missing))
 
-    async def _answer(self, shard: Shard, request: ResetAsked) -> ResetAnswer:
+    async def _answer(self, shard: Shard, request: ResetRequest) -> ResetAnswer:
         group_id, reset = request.group_id, request.reset
         try:
             done = shard.done_reset(group_id, reset.id)
@@ -92,7 +92,7 @@ class GroupResets:
         await shard.until_safe(group_id)
         return answer
 
-    async def _new(self, shard: Shard, request: ResetAsked) -> ResetAnswer:
+    async def _new(self, shard: Shard, request: ResetRequest) -> ResetAnswer:
         """Raises `ResetRefused`, `GroupError`, `_NotKnown`."""
         group_id, reset = request.group_id, request.reset
         members = len(shard.describe(group_id).members) if shard.exists(group_id) else 0
@@ -125,7 +125,7 @@ class GroupResets:
     def _now_ms(self) -> int:
         return self._coordinator.now_ms()
 
-    def _chosen(self, shard: Shard, request: ResetAsked) -> dict[At, _Chosen]:
+    def _chosen(self, shard: Shard, request: ResetRequest) -> dict[At, _Chosen]:
         """The partitions to reset with their committed offsets. Raises `ResetRefused`."""
         offsets = shard.offsets(request.group_id)
         if not request.reset.topics:
@@ -159,7 +159,7 @@ class GroupResets:
 
 
 def _standings(
-    request: ResetAsked, chosen: Mapping[At, _Chosen], *, has_members: bool
+    request: ResetRequest, chosen: Mapping[At, _Chosen], *, has_members: bool
 ) -> dict[At, Standing]:
     """Raises `_NotKnown`."""
     said = {
@@ -240,7 +240,7 @@ def _with_members(message: str, reset: Reset, members: int) -> str:
 
 
 def _answer(
-    request: ResetAsked,
+    request: ResetRequest,
     state: ResetState | None = None,
     *,
     refusal: GroupRefusal | None = None,

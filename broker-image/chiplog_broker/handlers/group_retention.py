@@ -10,7 +10,7 @@ from chiplog_broker.handlers.group_facts import refusal_of
 from chiplog_core.model.group_exchange import (
     GroupRetention,
     RetentionAnswer,
-    RetentionAsked,
+    RetentionRequest,
     RetentionStored,
 )
 from chiplog_wire.protocol.errors import ErrorCode
@@ -22,7 +22,7 @@ class GroupRetentionHandler:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
 
-    async def answer(self, request: RetentionAsked) -> RetentionAnswer:
+    async def answer(self, request: RetentionRequest) -> RetentionAnswer:
         """One result for each group; the operator retries refused ones, here or at another
         broker."""
         return RetentionAnswer(

@@ -12,10 +12,10 @@ from chiplog_core.model.group_exchange import (
     POSITIONS_PATH,
     RESET_PATH,
     RETENTION_PATH,
-    GroupsAsked,
-    PositionsAsked,
-    ResetAsked,
-    RetentionAsked,
+    GroupsRequest,
+    PositionsRequest,
+    ResetRequest,
+    RetentionRequest,
 )
 
 
@@ -27,8 +27,8 @@ def inquiry_table(parts: Parts) -> Inquiries:
     retention = GroupRetentionHandler(parts.coordinator)
     resets = GroupResets(parts.coordinator, parts.cluster)
     return {
-        FACTS_PATH: Inquiry(GroupsAsked, facts.answer),
-        POSITIONS_PATH: Inquiry(PositionsAsked, positions.answer),
-        RETENTION_PATH: Inquiry(RetentionAsked, retention.answer),
-        RESET_PATH: Inquiry(ResetAsked, resets.answer),
+        FACTS_PATH: Inquiry(GroupsRequest, facts.answer),
+        POSITIONS_PATH: Inquiry(PositionsRequest, positions.answer),
+        RETENTION_PATH: Inquiry(RetentionRequest, retention.answer),
+        RESET_PATH: Inquiry(ResetRequest, resets.answer),
     }

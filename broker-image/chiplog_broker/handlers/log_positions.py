@@ -16,9 +16,9 @@ from chiplog_core.ids import Offset, PartitionIndex
 from chiplog_core.model.group_exchange import (
     LogRefusal,
     PartitionPosition,
-    PartitionWanted,
+    PartitionRequest,
     Positions,
-    PositionsAsked,
+    PositionsRequest,
     RecordTime,
     TopicPositions,
 )
@@ -43,7 +43,7 @@ class LogPositions:
         self._leaders = leaders
         self._clock = clock
 
-    async def answer(self, request: PositionsAsked) -> Positions:
+    async def answer(self, request: PositionsRequest) -> Positions:
         """One result for each requested partition, in the order of the request."""
         lookups = _Lookups(self._clock)
         time_ms = self._clock.now_ms()
@@ -57,7 +57,7 @@ class LogPositions:
         return Positions(topics=tuple(topics), time_ms=time_ms)
 
     async def _position(
-        self, topic: str, wanted: PartitionWanted, since_ms: int | None, lookups: "_Lookups"
+        self, topic: str, wanted: PartitionRequest, since_ms: int | None, lookups: "_Lookups"
     ) -> PartitionPosition:
         await lookups.slices.pause()
         index = wanted.partition

@@ -15,7 +15,7 @@ class Machine(Protocol):
         is not known.
         """
 
-    def leave(self, last_words: str) -> None:
+    def leave(self, termination_message: str) -> None:
         """Have the kubelet show this when the process has ended, if it can."""
 
 
@@ -32,10 +32,10 @@ class SystemMachine:
         except OSError:
             return ""
 
-    def leave(self, last_words: str) -> None:
+    def leave(self, termination_message: str) -> None:
         try:
             # The kubelet makes the file: where it is missing, nobody reads it.
             if self._termination_log.exists():
-                self._termination_log.write_text(last_words)
+                self._termination_log.write_text(termination_message)
         except OSError:
             return

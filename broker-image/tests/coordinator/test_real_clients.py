@@ -13,7 +13,7 @@ from chiplog_broker.handlers.group_resets import GroupResets
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_core.ids import Offset, PartitionIndex
 from chiplog_core.model.consumer_group import Reset, ResetStrategy, WhileActive
-from chiplog_core.model.group_exchange import PartitionPosition, ResetAsked, TopicPositions
+from chiplog_core.model.group_exchange import PartitionPosition, ResetRequest, TopicPositions
 from chiplog_core.model.group_status import ResetState
 from tests.coordinator.groups_kit import OK, Group, running
 
@@ -257,7 +257,7 @@ def test_a_group_of_two_that_is_fenced_comes_back_and_replays(
                 )
                 for index in range(PARTITIONS)
             )
-            asked = ResetAsked(
+            asked = ResetRequest(
                 group_id="g",
                 reset=reset,
                 positions=(TopicPositions(topic="orders", partitions=here),),

@@ -17,7 +17,7 @@ from chiplog_core.model.group_exchange import (
     GroupFacts,
     GroupRefusal,
     GroupsAnswer,
-    GroupsAsked,
+    GroupsRequest,
     PartitionOffset,
     TopicOffsets,
     answer_from_body,
@@ -53,7 +53,7 @@ def assignment(*partitions: tuple[str, int]) -> bytes:
 
 async def facts(kit: "Kit", asker: Asker, *groups: str, **asked: Any) -> GroupsAnswer:
     asked = {"partitions": all_led(kit), "groups": groups, **asked}
-    return await asker.ask(FACTS_PATH, GroupsAsked(**asked), GroupsAnswer)
+    return await asker.ask(FACTS_PATH, GroupsRequest(**asked), GroupsAnswer)
 
 
 async def fact(kit: "Kit", asker: Asker, group_id: str = "g", **asked: Any) -> GroupFacts:
@@ -352,7 +352,7 @@ def test_large_groups_do_not_hold_up_the_loop_and_say_what_is_left_out(
                     await asyncio.sleep(0)
 
             task = asyncio.ensure_future(other())
-            answer = await handler.answer(GroupsAsked(partitions=all_led(kit)))
+            answer = await handler.answer(GroupsRequest(partitions=all_led(kit)))
             task.cancel()
             (found,) = answer.groups
             assert not found.is_whole

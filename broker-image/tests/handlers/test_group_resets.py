@@ -19,7 +19,7 @@ from chiplog_core.model.group_exchange import (
     LogRefusal,
     PartitionPosition,
     ResetAnswer,
-    ResetAsked,
+    ResetRequest,
     TopicPositions,
 )
 from chiplog_core.model.group_status import ResetOffset, ResetState
@@ -71,7 +71,7 @@ async def ask(
 ) -> ResetAnswer:
     broker = kit.broker
     resets = GroupResets(broker._coordinator, broker._cluster)
-    answer = await resets.answer(ResetAsked(group_id=group_id, reset=reset, positions=where))
+    answer = await resets.answer(ResetRequest(group_id=group_id, reset=reset, positions=where))
     assert (answer.group_id, answer.id) == (group_id, reset.id)
     assert (answer.state is None) == (answer.refusal is not None)
     return answer
@@ -429,7 +429,7 @@ def test_it_is_requested_over_http(kit: "Kit") -> None:
             await client.create("orders", partitions=2)
             group = Group(client)
             await group.commit("orders", (0, 15), (1, 16))
-            asked = ResetAsked(group_id="g", reset=RUN, positions=HERE)
+            asked = ResetRequest(group_id="g", reset=RUN, positions=HERE)
             for _ in range(3):
                 answer = await asker.ask(RESET_PATH, asked, ResetAnswer)
                 assert answer.state is ResetState.DONE

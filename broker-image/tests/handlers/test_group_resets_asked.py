@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chiplog_core.durations import Duration
-from chiplog_core.group_watch.resets import reset_asked
+from chiplog_core.group_watch.resets import reset_request
 from chiplog_core.groups.reset_plan import moment_ms
 from chiplog_core.ids import PartitionIndex
 from chiplog_core.model.consumer_group import Reset, ResetStrategy
 from chiplog_core.model.group_exchange import (
     POSITIONS_PATH,
     RESET_PATH,
-    PartitionWanted,
+    PartitionRequest,
     Positions,
-    PositionsAsked,
+    PositionsRequest,
     ResetAnswer,
-    TopicWanted,
+    TopicRequest,
 )
 from chiplog_core.model.group_status import ResetState
 from chiplog_wire.records.writer import NewRecord, build_batch
@@ -36,16 +36,16 @@ def batch(count: int, timestamp_ms: int) -> bytes:
 
 
 async def carried_out(asker: Asker, reset: Reset) -> ResetAnswer:
-    wanted = tuple(PartitionWanted(partition=PartitionIndex(index)) for index in (0, 1))
+    wanted = tuple(PartitionRequest(partition=PartitionIndex(index)) for index in (0, 1))
     positions = await asker.ask(
         POSITIONS_PATH,
-        PositionsAsked(
-            topics=(TopicWanted(topic="orders", partitions=wanted),),
+        PositionsRequest(
+            topics=(TopicRequest(topic="orders", partitions=wanted),),
             since_ms=moment_ms(reset, NOW_MS),
         ),
         Positions,
     )
-    return await asker.ask(RESET_PATH, reset_asked("g", reset, [positions]), ResetAnswer)
+    return await asker.ask(RESET_PATH, reset_request("g", reset, [positions]), ResetAnswer)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from chiplog_core.model.group_exchange import (
     GroupRefusal,
     GroupRetention,
     GroupsAnswer,
-    GroupsAsked,
+    GroupsRequest,
     RetentionAnswer,
-    RetentionAsked,
+    RetentionRequest,
 )
 from chiplog_core.model.group_status import GroupState
 from tests.coordinator.groups_kit import (
@@ -37,7 +37,7 @@ ONE_MINUTE = {
 
 async def keep(asker: Asker, retention_ms: int | None, group_id: str = "g") -> GroupRefusal | None:
     wanted = GroupRetention(group_id=group_id, retention_ms=retention_ms)
-    answer = await asker.ask(RETENTION_PATH, RetentionAsked(groups=(wanted,)), RetentionAnswer)
+    answer = await asker.ask(RETENTION_PATH, RetentionRequest(groups=(wanted,)), RetentionAnswer)
     (found,) = answer.groups
     assert found.group_id == group_id
     return found.refusal
@@ -97,7 +97,7 @@ def test_it_is_reported_in_the_facts_also_where_there_is_no_group(kit: "Kit") ->
         async with asking(kit) as (client, asker):
             await loaded(kit)
             await keep(asker, 7, "nobody")
-            asked = GroupsAsked(partitions=all_led(kit))
+            asked = GroupsRequest(partitions=all_led(kit))
             (found,) = (await asker.ask(FACTS_PATH, asked, GroupsAnswer)).groups
             assert (found.group_id, found.state) == ("nobody", GroupState.DEAD)
             assert found.offset_retention_ms == 7

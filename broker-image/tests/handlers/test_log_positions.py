@@ -11,10 +11,10 @@ from chiplog_core.model.group_exchange import (
     POSITIONS_PATH,
     LogRefusal,
     PartitionPosition,
-    PartitionWanted,
+    PartitionRequest,
     Positions,
-    PositionsAsked,
-    TopicWanted,
+    PositionsRequest,
+    TopicRequest,
 )
 from chiplog_wire.records.batch import Codec
 from chiplog_wire.records.errors import CorruptBatchError
@@ -34,9 +34,9 @@ def records(*timestamps_ms: int, **options: Any) -> bytes:
 async def position(
     asker: Asker, *offsets: int, since_ms: int | None = None, topic: str = "orders", index: int = 0
 ) -> PartitionPosition:
-    wanted = PartitionWanted(partition=PartitionIndex(index), offsets=tuple(map(Offset, offsets)))
-    asked = PositionsAsked(
-        topics=(TopicWanted(topic=topic, partitions=(wanted,)),), since_ms=since_ms
+    wanted = PartitionRequest(partition=PartitionIndex(index), offsets=tuple(map(Offset, offsets)))
+    asked = PositionsRequest(
+        topics=(TopicRequest(topic=topic, partitions=(wanted,)),), since_ms=since_ms
     )
     answer = await asker.ask(POSITIONS_PATH, asked, Positions)
     ((found,),) = [one.partitions for one in answer.topics]

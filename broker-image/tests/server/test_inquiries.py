@@ -20,7 +20,7 @@ from chiplog_core.model.group_exchange import (
     MAX_REQUEST_BYTES,
     GroupRetention,
     RetentionAnswer,
-    RetentionAsked,
+    RetentionRequest,
     RetentionStored,
     to_body,
 )
@@ -34,18 +34,18 @@ from chiplog_core.signature import (
 from tests.server.inquiry_kit import HOST, Asker, inquiry_server, run, served
 
 PATH = "/groups/retention"
-ASKED = RetentionAsked(groups=(GroupRetention(group_id="g", retention_ms=5),))
+ASKED = RetentionRequest(groups=(GroupRetention(group_id="g", retention_ms=5),))
 BODY = to_body(ASKED)
 ANSWER = RetentionAnswer(groups=(RetentionStored(group_id="g"),))
 
 
-async def at_once(_asked: RetentionAsked) -> RetentionAnswer:
+async def at_once(_asked: RetentionRequest) -> RetentionAnswer:
     return ANSWER
 
 
 def opened(answer: Callable[[Any], Awaitable[object]] = at_once) -> InquiryServer:
     server = inquiry_server()
-    server.open({PATH: Inquiry(RetentionAsked, answer)})
+    server.open({PATH: Inquiry(RetentionRequest, answer)})
     return server
 
 
@@ -53,7 +53,7 @@ def test_what_is_signed_is_answered_and_the_answer_is_signed() -> None:
     async def scenario() -> None:
         seen = []
 
-        async def answer(asked: RetentionAsked) -> RetentionAnswer:
+        async def answer(asked: RetentionRequest) -> RetentionAnswer:
             seen.append(asked)
             return ANSWER
 
@@ -141,7 +141,7 @@ def test_before_it_serves_and_after_it_answers_with_a_retriable_error() -> None:
         server = inquiry_server()
         async with served(server) as asker:
             assert (await asker.post(PATH, BODY))[::2] == (503, True)
-            server.open({PATH: Inquiry(RetentionAsked, at_once)})
+            server.open({PATH: Inquiry(RetentionRequest, at_once)})
             assert (await asker.post(PATH, BODY))[0] == 200
             server.close()
             assert (await asker.post(PATH, BODY))[0] == 503

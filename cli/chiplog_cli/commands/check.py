@@ -15,7 +15,7 @@ from chiplog_cli.printing import show
 from chiplog_cli.session import Session
 from chiplog_core.telemetry.findings import Finding, are_ok
 
-LOOK_AGAIN_S = 1.0
+RETRY_S = 1.0
 
 
 def register(app: typer.Typer) -> None:
@@ -52,7 +52,7 @@ def check(
         findings = list(_findings(session, selector, topics_in))
         if are_ok(findings) or time.monotonic() >= until_s:
             break
-        time.sleep(LOOK_AGAIN_S)
+        time.sleep(RETRY_S)
     show(session.form, check_view.document(findings), lambda: check_view.text(findings))
     if not are_ok(findings):
         raise typer.Exit(1)

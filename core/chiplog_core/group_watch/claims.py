@@ -25,30 +25,30 @@ from chiplog_core.validate.consumer_group import (
 class Claims:
     """Who speaks, and why others do not."""
 
-    speakers: dict[str, ConsumerGroup] = field(default_factory=dict)
+    owners: dict[str, ConsumerGroup] = field(default_factory=dict)
     """Group id -> the object that speaks for it."""
     problems: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
     """uid of an object -> what is wrong with it. It may speak all the same."""
-    lookers: set[str] = field(default_factory=set)
+    read_only: set[str] = field(default_factory=set)
     """uids of objects that may look at their group and not change it."""
 
     def may_change(self, group: ConsumerGroup) -> bool:
         """Whether what the object says about its group is done."""
-        return group.metadata.uid not in self.lookers
+        return group.metadata.uid not in self.read_only
 
 
 def find_claims(scene: Scene) -> Claims:
     """Judge every ConsumerGroup of the cluster that is not being deleted."""
     found = Claims()
     groups = living(scene.groups)
-    found.lookers.update(one.metadata.uid for one in groups if not _may_change(one, scene))
+    found.read_only.update(one.metadata.uid for one in groups if not _may_change(one, scene))
     for group in sorted(groups, key=lambda one: _precedence(one, scene, found)):
         uid = group.metadata.uid
         refused = () if scene.cluster is None else check_group_in_cluster(group, scene.cluster)
-        if not refused and group.group_id in found.speakers:
-            refused = (_conflict(found.speakers[group.group_id]),)
+        if not refused and group.group_id in found.owners:
+            refused = (_conflict(found.owners[group.group_id]),)
         if not refused:
-            found.speakers[group.group_id] = group
+            found.owners[group.group_id] = group
         rights = () if scene.cluster is None else check_group_rights(group, scene.cluster)
         found.problems[uid] = (*check_group(group), *refused, *rights)
     return found

@@ -31,7 +31,7 @@ def new_objects(scene: Scene, claims: Claims, there: Collection[str]) -> Iterato
     made = sum(one.metadata.labels.get(labels.DISCOVERED) == "true" for one in scene.groups)
     spoken_for = {group.group_id for group in scene.groups}
     room = min(MADE_AT_ONCE, MAX_DISCOVERED - made)
-    for group_id in sorted(set(there) - spoken_for - set(claims.speakers)):
+    for group_id in sorted(set(there) - spoken_for - set(claims.owners)):
         name = names.object_name(group_id)
         if room > 0 and name not in scene.names_taken:
             room -= 1
@@ -48,7 +48,7 @@ def needless_objects(
     for group in living(scene.groups):
         if not is_ours(group, scene):
             continue
-        speaker = claims.speakers.get(group.group_id)
+        speaker = claims.owners.get(group.group_id)
         is_doubled = speaker is not None and speaker.metadata.uid != group.metadata.uid
         if is_doubled or gone_ms.get(group.group_id, 0) >= GONE_MS:
             yield DeleteGroup(metadata=group.metadata)

@@ -42,7 +42,7 @@ class Lags:
 
     partitions: tuple[PartitionLag, ...] = ()
     """All of them, the largest lag first."""
-    unheard: frozenset[At] = frozenset()
+    unreachable: frozenset[At] = frozenset()
     """Partitions whose leader has not answered: they are as they were before, or left out."""
 
     @property
@@ -99,7 +99,7 @@ def find_lags(
 
     A partition whose leader has not answered stays as it was in `before`.
     """
-    found, unheard = [], set()
+    found, unreachable = [], set()
     old = {At(one.topic, one.partition): one for one in before}
     for at, committed, told_end in committed_of(facts):
         end = told_end if told_end is not None else ends.offsets.get(at)
@@ -107,10 +107,12 @@ def find_lags(
             timestamp_ms = ends.times_ms.get(Moment(at, committed))
             found.append(_lag(at, committed, end, timestamp_ms, now_ms))
             continue
-        unheard.add(at)
+        unreachable.add(at)
         if at in old:
             found.append(old[at])
-    return Lags(partitions=tuple(sorted(found, key=_largest_first)), unheard=frozenset(unheard))
+    return Lags(
+        partitions=tuple(sorted(found, key=_largest_first)), unreachable=frozenset(unreachable)
+    )
 
 
 def _lag(at: At, committed: int, end: int, timestamp_ms: int | None, now_ms: int) -> PartitionLag:

@@ -33,7 +33,7 @@ class Known:
             gone_since_ms=since_ms if is_gone else None,
         )
 
-    def unheard(self, why: str, now_ms: int) -> "Known":
+    def unreachable(self, why: str, now_ms: int) -> "Known":
         """Nobody has answered for it."""
         since_ms = self.silent_since_ms if self.silent_since_ms is not None else now_ms
         return replace(self, silent_since_ms=since_ms, why=why, gone_since_ms=None)
@@ -51,14 +51,14 @@ class Known:
 
 
 @dataclass(slots=True)
-class Unheard:
+class UnreachablePartitions:
     """Partitions whose leaders have not answered."""
 
     since_ms: dict[At, int] = field(default_factory=dict)
 
-    def look(self, unheard: Collection[At], now_ms: int) -> None:
+    def look(self, unreachable: Collection[At], now_ms: int) -> None:
         """As of this look."""
-        self.since_ms = {at: self.since_ms.get(at, now_ms) for at in unheard}
+        self.since_ms = {at: self.since_ms.get(at, now_ms) for at in unreachable}
 
     def for_long(self, among: Collection[At], now_ms: int) -> tuple[str, ...]:
         """Those of which nothing has been heard for longer than anybody's patience."""

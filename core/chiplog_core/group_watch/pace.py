@@ -22,7 +22,7 @@ NOTHING_TO_ASK_MS: Final = 60_000
 MAX_MS: Final = 30_000
 
 
-def next_look_ms(*, asked: bool, still_ms: int, took_ms: int) -> int:
+def requeue_after_ms(*, asked: bool, still_ms: int, took_ms: int) -> int:
     """From the beginning of the last look. `still_ms`: since something moved."""
     if not asked:
         return NOTHING_TO_ASK_MS

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from chiplog_core.group_watch.asking import FindTopic, partition_count, position_asks
+from chiplog_core.group_watch.requests import FindTopic, partition_count, position_requests
 from chiplog_core.groups.at import At
 from chiplog_core.groups.reset_plan import counted, moment_ms
 from chiplog_core.ids import BrokerId
@@ -38,9 +38,9 @@ from chiplog_core.model.group_exchange import (
     GroupFacts,
     PartitionPosition,
     Positions,
-    PositionsAsked,
+    PositionsRequest,
     ResetAnswer,
-    ResetAsked,
+    ResetRequest,
     TopicPositions,
 )
 from chiplog_core.model.group_status import NO_COMMIT, ResetState, ResetStatus
@@ -128,22 +128,22 @@ def partitions_of(reset: Reset, facts: GroupFacts, find_topic: FindTopic) -> lis
     return wanted
 
 
-def positions_asked(
+def positions_requests(
     wanted: Iterable[At], reset: Reset, find_topic: FindTopic, wall_ms: int
-) -> dict[BrokerId, list[PositionsAsked]]:
+) -> dict[BrokerId, list[PositionsRequest]]:
     """What to ask the leaders of these partitions. What has no leader cannot be asked about.
 
     `wall_ms`: what time it is, in milliseconds since 1970, from which by-duration goes back.
     """
     since_ms = moment_ms(reset, wall_ms)
-    asks = position_asks(list(wanted), (), find_topic)
+    requests = position_requests(list(wanted), (), find_topic)
     return {
         broker_id: [replace(one, since_ms=since_ms) for one in asked]
-        for broker_id, asked in asks.items()
+        for broker_id, asked in requests.items()
     }
 
 
-def reset_asked(group_id: str, reset: Reset, positions: Iterable[Positions]) -> ResetAsked:
+def reset_request(group_id: str, reset: Reset, positions: Iterable[Positions]) -> ResetRequest:
     """What to ask the coordinator, with what the leaders said."""
     said: dict[str, dict[int, PartitionPosition]] = defaultdict(dict)
     for answer in positions:
@@ -156,7 +156,7 @@ def reset_asked(group_id: str, reset: Reset, positions: Iterable[Positions]) -> 
                     end_offset=one.end_offset,
                     since_offset=one.since_offset,
                 )
-    return ResetAsked(
+    return ResetRequest(
         group_id=group_id,
         reset=reset,
         positions=tuple(

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from chiplog_core.durations import duration_ms
-from chiplog_core.group_watch.asking import FindTopic, partition_count
 from chiplog_core.group_watch.lags import Lags
+from chiplog_core.group_watch.requests import FindTopic, partition_count
 from chiplog_core.groups.reset_plan import counted
 from chiplog_core.model.consumer_group import Scale
 from chiplog_core.model.group_exchange import GroupFacts
@@ -65,7 +65,7 @@ def known_partitions(facts: GroupFacts, find_topic: FindTopic) -> int | None:
 
 def known_lag(lags: Lags | None) -> int | None:
     """Over all partitions; where nothing was committed there is none yet. None: not known."""
-    if lags is None or lags.unheard or lags.total is None:
+    if lags is None or lags.unreachable or lags.total is None:
         return None
     return max(lags.total, 0)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from chiplog_core.group_watch.asking import FindTopic
+from chiplog_core.group_watch.requests import FindTopic
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.conditions import Verdict
 from chiplog_core.model.consumer_group import ConsumerGroup

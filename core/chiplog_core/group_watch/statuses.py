@@ -29,7 +29,7 @@ MOST_NAMES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class ObservedState:
     """What is known of a group."""
 
     facts: GroupFacts | None = None
@@ -72,15 +72,15 @@ def is_retention_due(group: ConsumerGroup, facts: GroupFacts) -> bool:
 
 def group_status(
     group: ConsumerGroup,
-    heard: Heard,
+    observed: ObservedState,
     problems: Sequence[Problem],
     now: datetime,
     others: Others = NOTHING_ELSE,
 ) -> ConsumerGroupStatus:
     """What to publish; exactly, whether it is worth a write or not."""
-    status = _figures(group.status, heard)
+    status = _figures(group.status, observed)
     reset = others.reset or group.status.reset
-    verdicts = [_ready(group, heard, problems, reset), *_others(group, heard)]
+    verdicts = [_ready(group, observed, problems, reset), *_others(group, observed)]
     if others.scaled is not None:
         verdicts.append(others.scaled)
     generation = group.metadata.generation
@@ -109,10 +109,10 @@ def told_nothing(group: ConsumerGroup, verdict: Verdict, now: datetime) -> Consu
     )
 
 
-def _figures(before: ConsumerGroupStatus, heard: Heard) -> ConsumerGroupStatus:
+def _figures(before: ConsumerGroupStatus, observed: ObservedState) -> ConsumerGroupStatus:
     """What the coordinator said; while it says nothing, what it said last, in no state."""
-    facts, lags = heard.facts, heard.lags
-    if heard.silent:
+    facts, lags = observed.facts, observed.lags
+    if observed.silent:
         return replace(before, state=GroupState.UNKNOWN, coordinator=None)
     if facts is None or lags is None:
         return before
@@ -130,16 +130,19 @@ def _figures(before: ConsumerGroupStatus, heard: Heard) -> ConsumerGroupStatus:
 
 
 def _ready(
-    group: ConsumerGroup, heard: Heard, problems: Sequence[Problem], reset: ResetStatus | None
+    group: ConsumerGroup,
+    observed: ObservedState,
+    problems: Sequence[Problem],
+    reset: ResetStatus | None,
 ) -> Verdict:
     if problems:
         return refused(problems)
-    if heard.silent:
-        message = f"{heard.silent}; members and figures are from the last answer"
+    if observed.silent:
+        message = f"{observed.silent}; members and figures are from the last answer"
         return fails(ConditionType.READY, "CoordinatorNotAvailable", message)
-    if heard.facts is None:
+    if observed.facts is None:
         return fails(ConditionType.READY, "Pending", "waiting for the coordinator's answer")
-    if heard.may_change and is_retention_due(group, heard.facts):
+    if observed.may_change and is_retention_due(group, observed.facts):
         message = "the coordinator has not stored spec.offsetRetention yet"
         return fails(ConditionType.READY, "OffsetRetentionPending", message)
     wanted = group.spec.reset
@@ -150,19 +153,19 @@ def _ready(
     return holds(ConditionType.READY, "Ready")
 
 
-def _others(group: ConsumerGroup, heard: Heard) -> Iterator[Verdict]:
+def _others(group: ConsumerGroup, observed: ObservedState) -> Iterator[Verdict]:
     max_lag = group.spec.max_lag
     if max_lag is not None:
-        is_known = not heard.silent and not heard.old_partitions
-        yield objective(max_lag, heard.lags if is_known else None)
-    if heard.old_partitions:
-        names = _listed(heard.old_partitions)
+        is_known = not observed.silent and not observed.old_partitions
+        yield objective(max_lag, observed.lags if is_known else None)
+    if observed.old_partitions:
+        names = _listed(observed.old_partitions)
         message = (
             f"the leaders of {names} do not answer: figures of these partitions are from "
             "the last answer"
         )
         yield holds(ConditionType.WARNING, "LeaderNotAvailable", message)
-    elif heard.facts is not None and not heard.facts.is_whole:
+    elif observed.facts is not None and not observed.facts.is_whole:
         message = (
             "the group is too large for one answer: some members and partitions are missing here"
         )

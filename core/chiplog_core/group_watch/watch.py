@@ -1,15 +1,14 @@
-"""One cluster's groups, look by look: what to ask, what was answered, what to write.
+"""One cluster's consumer groups: what to ask the brokers, what they answered, what to write.
 
-A look goes in this order, and the shell waits in between: `facts_asks`, then `take_facts`; then
-`retention_asks` and `position_asks`, then `take_retention` and `take_positions`; then `finish`.
-A look that is broken off does no harm: the next one begins anew.
+The operator calls the methods in this order, and does the I/O in between: `facts_requests`,
+`take_facts`; then `retention_requests` and `position_requests`, `take_retention` and
+`take_positions`; then `finish`. Every pass starts from the beginning, so one may be abandoned.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from chiplog_core.group_watch.asking import Coordinators, position_asks
 from chiplog_core.group_watch.claims import Claims, find_claims, living
 from chiplog_core.group_watch.discovery import needless_objects, new_objects
 from chiplog_core.group_watch.due import (
@@ -27,11 +26,12 @@ from chiplog_core.group_watch.lags import (
     ends_of,
     find_lags,
 )
-from chiplog_core.group_watch.memory import Known, Unheard, gone_ms
-from chiplog_core.group_watch.pace import next_look_ms
+from chiplog_core.group_watch.memory import Known, UnreachablePartitions, gone_ms
+from chiplog_core.group_watch.pace import requeue_after_ms
+from chiplog_core.group_watch.requests import Coordinators, position_requests
 from chiplog_core.group_watch.scene import Scene
 from chiplog_core.group_watch.statuses import (
-    Heard,
+    ObservedState,
     Others,
     group_status,
     is_retention_due,
@@ -48,11 +48,11 @@ from chiplog_core.model.group_exchange import (
     GroupFacts,
     GroupRetention,
     GroupsAnswer,
-    GroupsAsked,
+    GroupsRequest,
     Positions,
-    PositionsAsked,
+    PositionsRequest,
     RetentionAnswer,
-    RetentionAsked,
+    RetentionRequest,
     lag_records,
 )
 from chiplog_core.model.group_status import ConsumerGroupStatus, GroupState
@@ -76,7 +76,7 @@ class GroupFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spoken:
+class ObservedGroup:
     """A ConsumerGroup that speaks for its group, and what this look heard of it."""
 
     group: ConsumerGroup
@@ -95,7 +95,7 @@ class GroupPlan:
     actions: tuple[Action, ...]
     figures: tuple[GroupFigures, ...]
     """Of every group that was heard of and has an object."""
-    next_look_ms: int
+    requeue_after_ms: int
     """From the beginning of this one."""
 
 
@@ -105,7 +105,7 @@ class GroupWatch:
     jumps, but where a `datetime` is asked for."""
 
     _known: dict[str, Known] = field(default_factory=dict)
-    _unheard: Unheard = field(default_factory=Unheard)
+    _unheard: UnreachablePartitions = field(default_factory=UnreachablePartitions)
     _allowances: dict[str, Allowance] = field(default_factory=dict)
     _seen: dict[str, ConsumerGroupStatus] = field(default_factory=dict)
     _times_ms: dict[Moment, int] = field(default_factory=dict)
@@ -117,16 +117,16 @@ class GroupWatch:
     _found: frozenset[str] = frozenset()
     _is_asking: bool = False
 
-    def facts_asks(self, scene: Scene) -> dict[BrokerId, list[GroupsAsked]]:
+    def facts_requests(self, scene: Scene) -> dict[BrokerId, list[GroupsRequest]]:
         """Begin a look: what to ask each coordinator."""
         self._claims = find_claims(scene)
         offsets = scene.find_topic(CONSUMER_OFFSETS)
         if offsets is not self._offsets:
             self._offsets, self._coordinators = offsets, Coordinators.of(offsets)
-        self._is_asking = scene.exists and (bool(self._claims.speakers) or scene.discovers)
+        self._is_asking = scene.exists and (bool(self._claims.owners) or scene.discovers)
         if not self._is_asking:
             return {}
-        return self._coordinators.asks(self._claims.speakers, all_groups=scene.discovers)
+        return self._coordinators.requests(self._claims.owners, all_groups=scene.discovers)
 
     def take_facts(
         self, scene: Scene, answers: Mapping[BrokerId, Sequence[GroupsAnswer]], now_ms: int
@@ -146,7 +146,7 @@ class GroupWatch:
             if facts.refusal is None and facts.state is not GroupState.DEAD
         )
         before, self._known = self._known, {}
-        for group_id in self._claims.speakers:
+        for group_id in self._claims.owners:
             facts = told.get(group_id)
             if facts is None and self._coordinators.partition_of(group_id) in answered:
                 facts = GroupFacts(
@@ -156,15 +156,15 @@ class GroupWatch:
                 )
             known = before.get(group_id, Known())
             if facts is None or facts.refusal is not None:
-                self._known[group_id] = known.unheard(self._why(group_id, facts), now_ms)
+                self._known[group_id] = known.unreachable(self._why(group_id, facts), now_ms)
             else:
                 is_gone = facts.state is GroupState.DEAD
                 self._known[group_id] = known.told(facts, now_ms, is_gone=is_gone)
 
-    def retention_asks(self) -> dict[BrokerId, RetentionAsked]:
+    def retention_requests(self) -> dict[BrokerId, RetentionRequest]:
         """Retentions that are not stored as the specs say."""
         wanted: dict[BrokerId, list[GroupRetention]] = {}
-        for group_id, group in self._claims.speakers.items():
+        for group_id, group in self._claims.owners.items():
             facts, broker_id = self._facts(group_id), self._coordinators.of_group(group_id)
             if facts is None or broker_id is None:
                 continue
@@ -172,11 +172,11 @@ class GroupWatch:
                 one = GroupRetention(group_id=group_id, retention_ms=retention_ms(group))
                 wanted.setdefault(broker_id, []).append(one)
         return {
-            broker_id: RetentionAsked(groups=tuple(groups[:MAX_RETENTIONS]))
+            broker_id: RetentionRequest(groups=tuple(groups[:MAX_RETENTIONS]))
             for broker_id, groups in wanted.items()
         }
 
-    def take_retention(self, asked: RetentionAsked, answer: RetentionAnswer) -> None:
+    def take_retention(self, asked: RetentionRequest, answer: RetentionAnswer) -> None:
         """What a coordinator stored, without asking it again."""
         wanted = {one.group_id: one.retention_ms for one in asked.groups}
         for stored in answer.groups:
@@ -185,10 +185,10 @@ class GroupWatch:
                 facts = replace(known.facts, offset_retention_ms=wanted[stored.group_id])
                 self._known[stored.group_id] = replace(known, facts=facts)
 
-    def position_asks(self, scene: Scene) -> dict[BrokerId, list[PositionsAsked]]:
+    def position_requests(self, scene: Scene) -> dict[BrokerId, list[PositionsRequest]]:
         """Ends that coordinators do not lead themselves, and times that are not known yet."""
         ends, times = set(), set()
-        for group_id in self._claims.speakers:
+        for group_id in self._claims.owners:
             facts = self._facts(group_id)
             for at, committed, end in committed_of(facts) if facts else ():
                 if end is None:
@@ -196,7 +196,7 @@ class GroupWatch:
                 has_lag = committed >= 0 and (end is None or lag_records(committed, end) > 0)
                 if has_lag and self._times_ms.get(Moment(at, committed), -1) < 0:
                     times.add(Moment(at, committed))
-        return position_asks(ends, times, scene.find_topic)
+        return position_requests(ends, times, scene.find_topic)
 
     def take_positions(self, answers: Iterable[Positions], now: datetime, now_ms: int) -> None:
         """What leaders said."""
@@ -204,22 +204,22 @@ class GroupWatch:
         # A record keeps its time, so that of one that stays unread is asked for once.
         ends = Ends(offsets=ends.offsets, times_ms={**self._times_ms, **ends.times_ms})
         wall_ms = int(now.timestamp() * 1000)
-        unheard: set[At] = set()
+        unreachable: set[At] = set()
         used: dict[Moment, int] = {}
-        for group_id in self._claims.speakers:
+        for group_id in self._claims.owners:
             known, facts = self._known[group_id], self._facts(group_id)
             if facts is None:
                 continue
             before = known.lags.partitions if known.lags else ()
             lags = find_lags(facts, ends, wall_ms, before)
-            unheard |= lags.unheard
+            unreachable |= lags.unreachable
             for at, committed, _ in committed_of(facts):
                 moment = Moment(at, committed)
                 if moment in ends.times_ms:
                     used[moment] = ends.times_ms[moment]
             self._known[group_id] = replace(known, lags=lags)
         self._times_ms = used
-        self._unheard.look(unheard, now_ms)
+        self._unheard.look(unreachable, now_ms)
 
     def finish(self, scene: Scene, now: datetime, began_ms: int, now_ms: int) -> GroupPlan:
         """What to write, and when to look again."""
@@ -249,24 +249,24 @@ class GroupWatch:
         return GroupPlan(
             actions=tuple(actions),
             figures=tuple(self._figures()),
-            next_look_ms=next_look_ms(
+            requeue_after_ms=requeue_after_ms(
                 asked=self._is_asking,
                 still_ms=STILL_MS if moved_ms is None else now_ms - moved_ms,
                 took_ms=now_ms - began_ms,
             ),
         )
 
-    def spoken(self) -> list[Spoken]:
+    def observed(self) -> list[ObservedGroup]:
         """Once positions are taken: of every group that somebody speaks for."""
         return [
-            Spoken(
+            ObservedGroup(
                 group=group,
                 coordinator=self._coordinators.of_group(group_id),
                 facts=self._facts(group_id),
                 lags=self._lags(group_id),
                 may_change=self._claims.may_change(group),
             )
-            for group_id, group in self._claims.speakers.items()
+            for group_id, group in self._claims.owners.items()
         ]
 
     def _status(
@@ -276,24 +276,24 @@ class GroupWatch:
         if not scene.exists:
             return told_nothing(group, fails(ConditionType.READY, *_no_cluster(scene)), now)
         problems = self._claims.problems[group.metadata.uid]
-        speaker = self._claims.speakers.get(group.group_id)
+        speaker = self._claims.owners.get(group.group_id)
         if speaker is None or speaker.metadata.uid != group.metadata.uid:
             return told_nothing(group, refused(problems), now)
         known = self._known.get(group.group_id, Known())
         silent = known.silent(now_ms)
         if known.facts is None and not silent and not problems:
             return None
-        unheard = known.lags.unheard if known.lags else frozenset()
-        heard = Heard(
+        unreachable = known.lags.unreachable if known.lags else frozenset()
+        observed = ObservedState(
             facts=known.facts,
             lags=known.lags,
             silent=silent,
-            old_partitions=self._unheard.for_long(unheard, now_ms),
+            old_partitions=self._unheard.for_long(unreachable, now_ms),
             may_change=self._claims.may_change(group),
         )
         uid = group.metadata.uid
         others = Others(reset=scene.resets.get(uid), scaled=scene.scaled.get(uid))
-        return group_status(group, heard, problems, now, others)
+        return group_status(group, observed, problems, now, others)
 
     def _facts(self, group_id: str) -> GroupFacts | None:
         """What this very look heard."""
@@ -318,7 +318,7 @@ class GroupWatch:
         )
 
     def _figures(self) -> Iterable[GroupFigures]:
-        for group_id in sorted(self._claims.speakers):
+        for group_id in sorted(self._claims.owners):
             facts, lags = self._facts(group_id), self._lags(group_id)
             if facts is not None and lags is not None:
                 yield GroupFigures(group_id=group_id, members=facts.member_count, lags=lags)

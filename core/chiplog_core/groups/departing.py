@@ -7,7 +7,7 @@ from chiplog_core.groups.codes import Code
 from chiplog_core.groups.group import Group
 from chiplog_core.groups.member import Member
 from chiplog_core.groups.requests import UNKNOWN_MEMBER, Leaving
-from chiplog_core.groups.states import Happening
+from chiplog_core.groups.states import GroupEvent
 from chiplog_core.model.group_status import GroupState
 
 
@@ -23,7 +23,7 @@ def leave(group: Group, token: Token, leaving: Sequence[Leaving], now_ms: int) -
         for one in leaving
     )
     if len(group.roster) < before:
-        group.rebalance(Happening.LEFT, _why(leaving), now_ms)
+        group.rebalance(GroupEvent.LEFT, _why(leaving), now_ms)
     else:
         group.complete_if_all_joined(now_ms)
     group.answer(token, Left(members=codes))
@@ -66,7 +66,7 @@ def fence(group: Group, why: str, now_ms: int) -> None:
         group.remove(member_id)
     if had_members:
         group.initial_until_ms = None  # whoever may still come has nobody to wait for
-        group.rebalance(Happening.LEFT, why, now_ms)
+        group.rebalance(GroupEvent.LEFT, why, now_ms)
 
 
 def lose(group: Group, member_id: str, now_ms: int) -> None:
@@ -74,7 +74,7 @@ def lose(group: Group, member_id: str, now_ms: int) -> None:
     is_member = member_id in group.roster
     group.remove(member_id)
     if is_member:
-        group.rebalance(Happening.LEFT, f"{member_id} sent no heartbeat in time", now_ms)
+        group.rebalance(GroupEvent.LEFT, f"{member_id} sent no heartbeat in time", now_ms)
     else:
         group.complete_if_all_joined(now_ms)
 
@@ -87,4 +87,4 @@ def sync_time_is_over(group: Group, now_ms: int) -> None:
         return
     for member_id in late:
         group.remove(member_id)
-    group.rebalance(Happening.SYNC_MISSED, f"{len(late)} members did not sync in time", now_ms)
+    group.rebalance(GroupEvent.SYNC_MISSED, f"{len(late)} members did not sync in time", now_ms)

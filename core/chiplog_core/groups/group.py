@@ -27,7 +27,7 @@ from chiplog_core.groups.deadlines import Deadlines
 from chiplog_core.groups.limits import Limits
 from chiplog_core.groups.member import Member
 from chiplog_core.groups.roster import Roster
-from chiplog_core.groups.states import Happening, after
+from chiplog_core.groups.states import GroupEvent, after
 from chiplog_core.groups.stored import NO_TIMESTAMP_MS, StoredGroup
 from chiplog_core.ids import MAX_INT32
 from chiplog_core.model.group_status import GroupState
@@ -153,16 +153,16 @@ class Group:
 
     # ---- phases
 
-    def change(self, happening: Happening, why: str, now_ms: int) -> None:
+    def change(self, event: GroupEvent, why: str, now_ms: int) -> None:
         """Go where the table says."""
-        state = after(self.state, happening)
+        state = after(self.state, event)
         if state is not self.state:
             self.state, self.why, self.since_ms = state, why, self._to_wall_ms(now_ms)
 
-    def rebalance(self, happening: Happening, why: str, now_ms: int) -> None:
+    def rebalance(self, event: GroupEvent, why: str, now_ms: int) -> None:
         """Somebody came, went or changed: begin a rebalance, or go on with the one under way."""
         before = self.state
-        self.change(happening, why, now_ms)
+        self.change(event, why, now_ms)
         if before is GroupState.PREPARING_REBALANCE:
             self.complete_if_all_joined(now_ms)
             return
@@ -217,7 +217,7 @@ class Group:
         self.generation = self.generation + 1 if self.generation < MAX_INT32 else 1
         if not self.roster:
             self.protocol = self.leader = None
-            self.change(Happening.NOBODY_LEFT, "nobody is left", now_ms)
+            self.change(GroupEvent.NOBODY_LEFT, "nobody is left", now_ms)
             self.store()
             return
         if self.leader not in self.joins:
@@ -225,7 +225,7 @@ class Group:
         self.protocol = self.roster.choose_protocol()
         for member in self.roster:
             member.assignment = b""
-        self.change(Happening.ALL_JOINED, f"{len(self.joins)} members have joined", now_ms)
+        self.change(GroupEvent.ALL_JOINED, f"{len(self.joins)} members have joined", now_ms)
         self.store()
         # Who is away would not sync: its session says when a static member is given up.
         self.unsynced = set(self.joins)

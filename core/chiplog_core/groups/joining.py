@@ -8,7 +8,7 @@ from chiplog_core.groups.codes import Code
 from chiplog_core.groups.group import Group
 from chiplog_core.groups.member import Member, size_of_protocols
 from chiplog_core.groups.requests import UNKNOWN_MEMBER, Join
-from chiplog_core.groups.states import Happening
+from chiplog_core.groups.states import GroupEvent
 from chiplog_core.model.group_status import GroupState
 
 
@@ -112,7 +112,7 @@ def _add(group: Group, token: Token, request: Join, member_id: str, now_ms: int)
     group.wait_to_join(member, token)
     group.sessions.set(member_id, now_ms + group.limits.new_member_join_timeout_ms)
     group.has_newcomers = True
-    group.rebalance(Happening.JOINED, _why("joins", member_id, request), now_ms)
+    group.rebalance(GroupEvent.JOINED, _why("joins", member_id, request), now_ms)
 
 
 def _join_known(group: Group, token: Token, request: Join, now_ms: int) -> None:
@@ -127,7 +127,7 @@ def _join_known(group: Group, token: Token, request: Join, now_ms: int) -> None:
     else:
         _update(group, member, request)
         group.wait_to_join(member, token)
-        group.rebalance(Happening.REJOINED, _why("joins again", member.member_id, request), now_ms)
+        group.rebalance(GroupEvent.REJOINED, _why("joins again", member.member_id, request), now_ms)
 
 
 def _is_repeated(group: Group, member: Member, request: Join) -> bool:
@@ -163,12 +163,12 @@ def _replace(
     why = _why("comes back", new.member_id, request)
     if group.state is not GroupState.STABLE:
         group.wait_to_join(new, token)
-        group.rebalance(Happening.REPLACED, why, now_ms)
+        group.rebalance(GroupEvent.REPLACED, why, now_ms)
     elif group.roster.choose_protocol() != group.protocol:
         group.wait_to_join(new, token)
-        group.rebalance(Happening.REJOINED, why, now_ms)
+        group.rebalance(GroupEvent.REJOINED, why, now_ms)
     else:
-        group.change(Happening.REPLACED, why, now_ms)
+        group.change(GroupEvent.REPLACED, why, now_ms)
         group.store()
         group.answer(token, _taken_over(group, request, old, new))
         group.renew(new, now_ms)

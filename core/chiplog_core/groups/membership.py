@@ -24,7 +24,7 @@ from chiplog_core.groups.joining import join
 from chiplog_core.groups.limits import Limits
 from chiplog_core.groups.member import Member
 from chiplog_core.groups.requests import Identity, Join, Leaving, Sync
-from chiplog_core.groups.states import Happening
+from chiplog_core.groups.states import GroupEvent
 from chiplog_core.groups.stored import NO_TIMESTAMP_MS, StoredGroup
 from chiplog_core.groups.syncing import sync
 from chiplog_core.model.group_status import GroupState
@@ -78,7 +78,7 @@ class Membership:
             )
         if len(group.roster) > limits.max_size:
             why = f"{len(group.roster)} members, of at most {limits.max_size}"
-            group.rebalance(Happening.OVERFULL, why, now_ms)
+            group.rebalance(GroupEvent.OVERFULL, why, now_ms)
         return self
 
     @property
@@ -186,7 +186,7 @@ class Membership:
         group = self._alive
         for member_id in [*group.joins, *group.syncs]:
             group.release(member_id, code, told_id=member_id)
-        group.change(Happening.ABANDONED, f"abandoned with {code.name}", NO_TIMESTAMP_MS)
+        group.change(GroupEvent.ABANDONED, f"abandoned with {code.name}", NO_TIMESTAMP_MS)
         return group.drain()
 
     @property

@@ -17,7 +17,7 @@ _STABLE = GroupState.STABLE
 _DEAD = GroupState.DEAD
 
 
-class Happening(StrEnum):
+class GroupEvent(StrEnum):
     """What can happen to a group, in the words of the docs."""
 
     JOINED = "a member joins"
@@ -32,32 +32,34 @@ class Happening(StrEnum):
     ABANDONED = "it is abandoned"
 
 
-TRANSITIONS: Final[Mapping[tuple[GroupState, Happening], GroupState]] = {
-    (_EMPTY, Happening.JOINED): _PREPARING,
-    (_PREPARING, Happening.JOINED): _PREPARING,
-    (_PREPARING, Happening.REJOINED): _PREPARING,
-    (_PREPARING, Happening.REPLACED): _PREPARING,
-    (_PREPARING, Happening.LEFT): _PREPARING,
-    (_PREPARING, Happening.NOBODY_LEFT): _EMPTY,
-    (_PREPARING, Happening.ALL_JOINED): _COMPLETING,
-    (_COMPLETING, Happening.JOINED): _PREPARING,
-    (_COMPLETING, Happening.REJOINED): _PREPARING,
-    (_COMPLETING, Happening.REPLACED): _PREPARING,
-    (_COMPLETING, Happening.LEFT): _PREPARING,
-    (_COMPLETING, Happening.SYNC_MISSED): _PREPARING,
-    (_COMPLETING, Happening.OVERFULL): _PREPARING,
-    (_COMPLETING, Happening.ASSIGNED): _STABLE,
-    (_STABLE, Happening.JOINED): _PREPARING,
-    (_STABLE, Happening.REJOINED): _PREPARING,
-    (_STABLE, Happening.REPLACED): _STABLE,
-    (_STABLE, Happening.LEFT): _PREPARING,
-    (_STABLE, Happening.SYNC_MISSED): _PREPARING,
-    (_STABLE, Happening.OVERFULL): _PREPARING,
-    **{(state, Happening.ABANDONED): _DEAD for state in (_EMPTY, _PREPARING, _COMPLETING, _STABLE)},
+TRANSITIONS: Final[Mapping[tuple[GroupState, GroupEvent], GroupState]] = {
+    (_EMPTY, GroupEvent.JOINED): _PREPARING,
+    (_PREPARING, GroupEvent.JOINED): _PREPARING,
+    (_PREPARING, GroupEvent.REJOINED): _PREPARING,
+    (_PREPARING, GroupEvent.REPLACED): _PREPARING,
+    (_PREPARING, GroupEvent.LEFT): _PREPARING,
+    (_PREPARING, GroupEvent.NOBODY_LEFT): _EMPTY,
+    (_PREPARING, GroupEvent.ALL_JOINED): _COMPLETING,
+    (_COMPLETING, GroupEvent.JOINED): _PREPARING,
+    (_COMPLETING, GroupEvent.REJOINED): _PREPARING,
+    (_COMPLETING, GroupEvent.REPLACED): _PREPARING,
+    (_COMPLETING, GroupEvent.LEFT): _PREPARING,
+    (_COMPLETING, GroupEvent.SYNC_MISSED): _PREPARING,
+    (_COMPLETING, GroupEvent.OVERFULL): _PREPARING,
+    (_COMPLETING, GroupEvent.ASSIGNED): _STABLE,
+    (_STABLE, GroupEvent.JOINED): _PREPARING,
+    (_STABLE, GroupEvent.REJOINED): _PREPARING,
+    (_STABLE, GroupEvent.REPLACED): _STABLE,
+    (_STABLE, GroupEvent.LEFT): _PREPARING,
+    (_STABLE, GroupEvent.SYNC_MISSED): _PREPARING,
+    (_STABLE, GroupEvent.OVERFULL): _PREPARING,
+    **{
+        (state, GroupEvent.ABANDONED): _DEAD for state in (_EMPTY, _PREPARING, _COMPLETING, _STABLE)
+    },
 }
 
 
-def after(state: GroupState, happening: Happening) -> GroupState:
+def after(state: GroupState, event: GroupEvent) -> GroupState:
     """The state that follows. What cannot happen in `state` is an `AssertionError`."""
-    assert (state, happening) in TRANSITIONS, f"in {state} it cannot happen that {happening}"
-    return TRANSITIONS[state, happening]
+    assert (state, event) in TRANSITIONS, f"in {state} it cannot happen that {event}"
+    return TRANSITIONS[state, event]

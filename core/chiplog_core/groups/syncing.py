@@ -5,7 +5,7 @@ from chiplog_core.groups.codes import Code
 from chiplog_core.groups.group import Group
 from chiplog_core.groups.member import Member
 from chiplog_core.groups.requests import Sync
-from chiplog_core.groups.states import Happening
+from chiplog_core.groups.states import GroupEvent
 from chiplog_core.model.group_status import GroupState
 
 
@@ -47,7 +47,7 @@ def _assign(group: Group, request: Sync, now_ms: int) -> None:
     """Members that the leader gave nothing get nothing; others that it names do not exist."""
     for member in group.roster:
         member.assignment = request.assignments.get(member.member_id, b"")
-    group.change(Happening.ASSIGNED, f"leader {group.leader} has assigned", now_ms)
+    group.change(GroupEvent.ASSIGNED, f"leader {group.leader} has assigned", now_ms)
     group.store()
     syncs, group.syncs = group.syncs, {}
     for member_id, token in syncs.items():

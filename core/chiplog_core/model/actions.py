@@ -187,7 +187,7 @@ class Plan:
     brokers: tuple[BrokerId, ...]
     """The brokers whose Kubernetes objects should exist."""
     actions: tuple[Action, ...]
-    look_again_ms: int | None = None
+    requeue_after_ms: int | None = None
     may_apply: bool = True
     """Whether those are to be made as the spec says. Not where it is refused, or the cluster is
     paused: then what there is stays as it is."""

@@ -100,7 +100,7 @@ class OffsetsPartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupsAsked:
+class GroupsRequest:
     """Groups, or all of some partitions of `__consumer_offsets`."""
 
     partitions: Annotated[
@@ -192,7 +192,7 @@ class GroupFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionAnswered:
+class PartitionAnswer:
     """What a broker says of a partition of `__consumer_offsets` that it was asked about."""
 
     partition: Annotated[PartitionIndex, "Number of the partition."]
@@ -211,7 +211,7 @@ class GroupsAnswer:
 
     groups: Annotated[tuple[GroupFacts, ...], "The groups.", Items(MAX_EXCHANGED_ITEMS)] = ()
     partitions: Annotated[
-        tuple[PartitionAnswered, ...],
+        tuple[PartitionAnswer, ...],
         "Each requested partition. A group that is missing in the answer does not exist only if "
         "its partition was answered.",
         Items(MAX_PARTITIONS_PER_TOPIC),
@@ -226,7 +226,7 @@ class GroupsAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionWanted:
+class PartitionRequest:
     """A partition, and offsets whose times are wanted."""
 
     partition: Annotated[PartitionIndex, "Number of the partition."]
@@ -238,23 +238,23 @@ class PartitionWanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicWanted:
+class TopicRequest:
     """Partitions of a topic."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     partitions: Annotated[
-        tuple[PartitionWanted, ...],
+        tuple[PartitionRequest, ...],
         "The partitions.",
         Items(MAX_PARTITIONS_PER_TOPIC, key=("partition",)),
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PositionsAsked:
+class PositionsRequest:
     """Where partitions begin and end, and how old their records are."""
 
     topics: Annotated[
-        tuple[TopicWanted, ...], "The topics.", Items(MAX_EXCHANGED_ITEMS, key=("topic",))
+        tuple[TopicRequest, ...], "The topics.", Items(MAX_EXCHANGED_ITEMS, key=("topic",))
     ]
     since_ms: Annotated[
         int | None,
@@ -332,7 +332,7 @@ class GroupRetention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionAsked:
+class RetentionRequest:
     """Sets groups' own retention. Asking again for what is stored writes nothing."""
 
     groups: Annotated[
@@ -366,7 +366,7 @@ class RetentionAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResetAsked:
+class ResetRequest:
     """Resets a group's offsets, once for each id."""
 
     group_id: Annotated[GroupId, "The group.id."]

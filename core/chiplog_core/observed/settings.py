@@ -44,7 +44,7 @@ class Settings:
     """The brokers' configuration, as far as it says how much the cluster takes."""
 
     @property
-    def sound_cluster(self) -> BrokerCluster | None:
+    def valid_cluster(self) -> BrokerCluster | None:
         """The cluster, if everything in its spec can be carried out."""
         return None if self.problems else self.cluster
 
@@ -73,7 +73,7 @@ def find_settings(world: World) -> Settings:
     )
 
 
-def told_to_brokers(cluster: BrokerCluster, inherited: Mapping[str, str]) -> Mapping[str, str]:
+def config_for_brokers(cluster: BrokerCluster, inherited: Mapping[str, str]) -> Mapping[str, str]:
     """What Broker objects hold: what topics inherit, and what is for brokers alone."""
     metrics = cluster.spec.metrics
     if metrics is None or not metrics.partitions:

@@ -189,7 +189,7 @@ class World:
     """metadata.managedFields of the Topics, by the Topic's uid, as the API server sent them. They
     are looked at only where an admin client wants to change that Topic; references into the
     cached manifests do."""
-    asked_ms: Mapping[Question, int] = field(default_factory=dict)
+    requested_ms: Mapping[Question, int] = field(default_factory=dict)
     """For how long this operator process has known an answer to each question, from a member of
     the ISR that lives (`questions.Watch`), by a clock that never jumps. To a question it does not
     name nobody has answered."""

@@ -39,7 +39,7 @@ class AdminPlan:
     """What `spec.answers` of every Broker should be."""
     elections: Wished = field(default_factory=dict)
     """Partitions that clients want led by their preferred leader, and that can be."""
-    look_again_ms: int | None = None
+    requeue_after_ms: int | None = None
     """When the next request that waits runs out of time."""
 
 
@@ -84,7 +84,7 @@ def answer_requests(world: World, now: datetime) -> AdminPlan:
         writes=tuple(writes),
         answers={broker_id: tuple(given.values()) for broker_id, given in answers.items()},
         elections=elections,
-        look_again_ms=_next_deadline_ms(waiting, now),
+        requeue_after_ms=_next_deadline_ms(waiting, now),
     )
 
 

@@ -32,7 +32,7 @@ class Adoption:
     """Topics to be made now, and when to look again for those that may be made later."""
 
     actions: tuple[Action, ...] = ()
-    look_again_ms: int | None = None
+    requeue_after_ms: int | None = None
 
 
 def find_orphans(world: World, settings: Settings, now: datetime) -> Adoption:
@@ -48,7 +48,7 @@ def find_orphans(world: World, settings: Settings, now: datetime) -> Adoption:
         return Adoption()
     wait = made_at + PATIENCE - now
     if wait > timedelta():
-        return Adoption(look_again_ms=wait // timedelta(milliseconds=1) + 1)
+        return Adoption(requeue_after_ms=wait // timedelta(milliseconds=1) + 1)
     return Adoption(tuple(_adopted(one, world) for one in orphans))
 
 

@@ -18,7 +18,7 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.naming import labels, names
 from chiplog_core.observed.sessions import in_its_session
-from chiplog_core.observed.settings import Settings, told_to_brokers
+from chiplog_core.observed.settings import Settings, config_for_brokers
 from chiplog_core.observed.world import World
 from chiplog_core.planner.endpoints import broker_endpoints
 from chiplog_core.planner.news import broker_news
@@ -88,7 +88,7 @@ def _wanted(
     existing = [
         broker_id for broker_id, broker in sorted(world.brokers.items()) if not broker.spec.retired
     ]
-    cluster = settings.sound_cluster
+    cluster = settings.valid_cluster
     if cluster is None or not world.is_complete or world.unreadable_brokers:
         return existing, frozenset(), ()
     usable = (
@@ -140,7 +140,7 @@ def _next_spec(
     spec = in_its_session(world, broker)
     if world.maps_check and not spec.retired and spec.maps_check != world.maps_check:
         spec = replace(spec, maps_check=world.maps_check)
-    cluster = settings.sound_cluster
+    cluster = settings.valid_cluster
     if spec.retired or cluster is None or intent is None:
         return spec
     if intent is BrokerIntent.REMOVE and spec.intent is BrokerIntent.REMOVE:
@@ -167,7 +167,7 @@ def _described(
         rack=_rack(world, cluster, spec),
         endpoints=broker_endpoints(world, cluster, spec.broker_id, spec.endpoints),
         node_ports=kept_node_ports(world, cluster, spec.broker_id, spec.node_ports),
-        config=spec.config if inherited is None else told_to_brokers(cluster, inherited),
+        config=spec.config if inherited is None else config_for_brokers(cluster, inherited),
     )
 
 
@@ -187,7 +187,7 @@ def _creations(
     ids: list[BrokerId],
     new_topic_id: Callable[[], TopicId],
 ) -> list[Action]:
-    cluster = settings.sound_cluster
+    cluster = settings.valid_cluster
     missing = [broker_id for broker_id in ids if broker_id not in world.brokers]
     if not missing or cluster is None:
         return []

@@ -31,7 +31,7 @@ from chiplog_core.planner.endpoints import bootstrap_addresses
 from chiplog_core.planner.leader_orders import is_in_force
 from chiplog_core.planner.offsets_topic import offsets_status
 from chiplog_core.planner.other_reports import published, with_verdicts
-from chiplog_core.planner.restart_wishes import wish_problems
+from chiplog_core.planner.restart_requests import restart_request_problems
 from chiplog_core.planner.rollout import Rollout, is_serving
 from chiplog_core.problems import Problem
 from chiplog_core.validate.broker_cluster import check_jobs
@@ -132,13 +132,13 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
 
 
 def _without_effect(settings: Settings) -> Iterator[Verdict]:
-    cluster = settings.sound_cluster
+    cluster = settings.valid_cluster
     if cluster is not None and (problems := warn_about_values(cluster.spec.config)):
         yield holds(ConditionType.WARNING, problems[0].reason.value, told(problems))
 
 
 def _without_jobs(settings: Settings) -> Iterator[Verdict]:
-    cluster = settings.sound_cluster
+    cluster = settings.valid_cluster
     if cluster is not None and (problems := check_jobs(cluster)):
         message = f"no Verification or Rebalance can run: {told(problems)}"
         yield holds(ConditionType.WARNING, problems[0].reason.value, message)
@@ -146,7 +146,7 @@ def _without_jobs(settings: Settings) -> Iterator[Verdict]:
 
 def _annotation_warning(world: World) -> Iterator[Verdict]:
     """Annotations that say nothing, here and on the brokers' StatefulSets and pods."""
-    problems = [*unknown_keys(world.metadata), *wish_problems(world)]
+    problems = [*unknown_keys(world.metadata), *restart_request_problems(world)]
     if problems:
         yield holds(ConditionType.WARNING, "UnknownAnnotation", told(problems[:10]))
 
@@ -310,7 +310,7 @@ def _patience_left(facts: ClusterFacts, now: datetime) -> timedelta | None:
     return max(since) + PATIENCE - now if since else None
 
 
-def next_word_ms(facts: ClusterFacts, now: datetime) -> int | None:
+def next_report_ms(facts: ClusterFacts, now: datetime) -> int | None:
     """When a roll that waits will have waited for too long."""
     if facts.rollout.restart is not None or not facts.rollout.outdated:
         return None

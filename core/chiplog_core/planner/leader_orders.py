@@ -27,7 +27,7 @@ from chiplog_core.planner.elections import (
     with_generations,
     with_partitions,
 )
-from chiplog_core.planner.preferred import MOVES_AT_ONCE
+from chiplog_core.planner.preferred import MAX_CONCURRENT_MOVES
 from chiplog_core.rebalance.approval import MoveState, judge, standing
 from chiplog_core.rebalance.leaders import LeaderMove
 from chiplog_core.rebalance.status import moves_of
@@ -54,7 +54,7 @@ def find_orders(world: World, settings: Settings, brokers: BrokerStates) -> Orde
     if settings.cluster is None:
         return {}
     orders: dict[str, dict[PartitionIndex, LeaderMove]] = {}
-    left = MOVES_AT_ONCE
+    left = MAX_CONCURRENT_MOVES
     for rebalance in world.rebalances:
         own = min(left, rebalance.spec.concurrent_leader_movements)
         for move in _possible(rebalance, world, brokers):

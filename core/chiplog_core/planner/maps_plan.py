@@ -53,4 +53,4 @@ class MapsPlan:
     waits: dict[str, Wait] = field(default_factory=dict)
     problems: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
     """Found against the topic as it is, on top of those of the spec alone."""
-    look_again_ms: int | None = None
+    requeue_after_ms: int | None = None

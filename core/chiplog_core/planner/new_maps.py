@@ -27,7 +27,7 @@ ASSEMBLY_TIME = timedelta(seconds=60)
 """How long the first topics of a cluster wait for its last brokers, so that they are spread over
 all of them. After that they go to the brokers there are: better uneven than never."""
 
-LOOK_AGAIN_MS = 1_000
+REQUEUE_AFTER_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class Places:
         if self._assembling:
             which = ", ".join(map(str, self._assembling))
             waits[waiter] = Wait("WaitingForBrokers", f"waiting for broker {which} to start")
-            self._plan.look_again_ms = LOOK_AGAIN_MS
+            self._plan.requeue_after_ms = REQUEUE_AFTER_MS
             return False
         if self._situation.settings.inherited is None:
             waits[waiter] = Wait(

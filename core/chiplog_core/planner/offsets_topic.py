@@ -30,7 +30,7 @@ from chiplog_core.topic_name import CONSUMER_OFFSETS
 
 def offsets_wish(world: World, settings: Settings) -> Wish | None:
     """The topic that is to be made; None where there is one, or it is not the time for it."""
-    cluster, config = settings.sound_cluster, settings.config
+    cluster, config = settings.valid_cluster, settings.config
     if cluster is None or config is None or not world.is_complete:
         return None
     if CONSUMER_OFFSETS in world.maps or world.metadata.deletion_timestamp is not None:
@@ -106,7 +106,7 @@ def _matter(
 
 def _differences(settings: Settings, spec: PartitionMapSpec) -> Iterator[str]:
     """Between what the spec asks for and what the topic was made with."""
-    cluster, partitions = settings.sound_cluster, spec.current_partitions
+    cluster, partitions = settings.valid_cluster, spec.current_partitions
     if cluster is None or settings.config is None or not partitions:
         return
     wanted = offsets_topic(settings.config, cluster.spec.replicas)

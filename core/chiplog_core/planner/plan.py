@@ -17,7 +17,7 @@ from chiplog_core.observed.world import World
 from chiplog_core.planner.admin_requests import AdminPlan, answer_requests
 from chiplog_core.planner.adoption import find_orphans
 from chiplog_core.planner.brokers import plan_brokers
-from chiplog_core.planner.cluster_report import ClusterFacts, cluster_report, next_word_ms
+from chiplog_core.planner.cluster_report import ClusterFacts, cluster_report, next_report_ms
 from chiplog_core.planner.counts import count_partitions
 from chiplog_core.planner.growth import find_room
 from chiplog_core.planner.leader_orders import find_orders
@@ -44,7 +44,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
     counts = count_partitions(world.maps, brokers)
     rollout = Rollout()
     is_known = world.is_complete and not world.unreadable_brokers
-    if settings.sound_cluster is not None and is_known:
+    if settings.valid_cluster is not None and is_known:
         rollout = plan_rollout(world, brokers, brokers_plan.ids, counts)
     moves = find_moves(world, counts, now, admin.elections, is_rolling=bool(rollout.pending))
     situation = Situation(
@@ -54,7 +54,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         answers=Answers(
             reports=gather_reports(world),
             proposals=gather_proposals(world),
-            asked_ms=world.asked_ms,
+            requested_ms=world.requested_ms,
         ),
         moves=moves,
         orders=find_orders(world, settings, brokers),
@@ -91,16 +91,16 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
     return Plan(
         brokers=brokers_plan.ids,
         actions=tuple(actions),
-        look_again_ms=_soonest(
-            maps.look_again_ms,
-            admin.look_again_ms,
-            moves.look_again_ms,
-            stranded.look_again_ms,
-            adoption.look_again_ms,
-            next_word_ms(facts, now),
+        requeue_after_ms=_soonest(
+            maps.requeue_after_ms,
+            admin.requeue_after_ms,
+            moves.requeue_after_ms,
+            stranded.requeue_after_ms,
+            adoption.requeue_after_ms,
+            next_report_ms(facts, now),
             next_overdue_ms(world),
         ),
-        may_apply=settings.sound_cluster is not None,
+        may_apply=settings.valid_cluster is not None,
     )
 
 

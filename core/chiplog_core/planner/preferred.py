@@ -27,7 +27,7 @@ from chiplog_core.planner.elections import (
 REST = timedelta(seconds=30)
 """How long everything must have been in sync before leaderships move by themselves."""
 
-MOVES_AT_ONCE = 50
+MAX_CONCURRENT_MOVES = 50
 """Leaderships that move by themselves in one plan."""
 
 Wished = Mapping[TopicId, Collection[PartitionIndex]]
@@ -41,7 +41,7 @@ class Moves:
     """What admin clients asked for."""
     left: int = 0
     """How many more may move by themselves."""
-    look_again_ms: int | None = None
+    requeue_after_ms: int | None = None
     """When the cluster will have been at rest for long enough."""
 
 
@@ -57,8 +57,8 @@ def find_moves(
         return Moves(wished)
     missing = since + REST - now
     if missing > timedelta():
-        return Moves(wished, look_again_ms=missing // timedelta(milliseconds=1) + 1)
-    return Moves(wished, left=MOVES_AT_ONCE)
+        return Moves(wished, requeue_after_ms=missing // timedelta(milliseconds=1) + 1)
+    return Moves(wished, left=MAX_CONCURRENT_MOVES)
 
 
 def prefer_all(spec: PartitionMapSpec, brokers: BrokerStates, moves: Moves) -> PartitionMapSpec:

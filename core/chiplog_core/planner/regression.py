@@ -152,7 +152,7 @@ class Answers:
     reports: Reports
     proposals: Proposals = field(default_factory=dict)
     """What leaders wish for (R5), which also shows what they have applied."""
-    asked_ms: Mapping[Question, int] = field(default_factory=dict)
+    requested_ms: Mapping[Question, int] = field(default_factory=dict)
     """For how long each question has been open, as far as this operator process saw it."""
 
 
@@ -170,7 +170,7 @@ def settle_all(
 
 def next_overdue_ms(world: World) -> int | None:
     """When the next question will have been open for long enough to go on without some."""
-    left = [WAIT_MS - open_ms for open_ms in world.asked_ms.values() if open_ms < WAIT_MS]
+    left = [WAIT_MS - open_ms for open_ms in world.requested_ms.values() if open_ms < WAIT_MS]
     return min(left, default=None)
 
 
@@ -234,7 +234,7 @@ class _Settling:
             has_gone_back=has_gone_back,
             missing=frozenset(missing),
             consent=consent,
-            is_overdue=self.answers.asked_ms.get(question, 0) >= WAIT_MS,
+            is_overdue=self.answers.requested_ms.get(question, 0) >= WAIT_MS,
         ).decided(self.losses)
 
 
@@ -365,7 +365,7 @@ def why_at_risk(
     terms = Terms(
         min_isr=spec.min_isr,
         counts_as_page_cache=counts_as_page_cache(spec),
-        is_overdue=answers.asked_ms.get(question, 0) >= WAIT_MS,
+        is_overdue=answers.requested_ms.get(question, 0) >= WAIT_MS,
     )
     outcome = compare(state, spec.current, brokers, known, terms)
     return outcome.reason if isinstance(outcome, AtRisk) else ""

@@ -15,7 +15,7 @@ from chiplog_core.model.actions import RestartPod
 from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.observed.world import World
 from chiplog_core.planner.counts import Counts
-from chiplog_core.planner.restart_wishes import RestartWish, restart_wishes
+from chiplog_core.planner.restart_requests import RestartRequest, restart_requests
 
 CONFIG_CHANGE = "ConfigChangeRequiresRestart"
 
@@ -32,7 +32,7 @@ class Rollout:
     is_needed: tuple[BrokerId, ...] = ()
     """Brokers without which some partition would have too few replicas in sync."""
     asked: tuple[BrokerId, ...] = ()
-    """Somebody asked for their restart (`restart_wishes`)."""
+    """Somebody asked for their restart (`restart_requests`)."""
 
     @property
     def pending(self) -> tuple[BrokerId, ...]:
@@ -44,7 +44,7 @@ def plan_rollout(
     world: World, brokers: BrokerStates, broker_ids: Sequence[BrokerId], counts: Counts
 ) -> Rollout:
     """The next restart, if one is due and harmless."""
-    wishes = restart_wishes(world)
+    wishes = restart_requests(world)
     found = Rollout(
         outdated=tuple(broker_id for broker_id in broker_ids if _is_outdated(world, broker_id)),
         asked=tuple(broker_id for broker_id in broker_ids if broker_id in wishes),
@@ -81,7 +81,7 @@ def _is_well(world: World, brokers: BrokerStates, broker_id: BrokerId, counts: C
 
 
 def _restart(
-    world: World, broker_id: BrokerId, wishes: Mapping[BrokerId, RestartWish]
+    world: World, broker_id: BrokerId, wishes: Mapping[BrokerId, RestartRequest]
 ) -> RestartPod:
     pod, wish = world.pods[broker_id], wishes.get(broker_id)
     return RestartPod(

@@ -27,7 +27,7 @@ class Stranded:
     """Pods to be made again now, and when to look again for one that is not old enough."""
 
     restarts: tuple[RestartPod, ...] = ()
-    look_again_ms: int | None = None
+    requeue_after_ms: int | None = None
 
 
 def find_stranded(world: World, settings: Settings, now: datetime) -> Stranded:
@@ -38,7 +38,7 @@ def find_stranded(world: World, settings: Settings, now: datetime) -> Stranded:
     waits = [at - now for at in due.values() if at > now]
     return Stranded(
         restarts=tuple(_restart(world, broker_id) for broker_id, at in due.items() if at <= now),
-        look_again_ms=min(waits) // timedelta(milliseconds=1) + 1 if waits else None,
+        requeue_after_ms=min(waits) // timedelta(milliseconds=1) + 1 if waits else None,
     )
 
 

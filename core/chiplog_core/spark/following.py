@@ -24,7 +24,7 @@ from chiplog_core.problems import Problem
 from chiplog_core.spark.pod_states import DriverEnd
 from chiplog_core.spark.runs import (
     GRACE,
-    LOOK_AGAIN_MS,
+    REQUEUE_AFTER_MS,
     START_LIMIT,
     Done,
     Failed,
@@ -109,7 +109,7 @@ class Following(ABC, Generic[V, P, S]):
         known, seen = self._status.application, self._view.seen
         if known is None or not is_watched(known):
             return
-        self._again_in(LOOK_AGAIN_MS)
+        self._again_in(REQUEUE_AFTER_MS)
         if seen is None:
             return
         if not self._is_active:
@@ -221,5 +221,5 @@ class Following(ABC, Generic[V, P, S]):
         self._status = replace(self._status, **changes)
 
     def _again_in(self, wait_ms: int) -> None:
-        known = self._step.look_again_ms
-        self._step.look_again_ms = wait_ms if known is None else min(known, wait_ms)
+        known = self._step.requeue_after_ms
+        self._step.requeue_after_ms = wait_ms if known is None else min(known, wait_ms)

@@ -27,7 +27,7 @@ from chiplog_core.spark.rebalance_proposal import proposal_of, told
 from chiplog_core.spark.rebalance_report import moved, verdicts
 from chiplog_core.spark.rebalance_request import job_of, wants, wish_of
 from chiplog_core.spark.rebalance_view import POSSIBLE, RebalanceView, Wish
-from chiplog_core.spark.runs import LOOK_AGAIN_MS, is_watched, outcome
+from chiplog_core.spark.runs import REQUEUE_AFTER_MS, is_watched, outcome
 from chiplog_core.spark.steps import Launch, Step, TakeAwayAnnotation
 
 
@@ -94,7 +94,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         if known is not None and self._is_active:
             self._remove(known)
             self._set(finished_at=self._now)
-            self._again_in(LOOK_AGAIN_MS)
+            self._again_in(REQUEUE_AFTER_MS)
 
     # ---- the moves that were approved ----
 
@@ -102,7 +102,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         status, now = self._status, self._view.standings
         if self._state is not RebalanceState.REBALANCING:
             return
-        self._again_in(LOOK_AGAIN_MS)
+        self._again_in(REQUEUE_AFTER_MS)
         if now is None or status.proposal is None or status.moves is None:
             return
         judged = [judge(move, now.get(move.name)) for move in moves_of(status.proposal)]
@@ -142,7 +142,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             self._refuse_approval("NotExecutable", proposal.message)
             return True
         if now is None or self._view.under_way:
-            self._again_in(LOOK_AGAIN_MS)
+            self._again_in(REQUEUE_AFTER_MS)
             self._is_waiting = bool(self._view.under_way)
             return False
         approval = approve(moves_of(proposal), now)
@@ -152,7 +152,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         total = len(proposal.leader_moves)
         moves = MovesStatus(proposal=proposal.id, done=total - len(approval.to_do), total=total)
         self._set(state=RebalanceState.REBALANCING, moves=moves, outcome=None)
-        self._again_in(LOOK_AGAIN_MS)
+        self._again_in(REQUEUE_AFTER_MS)
         self._tell("Approved", f"proposal {proposal.id}: {told(proposal)}")
         return True
 
@@ -231,7 +231,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         if self._state is not RebalanceState.NEW or self._is_active:
             self._begin_anew()
         if is_watched(self._status.application):
-            self._again_in(LOOK_AGAIN_MS)
+            self._again_in(REQUEUE_AFTER_MS)
             return
         self._unmet = self._unmet or wants(self._view.topics, self._view.brokers)
         if self._unmet is None:

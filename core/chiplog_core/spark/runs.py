@@ -27,7 +27,7 @@ START_LIMIT = timedelta(minutes=15)
 GRACE = timedelta(minutes=1)
 """Beyond a time limit: the job and its launcher may end by themselves, with more to tell."""
 
-LOOK_AGAIN_MS = 2_000
+REQUEUE_AFTER_MS = 2_000
 """While an application runs."""
 
 ENDED = frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.GONE})

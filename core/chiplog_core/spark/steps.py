@@ -62,5 +62,5 @@ class Step(Generic[S]):
     status: S
     actions: list[Action] = field(default_factory=list)
     told: list[Told] = field(default_factory=list)
-    look_again_ms: int | None = None
+    requeue_after_ms: int | None = None
     """When to look again although nothing is heard; None where nothing comes by itself."""

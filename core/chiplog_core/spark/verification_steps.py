@@ -29,12 +29,12 @@ from chiplog_core.spark.following import Following, RunView
 from chiplog_core.spark.refused_reads import Witness
 from chiplog_core.spark.repair_fleet import Standing
 from chiplog_core.spark.repairs import ENDED, accused_by, after_run, next_repairs
-from chiplog_core.spark.runs import LOOK_AGAIN_MS, digest, is_watched
+from chiplog_core.spark.runs import REQUEUE_AFTER_MS, digest, is_watched
 from chiplog_core.spark.steps import Launch, Remove, Step
 from chiplog_core.spark.topic_choice import Topics, Unmet, choose_topics
 from chiplog_core.spark.verification_report import Finding, finding_of, verdicts
 
-MAX_LOOK_AGAIN_MS = 3_600_000
+MAX_REQUEUE_AFTER_MS = 3_600_000
 MAX_TOLD_NOTICES = 5
 """Events of one run; the status has all."""
 
@@ -166,7 +166,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
     def _repair(self) -> None:
         if all(one.state in ENDED for one in self._status.repairs):
             return
-        self._again_in(LOOK_AGAIN_MS)
+        self._again_in(REQUEUE_AFTER_MS)
         standing = self._view.standing
         if standing is None:
             return
@@ -190,7 +190,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             self._set(next_run=upcoming)
             if upcoming is not None:
                 wait_ms = (upcoming - self._now) // timedelta(milliseconds=1) + 1
-                self._again_in(min(wait_ms, MAX_LOOK_AGAIN_MS))
+                self._again_in(min(wait_ms, MAX_REQUEUE_AFTER_MS))
         if self._is_active or self._view.problems or self._spec.suspend:
             return
         if paused(self._view.verification.metadata) or is_watched(self._status.application):

@@ -27,13 +27,13 @@ from chiplog_core.model.group_exchange import (
     GroupFacts,
     GroupRefusal,
     GroupsAnswer,
-    GroupsAsked,
+    GroupsRequest,
     LogRefusal,
-    PartitionAnswered,
+    PartitionAnswer,
     PartitionOffset,
     PartitionPosition,
     Positions,
-    PositionsAsked,
+    PositionsRequest,
     RecordTime,
     RetentionAnswer,
     RetentionStored,
@@ -161,19 +161,19 @@ class Cluster:
         until_ms = self.now_ms + round(seconds * 1000)
         while self.now_ms < until_ms:
             plan = self.look()
-            self.now_ms += every_ms or min(plan.next_look_ms, 1_000)
+            self.now_ms += every_ms or min(plan.requeue_after_ms, 1_000)
 
     def look(self) -> GroupPlan:
         """One look; what it asks to be written is written."""
         scene, watch = self.scene(), self.watch
-        asks = watch.facts_asks(scene)
+        requests = watch.facts_requests(scene)
         answers = {
             broker_id: [self._facts(broker_id, ask) for ask in of_broker]
-            for broker_id, of_broker in asks.items()
+            for broker_id, of_broker in requests.items()
             if broker_id not in self.dead
         }
         watch.take_facts(scene, answers, self.now_ms)
-        for asked in watch.retention_asks().values():
+        for asked in watch.retention_requests().values():
             for one in asked.groups:
                 self.retention_writes += 1
                 self.groups[one.group_id].retention_ms = one.retention_ms
@@ -181,7 +181,7 @@ class Cluster:
             watch.take_retention(asked, RetentionAnswer(groups=stored))
         positions = [
             self._positions(broker_id, ask)
-            for broker_id, of_broker in watch.position_asks(scene).items()
+            for broker_id, of_broker in watch.position_requests(scene).items()
             if broker_id not in self.dead
             for ask in of_broker
         ]
@@ -231,7 +231,7 @@ class Cluster:
             case _:
                 raise AssertionError(action)
 
-    def _facts(self, broker_id: BrokerId, asked: GroupsAsked) -> GroupsAnswer:
+    def _facts(self, broker_id: BrokerId, asked: GroupsRequest) -> GroupsAnswer:
         refused = {
             one.partition: self._refusal(broker_id, one.partition) for one in asked.partitions
         }
@@ -244,7 +244,7 @@ class Cluster:
                 for group_id in sorted(wanted)
             ),
             partitions=tuple(
-                PartitionAnswered(partition=number, refusal=why) for number, why in refused.items()
+                PartitionAnswer(partition=number, refusal=why) for number, why in refused.items()
             ),
             time_ms=self.now_ms,
         )
@@ -297,7 +297,7 @@ class Cluster:
     def _own_end(self, broker_id: BrokerId, at: At) -> Offset | None:
         return Offset(self.ends[at]) if self._leads(broker_id, at) else None
 
-    def _positions(self, broker_id: BrokerId, asked: PositionsAsked) -> Positions:
+    def _positions(self, broker_id: BrokerId, asked: PositionsRequest) -> Positions:
         return Positions(
             topics=tuple(
                 TopicPositions(

@@ -73,7 +73,7 @@ def test_a_partition_whose_leader_is_silent_stays_as_it_was() -> None:
     assert find_lags(facts((12, None)), NOTHING, 0, before).partitions == before
     left_out = find_lags(facts((12, None)), NOTHING, 0)
     assert left_out.partitions == ()
-    assert left_out.unheard == {At("orders", 0)}
+    assert left_out.unreachable == {At("orders", 0)}
 
 
 def test_the_age_is_that_of_the_next_record() -> None:

@@ -15,9 +15,9 @@ from chiplog_core.group_watch.resets import (
     Tried,
     is_due,
     partitions_of,
-    positions_asked,
-    reset_asked,
+    positions_requests,
     reset_event,
+    reset_request,
     reset_status,
     tried,
     wish_of,
@@ -230,17 +230,17 @@ def test_leaders_are_asked_and_of_a_time_where_it_goes_by_one() -> None:
     wanted = [At("orders", index) for index in range(3)] + [At("gone", 0)]
     by_duration = replace(RESET, strategy=ResetStrategy.BY_DURATION, duration=Duration("1s"))
 
-    found = positions_asked(wanted, by_duration, find_topic, 10_000)
+    found = positions_requests(wanted, by_duration, find_topic, 10_000)
 
     assert {
         broker_id: [
             [(topic.topic, one.partition) for topic in ask.topics for one in topic.partitions]
-            for ask in asks
+            for ask in requests
         ]
-        for broker_id, asks in found.items()
+        for broker_id, requests in found.items()
     } == {1: [[("orders", 0)]], 2: [[("orders", 1)]]}
     assert found[BrokerId(1)][0].since_ms == 9_000
-    assert positions_asked(wanted, RESET, find_topic, 1)[BrokerId(1)][0].since_ms is None
+    assert positions_requests(wanted, RESET, find_topic, 1)[BrokerId(1)][0].since_ms is None
 
 
 def test_the_coordinator_is_told_what_it_needs_of_what_leaders_said() -> None:
@@ -257,7 +257,7 @@ def test_the_coordinator_is_told_what_it_needs_of_what_leaders_said() -> None:
         for one in (more, refused)
     ]
 
-    asked = reset_asked("g", RESET, answers)
+    asked = reset_request("g", RESET, answers)
 
     assert (asked.group_id, asked.reset) == ("g", RESET)
     assert asked.positions == (TopicPositions(topic="orders", partitions=(said, refused)),)

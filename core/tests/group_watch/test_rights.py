@@ -44,8 +44,8 @@ def test_a_namespace_changes_the_groups_that_begin_as_its_groups_do(
     it.add(group_object("mine", namespace, **spec))
     it.live(3)
 
-    (spoken,) = it.watch.spoken()
-    assert spoken.may_change is may
+    (observed,) = it.watch.observed()
+    assert observed.may_change is may
     assert it.groups[group_id].retention_ms == (3_600_000 if may else 77)
     ready = it.condition("Ready", "mine", namespace)
     assert ready == (("True", "Ready") if may else ("False", "NotAllowed"))
@@ -73,8 +73,8 @@ def test_who_may_only_look_keeps_nobody_from_the_group(it: Cluster) -> None:
     it.add(group_object("billing", HOME, younger, reset=RESET))
     it.live(3)
 
-    (spoken,) = it.watch.spoken()
-    assert spoken.group.metadata.namespace == HOME
+    (observed,) = it.watch.observed()
+    assert observed.group.metadata.namespace == HOME
     assert it.condition("Ready", "first", AWAY) == ("False", "ResourceConflict")
 
 
@@ -84,10 +84,10 @@ def test_of_a_cluster_that_does_not_read_nobody_elsewhere_changes_anything(it: C
     it.add(group_object("billing", HOME, reset=RESET))
     it.cluster = None
     it.live(3)
-    assert {one.group.metadata.name: one.may_change for one in it.watch.spoken()} == {
+    assert {one.group.metadata.name: one.may_change for one in it.watch.observed()} == {
         "away": False,
         "billing": True,
     }
     it.cluster = scene
     it.live(3)
-    assert all(one.may_change for one in it.watch.spoken())
+    assert all(one.may_change for one in it.watch.observed())

@@ -90,7 +90,7 @@ def test_a_coordinator_that_is_silent_leaves_old_figures_that_say_so(it: Cluster
     it.dead.add(COORDINATOR)
     it.live(PATIENCE_MS / 1000 - 0.5)
     assert it.status().state is GroupState.STABLE, "it may be back at once"
-    (one,) = it.watch.spoken()
+    (one,) = it.watch.observed()
     assert (one.facts, one.lags) == (None, None), "and yet nobody acts on it"
 
     it.live(2)
@@ -243,7 +243,7 @@ def test_a_cluster_that_is_not_there_is_told(it: Cluster) -> None:
     absent = it.scene().metadata
     scene = it.scene()
     object.__setattr__(scene, "metadata", type(absent)(name="demo", namespace=HOME))
-    assert it.watch.facts_asks(scene) == {}
+    assert it.watch.facts_requests(scene) == {}
     it.watch.take_facts(scene, {}, it.now_ms)
     it.watch.take_positions([], it.wall(), it.now_ms)
     (report,) = it.watch.finish(scene, it.wall(), it.now_ms, it.now_ms + 300).actions

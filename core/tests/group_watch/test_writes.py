@@ -58,13 +58,13 @@ def test_a_lag_is_exact_within_a_second_of_the_loads_end(after_ms: int, load_ms:
     it = cluster()
     it.live(20)
     began_ms = it.now_ms + after_ms
-    next_look_ms, ended_ms = it.now_ms, began_ms + load_ms
+    requeue_after_ms, ended_ms = it.now_ms, began_ms + load_ms
     while True:
         it.now_ms += 10
         loaded_ms = min(max(0, it.now_ms - began_ms), load_ms)
         it.commit("billing", 0, 1_000 * loaded_ms // load_ms)
-        if it.now_ms >= next_look_ms:
-            next_look_ms = it.now_ms + it.look().next_look_ms
+        if it.now_ms >= requeue_after_ms:
+            requeue_after_ms = it.now_ms + it.look().requeue_after_ms
         if it.status().total_lag == 1_000 and it.now_ms >= ended_ms:
             break
         assert it.now_ms < ended_ms + 1_000
@@ -111,10 +111,10 @@ def test_a_thousand_groups_share_what_the_api_server_takes() -> None:
 
 
 def test_looks_follow_each_other_faster_while_something_moves() -> None:
-    assert pace.next_look_ms(asked=False, still_ms=0, took_ms=0) == pace.NOTHING_TO_ASK_MS
-    assert pace.next_look_ms(asked=True, still_ms=0, took_ms=5) == pace.MOVING_MS
-    assert pace.next_look_ms(asked=True, still_ms=60_000, took_ms=5) == pace.AT_REST_MS
-    assert pace.next_look_ms(asked=True, still_ms=60_000, took_ms=20) == 800
-    assert pace.next_look_ms(asked=True, still_ms=60_000, took_ms=100) == 1_000
-    assert pace.next_look_ms(asked=True, still_ms=0, took_ms=400) == 2_000
-    assert pace.next_look_ms(asked=True, still_ms=0, took_ms=90_000) == pace.MAX_MS
+    assert pace.requeue_after_ms(asked=False, still_ms=0, took_ms=0) == pace.NOTHING_TO_ASK_MS
+    assert pace.requeue_after_ms(asked=True, still_ms=0, took_ms=5) == pace.MOVING_MS
+    assert pace.requeue_after_ms(asked=True, still_ms=60_000, took_ms=5) == pace.AT_REST_MS
+    assert pace.requeue_after_ms(asked=True, still_ms=60_000, took_ms=20) == 800
+    assert pace.requeue_after_ms(asked=True, still_ms=60_000, took_ms=100) == 1_000
+    assert pace.requeue_after_ms(asked=True, still_ms=0, took_ms=400) == 2_000
+    assert pace.requeue_after_ms(asked=True, still_ms=0, took_ms=90_000) == pace.MAX_MS

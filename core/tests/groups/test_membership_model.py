@@ -57,7 +57,7 @@ class Asked:
     kind: str
     member_id: str
     generation: int
-    asked_ms: int
+    requested_ms: int
 
 
 class World(RuleBasedStateMachine):
@@ -145,7 +145,7 @@ class World(RuleBasedStateMachine):
         assert due_ms is None or due_ms > self.now_ms, "what was due is done"
         for asked in self.asked.values():
             most_ms = max(*REBALANCES_MS, self.limits.initial_rebalance_delay_ms)
-            assert self.now_ms < asked.asked_ms + most_ms, "nobody waits for longer"
+            assert self.now_ms < asked.requested_ms + most_ms, "nobody waits for longer"
 
     # ---- what is told
 

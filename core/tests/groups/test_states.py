@@ -3,14 +3,14 @@
 import pytest
 
 from chiplog_core.groups.description import Description, MemberDescription
-from chiplog_core.groups.states import TRANSITIONS, Happening, after
+from chiplog_core.groups.states import TRANSITIONS, GroupEvent, after
 from chiplog_core.model.group_status import GroupState
 from tests.groups.coordinator import Coordinator
 
 
 def test_what_the_table_does_not_list_cannot_happen() -> None:
     with pytest.raises(AssertionError, match="in Empty it cannot happen that the leader brings"):
-        after(GroupState.EMPTY, Happening.ASSIGNED)
+        after(GroupState.EMPTY, GroupEvent.ASSIGNED)
 
 
 def test_every_state_can_be_reached_and_left_but_for_the_last() -> None:

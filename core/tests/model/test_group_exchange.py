@@ -75,32 +75,32 @@ RESET = Reset(
 )
 
 REQUESTS: list[Any] = [
-    exchange.GroupsAsked(partitions=()),
-    exchange.GroupsAsked(
+    exchange.GroupsRequest(partitions=()),
+    exchange.GroupsRequest(
         partitions=(exchange.OffsetsPartition(partition=P1, leader_epoch=LeaderEpoch(0)),),
         groups=("a", "b"),
         after="a",
     ),
-    exchange.PositionsAsked(
+    exchange.PositionsRequest(
         topics=(
-            exchange.TopicWanted(
+            exchange.TopicRequest(
                 topic="orders",
                 partitions=(
-                    exchange.PartitionWanted(partition=P0),
-                    exchange.PartitionWanted(partition=P1, offsets=(Offset(0), Offset(3))),
+                    exchange.PartitionRequest(partition=P0),
+                    exchange.PartitionRequest(partition=P1, offsets=(Offset(0), Offset(3))),
                 ),
             ),
         ),
         since_ms=0,
     ),
-    exchange.RetentionAsked(
+    exchange.RetentionRequest(
         groups=(
             exchange.GroupRetention(group_id="a", retention_ms=exchange.KEPT_FOR_EVER),
             exchange.GroupRetention(group_id="b", retention_ms=0),
             exchange.GroupRetention(group_id="c"),
         )
     ),
-    exchange.ResetAsked(group_id="g", reset=RESET, positions=TOPICS),
+    exchange.ResetRequest(group_id="g", reset=RESET, positions=TOPICS),
 ]
 ANSWERS: list[Any] = [
     exchange.GroupsAnswer(
@@ -109,8 +109,8 @@ ANSWERS: list[Any] = [
             exchange.GroupFacts(group_id="b", refusal=exchange.GroupRefusal.LOADING),
         ),
         partitions=(
-            exchange.PartitionAnswered(partition=P0),
-            exchange.PartitionAnswered(partition=P1, refusal=exchange.GroupRefusal.NOT_COORDINATOR),
+            exchange.PartitionAnswer(partition=P0),
+            exchange.PartitionAnswer(partition=P1, refusal=exchange.GroupRefusal.NOT_COORDINATOR),
         ),
         next_after="b",
         time_ms=5,
@@ -163,7 +163,7 @@ def test_a_newer_broker_may_tell_more(value: Any) -> None:
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b"[]", b"null", b"1e999"])
 def test_what_is_no_request_is_an_error_of_ours(body: bytes) -> None:
     with pytest.raises(InvalidManifest, match="body"):
-        exchange.request_from_body(exchange.GroupsAsked, body)
+        exchange.request_from_body(exchange.GroupsRequest, body)
 
 
 def test_what_is_not_known_is_absent_and_not_0() -> None:

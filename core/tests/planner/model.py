@@ -45,7 +45,7 @@ from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
 from chiplog_core.naming import names
-from chiplog_core.observed.questions import Watch
+from chiplog_core.observed.report_requests import Watch
 from chiplog_core.observed.world import ClaimState, NodeState, PodState, StatefulSetState, World
 from chiplog_core.planner.plan import plan
 from tests.planner.invariants import check_change, check_map, is_version, knows_less
@@ -274,7 +274,7 @@ class Kubernetes:
                 for broker_id in self.brokers
             },
             revisions=dict(self.revisions),
-            asked_ms=self.questions.asked(
+            requested_ms=self.questions.asked(
                 self.maps.values(), self.brokers.values(), self._now_ms()
             ),
             maps_check=self.maps_check,

@@ -48,7 +48,7 @@ def test_users_have_some_time_to_apply_their_own() -> None:
     kubernetes.now += PATIENCE - timedelta(seconds=1)
 
     assert made(kubernetes) == []
-    assert kubernetes.plan().look_again_ms == 1_001
+    assert kubernetes.plan().requeue_after_ms == 1_001
 
     kubernetes.apply(topic(partitions=3))
     kubernetes.now += timedelta(hours=1)

@@ -426,7 +426,7 @@ def test_min_isr_holds_a_restart_also_of_one_that_is_not_ready() -> None:
     applied = condition(kubernetes, "ConfigurationApplied")
     assert applied.reason == "WaitingToRestart"
     assert "without broker 1, partitions would have fewer in-sync replicas" in applied.message
-    wait_ms = kubernetes.plan().look_again_ms
+    wait_ms = kubernetes.plan().requeue_after_ms
     assert wait_ms is not None
 
     kubernetes.now += timedelta(milliseconds=wait_ms)

@@ -11,7 +11,7 @@ from chiplog_core.model.broker_status import DamagedPartition
 from chiplog_core.model.conditions import ConditionType
 from chiplog_core.model.rebalance_status import LeaderMove, RebalanceState
 from chiplog_core.naming import labels
-from chiplog_core.planner.preferred import MOVES_AT_ONCE, REST
+from chiplog_core.planner.preferred import MAX_CONCURRENT_MOVES, REST
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic
 from tests.planner.rebalances import move, rebalance, state_of
@@ -227,14 +227,14 @@ def test_only_the_order_changes_where_the_leader_is_to_stay() -> None:
 
 def test_few_leaderships_move_at_a_time() -> None:
     kubernetes = Kubernetes(3)
-    kubernetes.apply(topic(partitions=3 * MOVES_AT_ONCE, replicas=3))
+    kubernetes.apply(topic(partitions=3 * MAX_CONCURRENT_MOVES, replicas=3))
     kubernetes.run()
-    proposed = [_onward(kubernetes, one) for one in range(3 * MOVES_AT_ONCE)]
+    proposed = [_onward(kubernetes, one) for one in range(3 * MAX_CONCURRENT_MOVES)]
     kubernetes.rebalances = (
         rebalance(*proposed[:5], concurrent_leader_movements=2),
         rebalance(*proposed[5:], name="other"),
     )
-    assert write(kubernetes) == MOVES_AT_ONCE
+    assert write(kubernetes) == MAX_CONCURRENT_MOVES
     kubernetes.rebalances = kubernetes.rebalances[:1]
     assert [write(kubernetes) for _ in range(3)] == [2, 1, 0]
     kubernetes.rebalances = (rebalance(*proposed),)

@@ -69,7 +69,7 @@ def test_leaderships_come_back_when_all_has_been_well_for_some_time() -> None:
     rejoin(kubernetes)
 
     assert leaders(kubernetes) == "2@1 2@1 3@1"
-    wait_ms = kubernetes.plan().look_again_ms
+    wait_ms = kubernetes.plan().requeue_after_ms
     assert wait_ms is not None
     assert wait_ms <= REST / timedelta(milliseconds=1) + 1
 
@@ -245,7 +245,7 @@ def test_suspect_tails_are_compared_after_a_minute_without_those_that_do_not_ans
     kubernetes.kill(1)
     kubernetes.settle()
     assert leaders(kubernetes) == "None"
-    assert kubernetes.plan().look_again_ms == WAIT_MS
+    assert kubernetes.plan().requeue_after_ms == WAIT_MS
 
     kubernetes.now += timedelta(milliseconds=WAIT_MS)
     kubernetes.settle()

@@ -10,7 +10,7 @@ from chiplog_core.ids import BrokerId, Offset, PartitionEpoch, PartitionIndex, S
 from chiplog_core.model.actions import Replace
 from chiplog_core.model.broker_status import BrokerStatus
 from chiplog_core.naming import labels
-from chiplog_core.observed.questions import Watch
+from chiplog_core.observed.report_requests import Watch
 from chiplog_core.planner.comparison import WAIT_MS
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic
@@ -60,12 +60,12 @@ def test_a_question_that_nobody_can_answer_gets_no_older() -> None:
     kubernetes.start(1)
     kubernetes.settle()
     assert leader(kubernetes) == "None"
-    assert kubernetes.plan().look_again_ms == WAIT_MS
+    assert kubernetes.plan().requeue_after_ms == WAIT_MS
 
     kubernetes.now += WAIT - timedelta(milliseconds=1)
     kubernetes.settle()
     assert leader(kubernetes) == "None"
-    assert kubernetes.plan().look_again_ms == 1
+    assert kubernetes.plan().requeue_after_ms == 1
 
     kubernetes.now += timedelta(milliseconds=1)
     kubernetes.settle()
@@ -79,7 +79,7 @@ def test_the_time_ends_when_the_last_one_that_answered_is_gone() -> None:
     kubernetes.now += WAIT / 2
     kubernetes.kill(1)
     kubernetes.settle()
-    assert kubernetes.world().asked_ms == {}
+    assert kubernetes.world().requested_ms == {}
 
     kubernetes.start(2)
     kubernetes.settle()
@@ -130,11 +130,11 @@ def test_what_is_no_answer(change: dict[str, Any]) -> None:
     kubernetes = all_down()
     kubernetes.start(1)
     kubernetes.settle()
-    assert list(kubernetes.world().asked_ms.values()) == [0]
+    assert list(kubernetes.world().requested_ms.values()) == [0]
 
     kubernetes.status(1, replace(kubernetes.brokers[BrokerId(1)].status, **change))
 
-    assert kubernetes.world().asked_ms == {}
+    assert kubernetes.world().requested_ms == {}
 
 
 def test_an_answer_to_an_older_question_is_none() -> None:
@@ -147,7 +147,7 @@ def test_an_answer_to_an_older_question_is_none() -> None:
     )
     kubernetes.status(1, replace(status, replica_reports=reports))
 
-    assert kubernetes.world().asked_ms == {}
+    assert kubernetes.world().requested_ms == {}
 
 
 # -- all were down
@@ -298,7 +298,7 @@ def test_a_question_that_stays_open_is_written_once() -> None:
         kubernetes.now += WAIT
         planned = kubernetes.plan()
         assert not [one for one in planned.actions if isinstance(one, Replace)]
-        assert planned.look_again_ms is None
+        assert planned.requeue_after_ms is None
     assert ready(kubernetes)[0] == "RecordsAtRisk"
 
 

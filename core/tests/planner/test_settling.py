@@ -92,7 +92,7 @@ def settled(
     answers = Answers(
         reports={(TOPIC, ZERO): said} if said else {},
         proposals={TOPIC: {ZERO: list(claims)}} if claims else {},
-        asked_ms={Question(TOPIC, ZERO, before.partition_epoch): open_ms},
+        requested_ms={Question(TOPIC, ZERO, before.partition_epoch): open_ms},
     )
     after, losses = settle_all(spec, known, answers, accepted)
     return after.generations[0].partitions[0], losses
@@ -420,8 +420,10 @@ def test_what_goes_on_by_itself_is_not_at_risk() -> None:
     reports = {BrokerId(one): report(log=(5, 10 - one)) for one in (1, 2, 3)}
 
     def why(open_ms: int, reports: dict[BrokerId, ReplicaReport] = reports) -> str:
-        asked_ms = {Question(TOPIC, ZERO, PartitionEpoch(9)): open_ms}
-        answers = Answers(reports={(TOPIC, ZERO): reports} if reports else {}, asked_ms=asked_ms)
+        requested_ms = {Question(TOPIC, ZERO, PartitionEpoch(9)): open_ms}
+        answers = Answers(
+            reports={(TOPIC, ZERO): reports} if reports else {}, requested_ms=requested_ms
+        )
         return why_at_risk(answers, spec, spec.generations[0].partitions[0], known)
 
     assert why(WAIT_MS - 1) == "the disk of broker 1, whose log is longer, failed"

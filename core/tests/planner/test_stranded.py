@@ -51,7 +51,7 @@ def test_it_is_given_some_seconds_from_when_both_are_there() -> None:
     kubernetes = stranded(claim=replace(CLAIM, created_at=later))
 
     assert restarts(kubernetes) == []
-    assert kubernetes.plan().look_again_ms == 2_001
+    assert kubernetes.plan().requeue_after_ms == 2_001
 
     kubernetes.now = later + PATIENCE
     assert [one.broker_id for one in restarts(kubernetes)] == [LOST]

@@ -120,7 +120,7 @@ def test_the_first_topics_wait_for_all_brokers_but_not_for_ever() -> None:
     assert "orders" not in kubernetes.maps
     assert ready(kubernetes).reason == "WaitingForBrokers"
     assert ready(kubernetes).message == "waiting for broker 3 to start"
-    assert kubernetes.plan().look_again_ms == 1_000
+    assert kubernetes.plan().requeue_after_ms == 1_000
 
     kubernetes.now += ASSEMBLY_TIME * 2
     kubernetes.settle()

@@ -33,7 +33,7 @@ def test_the_standby_acts(
     wait_in_sync(cluster)
     before = places(cluster, topic)[0]
     assert before.leader is not None
-    in_charge = operator.leader()["metadata"]
+    set_active = operator.leader()["metadata"]
 
     def succeeded() -> bool:
         return places(cluster, topic)[0].leader_epoch > before.leader_epoch
@@ -41,7 +41,7 @@ def test_the_standby_acts(
     with Traffic(cluster.bootstrap, topic, PARTITIONS, PATIENCE_MS) as traffic:
         time.sleep(2)
         since_s = time.monotonic()
-        assert containers.kill(in_charge["uid"]), "the operator has no process"
+        assert containers.kill(set_active["uid"]), "the operator has no process"
         kill(cluster, before.leader)
         eventually("a new reign begins", succeeded, HANG_LIMIT_S)
         took_s = time.monotonic() - since_s

@@ -9,36 +9,36 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
-from chiplog_core.group_watch.asking import FindTopic
+from chiplog_core.group_watch.requests import FindTopic
 from chiplog_core.group_watch.resets import (
     Tried,
     is_due,
     partitions_of,
-    positions_asked,
-    reset_asked,
+    positions_requests,
     reset_event,
+    reset_request,
     reset_status,
     tried,
 )
-from chiplog_core.group_watch.watch import Spoken
+from chiplog_core.group_watch.watch import ObservedGroup
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.consumer_group import Reset
 from chiplog_core.model.group_exchange import (
     GroupFacts,
     Positions,
-    PositionsAsked,
+    PositionsRequest,
     ResetAnswer,
-    ResetAsked,
+    ResetRequest,
 )
 from chiplog_core.model.group_status import ResetStatus
 from chiplog_operator.clock import Clock
+from chiplog_operator.concurrency import run_concurrently
 from chiplog_operator.events import Announcer
-from chiplog_operator.together import together
-from chiplog_operator.writes import Authority, NotInCharge
+from chiplog_operator.writes import Authority, NotActive
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE: Final = 4
+MAX_CONCURRENT: Final = 4
 """Resets in flight; each asks several brokers."""
 
 
@@ -46,11 +46,11 @@ class Brokers(Protocol):
     """The brokers of one cluster, as far as they can be asked now."""
 
     async def positions(
-        self, asks: Mapping[BrokerId, Sequence[PositionsAsked]]
+        self, requests: Mapping[BrokerId, Sequence[PositionsRequest]]
     ) -> Sequence[Positions]:
         """What those said that answered."""
 
-    async def reset(self, broker_id: BrokerId, asked: ResetAsked) -> ResetAnswer | None:
+    async def reset(self, broker_id: BrokerId, asked: ResetRequest) -> ResetAnswer | None:
         """What a coordinator said; None where it did not answer."""
 
 
@@ -73,26 +73,26 @@ class Resetting:
         """What is to be published, by uid of the ConsumerGroup."""
 
     async def look(
-        self, spoken: Iterable[Spoken], brokers: Brokers, find_topic: FindTopic
+        self, observed: Iterable[ObservedGroup], brokers: Brokers, find_topic: FindTopic
     ) -> Mapping[str, ResetStatus]:
-        """Ask for what is due; what to publish, by uid. Raises `NotInCharge`."""
-        spoken = list(spoken)
-        self._forget(spoken)
+        """Ask for what is due; what to publish, by uid. Raises `NotActive`."""
+        observed = list(observed)
+        self._forget(observed)
         now_ms = self._now_ms()
 
-        async def ask(about: Spoken) -> None:
+        async def ask(about: ObservedGroup) -> None:
             await self._ask(about, brokers, find_topic)
 
         due = [
             one
-            for one in spoken
+            for one in observed
             if one.may_change
             and is_due(one.group, one.facts, self._tried.get(one.group.metadata.uid), now_ms)
         ]
-        await together(ask, due, at_once=AT_ONCE)
+        await run_concurrently(ask, due, max_concurrent=MAX_CONCURRENT)
         return dict(self._said)
 
-    async def _ask(self, about: Spoken, brokers: Brokers, find_topic: FindTopic) -> None:
+    async def _ask(self, about: ObservedGroup, brokers: Brokers, find_topic: FindTopic) -> None:
         group, facts, reset = about.group, about.facts, about.group.spec.reset
         assert facts is not None and reset is not None, "else it is not due"  # noqa: PT018
         answer = await self._answer(about, reset, facts, brokers, find_topic)
@@ -117,7 +117,7 @@ class Resetting:
 
     async def _answer(
         self,
-        about: Spoken,
+        about: ObservedGroup,
         reset: Reset,
         facts: GroupFacts,
         brokers: Brokers,
@@ -128,18 +128,18 @@ class Resetting:
             return None
         wanted = partitions_of(reset, facts, find_topic)
         wall_ms = int(self._clock.now().timestamp() * 1000)
-        asks = positions_asked(wanted, reset, find_topic, wall_ms)
-        positions = await brokers.positions(asks)
-        asked = reset_asked(about.group.group_id, reset, positions)
+        requests = positions_requests(wanted, reset, find_topic, wall_ms)
+        positions = await brokers.positions(requests)
+        asked = reset_request(about.group.group_id, reset, positions)
         if not self._authority.is_held():
-            raise NotInCharge  # who is may know that something else is wished for by now
+            raise NotActive  # who is may know that something else is wished for by now
         return await brokers.reset(about.coordinator, asked)
 
-    def _forget(self, spoken: Iterable[Spoken]) -> None:
+    def _forget(self, observed: Iterable[ObservedGroup]) -> None:
         """Of objects that are gone or want none, and of resets that are another's by now."""
         wanted = {
             one.group.metadata.uid: one.group.spec.reset.id
-            for one in spoken
+            for one in observed
             if one.group.spec.reset is not None
         }
         self._tried = {uid: one for uid, one in self._tried.items() if uid in wanted}

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from chiplog_core.group_watch.asking import FindTopic
 from chiplog_core.group_watch.deployments import (
     agrees,
     autoscaled,
@@ -19,6 +18,7 @@ from chiplog_core.group_watch.deployments import (
     not_agreed,
     scaled,
 )
+from chiplog_core.group_watch.requests import FindTopic
 from chiplog_core.group_watch.scaling import (
     Facts,
     Memory,
@@ -27,7 +27,7 @@ from chiplog_core.group_watch.scaling import (
     known_partitions,
     step,
 )
-from chiplog_core.group_watch.watch import Spoken
+from chiplog_core.group_watch.watch import ObservedGroup
 from chiplog_core.model.actions import Announce, EventType
 from chiplog_core.model.conditions import ConditionStatus, Verdict
 from chiplog_core.model.consumer_group import ConsumerGroup
@@ -37,9 +37,9 @@ from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Conflict, Forbidden, KubeApi, Manifest, NotFound
 from chiplog_kube.manifests import annotations_of
 from chiplog_operator.clock import Clock
+from chiplog_operator.concurrency import run_concurrently
 from chiplog_operator.events import Announcer
-from chiplog_operator.together import together
-from chiplog_operator.writes import IN_FLIGHT, Authority, NotInCharge
+from chiplog_operator.writes import IN_FLIGHT, Authority, NotActive
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ INTERVAL_MS: Final = 5_000
 class _Known:
     """What is remembered of one ConsumerGroup."""
 
-    looked_ms: int
+    checked_ms: int
     memory: Memory | None = None
     verdict: Verdict | None = None
 
@@ -76,17 +76,17 @@ class Scaling:
 
     async def look(
         self,
-        spoken: Iterable[Spoken],
+        observed: Iterable[ObservedGroup],
         find_topic: FindTopic,
     ) -> Mapping[str, Verdict]:
-        """What to tell of each, by uid. Raises `NotInCharge`."""
-        subjects = [one for one in spoken if may_scale(one.group)]
+        """What to tell of each, by uid. Raises `NotActive`."""
+        subjects = [one for one in observed if may_scale(one.group)]
         there = {one.group.metadata.uid for one in subjects}
         self._known = {uid: one for uid, one in self._known.items() if uid in there}
         now_ms = self._now_ms()
         due = [one for one in subjects if self._is_due(one, now_ms)]
         around = _Around(find_topic, _Autoscalers(self._api))
-        await together(lambda one: self._look(one, around), due, at_once=IN_FLIGHT)
+        await run_concurrently(lambda one: self._look(one, around), due, max_concurrent=IN_FLIGHT)
         return {
             one.group.metadata.uid: known.verdict
             for one in subjects
@@ -94,16 +94,16 @@ class Scaling:
             and known.verdict is not None
         }
 
-    def _is_due(self, one: Spoken, now_ms: int) -> bool:
+    def _is_due(self, one: ObservedGroup, now_ms: int) -> bool:
         if one.facts is None:
             return False  # while nothing is heard of it
         known = self._known.get(one.group.metadata.uid)
-        return known is None or now_ms - known.looked_ms >= INTERVAL_MS
+        return known is None or now_ms - known.checked_ms >= INTERVAL_MS
 
-    async def _look(self, one: Spoken, around: "_Around") -> None:
+    async def _look(self, one: ObservedGroup, around: "_Around") -> None:
         group, now_ms = one.group, self._now_ms()
-        known = self._known.setdefault(group.metadata.uid, _Known(looked_ms=now_ms))
-        known.looked_ms = now_ms
+        known = self._known.setdefault(group.metadata.uid, _Known(checked_ms=now_ms))
+        known.checked_ms = now_ms
         before = known.verdict
         try:
             known.verdict = await self._verdict(one, around, known)
@@ -133,7 +133,7 @@ class Scaling:
             )
         )
 
-    async def _verdict(self, one: Spoken, around: "_Around", known: _Known) -> Verdict:
+    async def _verdict(self, one: ObservedGroup, around: "_Around", known: _Known) -> Verdict:
         group, scale = one.group, one.group.spec.scale
         assert scale is not None, "only such a group is due"
         namespace, name = group.metadata.namespace, scale.deployment_ref.name
@@ -165,9 +165,9 @@ class Scaling:
     async def _write(
         self, group: ConsumerGroup, deployment: Manifest, found: Step, before: int
     ) -> None:
-        """Raises `Conflict` where it is not as it was read, and `NotInCharge`."""
+        """Raises `Conflict` where it is not as it was read, and `NotActive`."""
         if not self._authority.is_held():
-            raise NotInCharge
+            raise NotActive
         name = deployment["metadata"]["name"]
         patch = {
             "metadata": {"resourceVersion": deployment["metadata"]["resourceVersion"]},

@@ -52,7 +52,7 @@ def _claim_template(cluster: BrokerCluster) -> dict[str, object]:
     }
 
 
-def must_be_made_anew(live: Manifest, wanted: Manifest) -> bool:
+def must_be_recreated(live: Manifest, wanted: Manifest) -> bool:
     """Whether the volume of a StatefulSet changed, which Kubernetes does not let anyone write.
 
     Then it is deleted without its pod and claim (`orphan`) and made again, which adopts both.

@@ -28,11 +28,11 @@ from chiplog_operator.execute import Executor
 from chiplog_operator.spark.applications import Applications
 from chiplog_operator.spark.repairing import Repairing
 from chiplog_operator.targets import KIND_OF
-from chiplog_operator.writes import Authority, NotInCharge, as_it_was
+from chiplog_operator.writes import Authority, NotActive, as_it_was
 
 logger = logging.getLogger(__name__)
 
-Asker: TypeAlias = Verification | Rebalance
+SparkResource: TypeAlias = Verification | Rebalance
 S = TypeVar("S", VerificationStatus, RebalanceStatus)
 
 JOB_OF: Final[Mapping[str, tuple[JobKind, Job]]] = {
@@ -63,60 +63,66 @@ class CarryingOut:
     _refusals: dict[tuple[str, str], str] = field(default_factory=dict)
     _obstacles: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def obstacle(self, asker: Asker) -> str:
+    def obstacle(self, resource: SparkResource) -> str:
         """Why the application that the status names could not be made at the last attempt; empty
         where it could, or was refused for good."""
-        application = asker.status.application
+        application = resource.status.application
         if application is None:
             return ""
-        return self._obstacles.get((asker.metadata.namespace, application.name), "")
+        return self._obstacles.get((resource.metadata.namespace, application.name), "")
 
-    def refusal(self, asker: Asker) -> str:
+    def refusal(self, resource: SparkResource) -> str:
         """Why the API server did not let the application be made that the status names; empty
         where it did not say."""
-        application = asker.status.application
+        application = resource.status.application
         if application is None:
             return ""
-        return self._refusals.get((asker.metadata.namespace, application.name), "")
+        return self._refusals.get((resource.metadata.namespace, application.name), "")
 
     async def carry_out(
-        self, key: ClusterKey, asker: Asker, cluster: BrokerCluster | None, step: Step[S]
+        self, key: ClusterKey, resource: SparkResource, cluster: BrokerCluster | None, step: Step[S]
     ) -> bool:
-        """Whether all of it is done. Raises `NotInCharge`."""
+        """Whether all of it is done. Raises `NotActive`."""
         if not self.tools.authority.is_held():
-            raise NotInCharge
+            raise NotActive
         try:
             for action in step.actions:
-                await self._act(key, asker, cluster, action)
+                await self._act(key, resource, cluster, action)
         except ApiError as error:
-            about = asker.metadata
+            about = resource.metadata
             facts = {"object": about.name, "namespace": about.namespace, "error": str(error)}
             logger.warning("spark_job_not_carried_out", extra=facts)
             if all(isinstance(action, Launch) for action in step.actions):
                 # What the status says does not hang on it, and why nothing is made stands in it.
-                await self._report(key, asker, step)
+                await self._report(key, resource, step)
             return False
-        return await self._report(key, asker, step)
+        return await self._report(key, resource, step)
 
     async def _act(
-        self, key: ClusterKey, asker: Asker, cluster: BrokerCluster | None, action: object
+        self,
+        key: ClusterKey,
+        resource: SparkResource,
+        cluster: BrokerCluster | None,
+        action: object,
     ) -> None:
-        namespace = asker.metadata.namespace
+        namespace = resource.metadata.namespace
         match action:
             case Launch():
                 assert cluster is not None, "nothing is launched without a cluster"
-                await self._launch(asker, cluster, action)
+                await self._launch(resource, cluster, action)
             case Remove():
                 await self.tools.applications.remove(namespace, action.name, action.launcher)
             case TakeAwayAnnotation():
-                await self._take_away_annotation(asker)
+                await self._take_away_annotation(resource)
             case OrderRefetch():
                 await self.tools.repairing.order(key, action)
 
-    async def _launch(self, asker: Asker, cluster: BrokerCluster, launch: Launch) -> None:
-        made = application_of(asker, cluster, launch.name, self.tools.spark_image)
-        request = request_of(asker, cluster, launch)
-        name = asker.metadata.namespace, launch.name
+    async def _launch(
+        self, resource: SparkResource, cluster: BrokerCluster, launch: Launch
+    ) -> None:
+        made = application_of(resource, cluster, launch.name, self.tools.spark_image)
+        request = request_of(resource, cluster, launch)
+        name = resource.metadata.namespace, launch.name
         try:
             await self.tools.applications.launch(launch.launcher, made, request)
         except (Unavailable, Conflict) as error:
@@ -127,29 +133,29 @@ class CarryingOut:
             raise
         self._obstacles.pop(name, None)
 
-    async def _take_away_annotation(self, asker: Asker) -> None:
-        about, kind = asker.metadata, KIND_OF[asker.KIND.kind]
+    async def _take_away_annotation(self, resource: SparkResource) -> None:
+        about, kind = resource.metadata, KIND_OF[resource.KIND.kind]
         patch = {"metadata": {**as_it_was(about), "annotations": {labels.REBALANCE: None}}}
         made = await self.tools.api.patch(
             kind, about.namespace, about.name, patch, field_manager=labels.OPERATOR
         )
         self.tools.caches[kind].put(made)
 
-    async def _report(self, key: ClusterKey, asker: Asker, step: Step[S]) -> bool:
+    async def _report(self, key: ClusterKey, resource: SparkResource, step: Step[S]) -> bool:
         """The status over the version that was read, and Events only where that was written."""
-        about = asker.metadata
+        about = resource.metadata
         if any(isinstance(action, TakeAwayAnnotation) for action in step.actions):
-            about = _as_it_is_now(asker, self.tools.caches)
-        report = Report(kind=asker.KIND, metadata=about, status=step.status)
+            about = _as_it_is_now(resource, self.tools.caches)
+        report = Report(kind=resource.KIND, metadata=about, status=step.status)
         outcome = await self.tools.executor.execute(key, [report])
         if not outcome.is_whole:
             return False
         for one in step.told:
             await self.tools.executor.announce(
                 Announce(
-                    kind=asker.KIND.kind,
+                    kind=resource.KIND.kind,
                     api_version=api.API_VERSION,
-                    metadata=asker.metadata,
+                    metadata=resource.metadata,
                     type=EventType.WARNING if one.is_warning else EventType.NORMAL,
                     reason=one.reason,
                     message=one.message,
@@ -163,30 +169,32 @@ class CarryingOut:
         self._obstacles = {key: one for key, one in self._obstacles.items() if key in named}
 
 
-def _as_it_is_now(asker: Asker, caches: Caches) -> Metadata:
-    about = asker.metadata
-    manifest = caches[KIND_OF[asker.KIND.kind]].get(about.namespace, about.name)
-    return about if manifest is None else type(asker).from_manifest(manifest).metadata
+def _as_it_is_now(resource: SparkResource, caches: Caches) -> Metadata:
+    about = resource.metadata
+    manifest = caches[KIND_OF[resource.KIND.kind]].get(about.namespace, about.name)
+    return about if manifest is None else type(resource).from_manifest(manifest).metadata
 
 
-def application_of(asker: Asker, cluster: BrokerCluster, name: str, image: str) -> Application:
+def application_of(
+    resource: SparkResource, cluster: BrokerCluster, name: str, image: str
+) -> Application:
     """The application of a run, complete."""
-    about, overrides = asker.metadata, asker.spec.spark or SparkOverrides()
-    _, job = JOB_OF[asker.KIND.kind]
+    about, overrides = resource.metadata, resource.spec.spark or SparkOverrides()
+    _, job = JOB_OF[resource.KIND.kind]
     template = cluster.spec.template
-    limit = asker.spec.time_limit
+    limit = resource.spec.time_limit
     run = Run(
         name=name,
         namespace=about.namespace,
         owner=Owner(
-            api_version=api.API_VERSION, kind=asker.KIND.kind, name=about.name, uid=about.uid
+            api_version=api.API_VERSION, kind=resource.KIND.kind, name=about.name, uid=about.uid
         ),
         job=job,
         labels={
             "app.kubernetes.io/name": "chiplog",
             "app.kubernetes.io/part-of": "chiplog",
             labels.MANAGED_BY: labels.OPERATOR,
-            labels.SPARK_OWNER_KIND: asker.KIND.kind,
+            labels.SPARK_OWNER_KIND: resource.KIND.kind,
             **({labels.SPARK_OWNER: about.name} if len(about.name) <= MAX_LABEL_LENGTH else {}),
         },
         active_deadline_s=None if limit is None else deadline_s(limit),
@@ -203,15 +211,15 @@ def application_of(asker: Asker, cluster: BrokerCluster, name: str, image: str) 
     return application(run, settings, defaults)
 
 
-def request_of(asker: Asker, cluster: BrokerCluster, launch: Launch) -> Request:
+def request_of(resource: SparkResource, cluster: BrokerCluster, launch: Launch) -> Request:
     """What the job is told."""
-    kind, _ = JOB_OF[asker.KIND.kind]
+    kind, _ = JOB_OF[resource.KIND.kind]
     about = cluster.metadata
     service = f"{names.bootstrap_service(about.name)}.{about.namespace}.svc"
     return Request(
         kind=kind,
         application=launch.name,
-        namespace=asker.metadata.namespace,
+        namespace=resource.metadata.namespace,
         bootstrap=f"{service}:{ports.PLAIN}",
         result=ResultPlace(config_map=f"{launch.name}-result"),
         job=launch.job,

@@ -44,18 +44,18 @@ class Facts:
     allowed: Allowed
 
     async def of_verification(
-        self, asker: Verification, key: ClusterKey, cluster: BrokerCluster | None, refusal: str
+        self, resource: Verification, key: ClusterKey, cluster: BrokerCluster | None, refusal: str
     ) -> VerificationView:
         """All but what its repairs depend on."""
-        namespace, application = asker.metadata.namespace, asker.status.application
+        namespace, application = resource.metadata.namespace, resource.status.application
         offer = await self._offer(cluster, namespace, application)
         unmet = self._unmet(key, cluster, namespace) or offer.unmet
-        problems = (*check_verification(asker), *offer.problems)
+        problems = (*check_verification(resource), *offer.problems)
         if cluster is not None:
-            problems += check_verification_in_cluster(asker, cluster)
-            problems += self._check_choice(asker, cluster)
+            problems += check_verification_in_cluster(resource, cluster)
+            problems += self._check_choice(resource, cluster)
         return VerificationView(
-            verification=asker,
+            verification=resource,
             problems=problems,
             unmet=unmet,
             topics=self._topics(key),
@@ -67,17 +67,17 @@ class Facts:
         )
 
     async def of_rebalance(
-        self, asker: Rebalance, key: ClusterKey, cluster: BrokerCluster | None, refusal: str
+        self, resource: Rebalance, key: ClusterKey, cluster: BrokerCluster | None, refusal: str
     ) -> RebalanceView:
         """All that decides about it."""
-        namespace, application = asker.metadata.namespace, asker.status.application
+        namespace, application = resource.metadata.namespace, resource.status.application
         offer = await self._offer(cluster, namespace, application)
-        problems = check_rebalance(asker)
+        problems = check_rebalance(resource)
         if cluster is not None:
-            problems += check_rebalance_in_cluster(asker, cluster)
-            problems += self._check_choice(asker, cluster)
+            problems += check_rebalance_in_cluster(resource, cluster)
+            problems += self._check_choice(resource, cluster)
         return RebalanceView(
-            rebalance=asker,
+            rebalance=resource,
             problems=problems,
             # What would run a job is nothing to moves that were approved.
             unmet=self._unmet(key, cluster, namespace) or offer.as_unmet,
@@ -86,16 +86,16 @@ class Facts:
             launcher=offer.launcher,
             seen=await self._seen(namespace, application),
             refusal=refusal,
-            under_way=self._under_way(asker, key),
-            standings=None if cluster is None else self._standings(key, asker.status.proposal),
+            under_way=self._under_way(resource, key),
+            standings=None if cluster is None else self._standings(key, resource.status.proposal),
         )
 
-    def _under_way(self, asker: Rebalance, key: ClusterKey) -> str:
+    def _under_way(self, resource: Rebalance, key: ClusterKey) -> str:
         """Another Rebalance of the cluster whose moves go on, or will when it is paused no more."""
         goes_on = RebalanceState.REBALANCING.value
         for manifest in self.caches.members(kinds.REBALANCES, key):
             status = manifest.get("status") or {}
-            is_other = uid_of(manifest) != asker.metadata.uid
+            is_other = uid_of(manifest) != resource.metadata.uid
             if is_other and goes_on in {status.get("state"), status.get("resumes")}:
                 return "/".join(key_of(manifest))
         return ""
@@ -114,14 +114,14 @@ class Facts:
         return await self.applications.see(namespace, application)
 
     def _check_choice(
-        self, asker: Verification | Rebalance, cluster: BrokerCluster
+        self, resource: Verification | Rebalance, cluster: BrokerCluster
     ) -> tuple[Problem, ...]:
         """What the object may not choose for its job."""
-        if asker.spec.spark is None:
+        if resource.spec.spark is None:
             return ()
-        namespace = asker.metadata.namespace
+        namespace = resource.metadata.namespace
         of_cluster = in_namespace(cluster.spec.spark, cluster.metadata.namespace, namespace)
-        return check_own_choice(asker.spec.spark, of_cluster, namespace, self.allowed)
+        return check_own_choice(resource.spec.spark, of_cluster, namespace, self.allowed)
 
     def _unmet(
         self, key: ClusterKey, cluster: BrokerCluster | None, namespace: str

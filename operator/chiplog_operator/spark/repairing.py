@@ -27,7 +27,7 @@ class Repairing:
     executor: Executor
 
     def standing(
-        self, key: ClusterKey, asker: Verification, all_of_them: Iterable[Verification]
+        self, key: ClusterKey, resource: Verification, all_of_them: Iterable[Verification]
     ) -> Standing | None:
         """The cluster, where it is known well enough to conclude something; else None."""
         world = self.observer.glance(key)
@@ -36,7 +36,7 @@ class Repairing:
         others = (
             one
             for verification in all_of_them
-            if verification.metadata.uid != asker.metadata.uid
+            if verification.metadata.uid != resource.metadata.uid
             for one in verification.status.repairs
         )
         held_up = ""

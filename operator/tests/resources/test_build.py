@@ -90,11 +90,11 @@ def test_the_same_input_gives_the_same_bytes(
     full_cluster: BrokerCluster, settings: BuildSettings
 ) -> None:
     expected = json.dumps(manifests(full_cluster, IDS, settings))
-    chance = random.Random(7)  # noqa: S311 - to shuffle
+    randomness = random.Random(7)  # noqa: S311 - to shuffle
     for _ in range(20):
-        ids = chance.sample((*IDS, *IDS), 6)
+        ids = randomness.sample((*IDS, *IDS), 6)
         shuffled = list(full_cluster.spec.config.items())
-        chance.shuffle(shuffled)
+        randomness.shuffle(shuffled)
         same = replace(full_cluster, spec=replace(full_cluster.spec, config=dict(shuffled)))
         assert json.dumps(manifests(same, ids, settings)) == expected
 

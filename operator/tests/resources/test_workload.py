@@ -10,7 +10,7 @@ from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.naming import labels, names
 from chiplog_kube.api import Manifest
-from chiplog_operator.resources.stateful_set import must_be_made_anew
+from chiplog_operator.resources.stateful_set import must_be_recreated
 
 Made = dict[tuple[str, str], Manifest]
 Make = Callable[..., Made]
@@ -76,7 +76,7 @@ def test_only_a_changed_volume_makes_a_stateful_set_anew(
     claim["spec"]["volumeMode"] = "Filesystem"
     claim["status"] = {"phase": "Pending"}
     wanted = stateful_set(make(cluster_with(storage=storage, config={"num.partitions": 2})))
-    assert must_be_made_anew(live, wanted) is anew
+    assert must_be_recreated(live, wanted) is anew
 
 
 def test_the_pod_is_restricted(full_cluster: BrokerCluster, make: Make) -> None:

@@ -15,11 +15,11 @@ from chiplog_core.spark.choices import Allowed
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.caches import JOB_KINDS, USER_KINDS
-from chiplog_operator.groups.looks import GroupPorts
+from chiplog_operator.groups.loop import GroupPorts
 from chiplog_operator.health_port import Net
 from chiplog_operator.loop import Planner
 from chiplog_operator.metrics import Metrics
-from chiplog_operator.spark.board import VerificationBoard
+from chiplog_operator.spark.collector import VerificationsCollector
 from chiplog_operator.system import Settings, System
 from tests.shell import virtual_clock
 from tests.shell.memory_api import MemoryApi
@@ -141,7 +141,7 @@ class Bench:
     metrics: Metrics = field(default_factory=Metrics)
     groups: GroupPorts | None = None
     """What it asks about groups; nobody where not set."""
-    verifications: VerificationBoard | None = None
+    verifications: VerificationsCollector | None = None
     """Where it shows what Spark jobs found; it looks at none where not set."""
 
     planner: Planner = plan

@@ -19,7 +19,7 @@ from chiplog_kube.kinds import Kind
 from chiplog_operator.apply import TAKE_BACK_AGAIN_S, Applied, Applier
 from chiplog_operator.caches import LABELLED_KINDS, Caches
 from chiplog_operator.resources import build
-from chiplog_operator.writes import NotInCharge
+from chiplog_operator.writes import NotActive
 
 IDS = (BrokerId(1), BrokerId(2))
 CREATE_SERVICE = ("create", "Service")
@@ -177,12 +177,12 @@ def test_what_was_changed_by_hand_is_taken_back(bench: Any, shell: Shell, change
         cluster = await shell.cluster()
         await shell.apply(cluster)
         await bench.api.patch(kind, "shop", name, patch, field_manager="kubectl")
-        assert (await shell.apply(cluster)).look_again_s == TAKE_BACK_AGAIN_S
-        at_once = await shell.writes_of_a_second_time(cluster)
+        assert (await shell.apply(cluster)).requeue_after_s == TAKE_BACK_AGAIN_S
+        max_concurrent = await shell.writes_of_a_second_time(cluster)
         bench.clock.jump(TAKE_BACK_AGAIN_S + 1)
         soon = await shell.writes_of_a_second_time(cluster)
         bench.clock.jump(TAKE_BACK_AGAIN_S + 1)
-        return at_once, soon, await shell.writes_of_a_second_time(cluster)
+        return max_concurrent, soon, await shell.writes_of_a_second_time(cluster)
 
     made = f"apply {kind.kind} {name}"
     assert bench.run(scenario()) == ([], [made], [])
@@ -376,7 +376,7 @@ def test_nothing_runs_on_after_the_lease_is_lost(bench: Any, shell: Shell) -> No
     async def scenario() -> None:
         cluster = await shell.cluster()
         bench.authority.held = False
-        with pytest.raises(NotInCharge):
+        with pytest.raises(NotActive):
             await shell.apply(cluster)
 
     bench.run(scenario())

@@ -36,7 +36,7 @@ from chiplog_operator.maps_checks import MapsChecks
 from chiplog_operator.parsed import metadata_of
 from chiplog_operator.waking import Wake
 from chiplog_operator.write_results import WriteResults
-from chiplog_operator.writes import NotInCharge
+from chiplog_operator.writes import NotActive
 from tests.shell.memory_api import MemoryApi
 
 KEY = ClusterKey("shop", "demo")
@@ -198,7 +198,7 @@ def test_a_long_plan_gives_way_to_something_urgent(bench: Any, shell: Any) -> No
 
 def test_without_the_lease_nothing_is_written(bench: Any, shell: Any) -> None:
     bench.authority.held = False
-    with pytest.raises(NotInCharge):
+    with pytest.raises(NotActive):
         bench.run(shell.executor.execute(KEY, [Create(resource=broker(1))]))
     assert bench.api.calls == []
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chiplog_core.group_watch.resets import AGAIN_MS, REFUSED_FOR_GOOD, RETRY_MS
-from chiplog_core.group_watch.watch import Spoken
+from chiplog_core.group_watch.watch import ObservedGroup
 from chiplog_core.ids import BrokerId, Offset, PartitionIndex
 from chiplog_core.model.actions import Announce
 from chiplog_core.model.consumer_group import (
@@ -20,15 +20,15 @@ from chiplog_core.model.consumer_group import (
 from chiplog_core.model.group_exchange import (
     GroupFacts,
     Positions,
-    PositionsAsked,
+    PositionsRequest,
     ResetAnswer,
-    ResetAsked,
+    ResetRequest,
 )
 from chiplog_core.model.group_status import ResetOffset, ResetState, ResetStatus
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.references import ClusterRef
 from chiplog_operator.groups.resetting import Resetting
-from chiplog_operator.writes import NotInCharge
+from chiplog_operator.writes import NotActive
 
 RESET = Reset(id="one", strategy=ResetStrategy.TO_EARLIEST, dry_run=False)
 MOVED = (ResetOffset(topic="t", partition=PartitionIndex(0), offset=5, new_offset=Offset(0)),)
@@ -40,21 +40,21 @@ class Coordinator:
 
     members: int = 0
     is_silent: bool = False
-    asked: list[ResetAsked] = field(default_factory=list)
+    asked: list[ResetRequest] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
 
     async def positions(
-        self, asks: Mapping[BrokerId, Sequence[PositionsAsked]]
+        self, requests: Mapping[BrokerId, Sequence[PositionsRequest]]
     ) -> Sequence[Positions]:
-        assert not asks, "there are no topics"
+        assert not requests, "there are no topics"
         return ()
 
-    async def reset(self, broker_id: BrokerId, asked: ResetAsked) -> ResetAnswer | None:
+    async def reset(self, broker_id: BrokerId, asked: ResetRequest) -> ResetAnswer | None:
         assert broker_id == 1
         self.asked.append(asked)
         return None if self.is_silent else self.answered(asked)
 
-    def answered(self, asked: ResetAsked) -> ResetAnswer:
+    def answered(self, asked: ResetRequest) -> ResetAnswer:
         reset, message = asked.reset, ""
         offsets: tuple[ResetOffset, ...] = MOVED
         if reset.id in self.done:
@@ -105,10 +105,10 @@ class Shell:
     async def look(self, after_ms: int = 1, *, publishes: bool = True) -> ResetStatus | None:
         await self.bench.clock.advance(after_ms / 1000)
         facts = GroupFacts(group_id="g", member_count=self.coordinator.members)
-        spoken = Spoken(
+        observed = ObservedGroup(
             group=self.group, facts=facts, coordinator=BrokerId(1), lags=None, may_change=True
         )
-        found = (await self.resetting.look([spoken], self.coordinator, lambda _: None)).get("u")
+        found = (await self.resetting.look([observed], self.coordinator, lambda _: None)).get("u")
         if publishes and found is not None:
             status = replace(self.group.status, reset=found)
             self.group = replace(self.group, status=status)
@@ -255,7 +255,7 @@ def test_who_is_not_in_charge_resets_nothing(bench: Any, shell: Shell) -> None:
     async def scenario() -> None:
         shell.apply(RESET)
         bench.authority.held = False
-        with pytest.raises(NotInCharge):
+        with pytest.raises(NotActive):
             await shell.look()
         assert shell.coordinator.asked == []
 

@@ -8,7 +8,7 @@ import pytest
 from chiplog_core.config.topic_keys import Durability
 from chiplog_core.durations import Duration
 from chiplog_core.group_watch.lags import Lags
-from chiplog_core.group_watch.watch import Spoken
+from chiplog_core.group_watch.watch import ObservedGroup
 from chiplog_core.ids import (
     BrokerId,
     LeaderEpoch,
@@ -35,7 +35,7 @@ from chiplog_core.model.references import ClusterRef
 from chiplog_kube import kinds
 from chiplog_kube.api import Conflict, Forbidden, Unavailable
 from chiplog_operator.groups.scaling import INTERVAL_MS, Scaling
-from chiplog_operator.writes import NotInCharge
+from chiplog_operator.writes import NotActive
 
 NAMESPACE = "shop"
 
@@ -60,7 +60,9 @@ def group(name: str = "readers", *, created: int = 1, scales: bool = True) -> Co
     )
 
 
-def spoken(of: ConsumerGroup, lag: int | None, partitions: int | None, *, is_heard: bool) -> Spoken:
+def observed(
+    of: ConsumerGroup, lag: int | None, partitions: int | None, *, is_heard: bool
+) -> ObservedGroup:
     """What a look heard: a topic `orders`, all of the lag in its first partition."""
     committed = PartitionOffset(partition=PartitionIndex(0), committed_offset=0)
     topics = (TopicOffsets(topic="orders", partitions=(committed,)),) if partitions else ()
@@ -72,7 +74,7 @@ def spoken(of: ConsumerGroup, lag: int | None, partitions: int | None, *, is_hea
         lag=lag or 0,
         lag_seconds=0,
     )
-    return Spoken(
+    return ObservedGroup(
         group=of,
         coordinator=BrokerId(1),
         facts=GroupFacts(group_id=of.group_id, topics=topics) if is_heard else None,
@@ -164,7 +166,7 @@ class Shell:
         await self.bench.clock.advance(after_ms / 1000)
         one = of or group()
         found = await self.scaling.look(
-            [spoken(one, lag, partitions if is_heard else None, is_heard=is_heard)],
+            [observed(one, lag, partitions if is_heard else None, is_heard=is_heard)],
             lambda name: topic_map(name, partitions or 0) if name == "orders" else None,
         )
         return found.get(one.metadata.uid)
@@ -369,7 +371,7 @@ def test_who_is_not_in_charge_writes_nothing(bench: Any, shell: Shell) -> None:
     async def scenario() -> None:
         await shell.deploy()
         bench.authority.held = False
-        with pytest.raises(NotInCharge):
+        with pytest.raises(NotActive):
             await shell.look(1_000)
         assert await shell.replicas() == 1
 

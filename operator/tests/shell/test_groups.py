@@ -15,14 +15,14 @@ from chiplog_core.model.group_exchange import (
     RETENTION_PATH,
     GroupFacts,
     GroupsAnswer,
-    GroupsAsked,
-    PartitionAnswered,
+    GroupsRequest,
+    PartitionAnswer,
     PartitionOffset,
     PartitionPosition,
     Positions,
-    PositionsAsked,
+    PositionsRequest,
     RetentionAnswer,
-    RetentionAsked,
+    RetentionRequest,
     RetentionStored,
     TopicOffsets,
     TopicPositions,
@@ -33,7 +33,7 @@ from chiplog_core.model.group_status import GroupState
 from chiplog_core.naming import names
 from chiplog_core.observed.processes import Identity
 from chiplog_kube import kinds
-from chiplog_operator.groups.looks import GroupPorts
+from chiplog_operator.groups.loop import GroupPorts
 from chiplog_operator.groups.port import NoAnswer, WrongSecret
 from chiplog_operator.metrics import Metrics
 from chiplog_operator.resources.secret import password_of
@@ -68,20 +68,20 @@ class Brokers:
             RETENTION_PATH: self._retention,
         }
         asked = {
-            FACTS_PATH: GroupsAsked,
-            POSITIONS_PATH: PositionsAsked,
-            RETENTION_PATH: RetentionAsked,
+            FACTS_PATH: GroupsRequest,
+            POSITIONS_PATH: PositionsRequest,
+            RETENTION_PATH: RetentionRequest,
         }[path]
         return to_body(answer[path](request_from_body(asked, body)))
 
-    def _facts(self, asked: GroupsAsked) -> GroupsAnswer:
+    def _facts(self, asked: GroupsRequest) -> GroupsAnswer:
         numbers = [one.partition for one in asked.partitions]
         wanted = asked.groups or [one for one in self.committed if partition_of(one, 50) in numbers]
         left = sorted(one for one in wanted if one > (asked.after or ""))
         told = left[: self.a_page]
         return GroupsAnswer(
             groups=tuple(self._group(one) for one in told),
-            partitions=tuple(PartitionAnswered(partition=number) for number in numbers),
+            partitions=tuple(PartitionAnswer(partition=number) for number in numbers),
             next_after=told[-1] if len(told) < len(left) else None,
             time_ms=self.asked.total(),
         )
@@ -99,7 +99,7 @@ class Brokers:
             offset_retention_ms=self.retention_ms.get(group_id),
         )
 
-    def _positions(self, asked: PositionsAsked) -> Positions:
+    def _positions(self, asked: PositionsRequest) -> Positions:
         position = PartitionPosition(partition=PartitionIndex(0), end_offset=Offset(self.end))
         return Positions(
             topics=tuple(
@@ -108,7 +108,7 @@ class Brokers:
             time_ms=self.asked.total(),
         )
 
-    def _retention(self, asked: RetentionAsked) -> RetentionAnswer:
+    def _retention(self, asked: RetentionRequest) -> RetentionAnswer:
         self.retention_ms |= {one.group_id: one.retention_ms for one in asked.groups}
         return RetentionAnswer(
             groups=tuple(RetentionStored(group_id=one.group_id) for one in asked.groups)
@@ -363,7 +363,7 @@ def test_a_group_without_its_cluster_is_told_so(it: Running) -> None:
 
 
 def test_a_fault_in_here_stops_nothing_else(it: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chiplog_operator.groups.looks.scene_of", lambda *_: 1 / 0)
+    monkeypatch.setattr("chiplog_operator.groups.loop.scene_of", lambda *_: 1 / 0)
 
     async def scenario() -> None:
         await it.begin()

@@ -9,14 +9,14 @@ from chiplog_core.ids import Offset, PartitionIndex
 from chiplog_core.model.group_exchange import (
     RESET_PATH,
     ResetAnswer,
-    ResetAsked,
+    ResetRequest,
     request_from_body,
     to_body,
 )
 from chiplog_core.model.group_status import ResetOffset, ResetState
 from chiplog_core.observed.processes import Identity
 from chiplog_kube import kinds
-from chiplog_operator.groups.looks import GroupPorts
+from chiplog_operator.groups.loop import GroupPorts
 from tests.shell.test_groups import NAMESPACE, Brokers, Running
 
 RESET = {"id": "one", "strategy": "to-earliest", "dryRun": False}
@@ -26,13 +26,13 @@ RESET = {"id": "one", "strategy": "to-earliest", "dryRun": False}
 class ResettingBrokers(Brokers):
     """They run each id once, and go to offset 0."""
 
-    resets: list[ResetAsked] = field(default_factory=list)
+    resets: list[ResetRequest] = field(default_factory=list)
     done: dict[str, ResetAnswer] = field(default_factory=dict)
 
     async def ask(self, whom: Identity, secret: str, path: str, body: bytes) -> bytes:
         if path != RESET_PATH:
             return await super().ask(whom, secret, path, body)
-        asked = request_from_body(ResetAsked, body)
+        asked = request_from_body(ResetRequest, body)
         self.resets.append(asked)
         if asked.reset.id not in self.done:
             before, self.committed[asked.group_id] = self.committed[asked.group_id], 0
@@ -60,7 +60,7 @@ def it(bench: Any) -> Running:
     return running
 
 
-def resets(it: Running) -> list[ResetAsked]:
+def resets(it: Running) -> list[ResetRequest]:
     assert isinstance(it.brokers, ResettingBrokers)
     return it.brokers.resets
 

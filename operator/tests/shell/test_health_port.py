@@ -17,7 +17,7 @@ from chiplog_core.planner.refusals import Attempt
 from chiplog_operator import refusals
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.clock import SystemClock
-from chiplog_operator.health_port import KEEPALIVE_IDLE_S, Conversation, SystemNet
+from chiplog_operator.health_port import KEEPALIVE_IDLE_S, IncarnationProbe, SystemNet
 from chiplog_operator.refusals import Refusals
 from chiplog_operator.waking import Wake
 
@@ -98,8 +98,8 @@ class Server:
             one.transport.abort()
 
 
-async def conversation(port: int) -> Conversation:
-    return await SystemNet().connect(Conversation(), HOST, port)
+async def conversation(port: int) -> IncarnationProbe:
+    return await SystemNet().connect(IncarnationProbe(), HOST, port)
 
 
 @pytest.mark.parametrize("size_bytes", [1, 7, 1000])

@@ -221,11 +221,11 @@ def test_one_whose_lease_was_taken_ends(bench: Any) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_two_never_lead_at_once(bench: Any, seed: int) -> None:
     """Three candidates, an API server that fails half of the time for a while, and kills."""
-    chance = random.Random(seed)  # noqa: S311
+    randomness = random.Random(seed)  # noqa: S311
 
     def fault(_: Any) -> ApiError | None:
         is_bad_time = int(bench.clock.monotonic_s()) % 20 < 12
-        return Unavailable("no") if is_bad_time and chance.random() < 0.6 else None
+        return Unavailable("no") if is_bad_time and randomness.random() < 0.6 else None
 
     async def life(one: Leadership) -> None:
         await one.acquire()
@@ -243,8 +243,8 @@ def test_two_never_lead_at_once(bench: Any, seed: int) -> None:
             leading = [one for one, _ in lives if one.is_held()]
             assert len(leading) <= 1
             held += len(leading)
-            if chance.random() < 0.01:
-                await ended(lives.pop(chance.randrange(3))[1])
+            if randomness.random() < 0.01:
+                await ended(lives.pop(randomness.randrange(3))[1])
             for index in [i for i, (_, task) in enumerate(lives) if task.done()]:
                 await ended(lives.pop(index)[1])
                 break

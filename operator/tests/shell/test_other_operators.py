@@ -12,11 +12,11 @@ from chiplog_core.operator_lease.lease import Claim
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, Unavailable
 from chiplog_operator import other_leases
-from chiplog_operator.aside import TELL_AGAIN_S, Aside, Pod
 from chiplog_operator.http import Health
 from chiplog_operator.leadership import Leadership
-from chiplog_operator.neighbours import LOOK_AGAIN_S, Neighbours
 from chiplog_operator.other_leases import GONE_S, OtherLeases, in_common
+from chiplog_operator.other_operators import LIST_AGAIN_S, OtherOperators
+from chiplog_operator.standby import TELL_AGAIN_S, ConflictReporter, Pod
 
 ACCOUNT = "chiplog-operator"
 TENANTS = ("tenant",)
@@ -32,12 +32,14 @@ class Release:
         self, bench: Any, namespace: str, watches: str, name: str = "pod", api: Any = None
     ) -> None:
         self.health = Health()
-        aside = Aside(bench.api, self.health, Pod(name, namespace, f"uid-of-{name}"))
+        aside = ConflictReporter(bench.api, self.health, Pod(name, namespace, f"uid-of-{name}"))
         others = OtherLeases(namespace, Claim(watches=watches, account=ACCOUNT))
         asked: Any = api or Judging(bench)
-        neighbours = Neighbours(asked, bench.clock, others, aside)
+        other_operators = OtherOperators(asked, bench.clock, others, aside)
         me = f"{namespace}/{name}"
-        self.lead = Leadership(bench.api, bench.clock, namespace, me, neighbours=neighbours)
+        self.lead = Leadership(
+            bench.api, bench.clock, namespace, me, other_operators=other_operators
+        )
         self.task = asyncio.create_task(self._live())
 
     async def _live(self) -> None:
@@ -125,7 +127,7 @@ def test_a_second_one_for_the_same_namespaces_stays_unready_and_says_why(
         other = Release(bench, "team-a", second, api=Judging(bench, 1.0))
         await bench.clock.advance(0.9)
         assert other.health.ready() == (False, "starting"), "nor is it for a moment"
-        await bench.clock.advance(TELL_AGAIN_S - LOOK_AGAIN_S)
+        await bench.clock.advance(TELL_AGAIN_S - LIST_AGAIN_S)
         assert one.acts()
         assert not other.acts()
         ready, why = other.health.ready()
@@ -136,7 +138,7 @@ def test_a_second_one_for_the_same_namespaces_stays_unready_and_says_why(
         assert (event["type"], event["reason"]) == ("Warning", "AnotherOperator")
         assert event["involvedObject"]["uid"] == "uid-of-pod"
         assert event["message"] == why
-        await bench.clock.advance(2 * LOOK_AGAIN_S)
+        await bench.clock.advance(2 * LIST_AGAIN_S)
         assert len(events(bench)) == 2, "told again before it is forgotten"
         held = [lease["metadata"]["namespace"] for lease in bench.api.all_of(kinds.LEASES)]
         assert held == ["chiplog-system"], "it writes nothing"
@@ -166,7 +168,7 @@ def test_when_the_first_one_is_gone_the_second_begins_by_itself(bench: Any) -> N
         await one.end()
         await bench.clock.advance(GONE_S - 5)
         assert not other.acts()
-        await bench.clock.advance(5 + 2 * LOOK_AGAIN_S)
+        await bench.clock.advance(5 + 2 * LIST_AGAIN_S)
         assert other.acts()
         assert other.health.ready() == (True, "active")
         late = Release(bench, "chiplog-system", "*", "late")
@@ -310,7 +312,7 @@ def test_who_waits_looks_seldom(bench: Any) -> None:
         await bench.clock.advance(5)
         bench.api.calls.clear()
         await bench.clock.advance(100)
-        assert sum(call.verb == "list" for call in bench.api.calls) <= 100 / LOOK_AGAIN_S + 1
+        assert sum(call.verb == "list" for call in bench.api.calls) <= 100 / LIST_AGAIN_S + 1
         await one.kill()
         await standby.kill()
 

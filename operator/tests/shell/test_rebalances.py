@@ -13,7 +13,7 @@ from chiplog_core.rebalance.settings import Settings
 from chiplog_core.spark.signing import signature
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Manifest, Unavailable
-from chiplog_operator.spark.board import VerificationBoard
+from chiplog_operator.spark.collector import VerificationsCollector
 from tests.shell.conftest import CLUSTER, NAMESPACE, Bench
 from tests.shell.memory_api import Call
 from tests.shell.test_groups import Running
@@ -29,7 +29,7 @@ class Spark:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.name = NAME
-        bench.verifications = VerificationBoard()
+        bench.verifications = VerificationsCollector()
         bench.api.missing_kinds = {"SparkApplication"}
 
     async def begin(self) -> None:

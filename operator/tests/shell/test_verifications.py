@@ -12,7 +12,7 @@ from chiplog_core.spark.application import APPLICATION_LABEL
 from chiplog_core.spark.signing import signature
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, Manifest, Unavailable
-from chiplog_operator.spark.board import VerificationBoard
+from chiplog_operator.spark.collector import VerificationsCollector
 from tests.shell.conftest import CLUSTER, NAMESPACE, Bench
 from tests.shell.memory_api import Call, Fault
 from tests.shell.test_groups import Running
@@ -26,7 +26,7 @@ class Spark:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.board = bench.verifications = VerificationBoard()
+        self.board = bench.verifications = VerificationsCollector()
         bench.api.missing_kinds = {"SparkApplication"}
 
     async def begin(self) -> None:

@@ -35,8 +35,8 @@ from chiplog_broker.ports.machine import Machine
 from chiplog_broker.ports.rng import Rng
 from chiplog_core.ids import Session, StorageUuid
 from chiplog_core.model.broker import Broker
-from chiplog_core.model.last_words import LastWords
 from chiplog_core.model.partition_map import PartitionMapSpec
+from chiplog_core.model.termination_message import TerminationMessage
 from chiplog_core.problems import InvalidManifest
 from chiplog_kube.api import ApiError, KubeApi, Manifest
 from chiplog_kube.kinds import BROKERS
@@ -93,7 +93,7 @@ class KubernetesMembership:
         self._failed = asyncio.get_running_loop().create_future()
         ports = self._ports
         self._outages = Outages(ports.clock, events.authority_answered)
-        ports.machine.leave(str(LastWords(self._process.incarnation)))
+        ports.machine.leave(str(TerminationMessage(self._process.incarnation)))
         keeper = LeaseKeeper(ports.api, self._process, ports.clock, self._outages, self._renewals)
         self._lease = self.start("lease", keeper.run())
         self._left = read_session(ports.metadata)
@@ -166,7 +166,7 @@ class KubernetesMembership:
 
     def disk_failed(self) -> None:
         # The kubelet shows it even if neither this disk nor the API server stores it.
-        words = LastWords(self._process.incarnation, has_failed_disk=True)
+        words = TerminationMessage(self._process.incarnation, has_failed_disk=True)
         self._ports.machine.leave(str(words))
         if self._store is not None:
             self._store.disk_failed()

@@ -267,8 +267,8 @@ class Machine:
     def boot_id(self) -> str:
         return "boot-1"
 
-    def leave(self, last_words: str) -> None:
-        assert last_words
+    def leave(self, termination_message: str) -> None:
+        assert termination_message
 
 
 def pieces_of(partition: Partition) -> Iterator[bytes]:

@@ -192,8 +192,8 @@ class Machine:
     def boot_id(self) -> str:
         return self.boot
 
-    def leave(self, last_words: str) -> None:
-        self.told.append(last_words)
+    def leave(self, termination_message: str) -> None:
+        self.told.append(termination_message)
 
 
 def partition(session: int, epoch: int, index: int = 0, **more: Any) -> dict[str, Any]:

@@ -434,10 +434,10 @@ def test_what_was_not_begun_in_time_is_not_begun(kubernetes: "Kubernetes") -> No
 
 
 def test_a_plan_says_when_the_next_request_runs_out_of_time(kubernetes: "Kubernetes") -> None:
-    assert kubernetes.plan().look_again_ms is None
+    assert kubernetes.plan().requeue_after_ms is None
     kubernetes.ask(CreateTopic(name="a"), wait_s=30)
     kubernetes.ask(CreateTopic(name="b"), wait_s=10)
-    assert kubernetes.plan().look_again_ms == 10_001
+    assert kubernetes.plan().requeue_after_ms == 10_001
 
 
 def test_what_was_done_is_answered_even_after_its_time(kubernetes: "Kubernetes") -> None:

@@ -21,7 +21,7 @@ from chiplog_operator.caches import Caches, cluster_of
 CLUSTER: Final = ("namespace", "cluster")
 
 
-class ObjectBoard(Collector):
+class ObjectsCollector(Collector):
     """Nothing, before there are caches."""
 
     def __init__(self) -> None:

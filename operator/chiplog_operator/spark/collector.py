@@ -14,7 +14,7 @@ from chiplog_kube.manifests import ObjectKey
 LABELS: Final = ("namespace", "name", "cluster")
 
 
-class VerificationBoard(Collector):
+class VerificationsCollector(Collector):
     """The figures of all Verifications. A figure that is not known is not there."""
 
     def __init__(self) -> None:

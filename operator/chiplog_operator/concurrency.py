@@ -8,8 +8,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-async def together(
-    job: Callable[[T], Awaitable[R]], things: Iterable[T], *, at_once: int
+async def run_concurrently(
+    job: Callable[[T], Awaitable[R]], things: Iterable[T], *, max_concurrent: int
 ) -> list[R]:
     """`job` of each thing, begun in their order. The first error ends all and is raised bare."""
     jobs = list(things)
@@ -22,7 +22,7 @@ async def together(
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(at_once, len(jobs))):
+            for _ in range(min(max_concurrent, len(jobs))):
                 group.create_task(work())
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from None

@@ -28,9 +28,9 @@ from chiplog_core.planner.news import condition_news, election_news, topic_gone,
 from chiplog_kube import kinds
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
+from chiplog_operator.concurrency import run_concurrently
 from chiplog_operator.events import Announcer
 from chiplog_operator.parsed import metadata_of
-from chiplog_operator.together import together
 from chiplog_operator.writes import IN_FLIGHT
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ QUIET_KINDS = frozenset({api.VERIFICATION, api.REBALANCE})
 
 
 @dataclass(slots=True)
-class Chapter:
+class ExecutedPlan:
     """What one plan did."""
 
     cluster: ClusterKey
@@ -98,7 +98,7 @@ class Chapter:
             )
 
 
-class Story:
+class EventRecorder:
     """What one operator process tells of all clusters."""
 
     def __init__(self, caches: Caches, clock: Clock, events: Announcer) -> None:
@@ -108,7 +108,7 @@ class Story:
         self._allowance = float(BURST)
         self._since_s = clock.monotonic_s()
 
-    async def tell(self, chapter: Chapter) -> None:
+    async def tell(self, chapter: ExecutedPlan) -> None:
         """Log all of it, and make Events of it as far as the allowance goes."""
         told = [*self._of_cluster(chapter), *chapter.others]
         for one in told:
@@ -119,9 +119,9 @@ class Story:
         if allowed < len(told):
             missing = {"cluster": str(chapter.cluster), "events": len(told) - allowed}
             logger.info("events_not_made", extra={**missing, "reason": "too many at once"})
-        await together(self._events.announce, told[:allowed], at_once=IN_FLIGHT)
+        await run_concurrently(self._events.announce, told[:allowed], max_concurrent=IN_FLIGHT)
 
-    def _of_cluster(self, chapter: Chapter) -> Iterator[Announce]:
+    def _of_cluster(self, chapter: ExecutedPlan) -> Iterator[Announce]:
         found = self._caches[kinds.BROKER_CLUSTERS].get(*chapter.cluster)
         if found is None:
             return  # there is nothing to describe

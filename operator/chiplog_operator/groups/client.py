@@ -13,13 +13,13 @@ from chiplog_core.model.group_exchange import (
     RESET_PATH,
     RETENTION_PATH,
     GroupsAnswer,
-    GroupsAsked,
+    GroupsRequest,
     Positions,
-    PositionsAsked,
+    PositionsRequest,
     ResetAnswer,
-    ResetAsked,
+    ResetRequest,
     RetentionAnswer,
-    RetentionAsked,
+    RetentionRequest,
     answer_from_body,
     to_body,
 )
@@ -42,7 +42,7 @@ KEPT_ANSWERS: Final = 1_000
 _TIME: Final = b',"timeMs":'
 
 
-class Asker:
+class GroupsClient:
     """Asks, and leaves a broker alone for a while that did not answer."""
 
     def __init__(
@@ -68,11 +68,11 @@ class Asker:
     async def facts(
         self,
         brokers: Mapping[BrokerId, Identity],
-        asks: Mapping[BrokerId, Sequence[GroupsAsked]],
+        requests: Mapping[BrokerId, Sequence[GroupsRequest]],
     ) -> dict[BrokerId, list[GroupsAnswer]]:
         """Of each broker that answered everything."""
 
-        async def all_pages(whom: Identity, asked: GroupsAsked) -> list[GroupsAnswer]:
+        async def all_pages(whom: Identity, asked: GroupsRequest) -> list[GroupsAnswer]:
             pages: list[GroupsAnswer] = []
             while len(pages) < MAX_PAGES:
                 pages.append(await self._ask(whom, FACTS_PATH, asked, GroupsAnswer))
@@ -82,7 +82,7 @@ class Asker:
                 asked = replace(asked, after=after)
             raise NoAnswer("it lists groups without end")
 
-        found = await self._each(brokers, asks, all_pages)
+        found = await self._each(brokers, requests, all_pages)
         return {
             broker_id: [page for pages in answers for page in pages]
             for broker_id, answers in found.items()
@@ -91,32 +91,32 @@ class Asker:
     async def positions(
         self,
         brokers: Mapping[BrokerId, Identity],
-        asks: Mapping[BrokerId, Sequence[PositionsAsked]],
+        requests: Mapping[BrokerId, Sequence[PositionsRequest]],
     ) -> list[Positions]:
-        async def one(whom: Identity, asked: PositionsAsked) -> Positions:
+        async def one(whom: Identity, asked: PositionsRequest) -> Positions:
             return await self._ask(whom, POSITIONS_PATH, asked, Positions)
 
-        found = await self._each(brokers, asks, one)
+        found = await self._each(brokers, requests, one)
         return [answer for answers in found.values() for answer in answers]
 
     async def retention(
-        self, brokers: Mapping[BrokerId, Identity], asks: Mapping[BrokerId, RetentionAsked]
-    ) -> list[tuple[RetentionAsked, RetentionAnswer]]:
+        self, brokers: Mapping[BrokerId, Identity], requests: Mapping[BrokerId, RetentionRequest]
+    ) -> list[tuple[RetentionRequest, RetentionAnswer]]:
         async def one(
-            whom: Identity, asked: RetentionAsked
-        ) -> tuple[RetentionAsked, RetentionAnswer]:
+            whom: Identity, asked: RetentionRequest
+        ) -> tuple[RetentionRequest, RetentionAnswer]:
             return asked, await self._ask(whom, RETENTION_PATH, asked, RetentionAnswer)
 
-        each = {broker_id: [asked] for broker_id, asked in asks.items()}
+        each = {broker_id: [asked] for broker_id, asked in requests.items()}
         found = await self._each(brokers, each, one)
         return [answer for answers in found.values() for answer in answers]
 
     async def reset(
-        self, brokers: Mapping[BrokerId, Identity], coordinator: BrokerId, asked: ResetAsked
+        self, brokers: Mapping[BrokerId, Identity], coordinator: BrokerId, asked: ResetRequest
     ) -> ResetAnswer | None:
         """None where the coordinator did not answer: it may be done all the same."""
 
-        async def one(whom: Identity, asked: ResetAsked) -> ResetAnswer:
+        async def one(whom: Identity, asked: ResetRequest) -> ResetAnswer:
             return await self._ask(whom, RESET_PATH, asked, ResetAnswer)
 
         found = await self._each(brokers, {coordinator: [asked]}, one)
@@ -125,7 +125,7 @@ class Asker:
     async def _each(
         self,
         brokers: Mapping[BrokerId, Identity],
-        asks: Mapping[BrokerId, Sequence[Q]],
+        requests: Mapping[BrokerId, Sequence[Q]],
         ask: Callable[[Identity, Q], Awaitable[A]],
     ) -> dict[BrokerId, list[A]]:
         found: dict[BrokerId, list[A]] = {}
@@ -133,13 +133,13 @@ class Asker:
         async def of_broker(broker_id: BrokerId) -> None:
             whom = brokers[broker_id]
             try:
-                found[broker_id] = [await ask(whom, one) for one in asks[broker_id]]
+                found[broker_id] = [await ask(whom, one) for one in requests[broker_id]]
             except NoAnswer as error:
                 self._failed(whom, error)
             else:
                 self._failures.pop(whom, None)
 
-        await asyncio.gather(*(of_broker(one) for one in sorted(asks) if one in brokers))
+        await asyncio.gather(*(of_broker(one) for one in sorted(requests) if one in brokers))
         return found
 
     async def _ask(self, whom: Identity, path: str, asked: object, answer: type[T]) -> T:
@@ -177,16 +177,16 @@ class Asker:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokersAsked:
+class ReachableBrokers:
     """The brokers that it is worth asking in one look, as resets ask them."""
 
-    asker: Asker
+    client: GroupsClient
     brokers: Mapping[BrokerId, Identity]
 
     async def positions(
-        self, asks: Mapping[BrokerId, Sequence[PositionsAsked]]
+        self, requests: Mapping[BrokerId, Sequence[PositionsRequest]]
     ) -> Sequence[Positions]:
-        return await self.asker.positions(self.brokers, asks)
+        return await self.client.positions(self.brokers, requests)
 
-    async def reset(self, broker_id: BrokerId, asked: ResetAsked) -> ResetAnswer | None:
-        return await self.asker.reset(self.brokers, broker_id, asked)
+    async def reset(self, broker_id: BrokerId, asked: ResetRequest) -> ResetAnswer | None:
+        return await self.client.reset(self.brokers, broker_id, asked)

@@ -14,11 +14,11 @@ from chiplog_core.groups.placement import partition_of
 from chiplog_core.ids import BrokerId, Offset, PartitionIndex
 from chiplog_core.limits import MAX_EXCHANGED_GROUPS, MAX_EXCHANGED_ITEMS, MAX_EXCHANGED_OFFSETS
 from chiplog_core.model.group_exchange import (
-    GroupsAsked,
+    GroupsRequest,
     OffsetsPartition,
-    PartitionWanted,
-    PositionsAsked,
-    TopicWanted,
+    PartitionRequest,
+    PositionsRequest,
+    TopicRequest,
 )
 from chiplog_core.model.partition_map import PartitionMapSpec
 
@@ -62,13 +62,13 @@ class Coordinators:
         found = self.partitions.get(self.partition_of(group_id) or 0)
         return found[0] if found else None
 
-    def asks(
+    def requests(
         self, groups: Collection[str], *, all_groups: bool
-    ) -> dict[BrokerId, list[GroupsAsked]]:
+    ) -> dict[BrokerId, list[GroupsRequest]]:
         """What to ask each broker: of these groups, or of all there are."""
         if all_groups:
             return {
-                broker_id: [GroupsAsked(partitions=tuple(led))]
+                broker_id: [GroupsRequest(partitions=tuple(led))]
                 for broker_id, led in self._led(self.partitions).items()
             }
         by_broker: dict[BrokerId, list[str]] = defaultdict(list)
@@ -84,11 +84,11 @@ class Coordinators:
             for broker_id, named in by_broker.items()
         }
 
-    def _ask(self, named: Collection[str]) -> GroupsAsked:
+    def _ask(self, named: Collection[str]) -> GroupsRequest:
         numbers = {self.partition_of(group_id) for group_id in named}
         led = self._led([number for number in numbers if number is not None])
         (partitions,) = led.values()
-        return GroupsAsked(partitions=tuple(partitions), groups=tuple(named))
+        return GroupsRequest(partitions=tuple(partitions), groups=tuple(named))
 
     def _led(self, numbers: Collection[int]) -> dict[BrokerId, list[OffsetsPartition]]:
         led: dict[BrokerId, list[OffsetsPartition]] = defaultdict(list)
@@ -99,11 +99,11 @@ class Coordinators:
         return dict(led)
 
 
-def position_asks(
+def position_requests(
     ends: Collection[At],
     times: Collection[Moment],
     find_topic: FindTopic,
-) -> dict[BrokerId, list[PositionsAsked]]:
+) -> dict[BrokerId, list[PositionsRequest]]:
     """What to ask each broker about the ends of partitions, and the times of records in them.
 
     Of one partition at most `MAX_EXCHANGED_OFFSETS` times are asked at once.
@@ -123,7 +123,7 @@ def position_asks(
                 wanted[leaders[at.partition]].append(at)
     return {
         broker_id: [
-            _positions_asked(all_at[begin : begin + MAX_WANTED], offsets)
+            _positions_request(all_at[begin : begin + MAX_WANTED], offsets)
             for begin in range(0, len(all_at), MAX_WANTED)
         ]
         for broker_id, all_at in wanted.items()
@@ -141,16 +141,16 @@ def _leaders(topic: PartitionMapSpec | None) -> dict[int, BrokerId]:
     return {int(one.partition): one.leader.broker_id for one in states if one.leader}
 
 
-def _positions_asked(wanted: Collection[At], offsets: Mapping[At, list[int]]) -> PositionsAsked:
-    by_topic: dict[str, list[PartitionWanted]] = defaultdict(list)
+def _positions_request(wanted: Collection[At], offsets: Mapping[At, list[int]]) -> PositionsRequest:
+    by_topic: dict[str, list[PartitionRequest]] = defaultdict(list)
     for at in wanted:
         times = tuple(Offset(offset) for offset in offsets.get(at, ()))
         by_topic[at.topic].append(
-            PartitionWanted(partition=PartitionIndex(at.partition), offsets=times)
+            PartitionRequest(partition=PartitionIndex(at.partition), offsets=times)
         )
-    return PositionsAsked(
+    return PositionsRequest(
         topics=tuple(
-            TopicWanted(topic=topic, partitions=tuple(partitions))
+            TopicRequest(topic=topic, partitions=tuple(partitions))
             for topic, partitions in by_topic.items()
         )
     )

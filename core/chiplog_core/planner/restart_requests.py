@@ -21,7 +21,7 @@ ROLLOUT_RESTART = "RolloutRestart"
 
 
 @dataclass(frozen=True, slots=True)
-class RestartWish:
+class RestartRequest:
     """Why a broker is to be restarted, for the Event."""
 
     reason: str
@@ -30,7 +30,7 @@ class RestartWish:
     """The one whose annotation asks for it, which is to be taken away."""
 
 
-def restart_wishes(world: World) -> Mapping[BrokerId, RestartWish]:
+def restart_requests(world: World) -> Mapping[BrokerId, RestartRequest]:
     """Of brokers that have a pod which is not going already."""
     found = {}
     for broker_id, pod in sorted(world.pods.items()):
@@ -40,7 +40,7 @@ def restart_wishes(world: World) -> Mapping[BrokerId, RestartWish]:
     return found
 
 
-def wish_problems(world: World) -> Iterator[Problem]:
+def restart_request_problems(world: World) -> Iterator[Problem]:
     """Annotations that ask for something that there is not: then nothing is restarted."""
     for broker_id, pod in sorted(world.pods.items()):
         owner = world.stateful_sets.get(broker_id)
@@ -53,18 +53,20 @@ def wish_problems(world: World) -> Iterator[Problem]:
             yield _in_template(owner)
 
 
-def _wish(pod: PodState, owner: StatefulSetState | None) -> RestartWish | None:
+def _wish(pod: PodState, owner: StatefulSetState | None) -> RestartRequest | None:
     if owner is not None and MANUAL_ROLLING_UPDATE.is_set(owner.annotations):
-        return RestartWish(MANUAL, _by_annotation(f"StatefulSet {owner.name}"), owner.name)
+        return RestartRequest(MANUAL, _by_annotation(f"StatefulSet {owner.name}"), owner.name)
     # One that comes from the template would restart each new pod again.
     is_from_template = owner is not None and MANUAL_ROLLING_UPDATE.is_set(
         owner.template_annotations
     )
     if MANUAL_ROLLING_UPDATE.is_set(pod.annotations) and not is_from_template:
-        return RestartWish(MANUAL, _by_annotation("the pod"))
+        return RestartRequest(MANUAL, _by_annotation("the pod"))
     wanted_at = "" if owner is None else owner.template_annotations.get(labels.RESTARTED_AT, "")
     if wanted_at and pod.annotations.get(labels.RESTARTED_AT) != wanted_at:
-        return RestartWish(ROLLOUT_RESTART, f"Requested by kubectl rollout restart at {wanted_at}")
+        return RestartRequest(
+            ROLLOUT_RESTART, f"Requested by kubectl rollout restart at {wanted_at}"
+        )
     return None
 
 

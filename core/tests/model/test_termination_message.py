@@ -3,16 +3,16 @@
 import pytest
 
 from chiplog_core.ids import Incarnation
-from chiplog_core.model.last_words import LastWords, read_last_words
+from chiplog_core.model.termination_message import TerminationMessage, read_termination_message
 
 INCARNATION = Incarnation("0123456789abcdef" * 2)
 
 
 @pytest.mark.parametrize("has_failed_disk", [False, True])
 def test_it_reads_back(has_failed_disk: bool) -> None:
-    words = LastWords(INCARNATION, has_failed_disk)
+    words = TerminationMessage(INCARNATION, has_failed_disk)
 
-    assert read_last_words(f"{words}\n") == words
+    assert read_termination_message(f"{words}\n") == words
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_it_reads_back(has_failed_disk: bool) -> None:
     ],
 )
 def test_what_no_broker_wrote(message: str) -> None:
-    assert read_last_words(message) is None
+    assert read_termination_message(message) is None

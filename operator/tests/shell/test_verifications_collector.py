@@ -18,7 +18,7 @@ from chiplog_core.model.verification import (
     VerificationStatus,
 )
 from chiplog_kube.manifests import ObjectKey
-from chiplog_operator.spark.board import VerificationBoard
+from chiplog_operator.spark.collector import VerificationsCollector
 
 NOW = datetime(2026, 1, 30, 12, 0, tzinfo=UTC)
 KEY = ObjectKey("shop", "all")
@@ -38,7 +38,7 @@ class Scrape:
     """A board, and what it tells without the labels that every figure of an object has."""
 
     def __init__(self) -> None:
-        self.board = VerificationBoard()
+        self.board = VerificationsCollector()
         self.registry = CollectorRegistry()
         self.registry.register(self.board)
 

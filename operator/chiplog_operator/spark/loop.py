@@ -30,20 +30,20 @@ from chiplog_kube.kinds import Kind
 from chiplog_kube.manifests import ObjectKey, condition_of, key_of
 from chiplog_operator.caches import JOB_KINDS, Caches, ClusterKey, cluster_of
 from chiplog_operator.clock import Clock
+from chiplog_operator.concurrency import run_concurrently
 from chiplog_operator.observe import Observer
 from chiplog_operator.parsed import Parsed, metadata_of
-from chiplog_operator.spark.carrying_out import Asker, CarryingOut, Tools
+from chiplog_operator.spark.carrying_out import CarryingOut, SparkResource, Tools
 from chiplog_operator.spark.facts import Facts
 from chiplog_operator.targets import KIND_OF
-from chiplog_operator.together import together
 from chiplog_operator.waking import Wake
-from chiplog_operator.writes import NotInCharge
+from chiplog_operator.writes import NotActive
 
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R", VerificationView, RebalanceView)
 
-AT_ONCE: Final = 4
+MAX_CONCURRENT: Final = 4
 COALESCE_S: Final = 0.1
 RESYNC_S: Final = 15.0
 """So often an object is looked at although nothing was heard: what it waits for may be there."""
@@ -79,7 +79,7 @@ class _Due:
 
 
 @dataclass(slots=True)
-class SparkLooks:
+class SparkLoop:
     """Of one operator process."""
 
     parts: SparkParts
@@ -105,7 +105,7 @@ class SparkLooks:
         )
 
     async def run(self) -> None:
-        """Until cancelled, or until another operator is in charge (`NotInCharge`)."""
+        """Until cancelled, or until another operator is in charge (`NotActive`)."""
         clock = self.parts.clock
         while True:
             self.parts.woken.clear()
@@ -146,7 +146,7 @@ class SparkLooks:
         waiting = [
             name for name in sorted(there, key=_in_order) if self._is_due(name, there, now_s)
         ]
-        await together(look, waiting, at_once=AT_ONCE)
+        await run_concurrently(look, waiting, max_concurrent=MAX_CONCURRENT)
         caches = self.parts.caches
         if any(caches[kind].objects.get(key) is not there[kind, key] for kind, key in waiting):
             self.parts.woken.set()  # a status was written: what follows from it is due
@@ -168,7 +168,7 @@ class SparkLooks:
             if kind is kinds.REBALANCES:
                 return await self._look_at_rebalance(manifest)
             return await self._look_at_verification(manifest)
-        except NotInCharge:
+        except NotActive:
             raise
         except Exception:
             # A fault in what is thought about one object must not stop what is done for others.
@@ -198,7 +198,7 @@ class SparkLooks:
     ) -> float:
         step = verification_steps.next_step(view, self.parts.clock.now())
         is_done = await self._carrying_out.carry_out(key, view.verification, cluster, step)
-        return _wait_s(step.look_again_ms, is_done=is_done)
+        return _wait_s(step.requeue_after_ms, is_done=is_done)
 
     async def _look_at_rebalance(self, manifest: Manifest) -> float:
         key = cluster_of(kinds.REBALANCES, manifest)
@@ -215,13 +215,13 @@ class SparkLooks:
             view = self._with_run(view, found, cluster)
             step = rebalance_steps.next_step(view, self.parts.clock.now())
             is_done = await self._carrying_out.carry_out(key, found, cluster, step)
-        return _wait_s(step.look_again_ms, is_done=is_done)
+        return _wait_s(step.requeue_after_ms, is_done=is_done)
 
-    def _with_run(self, view: R, asker: Asker, cluster: BrokerCluster | None) -> R:
+    def _with_run(self, view: R, resource: SparkResource, cluster: BrokerCluster | None) -> R:
         """With what is known of the run beside its application."""
         spark = None if cluster is None else cluster.spec.spark
         limit = START_LIMIT if spark is None else length_of(spark.start_time_limit)
-        return replace(view, obstacle=self._carrying_out.obstacle(asker), start_limit=limit)
+        return replace(view, obstacle=self._carrying_out.obstacle(resource), start_limit=limit)
 
     async def _refuse(
         self,
@@ -246,19 +246,19 @@ class SparkLooks:
         await self.parts.tools.executor.execute(key, [report])
 
 
-def _named(askers: Iterable[Asker]) -> set[tuple[str, str]]:
+def _named(resources: Iterable[SparkResource]) -> set[tuple[str, str]]:
     """The applications that statuses name, by namespace and name."""
     return {
         (one.metadata.namespace, one.status.application.name)
-        for one in askers
+        for one in resources
         if one.status.application is not None
     }
 
 
-def _wait_s(look_again_ms: int | None, *, is_done: bool) -> float:
+def _wait_s(requeue_after_ms: int | None, *, is_done: bool) -> float:
     if not is_done:
         return AFTER_FAILURE_S
-    return RESYNC_S if look_again_ms is None else min(look_again_ms / 1000, RESYNC_S)
+    return RESYNC_S if requeue_after_ms is None else min(requeue_after_ms / 1000, RESYNC_S)
 
 
 def _in_order(name: tuple[Kind, ObjectKey]) -> tuple[str, ObjectKey]:

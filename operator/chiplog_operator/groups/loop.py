@@ -19,7 +19,7 @@ from chiplog_kube.api import KubeApi
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.execute import Executor
-from chiplog_operator.groups.asker import Asker, BrokersAsked
+from chiplog_operator.groups.client import GroupsClient, ReachableBrokers
 from chiplog_operator.groups.password import Passwords
 from chiplog_operator.groups.port import GroupsPort
 from chiplog_operator.groups.resetting import Resetting
@@ -28,7 +28,7 @@ from chiplog_operator.groups.scenes import scene_of
 from chiplog_operator.keyed_loops import KeyedLoops
 from chiplog_operator.observe import Observer
 from chiplog_operator.waking import Wake
-from chiplog_operator.writes import Authority, NotInCharge
+from chiplog_operator.writes import Authority, NotActive
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class GroupPorts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookParts:
+class GroupsLoopParts:
     """What the looks of one operator process work with."""
 
     caches: Caches
@@ -68,14 +68,14 @@ class LookParts:
     ports: GroupPorts
 
 
-class ClusterLooks:
+class GroupsLoop:
     """The looks at one cluster's groups."""
 
-    def __init__(self, key: ClusterKey, parts: LookParts) -> None:
+    def __init__(self, key: ClusterKey, parts: GroupsLoopParts) -> None:
         self._key = key
         self._parts = parts
         self._watch = GroupWatch()
-        self._asker = Asker(key, parts.ports.port, parts.passwords, parts.clock)
+        self._client = GroupsClient(key, parts.ports.port, parts.passwords, parts.clock)
         self._resetting = Resetting(
             clock=parts.clock, authority=parts.authority, events=parts.executor
         )
@@ -94,9 +94,9 @@ class ClusterLooks:
         while self._key in self._parts.caches.clusters():
             self._woken.clear()
             began_s = clock.monotonic_s()
-            next_look_ms = await self._round()
+            requeue_after_ms = await self._round()
             spent_s = clock.monotonic_s() - began_s
-            await self._woken.within(max(next_look_ms / 1000 - spent_s, COALESCE_S))
+            await self._woken.within(max(requeue_after_ms / 1000 - spent_s, COALESCE_S))
             await clock.sleep(COALESCE_S)
         self._parts.ports.board.forget(self._key)
 
@@ -104,7 +104,7 @@ class ClusterLooks:
         """One look; in how many milliseconds from its beginning to look again."""
         try:
             return await self._look()
-        except NotInCharge:
+        except NotActive:
             raise
         except Exception:
             # A fault in what is thought about groups must not stop what is done for partitions.
@@ -112,7 +112,7 @@ class ClusterLooks:
             return AFTER_FAULT_MS
 
     async def _look(self) -> int:
-        parts, watch, asker = self._parts, self._watch, self._asker
+        parts, watch, client = self._parts, self._watch, self._client
         if not parts.observer.is_known(self._key.namespace):
             return AFTER_FAULT_MS
         began_ms = self._now_ms()
@@ -120,12 +120,12 @@ class ClusterLooks:
         if not scene.groups and not scene.discovers:
             parts.ports.board.forget(self._key)
             return NOTHING_TO_ASK_MS
-        brokers = asker.among(parts.observer.processes(self._key))
-        answers = await asker.facts(brokers, watch.facts_asks(scene))
+        brokers = client.among(parts.observer.processes(self._key))
+        answers = await client.facts(brokers, watch.facts_requests(scene))
         watch.take_facts(scene, answers, self._now_ms())
-        for asked, stored in await asker.retention(brokers, watch.retention_asks()):
+        for asked, stored in await client.retention(brokers, watch.retention_requests()):
             watch.take_retention(asked, stored)
-        positions = await asker.positions(brokers, watch.position_asks(scene))
+        positions = await client.positions(brokers, watch.position_requests(scene))
         watch.take_positions(positions, parts.clock.now(), self._now_ms())
         if scene.exists and not scene.is_ending and not scene.is_paused:
             scene = await self._carry_out(scene, brokers)
@@ -133,31 +133,31 @@ class ClusterLooks:
         parts.ports.board.show(self._key, plan.figures)
         if plan.actions:
             await parts.executor.execute(self._key, plan.actions)
-        return plan.next_look_ms
+        return plan.requeue_after_ms
 
     async def _carry_out(self, scene: Scene, brokers: Mapping[BrokerId, Identity]) -> Scene:
         """Resets and scaling, as far as they are due; with what came of it."""
-        spoken = self._watch.spoken()
+        observed = self._watch.observed()
         resets = await self._resetting.look(
-            spoken, BrokersAsked(self._asker, brokers), scene.find_topic
+            observed, ReachableBrokers(self._client, brokers), scene.find_topic
         )
-        scaled = await self._scaling.look(spoken, scene.find_topic)
+        scaled = await self._scaling.look(observed, scene.find_topic)
         return replace(scene, resets=resets, scaled=scaled)
 
     def _now_ms(self) -> int:
         return int(self._parts.clock.monotonic_s() * 1000)
 
 
-class Looks:
+class GroupsLoops:
     """A loop for every cluster that somebody names."""
 
-    def __init__(self, parts: LookParts, loops: KeyedLoops[ClusterKey, ClusterLooks]) -> None:
+    def __init__(self, parts: GroupsLoopParts, loops: KeyedLoops[ClusterKey, GroupsLoop]) -> None:
         self._parts = parts
         self._loops = loops
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with self._loops.running(lambda key: ClusterLooks(key, self._parts)):
+        async with self._loops.running(lambda key: GroupsLoop(key, self._parts)):
             for key in sorted(self._parts.caches.clusters()):
                 if (looks := self._loops.of(key)) is not None:
                     looks.wake()

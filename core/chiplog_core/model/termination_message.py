@@ -13,7 +13,7 @@ _DISK_FAILED: Final = "disk failed"
 _WORDS: Final = re.compile(f"({INCARNATION_PATTERN})( {_DISK_FAILED})?", re.ASCII)
 
 
-class LastWords(NamedTuple):
+class TerminationMessage(NamedTuple):
     """The message of one process."""
 
     incarnation: Incarnation
@@ -23,7 +23,9 @@ class LastWords(NamedTuple):
         return f"{self.incarnation} {_DISK_FAILED}" if self.has_failed_disk else self.incarnation
 
 
-def read_last_words(message: str) -> LastWords | None:
+def read_termination_message(message: str) -> TerminationMessage | None:
     """None for a message that no broker wrote."""
     found = _WORDS.fullmatch(message.strip())
-    return None if found is None else LastWords(Incarnation(found[1]), found[2] is not None)
+    return (
+        None if found is None else TerminationMessage(Incarnation(found[1]), found[2] is not None)
+    )

@@ -11,13 +11,13 @@ from chiplog_core.operator_lease.lease import Claim
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, KubeApi, Manifest
 from chiplog_operator.clock import Clock
-from chiplog_operator.other_leases import InTheWay, OtherLeases
+from chiplog_operator.other_leases import ConflictingLease, OtherLeases
 
 logger = logging.getLogger(__name__)
 
 OF_OPERATORS = f"metadata.name={names.OPERATOR_LEASE}"
 """Rights on one name cover a list of that name, also in all namespaces."""
-LOOK_AGAIN_S = 10.0
+LIST_AGAIN_S = 10.0
 """So long a process that waits believes what it saw: for such a list the API server goes through
 the Leases of all nodes."""
 
@@ -25,10 +25,10 @@ the Leases of all nodes."""
 class Listener(Protocol):
     """Is notified that another operator is in the way."""
 
-    async def stand_aside(self, message: str, now_s: float) -> None:
+    async def report_conflict(self, message: str, now_s: float) -> None:
         """It is, for so many seconds of a clock that never jumps. Called at every look."""
 
-    def go_on(self) -> None:
+    def clear_conflict(self) -> None:
         """Nobody is."""
 
 
@@ -52,7 +52,7 @@ def writes_maps(namespace: str) -> Right:
     return Right(GROUP, kinds.PARTITION_MAPS.plural, "update", namespace)
 
 
-def review(one: InTheWay, right: Right) -> Manifest:
+def review(one: ConflictingLease, right: Right) -> Manifest:
     """Asks whether a Lease's account has a right."""
     return {
         "apiVersion": kinds.ACCESS_REVIEWS.api_version,
@@ -66,7 +66,7 @@ def review(one: InTheWay, right: Right) -> Manifest:
     }
 
 
-class Neighbours:
+class OtherOperators:
     """For one process."""
 
     def __init__(self, api: KubeApi, clock: Clock, others: OtherLeases, told: Listener) -> None:
@@ -86,7 +86,7 @@ class Neighbours:
     async def look(self, *, holds_lease: bool) -> Place:
         """Where this process stands; as of this moment if it holds its own Lease."""
         now_s = self._clock.monotonic_s()
-        if not holds_lease and self._known and now_s - self._known[0] < LOOK_AGAIN_S:
+        if not holds_lease and self._known and now_s - self._known[0] < LIST_AGAIN_S:
             return self._known[1]
         place = await self._look(holds_lease=holds_lease)
         self._known = None if place is Place.UNKNOWN else (now_s, place)
@@ -100,7 +100,7 @@ class Neighbours:
             if not self._is_refused:
                 logger.warning("other_operators_unknown", extra={"error": str(error)})
             self._is_refused = True
-            self._told.go_on()
+            self._told.clear_conflict()
             return Place.FREE
         except ApiError as error:
             logger.debug("other_operators_unknown", extra={"error": str(error)})
@@ -114,17 +114,17 @@ class Neighbours:
             return Place.UNKNOWN
         place, who = self._others.place(now_s, operators, holds_lease=holds_lease)
         if who is None:
-            self._told.go_on()
+            self._told.clear_conflict()
         elif place is Place.ASIDE:
-            await self._told.stand_aside(who.message(), now_s)
+            await self._told.report_conflict(who.message(), now_s)
         return place
 
     async def _operators(self, now_s: float) -> set[str]:
         """The namespaces of those in the way that may do what they say they do."""
-        found = [one for one in self._others.in_the_way(now_s) if await self._is_operator(one)]
+        found = [one for one in self._others.conflict(now_s) if await self._is_operator(one)]
         return {one.namespace for one in found}
 
-    async def _is_operator(self, one: InTheWay) -> bool:
+    async def _is_operator(self, one: ConflictingLease) -> bool:
         """Of somebody else, one question: they may name any number of namespaces."""
         if not await self._may(one, LISTS_NODES):
             return False
@@ -133,7 +133,7 @@ class Neighbours:
                 return True
         return False
 
-    async def _may(self, one: InTheWay, right: Right) -> bool:
+    async def _may(self, one: ConflictingLease, right: Right) -> bool:
         asked = review(one, right)
         try:
             said = await self._api.create(

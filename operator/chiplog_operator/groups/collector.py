@@ -52,7 +52,7 @@ PARTITION_SERIES: Final = (
 )
 
 
-class GroupBoard:
+class GroupsCollector:
     """What the last look at each cluster found."""
 
     def __init__(self) -> None:

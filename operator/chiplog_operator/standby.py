@@ -28,7 +28,7 @@ class Pod:
     uid: str
 
 
-class Aside:
+class ConflictReporter:
     """What there is to say of one process."""
 
     def __init__(self, api: KubeApi, health: Health, pod: Pod) -> None:
@@ -37,10 +37,10 @@ class Aside:
         self._pod = pod
         self._said_s: float | None = None
 
-    async def stand_aside(self, message: str, now_s: float) -> None:
+    async def report_conflict(self, message: str, now_s: float) -> None:
         """Not ready, and every now and then a line and an Event."""
-        is_news = message != self._health.in_the_way
-        self._health.in_the_way = message
+        is_news = message != self._health.conflict
+        self._health.conflict = message
         if not is_news and self._said_s is not None and now_s - self._said_s < TELL_AGAIN_S:
             return
         self._said_s = now_s
@@ -48,11 +48,11 @@ class Aside:
         if self._pod.uid:
             await self._announce(message)
 
-    def go_on(self) -> None:
+    def clear_conflict(self) -> None:
         """Ready from now on: before the first look, a new pod must not take an old one's place."""
-        if self._health.in_the_way:
+        if self._health.conflict:
             logger.info("no_other_operator")
-        self._health.in_the_way = ""
+        self._health.conflict = ""
         self._health.is_ready = True
 
     async def _announce(self, message: str) -> None:

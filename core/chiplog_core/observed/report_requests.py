@@ -26,7 +26,7 @@ class Watch:
     def asked(
         self, maps: Iterable[PartitionMap], brokers: Iterable[Broker], now_ms: int
     ) -> Mapping[Question, int]:
-        """`World.asked_ms` for these maps and brokers."""
+        """`World.requested_ms` for these maps and brokers."""
         self._since_ms = {
             question: self._since_ms.get(question, now_ms)
             for question in _answered(maps, tuple(brokers))
