@@ -27,11 +27,11 @@ class Described:
 
 
 def bootstrap_servers(cluster: BrokerCluster, listener: str | None, *, in_cluster: bool) -> str:
-    """Where clients begin, from the status of a BrokerCluster. Raises `CannotDo`.
+    """The bootstrap addresses of a listener, from the BrokerCluster's status. Raises `CannotDo`.
 
-    Without `listener` the first one that reaches where we are: from outside of Kubernetes
-    (`in_cluster` is false) one of type nodeport or loadbalancer, from inside an internal one;
-    where there is none of these, the first there is.
+    Without `listener`, the first one that is reachable from here: type nodeport or loadbalancer
+    outside of Kubernetes (`in_cluster` is false), type internal inside. If there is none of that
+    type, the first listener.
     """
     name = cluster.metadata.name
     addresses = {one.name: one.bootstrap_servers for one in cluster.status.listeners}

@@ -29,7 +29,7 @@ _UNITS_MS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": 
 
 
 def length_ms(text: str) -> int:
-    """Of `7d`, or of `P7D`, `PT1H30M`, `PT0.5S`; a `ValueError` says how to write it."""
+    """Milliseconds of a duration like `7d`, `P7D`, `PT1H30M` or `PT0.5S`. Raises `ValueError`."""
     if not text.startswith("P"):
         try:
             return duration_ms(Duration(text))

@@ -13,7 +13,7 @@ def progress(what: str, total: int | None = None, *, hidden: bool = False) -> It
     """Shows how much of `total` is done; only counts where that is None.
 
     Nothing is shown, and nothing imported, where standard error is no terminal; nor where it is
-    `hidden`, because the command types or prints on that terminal meanwhile.
+    `hidden`, because the command types or prints on that terminal in the meantime.
     """
     if hidden or not sys.stderr.isatty():
         yield _unseen

@@ -28,7 +28,7 @@ class GroupLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The cluster at one moment, by a clock that only goes on."""
+    """The cluster at one moment, by a clock that never goes back."""
 
     at_s: float
     cluster: Cluster
@@ -43,7 +43,7 @@ class Look:
 def rates(before: Look | None, now: Look) -> dict[TopicPartition, float]:
     """Records a second of each partition that both looks know; never negative.
 
-    An end goes back where a topic was made anew under its name: nothing is known of it then.
+    An end goes back where a topic was created again under its name: nothing is known of it then.
     """
     if before is None or now.at_s <= before.at_s:
         return {}

@@ -4,7 +4,7 @@ Everything here is a pure function or a frozen value. Nothing here waits, reads 
 clock, touches a file or imports more than the standard library, so that the
 operator, the broker, the simulator and the tests all run the same decisions.
 
-The folders, from the top. Each may import those below it and none above it; the import contract
+The directories, from the top. Each may import those below it and none above it; the import contract
 "core's layers" in `pyproject.toml` holds them to that.
 
 * `planner`, `group_watch`, `spark`: what the operator does next, for a cluster, for its consumer
@@ -19,6 +19,6 @@ The folders, from the top. Each may import those below it and none above it; the
 * `naming`, `telemetry`: what things are called in Kubernetes; the form of logs,
   metrics and checks.
 
-Modules that lie in no folder are words that all of them use: `ids`, `limits`, `problems`,
+Modules that lie in no directory are words that all of them use: `ids`, `limits`, `problems`,
 `durations`, `quantities`.
 """

@@ -25,7 +25,8 @@ PartitionIndex = NewType("PartitionIndex", int)
 """A partition's number in its topic, counted from 0."""
 
 LeaderEpoch = NewType("LeaderEpoch", int)
-"""Counts the reigns over a partition: raised with every change of leader or leader's session."""
+"""Counts the leaderships over a partition: raised with every change of leader or leader's
+session."""
 
 PartitionEpoch = NewType("PartitionEpoch", int)
 """Counts every change of a partition's entry in its map, answers to refused proposals included."""

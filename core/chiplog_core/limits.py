@@ -36,7 +36,7 @@ MAX_DAMAGE_HISTORY = 10
 """Damaged replicas that a broker still tells of when they are whole again."""
 MAX_REPLICA_REPORTS = 5_000
 MAX_REFETCHES = 100
-"""Replicas that are ordered to be fetched anew, of one broker and of one Verification."""
+"""Replicas that are ordered to be fetched again, of one broker and of one Verification."""
 MAX_ENDPOINTS = 16
 
 MAX_LISTENERS = 10

@@ -23,7 +23,7 @@ from typing import Final
 from chiplog_core.ids import INCARNATION_PATTERN, Incarnation
 
 WINDOW_MS: Final = 30_000
-"""How far the clocks of both sides may be apart, and a request be under way, together."""
+"""How far the clocks of both sides may be apart, and a request be in transit, together."""
 
 INCARNATION_HEADER: Final = "Chiplog-Incarnation"
 TIME_HEADER: Final = "Chiplog-Time"

@@ -4,8 +4,8 @@ Three sources feed it, in any order: lists, watch events, and the answers to own
 are known before any watch tells of them. Invariants: by events and writes an object never goes
 back to an older resource version, and one that was seen deleted (by its uid) never comes back.
 A consistent read shows everything that was known before it began, so it alone may take that
-back: an etcd that was restored to an older copy counts its versions anew. What became known
-while it was under way (`now`) is compared by version, as ever.
+back: an etcd that was restored to an older copy counts its versions again. What became known
+while it was in progress (`now`) is compared by version, as ever.
 """
 
 from collections import OrderedDict

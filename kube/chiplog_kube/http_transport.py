@@ -38,7 +38,7 @@ class Limits:
     watch_s: int = 300
     """After this the server ends a watch, and the next one begins."""
     silence_s: float = 120.0
-    """A watch without a word for so long is dead: the server sends a bookmark every minute."""
+    """A watch without a word for this long is dead: the server sends a bookmark every minute."""
     page_items: int = 500
     answer_bytes: int = 64 * 1024 * 1024
     event_bytes: int = 8 * 1024 * 1024
@@ -163,7 +163,7 @@ class HttpTransport:
             self._meter.answered(request.about, code, time.perf_counter() - began_s)
 
     async def _opened(self) -> "aiohttp.ClientSession":
-        """Connections by the certificate of now. What goes on by the one before may end."""
+        """Connections by the certificate of now. What continues by the one before may end."""
         login = self._connection.login
         pem = login.identity.pem if login else b""
         if self._session is not None and pem != self._session_pem:

@@ -2,7 +2,7 @@
 
 A watch is never trusted alone. It may end before its time, break or fall silent: each of these
 leads to a new list, and so does time. A server that ends its watches in good order is one that
-stops, and what comes after it may know less: from a restored etcd a watch that goes on where it
+stops, and what comes after it may know less: from a restored etcd a watch that continues where it
 was would hear nothing until the versions have caught up. Between an error and the next complete
 list the cache may be old, and whoever concludes something from time that passed is told so
 (`Heard`).
@@ -61,7 +61,7 @@ class Pace:
     relist_s: float = 600.0
     """How long watches are trusted without a list."""
     watch_s: float = 295.0
-    """A watch that lasted so long ended because its time was up (`Limits.watch_s`)."""
+    """A watch that lasted this long ended because its time was up (`Limits.watch_s`)."""
     spread: Callable[[], float] = lambda: 0.5
     """Draws from 0 to 1, so that many clients do not come back to a struggling server at once."""
 

@@ -1,8 +1,8 @@
 """Makes a cluster's Kubernetes objects what the builders say they should be.
 
 What is there as it was applied is left alone, so that a quiet cluster costs no writes. What others
-changed by hand is applied anew at the next look, but not at every one, should somebody insist; what
-cannot be watched is applied every ten minutes.
+changed by hand is applied again at the next pass, but not at every one, should somebody insist;
+what cannot be watched is applied every ten minutes.
 
 An object that has the name of one of ours and is somebody else's is left as it is: nobody's Secret
 is mounted, and nobody's Service taken, because of its name. While there is one, no broker is
@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 APPLY_AGAIN_S = 600.0
 TAKE_BACK_AGAIN_S = 10.0
-"""Two who insist on one object are to cost a write in so long, not a write a look."""
+"""Two who insist on one object are to cost a write in this long, not a write per pass."""
 WISHES = ("data", "roleRef", "rules", "spec", "subjects")
 """Where an object says what somebody wants of it."""
 PORT_IS_TAKEN = "port is already allocated"
@@ -102,10 +102,10 @@ class _Known:
     at: dict[tuple[str, str], "_Made"] = field(default_factory=dict, repr=False)
     """By kind and name."""
     is_taken: bool = False
-    """Whether somebody else has the name of what brokers need, by the look that is going on."""
+    """Whether somebody else has the name of what brokers need, by the pass that is running."""
     wanted_of: tuple[BrokerCluster, tuple[BrokerId, ...], BuildSettings, HeldPorts] | None = None
     wanted: list[Manifest] = field(default_factory=list, repr=False)
-    """What is made of that: kept, because most looks at a cluster find it as it was."""
+    """What is made of that: kept, because most passes over a cluster find it as it was."""
     revision_of: BrokerCluster | None = None
     revision: str = ""
     restart_reasons: tuple[str, ...] = ()
@@ -389,7 +389,7 @@ def _check_ours(kind: Kind, live: Manifest, wanted: Manifest) -> None:
 
 
 def _remedy(error: ApiError) -> str:
-    """What else can be done about a node port that somebody has taken meanwhile."""
+    """What else can be done about a node port that somebody has taken in the meantime."""
     if PORT_IS_TAKEN not in str(error):
         return ""
     return (

@@ -65,7 +65,7 @@ ALL_KINDS = (*USER_KINDS, *JOB_KINDS, *DECIDED_KINDS, *LABELLED_KINDS, kinds.NOD
 
 
 class Listener(Protocol):
-    """Who is told what a change means."""
+    """Is notified of what a change means for clusters."""
 
     def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
         """Something about this cluster is another than it was. Urgent: partitions may wait."""

@@ -33,8 +33,8 @@ class Changes:
             loop.wake()
 
     def groups_changed(self, cluster: ClusterKey) -> None:
-        if (looks := self.groups.of(cluster)) is not None:
-            looks.wake()
+        if (loop := self.groups.of(cluster)) is not None:
+            loop.wake()
 
     def jobs_changed(self) -> None:
         self.jobs.set()

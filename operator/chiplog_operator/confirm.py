@@ -1,6 +1,6 @@
 """Before what cannot be undone: a read of now, that what was decided from is still so.
 
-Each raises `Conflict` where it is not: the plan is outdated, and made anew.
+Each raises `Conflict` where it is not: the plan is outdated, and created again.
 """
 
 from chiplog_core.model.metadata import Metadata

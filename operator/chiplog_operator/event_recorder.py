@@ -1,8 +1,7 @@
-"""Tells what was carried out: Events for `kubectl describe`, and a line of the log for each.
+"""Records what was carried out: Events for `kubectl describe`, and a log line for each.
 
-Told after the writes, so that nothing waits for it and nothing is told that did not happen. Events
-are objects of the API server too, so there is an allowance: of a storm the first are made, and the
-log has all.
+They follow the writes: no write waits for them, and nothing is recorded that did not happen. The
+number of Events is limited, because each is a write to the API server; the log has everything.
 """
 
 import logging
@@ -36,11 +35,11 @@ from chiplog_operator.writes import IN_FLIGHT
 logger = logging.getLogger(__name__)
 
 BURST = 60
-"""So many Events at once."""
+"""This many Events at once."""
 EVENTS_A_SECOND = 1.0
-"""And so many in the long run."""
+"""And this many in the long run."""
 MAX_LISTED = 50
-"""So many partitions of one map are named in the log."""
+"""This many partitions of one map are named in the log."""
 
 QUIET_KINDS = frozenset({api.VERIFICATION, api.REBALANCE})
 """Who follows a Spark job tells each of its steps."""
@@ -99,7 +98,7 @@ class ExecutedPlan:
 
 
 class EventRecorder:
-    """What one operator process tells of all clusters."""
+    """Records the Events of all clusters of one operator process, within an allowance."""
 
     def __init__(self, caches: Caches, clock: Clock, events: Announcer) -> None:
         self._caches = caches

@@ -2,13 +2,13 @@
 
 Nothing is concluded from a write but what the API server answered: the answer goes into the
 caches, and the next observation sees it. A Conflict is no error: somebody was first, so the
-object is read anew. An answer that never came may mean anything, so it means nothing.
+object is read again. An answer that never came may mean anything, so it means nothing.
 
 The planner's word is not enough for a PartitionMap: every one is checked before it is written
 (`chiplog_core.validate.partition_map`), and one that breaks a rule is not.
 
-A plan that takes long is given up between two writes when something urgent happened meanwhile:
-what was not done is planned again.
+A plan that takes long is given up between two writes when something urgent happened in the
+meantime: what was not done is planned again.
 """
 
 import asyncio
@@ -64,10 +64,11 @@ from chiplog_operator.writes import (
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 0.2
-"""So long a plan is carried on although something urgent happened."""
+"""For this long a plan is carried on although something urgent happened."""
 EVENT_WITHIN_S = 1.0
 EVENTS_PAUSE_S = 60.0
-"""So long no Event is made after one that took longer than that: elections wait behind them."""
+"""For this long no Event is made after one that took longer than that: elections wait behind
+them."""
 
 
 class Urgency(Protocol):

@@ -1,6 +1,6 @@
 """A connection to a broker's health port that tells who is there, and then when it ends.
 
-`GET /incarnation` is answered with the process's incarnation, and the answer goes on for as long
+`GET /incarnation` is answered with the process's incarnation, and the answer continues for as long
 as the process does: the end of the connection is what is waited for.
 """
 

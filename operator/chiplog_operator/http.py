@@ -17,7 +17,7 @@ class CannotStart(Exception):  # noqa: N818 - named for what it says
 
 @dataclass(slots=True)
 class Health:
-    """What the probes are told. A standby that waits for the Lease is healthy and ready; one that
+    """What the probes answer. A standby that waits for the Lease is healthy and ready; one that
     another operator is in the way of is not ready, for somebody has to do something about it."""
 
     is_ready: bool = False

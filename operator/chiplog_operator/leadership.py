@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class LeaseLost(Exception):  # noqa: N818 - named for what it says
-    """This process is not, or may not be, the operator in charge any more."""
+    """This process is not, or may not be, the active operator any more."""
 
 
 @dataclass(slots=True)
@@ -51,24 +51,24 @@ class Leadership:
         return self._held_until_s is not None and self.clock.monotonic_s() < self._held_until_s
 
     async def acquire(self) -> None:
-        """Wait until this process is in charge, for as long as it takes."""
-        is_told = False
+        """Wait until this process holds the Lease and no other operator watches its namespaces."""
+        is_logged = False
         while True:
             place = await self._place()
             move = next_move(place, is_held=self.is_held())
             if move is Move.BEGIN:
                 break
-            if await self._made(move):
+            if await self._carried_out(move):
                 continue
             holder = self._seen.record.holder if self._seen.record else ""
-            if holder not in ("", self.me) and not is_told:
+            if holder not in ("", self.me) and not is_logged:
                 logger.info("standing_by", extra={"holder": holder})
-                is_told = True
+                is_logged = True
             await self.clock.sleep(self.times.renew_s / 2)
         logger.info("in_charge", extra={"identity": self.me})
 
-    async def _made(self, move: Move) -> bool:
-        """Make a move; whether the next one is due at once."""
+    async def _carried_out(self, move: Move) -> bool:
+        """Carry out a move. True if the next move is due immediately."""
         match move:
             case Move.TAKE:
                 return await self._try()
@@ -138,7 +138,7 @@ class Leadership:
             )
             taken = await self._write(wanted)
         except (Conflict, AlreadyExists):
-            return False  # somebody was first; the next look shows who
+            return False  # somebody was first; the next pass shows who
         except ApiError as error:
             level = logging.DEBUG if self._is_failing else logging.WARNING
             self._is_failing = True

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 TICK_S = 0.5
 STALL_S = 2.0
-"""A process that slept for so long has missed what happened meanwhile."""
+"""A process that slept for this long has missed what happened in the meantime."""
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class Liveness:
         self._silent: set[str] = set()
 
     def ended(self, cluster: ClusterKey) -> Mapping[Incarnation, str]:
-        """Processes known to be dead, or whose Lease expired and was looked at again."""
+        """Processes known to be dead, or whose Lease expired and was checked again."""
         return self._of(cluster).ended
 
     def failed_disks(self, cluster: ClusterKey) -> frozenset[Incarnation]:
@@ -92,7 +92,7 @@ class Liveness:
             return
         judge = self._of(cluster).judge
         judge.renewed(renewal.broker_id, renewal.incarnation, renewal.renew_time, self._now_ms())
-        if not judge.suspects(self._now_ms()):  # else the next look at the clock judges
+        if not judge.suspects(self._now_ms()):  # else the next check of the clock judges
             self._judge(cluster)
 
     def pod_changed(self, cluster: ClusterKey, pod: Manifest) -> None:

@@ -1,6 +1,6 @@
 """Observe, plan, act, report: one loop for each cluster, for as long as anybody names it.
 
-Level-triggered: an event only says that a cluster is worth a look. What was asked for is asked
+Level-triggered: an event only says that a cluster may need reconciling. What was asked for is asked
 for again until it is seen to be so, and killing this process between any two writes is harmless.
 
 Independent of Kopf, of HTTP and of the machine's clock: the same loops run in a simulator.
@@ -32,9 +32,9 @@ from chiplog_operator.writes import NotActive
 logger = logging.getLogger(__name__)
 
 COALESCE_S = 0.02
-"""Changes of one moment are looked at together."""
+"""Changes within this time are reconciled together."""
 RESYNC_S = 60.0
-"""So often every cluster is looked at although nothing happened."""
+"""Every cluster is reconciled at least this often."""
 AFTER_CONFLICT_S = 0.05
 AFTER_REFUSAL_S = 10.0
 FIRST_BACKOFF_S = 0.2
@@ -44,25 +44,25 @@ Planner: TypeAlias = Callable[[World, datetime, Callable[[], TopicId]], Plan]
 
 
 class Meter(ActionMeter, Protocol):
-    """Who counts what the loops do."""
+    """Counts what the loops do."""
 
     def queued(self, cluster: ClusterKey) -> None:
-        """Something about the cluster changed; it waits for a round."""
+        """Something about the cluster changed; it waits to be reconciled."""
 
     def begun(self, cluster: ClusterKey, waited_s: float) -> None:
-        """The round that it waited for."""
+        """Its reconciliation began, `waited_s` after the change."""
 
     def planned(self, cluster: ClusterKey, seconds: float, *, is_ok: bool) -> None:
-        """One round is over."""
+        """A reconciliation ended."""
 
     def resynced(self, cluster: ClusterKey) -> None:
-        """A round began because time passed."""
+        """A reconciliation began because time passed."""
 
     def observed(self, cluster: ClusterKey, world: World) -> None:
-        """This is what there is."""
+        """The cluster was observed."""
 
     def decided(self, cluster: ClusterKey, actions: int) -> None:
-        """A plan was made of so many actions."""
+        """A plan was made of this many actions."""
 
     def forgotten(self, cluster: ClusterKey) -> None:
         """Nobody names the cluster any more."""
@@ -83,7 +83,7 @@ class Parts:
 
 
 class ClusterLoop:
-    """Looks after one cluster."""
+    """Reconciles one cluster."""
 
     def __init__(self, key: ClusterKey, parts: Parts) -> None:
         self.key = key
@@ -119,7 +119,7 @@ class ClusterLoop:
         self._parts.meter.forgotten(self.key)
 
     async def _round(self) -> float:
-        """One look; in how many seconds to look again if nothing happens."""
+        """Reconcile once; returns the seconds to the next time if nothing happens."""
         began_s = self._parts.clock.monotonic_s()
         is_ok = False
         try:
@@ -198,7 +198,7 @@ class ClusterLoop:
             return True
         now_s = self._parts.clock.monotonic_s()
         if now_s < self._announce_again_s:
-            return False  # the next look will tell of it
+            return False  # the next pass will tell of it
         self._announce_again_s = now_s + AFTER_REFUSAL_S
         logger.error("not_applied", extra={"cluster": str(self.key), "problems": problems})
         await self._parts.executor.announce(

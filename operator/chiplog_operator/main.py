@@ -2,7 +2,7 @@
 
 Exit status 2 says that the operator cannot start with what it was given; the one line on
 standard error names what and the remedy. Status 1 is a lost Lease or a fault: Kubernetes starts
-the process anew, and it begins as a standby.
+the process again, and it begins as a standby.
 """
 
 import argparse
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_NAMESPACE = "chiplog-system"
 LAST_WORDS_S = 2.0
-"""So long a process that must end may take to close its connections."""
+"""For this long a process that must end may take to close its connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Options:
 
     @property
     def watches(self) -> str:
-        """The namespaces that it looks after, as it writes them into its Lease."""
+        """The namespaces that it watches, as it writes them into its Lease."""
         return as_watches(self.watch_namespaces)
 
 
@@ -204,7 +204,7 @@ async def _lead(
     leadership: Leadership,
     signs: _Signs,
 ) -> None:
-    """A standby first, then the operator in charge. Ends only by an error."""
+    """A standby first, then the active operator. Ends only by an error."""
     await leadership.acquire()
     signs.health.is_leader = True
     signs.metrics.set_active(is_leader=True)

@@ -2,7 +2,7 @@
 
 What was listed may come from an etcd that was restored to an older copy. So every complete list
 has a name of its own, drawn with it, and nothing is decided from its maps before the brokers
-have compared them with their disks, and said so by that name. A single map that is read anew and
+have compared them with their disks, and said so by that name. A single map that is read again and
 turns out to be older than what was known asks again, too.
 """
 
@@ -26,7 +26,7 @@ class MapsListener:
         self.checks.listed(self.namespace)
 
     def interrupted(self) -> None:
-        """What was known is still written over only where it is so: the next list asks anew."""
+        """What was known is still written over only where it is so: the next list asks again."""
 
 
 class Listener(Protocol):
@@ -37,7 +37,7 @@ class Listener(Protocol):
 
 
 class MapsChecks:
-    """The name of the last look, for every cluster."""
+    """The name of the last pass, for every cluster."""
 
     def __init__(self, new_name: Callable[[], str], listener: Listener) -> None:
         self._new_name = new_name

@@ -35,15 +35,15 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        """All but what is told of each group."""
+        """All metrics except those of consumer groups, which have a collector of their own."""
         ProcessCollector(registry=self.registry)
         build = Gauge(BUILD_INFO, BUILD_INFO_ABOUT, tuple(BUILD_LABELS), registry=self.registry)
         build.labels(**BUILD_LABELS).set(1)
         self.groups = GroupsCollector()
         self.verifications = VerificationsCollector()
         self.objects = ObjectsCollector()
-        for board in (self.verifications, self.objects):
-            self.registry.register(board)
+        for collector in (self.verifications, self.objects):
+            self.registry.register(collector)
         self.requests = ApiRequests(self.registry)
         self._rounds = _Rounds(self.registry)
         self._queue = _Queue(self.registry)

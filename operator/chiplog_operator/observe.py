@@ -50,7 +50,7 @@ from chiplog_operator.write_results import WriteResults
 logger = logging.getLogger(__name__)
 R = TypeVar("R", bound=Resource)
 CLASSES_AGAIN_S = 10.0
-"""So often a StorageClass is asked for while a claim is too small: somebody may change it."""
+"""This often a StorageClass is asked for while a claim is too small: somebody may change it."""
 
 
 class Lists(Protocol):
@@ -60,7 +60,7 @@ class Lists(Protocol):
         """Whether every kind was listed since the start, in these namespaces or in all (`*`)."""
 
     async def list_topics(self) -> None:
-        """List all Topics anew. Raises `ApiError`s."""
+        """List all Topics again. Raises `ApiError`s."""
 
 
 @dataclass(slots=True)
@@ -283,10 +283,10 @@ class Observer:
         brokers, odd_brokers = self._readable_brokers(key)
         allowed = {key.namespace, *(cluster.spec.allowed_topic_namespaces if cluster else ())}
         self._forget_the_gone()
-        topics, odd_topics = _sorted_out(
+        topics, odd_topics = _parsed_and_unreadable(
             self._topics, self._caches.members(kinds.TOPICS, key), key.name, TOPIC
         )
-        groups, odd_groups = _sorted_out(
+        groups, odd_groups = _parsed_and_unreadable(
             self._groups,
             self._caches.members(kinds.CONSUMER_GROUPS, key),
             key.name,
@@ -453,10 +453,10 @@ def _absent(key: ClusterKey) -> Metadata:
     return Metadata(name=key.name, namespace=key.namespace)
 
 
-def _sorted_out(
+def _parsed_and_unreadable(
     parsed: Parsed[R], manifests: list[Manifest], cluster: str, kind: ResourceKind
 ) -> tuple[tuple[R, ...], tuple[Unreadable, ...]]:
-    """Objects that read, and what can be told of the others."""
+    """The objects that can be parsed, and what is wrong with the others."""
     good: list[R] = []
     odd: list[Unreadable] = []
     for manifest in manifests:

@@ -1,14 +1,14 @@
 """Whether operators with other Leases leave this one its namespaces.
 
 A Lease keeps the processes of one release apart. Two releases have two, each in the namespace of
-its own pods, and where both look after one namespace, both would carry out what users write there.
-So each holder writes the namespaces that it looks after into its Lease, and who would begin looks
-at the Leases of all others first: the one that was there first goes on, and the other one waits.
+its own pods, and where both watch one namespace, both would carry out what users write there.
+So each holder writes the namespaces that it watches into its Lease, and who would begin looks
+at the Leases of all others first: the one that was there first continues, and the other one waits.
 
 Two that begin at the same time hold their Leases before either sees the other. Then the older
 Lease goes first, whose age is the API server's word and the same to both, and the other gives its
 own back when it sees that. Where it does not, it had looked before there was anything to see, and
-is in charge: then the older one goes.
+is active: then the older one goes.
 
 A Lease is believed only of an account that may do what an operator does, in a shared namespace and
 beyond any. Else everybody who may write Leases in a namespace of their own, or give accounts there
@@ -31,9 +31,9 @@ from chiplog_operator import lease
 
 ALL = "*"
 GONE_S = 30.0
-"""A Lease that did not change for so long is nobody's."""
+"""A Lease that did not change for this long is nobody's."""
 FIRST_S = 10.0
-"""So long the older Lease waits for the other to be given back; looks are a second apart."""
+"""For this long the older Lease waits for the other to be given back; looks are a second apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ class Age:
 
 @dataclass(frozen=True, slots=True)
 class ConflictingLease:
-    """A Lease by which somebody looks after a namespace of ours."""
+    """A Lease by which somebody watches a namespace of ours."""
 
     namespace: str
     """Of the Lease, and of its holder's pod."""
     shared: str
-    """`ALL`, or the names of the namespaces that both look after."""
+    """`ALL`, or the names of the namespaces that both watch."""
     account: str
     """The ServiceAccount of its holder."""
     age: Age
@@ -141,7 +141,7 @@ class OtherLeases:
 
 
 def in_common(mine: str, theirs: str) -> str:
-    """The namespaces that both look after, as `labels.WATCHES`; empty where there is none, or where
+    """The namespaces that both watch, as `labels.WATCHES`; empty where there is none, or where
     one does not say."""
     if ALL in (mine, theirs):
         return theirs if mine == ALL else mine

@@ -18,15 +18,15 @@ logger = logging.getLogger(__name__)
 OF_OPERATORS = f"metadata.name={names.OPERATOR_LEASE}"
 """Rights on one name cover a list of that name, also in all namespaces."""
 LIST_AGAIN_S = 10.0
-"""So long a process that waits believes what it saw: for such a list the API server goes through
-the Leases of all nodes."""
+"""For this long a process that waits believes what it saw: for such a list the API server goes
+through the Leases of all nodes."""
 
 
 class Listener(Protocol):
     """Is notified that another operator is in the way."""
 
     async def report_conflict(self, message: str, now_s: float) -> None:
-        """It is, for so many seconds of a clock that never jumps. Called at every look."""
+        """It is, for this many seconds of a clock that never jumps. Called in every pass."""
 
     def clear_conflict(self) -> None:
         """Nobody is."""
@@ -80,7 +80,7 @@ class OtherOperators:
 
     @property
     def claim(self) -> Claim:
-        """What this process looks after, for its own Lease."""
+        """What this process watches, for its own Lease."""
         return self._others.claim
 
     async def look(self, *, holds_lease: bool) -> Place:

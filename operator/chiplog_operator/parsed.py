@@ -14,7 +14,7 @@ from chiplog_kube.manifests import ObjectKey, key_of
 R = TypeVar("R", bound=Resource)
 
 SPARE = 100
-"""So many objects that are gone may be remembered in any case."""
+"""This many objects that are gone may be remembered in any case."""
 
 
 class _Keys(Sized, Container[ObjectKey], Protocol):
@@ -58,7 +58,7 @@ class Parsed(Generic[R]):
 
 
 def metadata_of(manifest: Manifest) -> Metadata:
-    """An object's metadata alone, which reads also where its spec does not."""
+    """The metadata of an object. It can be parsed even if the spec is invalid."""
     found: Metadata = read(
         object_shape(Metadata), manifest.get("metadata") or {}, "metadata", Unknown.IGNORE
     )

@@ -39,7 +39,7 @@ Watched = tuple[ClusterKey, Identity]
 
 
 class Refusals:
-    """The connections of one operator process that is in charge."""
+    """The connections of one active operator process."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Refusals:
                 await self._clock.sleep(COALESCE_S)
 
     def _processes(self) -> list[Watched]:
-        """All that there are."""
+        """The admitted processes of all clusters."""
         return [
             (cluster, whom)
             for cluster in sorted(self._caches.clusters())
@@ -80,7 +80,7 @@ class Refusals:
         ]
 
     async def watch(self, cluster: ClusterKey, whom: Identity) -> None:
-        """One process, until cancelled."""
+        """Keep a connection to one process, until cancelled."""
         try:
             await self._keep(cluster, whom)
         except Exception:
@@ -88,7 +88,7 @@ class Refusals:
             logger.exception("refusals_failed", extra=_facts(cluster, whom))
 
     async def _keep(self, cluster: ClusterKey, whom: Identity) -> None:
-        """Keep a connection, and find out why it ended; at most so often."""
+        """Keep a connection, and find out why it ended; at most this often."""
         backoff_s, is_told = FIRST_BACKOFF_S, False
         while True:
             began_s = self._clock.monotonic_s()
@@ -107,7 +107,7 @@ class Refusals:
             backoff_s = min(2 * backoff_s, LAST_BACKOFF_S)
 
     async def _probe_incarnation(self, whom: Identity) -> str:
-        """Empty when a connection to this very process has ended; else why there was none."""
+        """Keep one connection until it ends: empty then, else why there was none."""
         connection = IncarnationProbe()
         try:
             async with asyncio.timeout(CONNECT_WITHIN_S):
@@ -126,7 +126,7 @@ class Refusals:
         return ""
 
     async def _attempts(self, whom: Identity) -> list[Attempt]:
-        """Of new connections, until one is not refused."""
+        """Try new connections until one is not refused; at most `ATTEMPTS`."""
         made: list[Attempt] = []
         while len(made) < ATTEMPTS:
             await self._clock.sleep(ATTEMPT_PAUSE_S)
@@ -163,7 +163,7 @@ class Refusals:
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """Over one process."""
+    """The loop of one process."""
 
     refusals: Refusals
     cluster: ClusterKey

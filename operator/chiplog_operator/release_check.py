@@ -3,7 +3,7 @@
     python3 -m chiplog_operator.release_check operator --namespace NAME --deployment NAME
     python3 -m chiplog_operator.release_check metrics --operator NAMES --brokers NAMES
 
-Each prints a line for every thing that it looked at. Exit status 1: one of them is not in order.
+Each prints a line for every thing that it checked. Exit status 1: one of them is not in order.
 It only reads, with the rights of its pod, and waits for `--wait` seconds until all is in order.
 """
 
@@ -177,7 +177,7 @@ async def _scraped(pod: Manifest, address: str) -> Finding:
 
 
 async def checked(look: Look, wait_s: float) -> list[Finding]:
-    """Look until all is in order, for at most so long."""
+    """Look until all is in order, for at most this long."""
     clock = asyncio.get_running_loop()
     until_s = clock.time() + wait_s
     while True:

@@ -36,7 +36,7 @@ from chiplog_operator.writes import Authority
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What an operator process is told."""
+    """Settings of an operator process."""
 
     instance: str
     """Its name in Events."""
@@ -67,7 +67,7 @@ class Randomness:
 
 
 class System:
-    """An operator that is in charge."""
+    """An operator that is active."""
 
     def __init__(  # noqa: PLR0913 - its ports
         self,

@@ -19,7 +19,7 @@ class Wake:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether what happened since the last round is to be looked at without delay."""
+        """Whether what happened since the last round is to be checked without delay."""
         return self._is_urgent
 
     def set(self, *, urgent: bool = False) -> None:
@@ -37,7 +37,7 @@ class Wake:
         await self._event.wait()
 
     async def within(self, seconds: float) -> bool:
-        """Wait so long, or until it is set; whether it is."""
+        """Wait this long, or until it is set; whether it is."""
         waking = asyncio.ensure_future(self._event.wait())
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
         try:

@@ -1,4 +1,4 @@
-"""Keeps the caches current: a reflector for each kind that the operator watches by itself, and
+"""Keeps the caches current: a reflector for each kind that the operator watches on its own, and
 consistent lists of what users write, which Kopf watches.
 """
 
@@ -26,7 +26,8 @@ from chiplog_operator.maps_checks import MapsChecks
 logger = logging.getLogger(__name__)
 
 LIST_USERS_S = 60.0
-"""So often users' objects are listed although Kopf watches them: its stream may lose a deletion."""
+"""This often users' objects are listed although Kopf watches them: its stream may lose a
+deletion."""
 
 
 class Watching:
@@ -100,7 +101,7 @@ class Watching:
         """Consistent lists of all that users write, into the caches. Raises `ApiError`s.
 
         A namespace that was named and that refuses is left out, and what it refuses is logged:
-        it may be gone, and what is in the others goes on.
+        it may be gone, and what is in the others continues.
         """
         for namespace in self._namespaces:
             if namespace and namespace in self._unwatched():

@@ -13,7 +13,7 @@ ENDING_NAMESPACE = "because it is being terminated"
 
 
 class Authority(Protocol):
-    """Whether this process still is the operator in charge."""
+    """Whether this process still is the active operator."""
 
     def is_held(self) -> bool: ...
 
@@ -32,7 +32,7 @@ class UnsoundMap(Exception):  # noqa: N818 - named for what it says
 
 
 class NotActive(Exception):  # noqa: N818 - named for what it says
-    """Another operator may be in charge by now: nothing more is written."""
+    """Another operator may be active by now: nothing more is written."""
 
 
 def as_it_was(about: Metadata) -> dict[str, str]:

@@ -30,7 +30,7 @@ class Connection:
 def connect(bootstrap_servers: str, given_by: str, timeout_s: float) -> Connection:
     """Look whether one of the addresses takes connections; raises `CannotDo` with the reason.
 
-    librdkafka would go on trying and then say that the time was up, but neither which address
+    librdkafka would continue trying and then say that the time was up, but neither which address
     nor why. The connection that is made costs one round trip and is closed again.
     """
     try:

@@ -24,7 +24,7 @@ MANY = sys.maxsize
 PASSING = frozenset(
     {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._PARTITION_EOF}  # noqa: SLF001
 )
-"""What librdkafka tells and then overcomes by itself."""
+"""What librdkafka tells and then overcomes on its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +36,9 @@ class Reading:
     from_beginning: bool = False
     starts: Mapping[TopicPartition, int]
     limit: int | None = None
-    """End after so many records; None: never."""
+    """End after this many records; None: never."""
     silence_s: float | None = None
-    """End after so long without a record; None: never."""
+    """End after this long without a record; None: never."""
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _records(consumer: Consumer, wanted: Reading) -> Iterator[Record]:
-    """Ends by itself only where there is a limit or a silence to end it."""
+    """Ends on its own only where there is a limit or a silence to end it."""
     left = MANY if wanted.limit is None else wanted.limit
     last_s = time.monotonic()
     while left and (wanted.silence_s is None or time.monotonic() - last_s < wanted.silence_s):

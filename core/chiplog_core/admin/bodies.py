@@ -1,7 +1,7 @@
 """An operation as the body of an admin request, and back.
 
 The body is JSON with the field names of Kafka's own request, which holds many topics there and
-exactly one here: each is begun, carried out and answered by itself. Reading is strict. What
+exactly one here: each is begun, carried out and answered on its own. Reading is strict. What
 does not read was written by another version, and half of a wish is not carried out.
 """
 

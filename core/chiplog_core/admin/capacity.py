@@ -1,7 +1,7 @@
 """How many topics and partitions a cluster takes: what clients can make is kept in etcd for ever.
 
 A topic is two objects of the Kubernetes API, and each partition takes about 150 bytes of one of
-them, written anew at every change of a leader. etcd takes 2 GiB in all by default, of everybody.
+them, written again at every change of a leader. etcd takes 2 GiB in all by default, of everybody.
 A cluster that has more already keeps all of it; only more is refused.
 """
 
@@ -33,7 +33,7 @@ class Capacity:
         )
 
     def with_more(self, *, topics: int, partitions: int) -> "Capacity":
-        """After so many more were made."""
+        """After this many more were made."""
         return Capacity(
             topics=self.topics + topics,
             partitions=self.partitions + partitions,
@@ -42,7 +42,7 @@ class Capacity:
         )
 
     def why_no_room(self, *, topics: int, partitions: int) -> str:
-        """Why so many more cannot be made, and what to do; empty where they can."""
+        """Why this many more cannot be made, and what to do; empty where they can."""
         if topics and self.topics + topics > self.max_topics:
             return _full("topics", self.topics, topics, MAX_TOPICS, self.max_topics)
         if self.partitions + partitions > self.max_partitions:

@@ -154,7 +154,7 @@ def _placed_counts(operation: CreateTopic, facts: ClusterFacts) -> tuple[int, in
 
 
 def check_replicas(replicas: int, facts: ClusterFacts) -> None:
-    """Whether there are brokers for so many replicas. Raises `Refused`."""
+    """Whether there are brokers for this many replicas. Raises `Refused`."""
     if not 1 <= replicas <= MAX_REPLICAS:
         raise Refused(
             Code.INVALID_REPLICATION_FACTOR,
@@ -170,7 +170,7 @@ def check_replicas(replicas: int, facts: ClusterFacts) -> None:
 
 
 def check_count(count: int) -> None:
-    """Whether a topic can have so many partitions. Raises `Refused`."""
+    """Whether a topic can have this many partitions. Raises `Refused`."""
     if count < 1:
         raise Refused(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid value.")
     if count > MAX_PARTITIONS_PER_TOPIC:
@@ -181,7 +181,7 @@ def check_count(count: int) -> None:
 
 
 def check_room(facts: ClusterFacts, *, topics: int, partitions: int) -> None:
-    """Whether the cluster takes so many more. Raises `Refused`."""
+    """Whether the cluster takes this many more. Raises `Refused`."""
     if why := facts.capacity.why_no_room(topics=topics, partitions=partitions):
         raise Refused(Code.POLICY_VIOLATION, why)
 

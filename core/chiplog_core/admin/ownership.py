@@ -93,6 +93,7 @@ def _field(path: Path) -> str:
 
 
 def _of_the_object_itself(managed_fields: object) -> Iterator[Mapping[str, object]]:
+    """Entries of managedFields for the object, without those for its subresources."""
     for entry in managed_fields if isinstance(managed_fields, list | tuple) else ():
         if isinstance(entry, Mapping) and not entry.get("subresource"):
             yield entry

@@ -62,7 +62,7 @@ class TopicConfig:
         return ConfigEntry(key.name, key.format(key.default), ConfigSource.DEFAULT_CONFIG, key.name)
 
     def entries(self, replicas: int) -> Iterator[ConfigEntry]:
-        """Every key of a topic of so many replicas with the value in force."""
+        """Every key of a topic of this many replicas with the value in force."""
         return (self.entry_in_force(key, replicas) for key in TOPIC_KEYS.values())
 
     def entry_in_force(self, key: ConfigKey[Any], replicas: int) -> ConfigEntry:

@@ -26,7 +26,7 @@ class OffsetsTopic:
 
 
 def offsets_topic(broker_config: Mapping[str, str], brokers: int) -> OffsetsTopic:
-    """For a cluster of so many brokers, with this configuration."""
+    """For a cluster of this many brokers, with this configuration."""
     replicas = broker_value(broker_config, OFFSETS_TOPIC_REPLICATION_FACTOR) or 1
     return OffsetsTopic(
         partitions=broker_value(broker_config, OFFSETS_TOPIC_NUM_PARTITIONS) or 1,

@@ -21,7 +21,8 @@ MAX_DISCOVERED: Final = 1_000
 """Objects made by discovery; further groups appear when some of these are gone."""
 MADE_AT_ONCE: Final = 50
 GONE_MS: Final = 60_000
-"""So long a group is not there before its object goes: a consumer that restarts is no new group."""
+"""For this long a group is not there before its object goes: a consumer that restarts is no new
+group."""
 
 
 def new_objects(scene: Scene, claims: Claims, there: Collection[str]) -> Iterator[Create]:

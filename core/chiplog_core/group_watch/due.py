@@ -2,8 +2,8 @@
 
 Written is what *changed* (state, members, conditions), a lag that *moved* to another band, and
 figures that have *settled*, which are then exact. What is still moving within its band is written
-when it has *aged*. Every object has an allowance: a few writes at once, and so many in the long run
-that all groups of a cluster together stay below `WRITES_PER_S`. Whatever was put off is written
+when it has *aged*. Every object has an allowance: a few writes at once, and this many in the long
+run that all groups of a cluster together stay below `WRITES_PER_S`. Whatever was put off is written
 when the allowance lets it: the last figure of all is always written.
 """
 
@@ -20,7 +20,7 @@ WRITES_PER_S: Final = 20
 LEAST_COST_MS: Final = 500
 """What a write of one object uses up of its time, however few groups there are."""
 BURST: Final = 8
-"""So many writes may follow each other."""
+"""This many writes may follow each other."""
 LEAST_PAUSE_MS: Final = 200
 AGED_MS: Final = 60_000
 NEVER_WRITTEN_MS: Final = 2**62
@@ -74,7 +74,7 @@ class Allowance:
 
 
 def cost_ms(groups: int) -> int:
-    """What one write uses up, in a cluster of so many groups."""
+    """What one write uses up, in a cluster of this many groups."""
     return max(LEAST_COST_MS, groups * 1000 // WRITES_PER_S)
 
 
@@ -86,7 +86,7 @@ def new_allowance(now_ms: int, cost_of_write_ms: int) -> Allowance:
 def urgency(
     published: ConsumerGroupStatus, seen: ConsumerGroupStatus, seen_before: ConsumerGroupStatus
 ) -> Urgency:
-    """Of writing what was `seen` now. `seen_before`: by the look before."""
+    """How urgent it is to write `seen` over `published`; `seen_before` is of the pass before."""
     if _facts(published) != _facts(seen):
         return Urgency.CHANGED
     is_exact = _figures(published) == _figures(seen)
@@ -126,7 +126,7 @@ def _bands(status: ConsumerGroupStatus) -> object:
 
 
 def _figures(status: ConsumerGroupStatus) -> object:
-    """Exact, but for ages, which change by themselves."""
+    """Exact, but for ages, which change on their own."""
     return status.total_lag, status.max_lag, [_without_age(one) for one in status.partitions]
 
 

@@ -1,4 +1,4 @@
-"""What was heard of groups and partitions, and for how long nothing has been."""
+"""What brokers last answered about groups and partitions, and since when they do not answer."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,12 +9,12 @@ from chiplog_core.groups.at import At
 from chiplog_core.model.group_exchange import GroupFacts
 
 PATIENCE_MS: Final = 2_000
-"""Who does not answer for so long is reported: a coordinator that moves is back before."""
+"""A broker that does not answer for this long is reported. Moving a coordinator takes less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """One group."""
+    """What is known of one group."""
 
     facts: GroupFacts | None = None
     lags: Lags | None = None
@@ -22,8 +22,8 @@ class Known:
     why: str = ""
     gone_since_ms: int | None = None
 
-    def told(self, facts: GroupFacts, now_ms: int, *, is_gone: bool) -> "Known":
-        """Its coordinator has answered."""
+    def answered(self, facts: GroupFacts, now_ms: int, *, is_gone: bool) -> "Known":
+        """After an answer of its coordinator."""
         since_ms = self.gone_since_ms if self.gone_since_ms is not None else now_ms
         return replace(
             self,
@@ -33,18 +33,18 @@ class Known:
             gone_since_ms=since_ms if is_gone else None,
         )
 
-    def unreachable(self, why: str, now_ms: int) -> "Known":
-        """Nobody has answered for it."""
+    def not_answered(self, why: str, now_ms: int) -> "Known":
+        """After a pass in which its coordinator did not answer, and why."""
         since_ms = self.silent_since_ms if self.silent_since_ms is not None else now_ms
         return replace(self, silent_since_ms=since_ms, why=why, gone_since_ms=None)
 
     @property
-    def is_heard(self) -> bool:
-        """Whether the last look heard of it."""
+    def is_current(self) -> bool:
+        """Whether its coordinator answered in the last pass."""
         return self.facts is not None and self.silent_since_ms is None
 
     def silent(self, now_ms: int) -> str:
-        """Why nothing has been heard for longer than anybody's patience; else empty."""
+        """Why the coordinator has not answered for `PATIENCE_MS`; else empty."""
         if self.silent_since_ms is None or now_ms - self.silent_since_ms < PATIENCE_MS:
             return ""
         return self.why
@@ -56,19 +56,19 @@ class UnreachablePartitions:
 
     since_ms: dict[At, int] = field(default_factory=dict)
 
-    def look(self, unreachable: Collection[At], now_ms: int) -> None:
-        """As of this look."""
+    def update(self, unreachable: Collection[At], now_ms: int) -> None:
+        """The partitions without an answer in this pass; the time of the first such pass stays."""
         self.since_ms = {at: self.since_ms.get(at, now_ms) for at in unreachable}
 
     def for_long(self, among: Collection[At], now_ms: int) -> tuple[str, ...]:
-        """Those of which nothing has been heard for longer than anybody's patience."""
+        """Those of `among` whose leaders have not answered for `PATIENCE_MS`."""
         return tuple(
             str(at) for at in sorted(among) if now_ms - self.since_ms.get(at, now_ms) >= PATIENCE_MS
         )
 
 
 def gone_ms(known: Mapping[str, Known], now_ms: int) -> dict[str, int]:
-    """Group id -> for how long it has been known not to be there."""
+    """Group id -> for how many milliseconds it has been known not to exist."""
     return {
         group_id: now_ms - one.gone_since_ms
         for group_id, one in known.items()

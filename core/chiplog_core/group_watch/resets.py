@@ -7,9 +7,9 @@ the group. What `status` says of this very reset decides only that it is not ask
 | The coordinator said | Asked again |
 | --- | --- |
 | Planned | when the manifest changes, and by another operator |
-| Done | when `spec.reset` changes, never by itself: with a group that is gone the coordinator
+| Done | when `spec.reset` changes, never on its own: with a group that is gone the coordinator
   forgets what it ran, and offsets of a new group of that name would be moved |
-| Refused | when `spec.reset` changes, never by itself: else it would move the offsets at the next
+| Refused | when `spec.reset` changes, never on its own: else it would move the offsets at the next
   moment without members, which may be weeks later in the middle of a deploy |
 | Refused, of a dry run | when the members are gone, when the manifest changes, every `RETRY_MS` |
 | that it cannot answer, or nothing | every `AGAIN_MS` |
@@ -96,7 +96,7 @@ def is_over(group: ConsumerGroup, tried: Tried | None) -> bool:
 def is_due(
     group: ConsumerGroup, facts: GroupFacts | None, tried: Tried | None, now_ms: int
 ) -> bool:
-    """Whether to ask now. `facts` are what the coordinator said in this look, None if nothing."""
+    """Whether to ask now. `facts` are what the coordinator said in this pass, None if nothing."""
     if group.spec.reset is None or paused(group.metadata) or not _is_valid(group):
         return False
     if facts is None or facts.refusal is not None or is_over(group, tried):

@@ -17,8 +17,8 @@ from chiplog_core.model.consumer_group import Scale
 from chiplog_core.model.group_exchange import GroupFacts
 
 SETTLE_MS: Final = 15_000
-"""So long after a change no more are begun: pods start, and while the group rebalances nobody
-consumes, so that the lag grows by itself."""
+"""For this long after a change no more are begun: pods start, and while the group rebalances nobody
+consumes, so that the lag grows on its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +71,11 @@ def known_lag(lags: Lags | None) -> int | None:
 
 
 def step(scale: Scale, facts: Facts, memory: Memory | None, now_ms: int) -> Step:
-    """What to do at one look."""
+    """The number of replicas to set, and why."""
     memory = _seen(memory, facts.replicas, now_ms)
     most = _most(scale, facts.partitions)
     least = min(scale.min, most)
-    asked = _asked_for(scale, facts.lag, least, most)
+    asked = _replicas_for_lag(scale, facts.lag, least, most)
     memory = _remember(memory, asked, now_ms, duration_ms(scale.cooldown))
     replicas, why = _bounded(scale, facts, least, most) or _by_lag(
         scale, facts, asked, memory, now_ms
@@ -123,14 +123,15 @@ def _most(scale: Scale, partitions: int | None) -> int:
     return min(scale.max, 1 if partitions is None else partitions)
 
 
-def _asked_for(scale: Scale, lag: int | None, least: int, most: int) -> int | None:
+def _replicas_for_lag(scale: Scale, lag: int | None, least: int, most: int) -> int | None:
+    """Replicas that a lag needs, between `least` and `most`; None for an unknown lag."""
     if lag is None:
         return None
     return min(max(-(-max(lag, 0) // scale.lag_per_replica), least), most)
 
 
 def _seen(memory: Memory | None, replicas: int, now_ms: int) -> Memory:
-    """Whoever changed them, they have to settle."""
+    """The memory with the observed replicas. A change by anybody starts the settling time."""
     if memory is None:
         return Memory(began_ms=now_ms, replicas=replicas)
     if memory.replicas != replicas:
@@ -142,7 +143,7 @@ def _remember(memory: Memory, asked: int | None, now_ms: int, cooldown_ms: int) 
     """Of what was asked for only what no later one exceeds; of before the cool-down nothing.
 
     While it is not known it may be anything: the time in which nothing more was asked for begins
-    anew.
+    again.
     """
     if asked is None:
         return replace(memory, began_ms=now_ms, asked=())

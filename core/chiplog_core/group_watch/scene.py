@@ -1,4 +1,4 @@
-"""What is looked at: one cluster, its ConsumerGroups, and where its partitions are led."""
+"""What is checked: one cluster, its ConsumerGroups, and where its partitions are led."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

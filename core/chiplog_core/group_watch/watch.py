@@ -105,12 +105,12 @@ class GroupWatch:
     jumps, but where a `datetime` is asked for."""
 
     _known: dict[str, Known] = field(default_factory=dict)
-    _unheard: UnreachablePartitions = field(default_factory=UnreachablePartitions)
+    _unreachable: UnreachablePartitions = field(default_factory=UnreachablePartitions)
     _allowances: dict[str, Allowance] = field(default_factory=dict)
     _seen: dict[str, ConsumerGroupStatus] = field(default_factory=dict)
     _times_ms: dict[Moment, int] = field(default_factory=dict)
     _moved_ms: int | None = None
-    # -- of the look that is under way
+    # -- of the pass in progress
     _claims: Claims = field(default_factory=Claims)
     _offsets: PartitionMapSpec | None = None
     _coordinators: Coordinators = field(default_factory=lambda: Coordinators({}))
@@ -132,7 +132,7 @@ class GroupWatch:
         self, scene: Scene, answers: Mapping[BrokerId, Sequence[GroupsAnswer]], now_ms: int
     ) -> None:
         """What coordinators said. A broker that did not answer all it was asked is not in it."""
-        told = {facts.group_id: facts for facts in _facts_of(answers)}
+        answers_of = {facts.group_id: facts for facts in _facts_of(answers)}
         answered = {
             one.partition
             for broker_answers in answers.values()
@@ -142,12 +142,12 @@ class GroupWatch:
         }
         self._found = frozenset(
             facts.group_id
-            for facts in told.values()
+            for facts in answers_of.values()
             if facts.refusal is None and facts.state is not GroupState.DEAD
         )
         before, self._known = self._known, {}
         for group_id in self._claims.owners:
-            facts = told.get(group_id)
+            facts = answers_of.get(group_id)
             if facts is None and self._coordinators.partition_of(group_id) in answered:
                 facts = GroupFacts(
                     group_id=group_id,
@@ -156,10 +156,10 @@ class GroupWatch:
                 )
             known = before.get(group_id, Known())
             if facts is None or facts.refusal is not None:
-                self._known[group_id] = known.unreachable(self._why(group_id, facts), now_ms)
+                self._known[group_id] = known.not_answered(self._why(group_id, facts), now_ms)
             else:
                 is_gone = facts.state is GroupState.DEAD
-                self._known[group_id] = known.told(facts, now_ms, is_gone=is_gone)
+                self._known[group_id] = known.answered(facts, now_ms, is_gone=is_gone)
 
     def retention_requests(self) -> dict[BrokerId, RetentionRequest]:
         """Retentions that are not stored as the specs say."""
@@ -219,7 +219,7 @@ class GroupWatch:
                     used[moment] = ends.times_ms[moment]
             self._known[group_id] = replace(known, lags=lags)
         self._times_ms = used
-        self._unheard.look(unreachable, now_ms)
+        self._unreachable.update(unreachable, now_ms)
 
     def finish(self, scene: Scene, now: datetime, began_ms: int, now_ms: int) -> GroupPlan:
         """What to write, and when to look again."""
@@ -288,7 +288,7 @@ class GroupWatch:
             facts=known.facts,
             lags=known.lags,
             silent=silent,
-            old_partitions=self._unheard.for_long(unreachable, now_ms),
+            old_partitions=self._unreachable.for_long(unreachable, now_ms),
             may_change=self._claims.may_change(group),
         )
         uid = group.metadata.uid
@@ -298,11 +298,11 @@ class GroupWatch:
     def _facts(self, group_id: str) -> GroupFacts | None:
         """What this very look heard."""
         known = self._known.get(group_id)
-        return known.facts if known is not None and known.is_heard else None
+        return known.facts if known is not None and known.is_current else None
 
     def _lags(self, group_id: str) -> Lags | None:
         known = self._known.get(group_id)
-        return known.lags if known is not None and known.is_heard else None
+        return known.lags if known is not None and known.is_current else None
 
     def _why(self, group_id: str, facts: GroupFacts | None) -> str:
         partition = self._coordinators.partition_of(group_id)

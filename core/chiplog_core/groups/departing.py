@@ -41,7 +41,7 @@ def _leave(group: Group, leaving: Leaving) -> Code:
 
 
 def _who(group: Group, leaving: Leaving) -> Member | Code:
-    """Whom an administrator names by the instance only (KIP-345), or who names itself."""
+    """The member that leaves. Administrators name only the group.instance.id (KIP-345)."""
     if leaving.member_id == UNKNOWN_MEMBER:
         return group.roster.of_instance(leaving.group_instance_id) or Code.UNKNOWN_MEMBER_ID
     return group.roster.find(leaving.member_id, leaving.group_instance_id)

@@ -131,12 +131,12 @@ class Group:
         self.sessions.clear(member.member_id)
 
     def renew(self, member: Member, now_ms: int) -> None:
-        """It was heard of: its session begins anew, unless it waits and so has none."""
+        """It was heard of: its session begins again, unless it waits and so has none."""
         if member.member_id not in self.joins and member.member_id not in self.syncs:
             self.sessions.set(member.member_id, now_ms + member.session_timeout_ms)
 
     def remove(self, member_id: str) -> None:
-        """Take a member or a pending id out. What it waits for is answered: it may come anew."""
+        """Take a member or a pending id out. What it waits for is answered: it may come again."""
         self.pending.discard(member_id)
         self.sessions.clear(member_id)
         if member_id in self.roster:
@@ -160,7 +160,8 @@ class Group:
             self.state, self.why, self.since_ms = state, why, self._to_wall_ms(now_ms)
 
     def rebalance(self, event: GroupEvent, why: str, now_ms: int) -> None:
-        """Somebody came, went or changed: begin a rebalance, or go on with the one under way."""
+        """Somebody came, went or changed: begin a rebalance, or continue with the one in
+        progress."""
         before = self.state
         self.change(event, why, now_ms)
         if before is GroupState.PREPARING_REBALANCE:

@@ -2,13 +2,13 @@
 
 The caller carries out the effects of each call in order. It appends what `Store` holds, and keeps
 back every answer of this group, the codes of heartbeats and commits too, until what was appended
-before is below the high watermark. Hence the machine goes on as if all were safe at once, and
+before is below the high watermark. Hence the machine continues as if all were safe at once, and
 nobody learns of anything that another coordinator would not find. If an append is refused the
 machine is worthless: `abandon` it and make another one from what was stored last.
 
 Times are milliseconds of a clock that never goes back or jumps: deadlines must not depend on the
 wall clock, which somebody may set. What is stored is read by other brokers, so it has the wall
-clock's time: `to_wall_ms` converts. Nothing ends by itself: only `advance` looks whether something
+clock's time: `to_wall_ms` converts. Nothing ends on its own: only `advance` looks whether something
 is due.
 """
 
@@ -59,7 +59,7 @@ class Membership:
     ) -> Self:
         """The group as another coordinator left it, at most a generation after what it stored.
 
-        All sessions begin anew. A generation that has no assignment yet waits for its leader as
+        All sessions begin again. A generation that has no assignment yet waits for its leader as
         if it had just begun: its members may have been told of it. Those that were not join
         again, which gets them the same answer. Static members need not sync in time: they may
         have been away.
@@ -141,7 +141,7 @@ class Membership:
         return self._group.drain()
 
     def heartbeat(self, identity: Identity, now_ms: int) -> Code:
-        """A member lives. REBALANCE_IN_PROGRESS tells it to join again."""
+        """Renew a member's session. REBALANCE_IN_PROGRESS asks the member to join again."""
         member = self._member(identity)
         if isinstance(member, Code):
             return member

@@ -46,7 +46,7 @@ class ToMoment:
 
 @dataclass(frozen=True, slots=True)
 class ShiftBy:
-    """So many records on, or back where negative, from where the group stands."""
+    """This many records on, or back where negative, from where the group stands."""
 
     records: int
 

@@ -32,7 +32,7 @@ from chiplog_core.model.group_status import NO_COMMIT, ResetOffset
 
 FINGERPRINT_BYTES: Final = 16
 MAX_NOTES: Final = 5
-"""So many partitions are named that do not go where they were asked to go; of more, how many."""
+"""This many partitions are named that do not go where they were asked to go; of more, how many."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 

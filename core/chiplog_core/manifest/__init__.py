@@ -2,5 +2,5 @@
 
 A field is described once, where its dataclass declares it: type, bounds and what it means. From
 that description come the reader (`reading`), the writer (`writing`) and the schema in the
-CustomResourceDefinition (the `crds/` folder), so the three cannot disagree.
+CustomResourceDefinition (the `crds/` directory), so the three cannot disagree.
 """

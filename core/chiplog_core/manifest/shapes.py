@@ -5,7 +5,7 @@ tree of the small values below. The reader, the writer and the generator of the 
 definitions each walk that tree; none of them looks at Python types again.
 
 A text, list or map without a bound is an error in the program and is refused when it is first
-looked at, so that no unbounded field can reach the API.
+checked, so that no unbounded field can reach the API.
 """
 
 import dataclasses
@@ -173,7 +173,7 @@ _object_shapes: dict[type[Any], ObjectShape] = {}
 
 
 def object_shape(cls: type[Any]) -> ObjectShape:
-    """The shape of a dataclass, from its annotations; looked at once per class."""
+    """The shape of a dataclass, from its annotations; checked once per class."""
     if cls not in _object_shapes:
         _object_shapes[cls] = _object_shape(cls)
     return _object_shapes[cls]

@@ -133,7 +133,7 @@ class Announce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPod:
-    """Delete a broker's pod, so that its StatefulSet starts it anew; only this very pod."""
+    """Delete a broker's pod, so that its StatefulSet starts it again; only this very pod."""
 
     broker_id: BrokerId
     pod_name: str
@@ -182,7 +182,7 @@ Action: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to do now, and when to look again where nothing changes by itself."""
+    """What to do now, and when to look again where nothing changes on its own."""
 
     brokers: tuple[BrokerId, ...]
     """The brokers whose Kubernetes objects should exist."""

@@ -15,7 +15,7 @@ from chiplog_core.naming.api import GROUP
 from chiplog_core.problems import Problem, nearest
 
 MAX_UNKNOWN = 5
-"""So many unknown keys are reported: each is compared with all known ones."""
+"""This many unknown keys are reported: each is compared with all known ones."""
 MAX_SHOWN_LENGTH = 60
 """Characters of a value that a message repeats: it may be a file."""
 
@@ -29,7 +29,7 @@ class Switch:
     """The value that sets it; so does every other that is not `is_unset_by`, if `is_wary`."""
     is_unset_by: str
     effect: str
-    """What it is taken for where it says something else; goes on from "so"."""
+    """What it is taken for where it says something else; continues from "so"."""
     is_wary: bool = True
 
     def is_set(self, annotations: Mapping[str, str]) -> bool:

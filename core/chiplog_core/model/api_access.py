@@ -1,8 +1,8 @@
 """What a pod gets to speak to the API server: a token that expires soon, the CA, the namespace.
 
-Pods of ours turn off what Kubernetes would mount by itself and mount this at the same place. Their
+Pods of ours turn off what Kubernetes would mount on its own and mount this at the same place. Their
 clients read the token again when the kubelet has replaced it: `chiplog_kube.connection` does, and
-so does the client of Spark, which finds the token by itself.
+so does the client of Spark, which finds the token on its own.
 """
 
 from typing import Any

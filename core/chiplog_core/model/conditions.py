@@ -51,7 +51,7 @@ class ConditionType(StrEnum):
     """A broker has applied newer metadata than the API server holds, as after a restored etcd."""
 
     REPLICAS_DAMAGED = "ReplicasDamaged"
-    """Stored data of some replica is not what was written; it is being fetched anew, or cannot."""
+    """Stored data of some replica is not what was written; it is being fetched again, or cannot."""
 
     DISK_PRESSURE = "DiskPressure"
     """A broker's volume is nearly full, and it takes no records until there is room."""

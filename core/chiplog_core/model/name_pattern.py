@@ -72,8 +72,8 @@ class _Repeat:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Take one of these characters and go on with the next step, or go on at each of `targets`
-    at once, which are counted from this step."""
+    """Take one of these characters and continue with the next step, or continue at each of
+    `targets` at once, which are counted from this step."""
 
     characters: frozenset[str] = frozenset()
     targets: tuple[int, ...] = ()

@@ -2,7 +2,7 @@
 
 Two families behave differently. In the spec of a *user's* object an unknown field is refused,
 since a wish must not be ignored, and its status is never trusted: whatever does not read is as
-good as absent, because the operator writes it anew. The *internal* objects are a conversation
+good as absent, because the operator writes it again. The *internal* objects are a conversation
 between operator and brokers, possibly of neighbouring versions: unknown fields are ignored, and
 anything else that does not read is an error, because unknown means stop.
 """

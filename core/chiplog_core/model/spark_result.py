@@ -40,7 +40,7 @@ class ResultState(StrEnum):
     """How a job ended."""
 
     SUCCEEDED = "Succeeded"
-    """It did what it was told; violations are what it found."""
+    """The job finished; `violations` are what it found."""
     FAILED = "Failed"
 
 
@@ -131,7 +131,7 @@ class Result:
         return found
 
     def fitted(self) -> "Result":
-        """With no more violations and text than a result may have; the total stays what it is."""
+        """Shortened to the limits of a result; `violations_total` still counts all violations."""
         kept = tuple(
             replace(one, message=_cut(one.message)) for one in self.violations[:MAX_VIOLATIONS]
         )
@@ -184,7 +184,7 @@ HEAD = tuple(found.name for found in dataclasses.fields(_Head))
 
 
 def failed(application: str, reason: str, message: str) -> Result:
-    """The result of a job that did not do what it was told."""
+    """The result of a job that failed."""
     return Result(
         application=application, state=ResultState.FAILED, reason=reason, message=_cut(message)
     )

@@ -30,7 +30,7 @@ class TopicPolicies:
     """Rules that every topic must keep, whether it is made by kubectl or by a Kafka client.
 
     A topic that was there before a rule runs on, with a Warning condition; what would break the
-    rule anew or more than before is refused.
+    rule again or more than before is refused.
     """
 
     name_pattern: Annotated[

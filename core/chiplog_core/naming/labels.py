@@ -50,7 +50,7 @@ MANAGED = f"{api.GROUP}/managed"
 UNCLEAN_ELECTION = f"{api.GROUP}/unclean-election"
 """Annotation of a Topic: partitions whose loss of records is accepted, like "3@17,4@9". Each names
 a partition and its partitionEpoch, as the Ready condition prints them: one decision, made once.
-"3@17/2+5" also goes on without what brokers 2 and 5 have to say."""
+"3@17/2+5" also continues without what brokers 2 and 5 have to say."""
 
 DISCOVERED = f"{api.GROUP}/discovered"
 """Label of a ConsumerGroup: "true" where the operator made it for a group that it found."""
@@ -69,7 +69,7 @@ SPARK_OWNER = f"{api.GROUP}/spark-job"
 """Label of what is made for a Spark job: the name of that object, where it fits a label."""
 
 WATCHES = f"{api.GROUP}/watches"
-"""Annotation of an operator's Lease: the namespaces that its holder looks after, like "dev,shop",
+"""Annotation of an operator's Lease: the namespaces that its holder watches, like "dev,shop",
 or "*" for all."""
 
 WATCHES_AS = f"{api.GROUP}/watches-as"

@@ -15,7 +15,7 @@ from chiplog_core.ids import MAX_BROKER_ID, BrokerId
 from chiplog_core.limits import MAX_LABEL_LENGTH
 
 OPERATOR_LEASE = "chiplog-operator"
-"""The Lease that the operator in charge holds."""
+"""The Lease that the active operator holds."""
 
 DATA_PATH = "/var/lib/chiplog/data"
 """Where a broker's pod has its volume."""
@@ -103,7 +103,7 @@ def broker(cluster: str, broker_id: BrokerId) -> str:
 
 
 def broker_lease(cluster: str, broker_id: BrokerId) -> str:
-    """The Lease by which the broker shows that it lives; named like its Broker object."""
+    """The Lease by which the broker shows that it is alive; named like its Broker object."""
     return broker(cluster, broker_id)
 
 

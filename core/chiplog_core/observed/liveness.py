@@ -1,7 +1,7 @@
 """When a broker's Lease has expired: a state machine without a clock of its own.
 
 A Lease counts as expired only after its full time of *uninterrupted working watch* without a
-renewal. What was not watched proves nothing, so the time is counted anew after a start, after a
+renewal. What was not watched proves nothing, so the time is counted again after a start, after a
 reconnect, and after a stall of the operator's own loop: renewals may then be waiting unread. If
 more than half of the brokers expire together, the API server is the likelier culprit than they
 are, and one period more must pass.
@@ -28,7 +28,7 @@ CHECK_MS = 500
 """How often to ask, so that a working operator is never taken for one that stood still."""
 
 RENEWALS_TO_RETURN = 2
-"""So often a process renews after it was refused before it is believed to live. The first one may
+"""This often a process renews after it was refused before it is believed to live. The first one may
 have been on its way to us already when the process ended."""
 
 
@@ -44,7 +44,7 @@ class _Lease:
     is_suspected: bool = False
     """`suspects` has named it since it was last renewed."""
     is_confirmed: bool = False
-    """It was looked at again after that, and still was not renewed."""
+    """It was checked again after that, and still was not renewed."""
     is_expired: bool = False
 
 
@@ -75,7 +75,7 @@ class LivenessJudge:
         self._watching_since_ms = now_ms
 
     def interrupted(self, now_ms: int) -> None:
-        """The watch broke: nothing is judged until it works again."""
+        """The watch of Leases broke: no Lease expires until it works again."""
         self._tick(now_ms)
         self._watching_since_ms = None
 

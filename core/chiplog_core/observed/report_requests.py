@@ -49,16 +49,17 @@ def _answered(maps: Iterable[PartitionMap], brokers: tuple[Broker, ...]) -> Iter
 
 
 def _answers(brokers: tuple[Broker, ...]) -> dict[tuple[object, ...], PartitionEpoch]:
-    """At which partition epoch each broker that lives has said what it holds of a partition."""
+    """At which partition epoch each broker that is alive has said what it holds of a partition."""
     return {
         (broker.spec.broker_id, report.topic_id, report.partition): report.partition_epoch
         for broker in brokers
-        if _lives(broker)
+        if _is_alive(broker)
         for report in broker.status.replica_reports
     }
 
 
-def _lives(broker: Broker) -> bool:
+def _is_alive(broker: Broker) -> bool:
+    """Whether the admitted process wrote this status, and it is neither fenced nor retired."""
     spec, status = broker.spec, broker.status
     is_admitted = status.incarnation == spec.admitted_incarnation and status.session == spec.session
     return is_admitted and not spec.fenced and not spec.retired

@@ -23,7 +23,7 @@ def awaiting_admission(world: World) -> frozenset[BrokerId]:
 
 
 def in_its_session(world: World, broker: Broker) -> BrokerSpec:
-    """The broker's spec with its process admitted or fenced, where either is due."""
+    """The broker's next spec: its new process admitted, or its ended session fenced, if due."""
     if _is_admissible(world, broker):
         return _admitted(world, broker)
     spec = broker.spec

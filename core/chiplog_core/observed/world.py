@@ -102,7 +102,7 @@ class WriteResult:
 
     Only final words are results: the write was done (or a dry run accepted), or it can never be
     done as it is (Invalid, Forbidden). A Conflict, NotFound or missing answer is none: the next
-    plan decides anew. Nor is AlreadyExists to a create, which may be our own of before: the
+    plan decides again. Nor is AlreadyExists to a create, which may be our own of before: the
     object is read and put into the cache, and the next plan sees whose it is. Only if that
     object does not read as a Topic of this cluster, the create is refused.
     """
@@ -126,7 +126,7 @@ class World:
     metadata: Metadata
     """Of the BrokerCluster object."""
     cluster: BrokerCluster | None
-    """None where its spec does not read: then only elections go on."""
+    """None where its spec does not read: then only elections continue."""
     cluster_problems: tuple[Problem, ...] = ()
     """Why it does not read."""
     manifest_status: Mapping[str, object] = field(default_factory=dict)
@@ -187,14 +187,13 @@ class World:
     Kept for some minutes: longer than any request waits."""
     managed_fields: Mapping[Uid, object] = field(default_factory=dict)
     """metadata.managedFields of the Topics, by the Topic's uid, as the API server sent them. They
-    are looked at only where an admin client wants to change that Topic; references into the
+    are checked only where an admin client wants to change that Topic; references into the
     cached manifests do."""
     requested_ms: Mapping[Question, int] = field(default_factory=dict)
-    """For how long this operator process has known an answer to each question, from a member of
-    the ISR that lives (`questions.Watch`), by a clock that never jumps. To a question it does not
-    name nobody has answered."""
+    """Milliseconds since this operator process first saw an answer to each question from a live
+    member of the ISR (`report_requests.Watch`). Questions without such an answer are missing."""
     maps_check: str = ""
-    """Names the last time this operator process listed PartitionMaps, anew with every list. What
+    """Names the last time this operator process listed PartitionMaps, again with every list. What
     is in them counts where the brokers answered it (`Broker.status.mapsChecked`): they compared
     their disks with maps read after that. Empty: they are not asked."""
     is_complete: bool = True

@@ -1,1 +1,1 @@
-"""Which of several operator processes is in charge: by one Lease, and beside other operators'."""
+"""Which of several operator processes is active: by one Lease, and beside other operators'."""

@@ -1,4 +1,4 @@
-"""What a process does until it is in charge: a table.
+"""What a process does until it is active: a table.
 
 Before it takes the Lease it looks for operators with other Leases, and once more when it holds it:
 two that begin at the same time see each other then.
@@ -24,7 +24,7 @@ class Move(Enum):
     """What to do next."""
 
     BEGIN = "begin"
-    """This process is in charge."""
+    """This process is active."""
     TAKE = "take"
     """Try to take the Lease, and look at once where that was possible; else wait."""
     KEEP = "keep"

@@ -1,4 +1,4 @@
-"""Who is the operator in charge: decided by one Lease, compare-and-set.
+"""Who is the active operator: decided by one Lease, compare-and-set.
 
 Nobody compares clocks. A standby measures by its own clock for how long the Lease did not
 change, and takes it when that is longer than the holder asked for; the holder stops acting
@@ -18,16 +18,16 @@ class LeaseTimes:
     """How long everything takes."""
 
     duration_s: int = 8
-    """For so long a holder that says nothing keeps the Lease."""
+    """For this long a holder that says nothing keeps the Lease."""
     renew_s: float = 2.0
-    """So often the holder renews it and a standby looks."""
+    """This often the holder renews it and a standby looks."""
     margin_s: float = 2.0
-    """So long before the end a holder that could not renew stops acting."""
+    """For this long before the end a holder that could not renew stops acting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a holder says that it looks after; empty where an older operator did not say."""
+    """What a holder says that it watches; empty where an older operator did not say."""
 
     watches: str = ""
     """As `labels.WATCHES`."""

@@ -127,7 +127,7 @@ class Decider:
             return Verdict()
         topic = self._names.named(operation.name).topic
         if isinstance(operation, CreateTopic) or topic is None:
-            # It was made and is already gone again: making it anew is nobody's wish.
+            # It was made and is already gone again: making it again is nobody's wish.
             return Waiting(
                 f"the Topic object of '{operation.name}' was created and does not exist any more"
             )

@@ -2,7 +2,7 @@
 
 A Topic that is deleted while its BrokerCluster is gone, or together with its namespace, takes no
 records with it: nobody can tell that from the cluster being taken down, and a cluster that is made
-again goes on with its records. So its topics come back, and each gets a Topic object again: it
+again continues with its records. So its topics come back, and each gets a Topic object again: it
 is seen, and deleting it deletes the records. A topic that was let go with `deletionPolicy: Retain`
 has no owner in its PartitionMap and is to have no object.
 """
@@ -24,7 +24,7 @@ from chiplog_core.topic_name import is_internal
 
 ADOPTED = "TopicAdopted"
 PATIENCE = timedelta(minutes=2)
-"""So long after the BrokerCluster was made its users have to apply Topics of their own."""
+"""For this long after the BrokerCluster was made its users have to apply Topics of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
     verdicts.append(_stable(verdicts))
     if facts.settings.is_paused:
         verdicts.append(paused_verdict(facts.world.metadata))
-    verdicts += _one_of_each(
+    verdicts += _merged_by_type(
         [
             *facts.of_offsets,
             *_annotation_warning(facts.world),
@@ -151,8 +151,8 @@ def _annotation_warning(world: World) -> Iterator[Verdict]:
         yield holds(ConditionType.WARNING, "UnknownAnnotation", told(problems[:10]))
 
 
-def _one_of_each(verdicts: list[Verdict]) -> list[Verdict]:
-    """An object has one condition of a type: of several, the reason is the first one's."""
+def _merged_by_type(verdicts: list[Verdict]) -> list[Verdict]:
+    """One verdict per condition type: the reason of the first, the messages of all."""
     found: dict[str, Verdict] = {}
     for one in verdicts:
         before = found.get(one.type)
@@ -298,7 +298,7 @@ def _is_late(facts: ClusterFacts, now: datetime) -> bool:
 
 
 def _patience_left(facts: ClusterFacts, now: datetime) -> timedelta | None:
-    """Of the two conditions the younger counts: a roll may take long while it goes on."""
+    """Of the two conditions the younger counts: a roll may take long while it continues."""
     if facts.world.cluster is None:
         return None
     since = [

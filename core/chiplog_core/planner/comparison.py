@@ -1,6 +1,6 @@
 """Who leads when every member of an ISR was started again: their logs are compared (R3, R4).
 
-A process that went on since the ISR named it holds all that was acknowledged. One that was
+A process that continued since the ISR named it holds all that was acknowledged. One that was
 started again has to show what it has: its disk may have lost writes, its log may have been cut,
 its volume may be an older copy, and often it cannot know. So the first one to return is not
 elected, but the longest log of those that returned. Decision 30 has the rule and why it holds.
@@ -36,7 +36,7 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A member of the ISR whose broker lives again and has said what its disk holds."""
+    """A member of the ISR whose broker is alive again and has said what its disk holds."""
 
     listed: ReplicaRef
     """As the ISR names it."""
@@ -96,7 +96,7 @@ def compare(
     reports: Mapping[BrokerId, ReplicaReport],
     terms: Terms,
 ) -> Outcome:
-    """The leader of a partition none of whose members went on; `reports` are of any replica."""
+    """The leader of a partition none of whose members continued; `reports` are of any replica."""
     returned = find_returned(state, topic_id, brokers, reports, terms)
     vouching = [one for one in returned if one.standing is Standing.VOUCHING]
     silent = _silent(state, brokers, returned)
@@ -152,7 +152,7 @@ def log_length(report: ReplicaReport) -> tuple[int, int]:
 
 
 def is_answer(report: ReplicaReport, state: PartitionState, broker: BrokerState) -> bool:
-    """Whether the process that lives says what it has now. A report of before the question has a
+    """Whether the process that is alive says what it has now. A report of before the question has a
     lower partition epoch; one of another process is not in a session that the broker repeats."""
     is_present = broker.process_state is ProcessState.ALIVE and broker.is_in_session
     return is_present and report.partition_epoch >= state.partition_epoch

@@ -14,7 +14,7 @@ class TopicCounts:
     """The partitions of one topic that need a word."""
 
     offline: list[PartitionIndex] = field(default_factory=list)
-    """Without a leader that lives."""
+    """Without a leader that is alive."""
     questioned: list[PartitionState] = field(default_factory=list)
     """Those whose replicas are asked what they have, and where somebody lives who can answer."""
 
@@ -83,7 +83,8 @@ def _count(
 
 
 def _is_any_back(state: PartitionState, brokers: BrokerStates) -> bool:
-    """Whether a member of the ISR lives; where all are off, the partition is offline, no more."""
+    """Whether a member of the ISR is alive; where all are off, the partition is offline, no
+    more."""
     return any(
         ref.broker_id in brokers.by_id
         and brokers.by_id[ref.broker_id].process_state is ProcessState.ALIVE

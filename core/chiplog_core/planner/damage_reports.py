@@ -2,7 +2,7 @@
 
 A condition as long as there is one, and an Event when one is found and when it is whole again.
 Which were known before is read from the condition that is published, so that an operator that
-starts anew does not tell everything again.
+starts again does not tell everything again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

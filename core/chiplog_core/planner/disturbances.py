@@ -54,7 +54,7 @@ def disturbance(
 
 
 def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: TopicCounts) -> str:
-    """For partitions without a leader but with a replica that lives."""
+    """The annotation value that accepts the loss, for offline partitions with a live replica."""
     of = situation.brokers.by_id
     entries = []
     for state in spec.current_partitions:

@@ -1,7 +1,7 @@
 """Who leads a partition, and who counts as in sync (R2, R3, R4).
 
 One partition at a time, from its state and what is known of the brokers. In this order: members
-of the ISR whose process was fenced and goes on go over into its new session; those that are dead
+of the ISR whose process was fenced and continues go over into its new session; those that are dead
 or were started again leave it, unless fewer than the floor would be left alive; those that turned
 out to be damaged or whose disk failed leave it, and those about to end, unless fewer than the floor
 could serve without them; the leader stays if it can, else the first member that can lead, in the
@@ -9,8 +9,9 @@ order of the replicas, follows it. What leaders propose for their ISRs was judge
 (`proposals`), so that a proposal is compared with what is observed.
 
 A broker that was started again is in sync when its leader proposes it, not before: its disk may
-lack what its last process acknowledged. Where no member goes on, there is nobody to elect. Then
-the replicas are asked what they have (`reportsWanted`) and `regression` goes on from their answers.
+lack what its last process acknowledged. Where no member continues, there is nobody to elect. Then
+the replicas are asked what they have (`reportsWanted`) and `regression` continues from their
+answers.
 """
 
 from collections.abc import Sequence
@@ -84,7 +85,7 @@ def changed(
 
 
 def in_sync(state: PartitionState, topic_id: TopicId, min_isr: int, brokers: BrokerStates) -> Isr:
-    """The ISR after carrying over members that go on and dropping, above the floor, dead ones,
+    """The ISR after carrying over members that continue and dropping, above the floor, dead ones,
     damaged ones and those about to end."""
     carried = tuple(_carried(ref, state, topic_id, brokers) for ref in state.isr)
     floor = max(min(min_isr, len(carried)), 1)
@@ -119,7 +120,7 @@ def _is_spoiled(
 ) -> bool:
     """Whether it is listed for what it had before it was found damaged, or its disk failed.
 
-    A copy that was begun anew is listed by its leader's word, and not before it is whole.
+    A copy that was begun again is listed by its leader's word, and not before it is whole.
     """
     broker = brokers.by_id.get(ref.broker_id)
     if broker is not None and broker.process_state is ProcessState.ALIVE and not broker.may_lead:
@@ -129,7 +130,7 @@ def _is_spoiled(
 
 
 def is_held(state: PartitionState, brokers: BrokerStates) -> bool:
-    """Whether nothing may be decided here: not before all who may know more have spoken (R6)."""
+    """Whether this partition must wait for reports of replicas that may have newer data (R6)."""
     return state.reports_wanted or is_awaited(state, brokers)
 
 

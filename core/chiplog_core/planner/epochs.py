@@ -1,6 +1,6 @@
 """Which leader epoch comes next, where not everybody who may know a later one has spoken (R2, R6).
 
-A map may be older than what brokers have applied, as after a restored etcd. Whoever lives says so
+A map may be older than what brokers have applied, as after a restored etcd. Live brokers report it
 (`regression`); a broker that died before it could compare its disk with the maps as they are now
 may have led, or followed, under epochs that the map does not know. Counted on by one, such an epoch
 would be given away a second time, and two logs that differ would look the same. So the next epoch
@@ -16,15 +16,16 @@ from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.observed.broker_states import BrokerStates
 
 LEAP = 1_000
-"""More reigns than anybody loses with a backup, and a two-millionth of all epochs there are."""
+"""More leaderships than anybody loses with a backup, and a two-millionth of all epochs there
+are."""
 
 
 def next_epoch(
     state: PartitionState, brokers: BrokerStates, *, is_waived: bool = False
 ) -> LeaderEpoch:
-    """The epoch of the partition's next reign.
+    """The epoch of the partition's next leadership.
 
-    `is_waived`: a person or a time limit went on without a replica that had not answered.
+    `is_waived`: a person or a time limit continued without a replica that had not answered.
     """
     is_unsure = is_waived or bool(silent(state, brokers))
     return LeaderEpoch(state.leader_epoch + (LEAP if is_unsure else 1))
@@ -34,7 +35,7 @@ def are_outnumbered(state: PartitionState, min_isr: int, brokers: BrokerStates) 
     """Whether replicas that have not spoken could have been in sync without any that has.
 
     With a min ISR of 1 every single replica could. There it would stop every failover during which
-    an operator starts, so it is not asked for: the last record of a broker by itself is not safe.
+    an operator starts, so it is not asked for: the last record of a broker on its own is not safe.
     """
     # Asked of every partition in every plan, and nearly always there is nobody to look for.
     if min_isr <= 1 or not brokers.unchecked:

@@ -53,7 +53,7 @@ def find_room(
 ) -> Room:
     """Only brokers that are alive and to stay: a partition begins with a leader, or not at all.
 
-    Topics of the cluster itself are spread evenly by themselves and are no load, so that a user's
+    Topics of the cluster itself are spread evenly on their own and are no load, so that a user's
     first topic begins with the first broker.
     """
     refs = {

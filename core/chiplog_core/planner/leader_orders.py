@@ -6,8 +6,8 @@ done: how far a move is, the state of its partition says (`rebalance.approval`),
 partition has become another one is left alone for good.
 
 A move is one write of the map: order and leader together, over the very version that was read. The
-leader lives, and so does the member of the ISR that follows it: no record waits for anybody. Where
-that is not so yet, the move waits.
+leader is alive, and so does the member of the ISR that follows it: no record waits for anybody.
+Where that is not so yet, the move waits.
 """
 
 from collections.abc import Iterator, Mapping
@@ -130,7 +130,7 @@ def _moved(
 def _successor(
     state: PartitionState, move: LeaderMove, topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef | None:
-    """Who leads after the move, if it can take over now from a leader that lives."""
+    """Who leads after the move, if it can take over now from a leader that is alive."""
     is_being_moved = bool(state.adding or state.removing)
     if state.leader is None or is_being_moved or is_held(state, brokers):
         return None

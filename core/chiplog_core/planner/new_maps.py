@@ -105,7 +105,7 @@ class Places:
         return True
 
     def take(self, waiter: str, *, topics: int, partitions: int) -> bool:
-        """Whether the cluster takes so many more; else the plan says why not.
+        """Whether the cluster takes this many more; else the plan says why not.
 
         A topic that was there before the limit is there still: only what is new is counted here.
         """

@@ -82,7 +82,7 @@ def _changed(condition: Condition, was: Mapping[str, object] | None) -> Iterator
 
 
 def _is_said_elsewhere(condition: Condition) -> bool:
-    """FailedApply has an Event where it happens; a refused spec is told by Ready."""
+    """FailedApply has an Event where it happens; a refused spec has an Event with Ready."""
     if condition.reason == FAILED_APPLY:
         return True
     return condition.type == ConditionType.CONFIGURATION_APPLIED and condition.reason in REFUSALS

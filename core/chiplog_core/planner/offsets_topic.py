@@ -3,7 +3,7 @@
 Its configuration follows the BrokerCluster. What it was made with stays: groups find their
 coordinator by the number of partitions (KIP-1268), and nothing can add replicas yet. Its id is
 kept in the status of the BrokerCluster, so that a map that is lost is rebuilt from the brokers'
-disks and not begun anew, which would take from every group what it committed.
+disks and not begun again, which would take from every group what it committed.
 """
 
 from collections.abc import Iterator, Mapping

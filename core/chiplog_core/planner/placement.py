@@ -1,7 +1,7 @@
 """Which brokers hold a new partition: striped over brokers, spread over racks, even in load.
 
 Partition by partition the first replica, which is the preferred leader, goes one broker on. The
-followers go on from there, and each time round all brokers the distance to the first follower
+followers continue from there, and each time round all brokers the distance to the first follower
 grows by one, so that the partitions of a broker that fails are taken over by all the others and
 not by its neighbour. A replica goes to a rack with the fewest replicas of its partition.
 

@@ -1,8 +1,8 @@
 """One look at a cluster, and what to do about it.
 
-The order of the work is the order of dependence: what the spec says, who lives, which brokers
-there are, then every map, then restarts, then words. Each step sees the world as it was read,
-never what an earlier step means to write: what a decision depends on must have been observed.
+The order of the work is the order of dependence: what the spec says, which brokers are alive, which
+brokers there are, then every map, then restarts, then words. Each step sees the world as it was
+read, never what an earlier step means to write: what a decision depends on must have been observed.
 """
 
 from collections.abc import Callable

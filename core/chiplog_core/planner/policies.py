@@ -37,7 +37,7 @@ class PolicyJudge:
             config=TopicConfig(given_topic_config(topic.spec.config).values, self.inherited),
         )
         if before is None and partition_map is None and topic.status.topic_id is not None:
-            # Its map was lost and is made anew from the disks: no policy may prevent that.
+            # Its map was lost and is created again from the disks: no policy may prevent that.
             before = wanted
         return judge(self.cluster, wanted, before)
 

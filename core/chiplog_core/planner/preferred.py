@@ -25,10 +25,10 @@ from chiplog_core.planner.elections import (
 )
 
 REST = timedelta(seconds=30)
-"""How long everything must have been in sync before leaderships move by themselves."""
+"""How long everything must have been in sync before leaderships move on their own."""
 
 MAX_CONCURRENT_MOVES = 50
-"""Leaderships that move by themselves in one plan."""
+"""Leaderships that move on their own in one plan."""
 
 Wished = Mapping[TopicId, Collection[PartitionIndex]]
 
@@ -40,7 +40,7 @@ class Moves:
     wished: Wished = field(default_factory=dict)
     """What admin clients asked for."""
     left: int = 0
-    """How many more may move by themselves."""
+    """How many more may move on their own."""
     requeue_after_ms: int | None = None
     """When the cluster will have been at rest for long enough."""
 
@@ -48,7 +48,7 @@ class Moves:
 def find_moves(
     world: World, counts: Counts, now: datetime, wished: Wished, *, is_rolling: bool
 ) -> Moves:
-    """Whether leaderships may move by themselves now, or when."""
+    """Whether leaderships may move on their own now, or when."""
     is_at_rest = not (counts.offline or counts.under_replicated or counts.questioned)
     if is_rolling or not is_at_rest or not counts.elsewhere:
         return Moves(wished)

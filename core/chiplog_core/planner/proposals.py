@@ -86,7 +86,7 @@ def judge(
 
 
 def is_due(claim: Claim, state: PartitionState) -> bool:
-    """Whether it still waits for its answer."""
+    """Whether the proposal is for the partition's current epoch, so not yet decided."""
     return claim.proposal.base_partition_epoch == state.partition_epoch
 
 

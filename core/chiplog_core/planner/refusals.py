@@ -1,10 +1,10 @@
 """When a broker that refuses connections counts as dead.
 
-The operator in charge keeps one connection to each process that is admitted. A process that ends
-takes that connection and its listening socket along at once, about a second before the kubelet
-looks. But a network may say the same of a process that lives, so a refusal is believed only where
-a mistake costs no more than a session: what is fenced by mistake is elected away from, as after an
-expired Lease, and admitted anew when it goes on to renew (`LivenessJudge.refused`).
+The active operator keeps one connection to each process that is admitted. A process that ends takes
+that connection and its listening socket along at once, about a second before the kubelet looks. But
+a network may say the same of a process that is alive, so a refusal is believed only where a mistake
+costs no more than a session: what is fenced by mistake is elected away from, as after an expired
+Lease, and admitted again when it continues to renew (`LivenessJudge.refused`).
 
 Only the operator's own connection counts: if brokers could accuse each other, a bad one could
 depose the others.
@@ -22,10 +22,10 @@ from chiplog_core.observed.world import World
 from chiplog_core.planner.elections import can_lead
 
 ATTEMPTS = 2
-"""So many new connections must be refused after the one that was kept has ended."""
+"""This many new connections must be refused after the one that was kept has ended."""
 
 BETWEEN_MS = 5_000
-"""At most one refusal is believed in so long, per cluster: brokers that fall together are the
+"""At most one refusal is believed in this long, per cluster: brokers that fall together are the
 kubelet's to report."""
 
 

@@ -1,8 +1,8 @@
-"""Going on from what the replicas' disks know (R6, and ISRs of which no member went on).
+"""Going on from what the replicas' disks know (R6, and ISRs of which no member continued).
 
 Three things end in asking every replica of a partition what it has. A broker shows, by a report
 or a proposal, that it has applied newer metadata than the map holds: the map went back, as after
-a restored etcd. Or no member of the ISR that went on can lead. Or a person accepts the loss of
+a restored etcd. Or no member of the ISR that continued can lead. Or a person accepts the loss of
 what the dead hold, for one partition at one partition epoch.
 
 Where the map went back, nothing is decided until all replicas have answered; those named in that
@@ -106,7 +106,7 @@ def unread_losses(annotation: str) -> tuple[str, ...]:
 
 
 def acceptance(state: PartitionState, missing: Iterable[BrokerId]) -> str:
-    """What `accepted_losses` reads as the consent to go on without `missing`."""
+    """What `accepted_losses` reads as the consent to continue without `missing`."""
     brokers = "+".join(map(str, missing))
     return f"{state.partition}@{state.partition_epoch}{'/' if brokers else ''}{brokers}"
 
@@ -169,7 +169,7 @@ def settle_all(
 
 
 def next_overdue_ms(world: World) -> int | None:
-    """When the next question will have been open for long enough to go on without some."""
+    """When the next question will have been open for long enough to continue without some."""
     left = [WAIT_MS - open_ms for open_ms in world.requested_ms.values() if open_ms < WAIT_MS]
     return min(left, default=None)
 
@@ -269,7 +269,7 @@ class _Case:
             return self._above(changed(base, outcome.isr, outcome.leader, self.brokers), base)
         winner = max(self._unclean(base, outcome), key=self._length, default=None)
         if winner is None:
-            # What was adopted stays adopted; the comparison goes on from there.
+            # What was adopted stays adopted; the comparison continues from there.
             return self._above(elected, base) if self.has_gone_back else self.state
         losses.append(Loss(self.state.partition, winner.broker_id, self.known[winner.broker_id]))
         elected = self._above(changed(base, (winner,), winner, self.brokers), base)
@@ -316,7 +316,7 @@ class _Case:
         return [ref for ref in able if ref.broker_id in in_sync]
 
     def _is_suspect(self, ref: ReplicaRef) -> bool:
-        """It is the disk it was, undamaged; only its last writes may be missing."""
+        """Whether its disk is the same and undamaged: only its last writes may be missing."""
         is_damaged = (ref.broker_id, self.topic_id, self.state.partition) in self.brokers.damaged
         broker = self.brokers.by_id.get(ref.broker_id)
         return broker is not None and broker.has_disk_of(ref) and not is_damaged
@@ -358,7 +358,7 @@ def why_at_risk(
     answers: "Answers", spec: PartitionMapSpec, state: PartitionState, brokers: BrokerStates
 ) -> str:
     """Why the comparison of a partition that the name means now cannot end without a person; empty
-    where it ended, or goes on by itself."""
+    where it ended, or continues on its own."""
     assert spec.current is not None, "asked of what the name means now"
     known = answers.reports.get((spec.current, state.partition), {})
     question = Question(spec.current, state.partition, state.partition_epoch)

@@ -1,7 +1,7 @@
 """What a cluster's policies say to a change of a topic, whoever asks for it.
 
 A policy is for what is made or changed from now on: a topic that was there before it runs on, and
-only what would break a policy anew, or more than before, is refused. So a policy can be tightened
+only what would break a policy again, or more than before, is refused. So a policy can be tightened
 on a cluster with a thousand topics without any of them stopping.
 """
 

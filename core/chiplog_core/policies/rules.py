@@ -1,4 +1,4 @@
-"""The rules of `spec.topicPolicies`, each by itself: what a topic is, against what it may be.
+"""The rules of `spec.topicPolicies`, each on its own: what a topic is, against what it may be.
 
 `charts/chiplog-operator/policies/topics.yaml` says the same in CEL, for the API server; its tests
 hold the two to the same words. Whoever changes a rule or a message here changes it there.

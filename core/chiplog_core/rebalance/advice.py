@@ -112,7 +112,7 @@ def advise(load: TopicLoad, brokers: int, all_bytes_per_second: float) -> Advice
     )
 
 
-def worth_telling(advices: Sequence[Advice]) -> tuple[Advice, ...]:
+def worth_reporting(advices: Sequence[Advice]) -> tuple[Advice, ...]:
     """Without those that say that all is well; where most has to change first."""
     told = [one for one in advices if one.reasons != (Reason.ENOUGH,)]
     return tuple(sorted(told, key=lambda one: (one.partitions - one.advised_partitions, one.topic)))

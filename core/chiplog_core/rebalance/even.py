@@ -62,7 +62,7 @@ def even_out(
     """
     board = _Board(items, base)
     before = dict(board.loads)
-    for _ in range(20 * len(items) + 1000):  # every step lowers the sum of squares; never so many
+    for _ in range(20 * len(items) + 1000):  # every step lowers the sum of squares; never this many
         step = None if is_even(board.loads) else _find_step(board)
         if step is None or board.moved + len(step) > most:
             break

@@ -114,5 +114,6 @@ def _evenness(loads: Sequence[int]) -> float:
 
 
 def _over_mean(values: Sequence[int]) -> float:
+    """The largest value divided by the mean; 1.0 if all are 0."""
     total = sum(values)
     return round(max(values) * len(values) / total, 3) if total else 1.0

@@ -7,7 +7,7 @@ to the preferred leader, which then keeps its order of replicas.
 
 A leadership stays where it was moved to because the replica is made the first, the preferred one.
 For the same reason a partition that is led by another than its first replica may need its order
-changed only: where leaderships that go back by themselves would undo the result.
+changed only: where leaderships that go back on their own would undo the result.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from chiplog_core.rebalance.measured import Broker, Measurements, Partition, Par
 from chiplog_core.rebalance.settings import Goal, Settings
 
 MAX_LEADER_MOVES = 1_000
-"""In one proposal. The next one goes on."""
+"""In one proposal. The next one continues."""
 
 Leaders = Mapping[PartitionName, BrokerId]
 Weights = Mapping[PartitionName, int]

@@ -56,9 +56,9 @@ class HotKey:
     key: bytes
     """At most as long as the measuring keeps keys."""
     records: int
-    """At least so many records have it."""
+    """At least this many records have it."""
     records_at_most: int
-    """And at most so many: a sketch counted them."""
+    """And at most this many: a sketch counted them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Measured:
     bytes_per_second: float = 0.0
     records_per_second: float = 0.0
     sampled_records: int = 0
-    """So many were looked at for the hot keys."""
+    """This many were checked for the hot keys."""
     hot_keys: tuple[HotKey, ...] = ()
 
     @property

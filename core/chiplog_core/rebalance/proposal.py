@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chiplog_core.ids import BrokerId
-from chiplog_core.rebalance.advice import Advice, advise, topic_load, worth_telling
+from chiplog_core.rebalance.advice import Advice, advise, topic_load, worth_reporting
 from chiplog_core.rebalance.even import deviation_percent
 from chiplog_core.rebalance.figures import (
     BrokerFigures,
@@ -37,7 +37,7 @@ class FoundKey:
     name: PartitionName
     key: HotKey
     share: float
-    """Of its partition's records that were looked at, at least: 0 to 1."""
+    """Of its partition's records that were checked, at least: 0 to 1."""
     share_at_most: float
 
 
@@ -179,7 +179,7 @@ def _advice(
         if one.name in measurements:
             of_topic.setdefault(one.name.topic, {})[one.name.partition] = measurements[one.name]
     rate = sum(one.bytes_per_second for one in measurements.values())
-    return worth_telling(
+    return worth_reporting(
         [
             advise(topic_load(topic, measured, counts[topic]), brokers, rate)
             for topic, measured in sorted(of_topic.items())

@@ -67,7 +67,7 @@ def launch(launcher: SparkLauncher, application: Application) -> Launch:
 
 
 def given_to(launched: Owner, application: Application) -> Application:
-    """The application as one whose objects go with what was launched: made anew with it, all of
+    """The application as one whose objects go with what was launched: created again with it, all of
     `Launch.before` is deleted together with the launched object, by its time to live too."""
     return replace(application, owner=launched)
 

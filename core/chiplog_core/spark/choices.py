@@ -67,10 +67,10 @@ def check_own_choice(
 
 
 def in_namespace(settings: SparkSettings | None, of_cluster: str, namespace: str) -> SparkSettings:
-    """A cluster's settings as they hold for jobs of a namespace. `of_cluster`: the cluster's.
+    """A cluster's Spark settings for jobs in `namespace`; `of_cluster` is the cluster's namespace.
 
-    Its image is its authors' code and must not run with the rights of somebody else's namespace;
-    an account of that name there would be another one.
+    Jobs in another namespace do not get the cluster's image and ServiceAccount: the image must not
+    run with the permissions of that namespace, and its ServiceAccount of that name is another one.
     """
     found = settings or SparkSettings()
     if namespace == of_cluster:

@@ -30,7 +30,7 @@ KIND = "Job"
 API_SERVER = "https://kubernetes.default.svc:443"
 DRIVER_PORT = 7078
 BLOCK_MANAGER_PORT = 7079
-"""The ports that Spark takes by itself in cluster mode. Executors find the driver by its pod's
+"""The ports that Spark takes on its own in cluster mode. Executors find the driver by its pod's
 address, so no Service is needed."""
 
 TEMPLATE_FOLDER = "/etc/chiplog/executor"
@@ -163,7 +163,7 @@ def _resources(application: Application) -> Manifest:
 
 
 def _arguments(application: Application) -> list[str]:
-    """What `spark-submit` is told; `$(…)` is filled in by the kubelet."""
+    """Arguments of `spark-submit`; the kubelet substitutes `$(…)`."""
     of_pod = {
         "spark.driver.host": f"$({ADDRESS})",
         "spark.kubernetes.driver.pod.name": "$(POD_NAME)",
@@ -176,8 +176,8 @@ def _arguments(application: Application) -> list[str]:
         "spark.kubernetes.executor.podTemplateFile": f"{TEMPLATE_FOLDER}/{TEMPLATE_KEY}",
         "spark.kubernetes.namespace": application.namespace,
     }
-    said = {**application.spark_conf, **fixed, **described(application)}
-    conf = {key: _literal(value) for key, value in said.items()} | of_pod
+    given = {**application.spark_conf, **fixed, **described(application)}
+    conf = {key: _literal(value) for key, value in given.items()} | of_pod
     return [
         *("--master", f"k8s://{API_SERVER}"),
         *("--name", application.name),

@@ -1,8 +1,8 @@
-"""What the pods of an application say about why it does not go on, or did not.
+"""What the pods of an application say about why it does not continue, or did not.
 
 Launchers wait for ever for a pod whose image cannot be pulled, and Spark waits for ever for
-executors: that an application will never go on is decided here. What may pass (a registry that is
-away, a Secret that is made a moment later) has time to; what cannot pass has none.
+executors: that an application will never continue is decided here. What may pass (a registry that
+is away, a Secret that is made a moment later) has time to; what cannot pass has none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -78,7 +78,7 @@ _OUT_OF_MEMORY_REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why an application does not go on."""
+    """Why an application does not continue."""
 
     reason: str
     """In CamelCase: Kubernetes' own where it has one."""
@@ -86,7 +86,7 @@ class Trouble:
     is_final: bool
     """Nothing but a change by somebody helps, so there is nothing to wait for or to try again."""
     has_ended: bool = False
-    """The driver's container is no more: launchers see that by themselves."""
+    """The driver's container is no more: launchers see that on their own."""
 
 
 class DriverEnd(StrEnum):
@@ -171,7 +171,7 @@ def _of_driver(driver: Mapping[str, object], now: datetime) -> Trouble | None:
 
 
 def _of_executors(pods: Iterable[Mapping[str, object]], now: datetime) -> Trouble | None:
-    """A job goes on as long as one executor does, so all of them have to be in trouble."""
+    """A job continues as long as one executor does, so all of them have to be in trouble."""
     executors = [pod for pod in pods if _role(pod) == "executor"]
     found = [_of_executor(pod, now) for pod in executors]
     troubles = [one for one in found if one is not None]

@@ -30,7 +30,7 @@ EXECUTOR_CONTAINER = "spark-kubernetes-executor"
 """The names that Spark and both Spark operators expect."""
 
 WORK_FOLDER = "/tmp"  # noqa: S108 - an emptyDir of the pod's own
-"""Where the processes are started, since Spark makes folders there: all else is read-only."""
+"""Where the processes are started, since Spark makes directories there: all else is read-only."""
 
 WORK_VOLUME = "chiplog-work"
 API_VOLUME = "chiplog-api-access"

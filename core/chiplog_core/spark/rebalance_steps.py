@@ -5,7 +5,7 @@ waits there. Approved, the status says Rebalancing: that is the order to the pla
 writes maps. From then on only what the maps say counts.
 
 The annotation by which a person steers is acted upon in one write of the status, which names its
-value, and is taken away in the next look: whoever takes over in between sees that it was done.
+value, and is taken away in the next pass: whoever takes over in between sees that it was done.
 """
 
 from dataclasses import replace
@@ -89,7 +89,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         self._tell(reason, message, is_warning=True)
 
     def _abandon_run(self) -> None:
-        """It may have been made although nobody has seen it."""
+        """Delete the application, also if it was never observed: it may have been created."""
         known = self._status.application
         if known is not None and self._is_active:
             self._remove(known)
@@ -210,7 +210,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     # ---- the next run ----
 
     def _give_up(self) -> None:
-        """What is asked for cannot be done: nothing goes on, and it begins anew when it can."""
+        """What is asked for cannot be done: the run stops, and begins again when it can."""
         self._abandon_run()
         self._set(state=RebalanceState.NOT_READY, wish="", outcome=None)
 

@@ -1,4 +1,4 @@
-"""What is known of a Rebalance when it is looked at, and what a person may say to it."""
+"""What is known of a Rebalance when it is checked, and what a person may say to it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +37,6 @@ class RebalanceView(RunView):
     """The users' topics of the cluster."""
     brokers: tuple[Broker, ...] = ()
     under_way: str = ""
-    """Another Rebalance of the cluster whose moves go on, as namespace/name; empty for none."""
+    """Another Rebalance of the cluster whose moves continue, as namespace/name; empty for none."""
     standings: Standings | None = None
     """The partitions as the maps have them; None where that is not known: nothing is concluded."""

@@ -3,7 +3,7 @@
 A broker that finds damage while a job reads serves nothing of that replica any more. The job sees
 at which offset its read was refused, which is where the read began; the broker knows the file, the
 first offset that cannot be trusted, and whether the file ends too early. It tells that in the
-history of its data directory, also when the replica was fetched anew meanwhile.
+history of its data directory, also when the replica was fetched again in the meantime.
 """
 
 from collections import Counter

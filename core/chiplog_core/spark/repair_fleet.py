@@ -14,7 +14,7 @@ from chiplog_core.spark.steps import OrderRefetch
 from chiplog_core.spark.verification_report import Accused
 
 MAX_AT_ONCE: Final = 2
-"""Replicas of a cluster that are fetched anew at the same time: each reads all of its leader's."""
+"""Replicas of a cluster that are fetched again at the same time: each reads all of its leader's."""
 
 MAJORITY: Final = 2
 """Others that agree, where only the comparison says which replica is wrong."""

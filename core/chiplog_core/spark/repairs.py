@@ -1,13 +1,13 @@
-"""Which damaged replicas are fetched anew, and when: a pure function of what there is.
+"""Which damaged replicas are fetched again, and when: a pure function of what there is.
 
-A completed run accuses replicas. Each is ordered to be fetched anew at most once for that run,
+A completed run accuses replicas. Each is ordered to be fetched again at most once for that run,
 and only as long as nothing can be lost by it: enough others are in sync that nobody accuses, no
 other replica of the partition is away, and few are fetched at the same time. An order is
 written into the Broker's spec, in the session that the broker has; it is withdrawn when its end
 stands in the Verification's status, so that whoever takes over in between does not order again.
 
 What is not known, or not any more, is not repaired: a run that did not read everything, a topic
-that has another id now, a proof that is old, a broker that was started anew.
+that has another id now, a proof that is old, a broker that was started again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ from chiplog_core.spark.steps import OrderRefetch, Told
 from chiplog_core.spark.verification_report import Finding
 
 GOOD_FOR: Final = timedelta(hours=1)
-"""So long after a run its proof is acted upon."""
+"""For this long after a run its proof is acted upon."""
 
 ENDED: Final = frozenset({RepairState.DONE, RepairState.REFUSED})
 

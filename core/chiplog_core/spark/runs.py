@@ -1,6 +1,6 @@
 """How far a run of a Spark job is: from what was seen of its application and of its result.
 
-One table for all kinds that run jobs. The application is looked at first and its result after it,
+One table for all kinds that run jobs. The application is checked first and its result after it,
 so that an application that is over has written what it will ever write.
 """
 
@@ -25,7 +25,7 @@ START_LIMIT = timedelta(minutes=15)
 """An application that waits longer at a time, as for want of an image or a node, is given up."""
 
 GRACE = timedelta(minutes=1)
-"""Beyond a time limit: the job and its launcher may end by themselves, with more to tell."""
+"""Beyond a time limit: the job and its launcher may end on their own, with more to tell."""
 
 REQUEUE_AFTER_MS = 2_000
 """While an application runs."""
@@ -45,12 +45,12 @@ class Seen:
     kind: str = ""
     """Kind of the object that runs it."""
     reason: str = ""
-    """Why it failed or does not go on, in one word; empty where nothing is known."""
+    """Why it failed or does not continue, in one word; empty where nothing is known."""
     message: str = ""
     must_be_stopped: bool = False
-    """It failed for good, and its launcher would go on all the same."""
+    """It failed for good, and its launcher would continue all the same."""
     is_held_up: bool = False
-    """Something that may pass keeps it from going on; `reason` and `message` say what."""
+    """Something that may pass keeps it from continuing; `reason` and `message` say what."""
     executors: int = 0
     """How many run."""
     driver_end: DriverEnd = DriverEnd.NONE
@@ -84,7 +84,7 @@ class Failed:
     reason: str
     message: str
     must_remove: bool = False
-    """The application would go on for nothing."""
+    """The application would continue for nothing."""
 
 
 Progress: TypeAlias = NotThere | Going | Done | Failed
@@ -118,7 +118,7 @@ def progress(
 
 
 def _is_of(known: ApplicationStatus, result: Result | UnreadableDocument | None) -> bool:
-    """What another application wrote is nothing to this one."""
+    """Whether the result was written by this application."""
     if isinstance(result, UnreadableDocument):
         return result.flaw is not Flaw.OF_ANOTHER
     return result is not None and result.application == known.name
@@ -207,7 +207,7 @@ def _progress(known: ApplicationStatus, seen: Seen) -> RunProgress | None:
 def _waiting_since(
     known: ApplicationStatus, seen: Seen, now: datetime, begun: datetime
 ) -> datetime | None:
-    """Each wait counts by itself: for a driver at first, for executors, for a driver again."""
+    """Each wait counts on its own: for a driver at first, for executors, for a driver again."""
     if seen.state in ENDED:
         return None
     is_new = (known.state is RunState.RUNNING) is not (seen.state is RunState.RUNNING)

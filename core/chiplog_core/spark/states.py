@@ -42,10 +42,10 @@ class Phase:
     """In CamelCase; of Unknown the state as the launcher calls it."""
     message: str = ""
     must_be_stopped: bool = False
-    """It failed for good, and its launcher would go on all the same: what was launched has to be
+    """It failed for good, and its launcher would continue all the same: what was launched has to be
     deleted."""
     is_held_up: bool = False
-    """Something that may pass keeps it from going on; `reason` and `message` say what."""
+    """Something that may pass keeps it from continuing; `reason` and `message` say what."""
 
     @property
     def has_ended(self) -> bool:
@@ -208,7 +208,7 @@ def _observed(
         return replace(told, is_held_up=is_cause)
     if found.is_final and not (found.has_ended and _ENDS_BY_ITSELF[launcher](launched)):
         return Phase(PhaseName.FAILED, found.reason, found.message, must_be_stopped=True)
-    # A driver that has ended is not waited for: its launcher goes on.
+    # A driver that has ended is not waited for: its launcher continues.
     return Phase(phase.name, found.reason, found.message, is_held_up=not found.has_ended)
 
 

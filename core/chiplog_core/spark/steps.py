@@ -63,4 +63,4 @@ class Step(Generic[S]):
     actions: list[Action] = field(default_factory=list)
     told: list[Told] = field(default_factory=list)
     requeue_after_ms: int | None = None
-    """When to look again although nothing is heard; None where nothing comes by itself."""
+    """When to look again although nothing is heard; None where nothing comes on its own."""

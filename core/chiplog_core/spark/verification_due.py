@@ -10,7 +10,7 @@ from chiplog_core.observed.settings import paused
 def has_failed(status: VerificationStatus) -> bool:
     """Whether the last run that is over did not do all that it was to do.
 
-    While a run is under way it is the one before, as long as that is kept in the history.
+    While a run is in progress it is the one before, as long as that is kept in the history.
     """
     if status.outcome is not None:
         return not status.outcome.complete
@@ -18,7 +18,7 @@ def has_failed(status: VerificationStatus) -> bool:
 
 
 def duration(status: VerificationStatus) -> timedelta | None:
-    """How long the last run took; None while one is under way, and before the first."""
+    """How long the last run took; None while one is in progress, and before the first."""
     if status.started_at is None or status.finished_at is None:
         return None
     return max(status.finished_at - status.started_at, timedelta())

@@ -1,7 +1,7 @@
 """What is to be done next about one Verification: a pure function of what there is.
 
-A run is followed as `following` says. One that is over is never begun again by itself: there is one
-for each wish, or for each time of the schedule.
+A run is followed as `following` says. One that is over is never begun again on its own: there is
+one for each wish, or for each time of the schedule.
 """
 
 from collections.abc import Mapping
@@ -151,7 +151,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
     # ---- replicas that are proven to be damaged ----
 
     def _accuse(self, run: str, finding: Finding) -> None:
-        """By policy alone; what is under way goes on in any case."""
+        """By policy alone; what is in progress continues in any case."""
         proven: tuple[ReplicaRepair, ...] = ()
         if self._spec.repair is Repair.REFETCH:
             proven = accused_by(run, finding, self._now)

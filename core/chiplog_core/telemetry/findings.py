@@ -1,4 +1,4 @@
-"""What a check that a person runs has looked at: `chiplog check` and `helm test`."""
+"""What a check that a person runs has checked: `chiplog check` and `helm test`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; it is in order where there is no `problem`."""
+    """One thing that was checked; it is in order where there is no `problem`."""
 
     what: str
     problem: str = ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
 
 SLICE: Final = 500
-"""So many series are written at a time, in some tenths of a millisecond."""
+"""This many series are written at a time, in some tenths of a millisecond."""
 
 T = TypeVar("T")
 Rows: TypeAlias = Sequence[tuple[str, T]]

@@ -28,7 +28,7 @@ from chiplog_core.validate.unbuilt import Feature, unless_built
 
 
 def check_cluster(cluster: BrokerCluster) -> tuple[Problem, ...]:
-    """What is wrong with a BrokerCluster by itself, so that brokers cannot be as it says."""
+    """What is wrong with a BrokerCluster on its own, so that brokers cannot be as it says."""
     return tuple(
         problem
         for rule in (_name, _storage, _listeners, _config, _policies, _template, _unbuilt)

@@ -17,7 +17,7 @@ PARAMETER_OF = {
 
 
 def check_group(group: ConsumerGroup) -> tuple[Problem, ...]:
-    """What is wrong with a ConsumerGroup by itself."""
+    """What is wrong with a ConsumerGroup on its own."""
     return tuple(problem for rule in (_reset, _max_lag, _scale) for problem in rule(group))
 
 

@@ -44,7 +44,7 @@ def broken_rules(before: PartitionMap | None, after: PartitionMap) -> tuple[str,
 
 
 def check_map(spec: PartitionMapSpec) -> Iterator[str]:
-    """What holds of every map by itself."""
+    """What holds of every map on its own."""
     for generation in spec.generations:
         for state in generation.partitions:
             yield from _check_state(state)

@@ -13,7 +13,7 @@ from chiplog_core.validate.verification import not_allowed
 
 
 def check_rebalance(rebalance: Rebalance) -> tuple[Problem, ...]:
-    """What is wrong with a Rebalance by itself."""
+    """What is wrong with a Rebalance on its own."""
     return tuple(
         problem
         for rule in (_brokers, _excluded, _limits, _unbuilt, _spark)

@@ -16,7 +16,7 @@ MIN_ISR_FIELD = f"spec.config[{MIN_INSYNC_REPLICAS.name}]"
 
 
 def check_topic(topic: Topic) -> tuple[Problem, ...]:
-    """What is wrong with a Topic by itself."""
+    """What is wrong with a Topic on its own."""
     return tuple(
         problem
         for rule in (_name, _config, _growth, _deletion, _assignments, _unbuilt)

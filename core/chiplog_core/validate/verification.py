@@ -11,7 +11,7 @@ from chiplog_core.validate.spark_conf import check_spark
 
 
 def check_verification(verification: Verification) -> tuple[Problem, ...]:
-    """What is wrong with a Verification by itself."""
+    """What is wrong with a Verification on its own."""
     return tuple(
         problem for rule in (_topics, _schedule, _limits, _spark) for problem in rule(verification)
     )

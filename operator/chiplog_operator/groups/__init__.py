@@ -1,1 +1,1 @@
-"""The operator's looks at consumer groups: thin shells around `chiplog_core.group_watch`."""
+"""How the operator observes consumer groups: thin shells around `chiplog_core.group_watch`."""

@@ -1,4 +1,5 @@
-"""What a cluster's brokers are asked in a look: all of them at once, each one thing by another."""
+"""What a cluster's brokers are asked in one pass: all of them at once, each one thing by
+another."""
 
 import asyncio
 import logging
@@ -43,7 +44,7 @@ _TIME: Final = b',"timeMs":'
 
 
 class GroupsClient:
-    """Asks, and leaves a broker alone for a while that did not answer."""
+    """Sends requests to brokers; one that did not answer is asked again after a backoff."""
 
     def __init__(
         self, key: ClusterKey, port: GroupsPort, passwords: Passwords, clock: Clock
@@ -56,7 +57,7 @@ class GroupsClient:
         self._kept: dict[tuple[Identity, str, bytes], tuple[bytes, object]] = {}
 
     def among(self, processes: Sequence[Identity]) -> dict[BrokerId, Identity]:
-        """Whom it is worth asking now."""
+        """The brokers that are not in a backoff, by id."""
         now_s = self._clock.monotonic_s()
         self._failures = {one: self._failures[one] for one in processes if one in self._failures}
         there = set(processes)
@@ -70,7 +71,7 @@ class GroupsClient:
         brokers: Mapping[BrokerId, Identity],
         requests: Mapping[BrokerId, Sequence[GroupsRequest]],
     ) -> dict[BrokerId, list[GroupsAnswer]]:
-        """Of each broker that answered everything."""
+        """The answers of each broker that answered all of its requests, pages joined."""
 
         async def all_pages(whom: Identity, asked: GroupsRequest) -> list[GroupsAnswer]:
             pages: list[GroupsAnswer] = []
@@ -114,7 +115,7 @@ class GroupsClient:
     async def reset(
         self, brokers: Mapping[BrokerId, Identity], coordinator: BrokerId, asked: ResetRequest
     ) -> ResetAnswer | None:
-        """None where the coordinator did not answer: it may be done all the same."""
+        """None where the coordinator did not answer; it may have carried out the reset."""
 
         async def one(whom: Identity, asked: ResetRequest) -> ResetAnswer:
             return await self._ask(whom, RESET_PATH, asked, ResetAnswer)
@@ -153,7 +154,7 @@ class GroupsClient:
         return self._read(whom, path, body, said, answer)
 
     def _read(self, whom: Identity, path: str, body: bytes, said: bytes, answer: type[T]) -> T:
-        """The answer. One that says the same as the last time but the time is read once."""
+        """The parsed answer, from a cache if it differs from the last one only in its time."""
         same, _, _ = said.rpartition(_TIME)
         known = self._kept.get((whom, path, body))
         if same and known is not None and known[0] == same and isinstance(known[1], answer):
@@ -178,7 +179,7 @@ class GroupsClient:
 
 @dataclass(frozen=True, slots=True)
 class ReachableBrokers:
-    """The brokers that it is worth asking in one look, as resets ask them."""
+    """The brokers that are not in a backoff, for resets."""
 
     client: GroupsClient
     brokers: Mapping[BrokerId, Identity]

@@ -1,6 +1,6 @@
 """Exact figures of groups for Prometheus, under the names of the exporter that people know.
 
-Made when they are asked for. A group that was not heard of in the last look has none. There are
+Made when they are asked for. A group that was not heard of in the last pass has none. There are
 three series for every partition that a group reads, so they are written as `series` does.
 """
 
@@ -53,7 +53,7 @@ PARTITION_SERIES: Final = (
 
 
 class GroupsCollector:
-    """What the last look at each cluster found."""
+    """What the last pass at each cluster found."""
 
     def __init__(self) -> None:
         self._figures: dict[ClusterKey, Sequence[GroupFigures]] = {}

@@ -40,7 +40,7 @@ class Board(Protocol):
     """Where exact figures go."""
 
     def show(self, cluster: ClusterKey, figures: Sequence[GroupFigures]) -> None:
-        """Of the groups that the last look heard of."""
+        """Of the groups that the last pass heard of."""
 
     def forget(self, cluster: ClusterKey) -> None:
         """Nobody names the cluster any more."""
@@ -48,7 +48,7 @@ class Board(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPorts:
-    """What looks at groups reach and show."""
+    """How loops reach brokers, and where they publish figures."""
 
     port: GroupsPort
     board: Board
@@ -56,7 +56,7 @@ class GroupPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsLoopParts:
-    """What the looks of one operator process work with."""
+    """What the loops of one operator process work with."""
 
     caches: Caches
     observer: Observer
@@ -69,7 +69,7 @@ class GroupsLoopParts:
 
 
 class GroupsLoop:
-    """The looks at one cluster's groups."""
+    """Reconciles the consumer groups of one cluster."""
 
     def __init__(self, key: ClusterKey, parts: GroupsLoopParts) -> None:
         self._key = key
@@ -85,7 +85,7 @@ class GroupsLoop:
         self._woken = Wake(parts.clock)
 
     def wake(self) -> None:
-        """What is wished for is another thing than it was."""
+        """A spec changed: reconcile soon."""
         self._woken.set()
 
     async def run(self) -> None:
@@ -101,9 +101,9 @@ class GroupsLoop:
         self._parts.ports.board.forget(self._key)
 
     async def _round(self) -> int:
-        """One look; in how many milliseconds from its beginning to look again."""
+        """Reconcile once; returns the milliseconds from its beginning to the next time."""
         try:
-            return await self._look()
+            return await self._reconcile()
         except NotActive:
             raise
         except Exception:
@@ -111,7 +111,7 @@ class GroupsLoop:
             logger.exception("look_failed", extra={"cluster": str(self._key)})
             return AFTER_FAULT_MS
 
-    async def _look(self) -> int:
+    async def _reconcile(self) -> int:
         parts, watch, client = self._parts, self._watch, self._client
         if not parts.observer.is_known(self._key.namespace):
             return AFTER_FAULT_MS
@@ -138,10 +138,10 @@ class GroupsLoop:
     async def _carry_out(self, scene: Scene, brokers: Mapping[BrokerId, Identity]) -> Scene:
         """Resets and scaling, as far as they are due; with what came of it."""
         observed = self._watch.observed()
-        resets = await self._resetting.look(
+        resets = await self._resetting.reconcile(
             observed, ReachableBrokers(self._client, brokers), scene.find_topic
         )
-        scaled = await self._scaling.look(observed, scene.find_topic)
+        scaled = await self._scaling.reconcile(observed, scene.find_topic)
         return replace(scene, resets=resets, scaled=scaled)
 
     def _now_ms(self) -> int:

@@ -9,7 +9,7 @@ from chiplog_operator.resources.secret import password_of
 
 
 class Passwords:
-    """Read once each, and anew where a broker does not take it."""
+    """Read once each, and again where a broker does not take it."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api

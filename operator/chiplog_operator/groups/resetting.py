@@ -72,10 +72,13 @@ class Resetting:
         self._said: dict[str, ResetStatus] = {}
         """What is to be published, by uid of the ConsumerGroup."""
 
-    async def look(
+    async def reconcile(
         self, observed: Iterable[ObservedGroup], brokers: Brokers, find_topic: FindTopic
     ) -> Mapping[str, ResetStatus]:
-        """Ask for what is due; what to publish, by uid. Raises `NotActive`."""
+        """Request the resets that are due; returns the statuses to publish, by uid.
+
+        Raises `NotActive`.
+        """
         observed = list(observed)
         self._forget(observed)
         now_ms = self._now_ms()

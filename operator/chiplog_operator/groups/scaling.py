@@ -44,7 +44,7 @@ from chiplog_operator.writes import IN_FLIGHT, Authority, NotActive
 logger = logging.getLogger(__name__)
 
 INTERVAL_MS: Final = 5_000
-"""So often a Deployment is looked at."""
+"""This often a Deployment is checked."""
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class Scaling:
         self._events = events
         self._known: dict[str, _Known] = {}
 
-    async def look(
+    async def reconcile(
         self,
         observed: Iterable[ObservedGroup],
         find_topic: FindTopic,
@@ -86,7 +86,9 @@ class Scaling:
         now_ms = self._now_ms()
         due = [one for one in subjects if self._is_due(one, now_ms)]
         around = _Around(find_topic, _Autoscalers(self._api))
-        await run_concurrently(lambda one: self._look(one, around), due, max_concurrent=IN_FLIGHT)
+        await run_concurrently(
+            lambda one: self._reconcile(one, around), due, max_concurrent=IN_FLIGHT
+        )
         return {
             one.group.metadata.uid: known.verdict
             for one in subjects
@@ -100,7 +102,7 @@ class Scaling:
         known = self._known.get(one.group.metadata.uid)
         return known is None or now_ms - known.checked_ms >= INTERVAL_MS
 
-    async def _look(self, one: ObservedGroup, around: "_Around") -> None:
+    async def _reconcile(self, one: ObservedGroup, around: "_Around") -> None:
         group, now_ms = one.group, self._now_ms()
         known = self._known.setdefault(group.metadata.uid, _Known(checked_ms=now_ms))
         known.checked_ms = now_ms
@@ -110,7 +112,7 @@ class Scaling:
         except Forbidden as error:
             known.verdict = forbidden(str(error))
         except Conflict:
-            pass  # somebody else wrote it meanwhile: it is read anew
+            pass  # somebody else wrote it in the meantime: it is read again
         except ApiError as error:
             facts = {"group": group.group_id, "error": str(error)}
             logger.warning("group_not_scaled", extra=facts)
@@ -207,7 +209,7 @@ class Scaling:
 
 
 class _Autoscalers:
-    """The HorizontalPodAutoscalers of namespaces, each asked for once in a look."""
+    """The HorizontalPodAutoscalers of namespaces, each asked for once in one pass."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api

@@ -1,4 +1,4 @@
-"""The Lease by which a broker shows that it lives: made here, renewed by the broker alone.
+"""The Lease by which a broker shows that it is alive: made here, renewed by the broker alone.
 
 It has no spec: whatever stood there would be a renewal that no broker made.
 """

@@ -1,7 +1,7 @@
 """How the kubelet asks a broker how it is.
 
 A broker that recovers its logs after a crash may need hours, and killing it then would only make
-it begin anew: until `/startupz` answers, nothing else is asked. `/livez` fails only where the
+it begin again: until `/startupz` answers, nothing else is asked. `/livez` fails only where the
 process no longer does anything, and even then it gets time: a slow disk is no reason to kill.
 `/readyz` is what the PodDisruptionBudget counts by.
 """

@@ -1,8 +1,8 @@
 """Which fields of a BrokerCluster's spec ask for a restart of its brokers.
 
 A revision says that something changed, not what. Each field that differs is put into the spec of
-before by itself: those that then change the revision are the reason. Each costs the making of a
-pod, so what is below a field is looked at only where that field is one, and not for long.
+before on its own: those that then change the revision are the reason. Each costs the making of a
+pod, so what is below a field is checked only where that field is one, and not for long.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from chiplog_operator.resources.settings import BuildSettings
 Path: TypeAlias = tuple[str, ...]
 CONFIG: Path = ("config",)
 MAX_REASONS = 10
-"""So many are named."""
+"""This many are named."""
 
 
 def restart_reasons(

@@ -89,7 +89,7 @@ def _inside_ports(cluster: BrokerCluster) -> list[dict[str, object]]:
 def _outside_ports(
     cluster: BrokerCluster, place: BrokerId, held: HeldPorts
 ) -> list[dict[str, object]]:
-    """The ports of a Service; `place` counts from the base of the node ports."""
+    """The external ports of a Service. `place` is the offset from the base of the node ports."""
     return [
         _port(one.name, one.port) | _node_port(one, place, held.get(place, {}))
         for one in of_type(cluster, ListenerType.NODE_PORT)

@@ -1,6 +1,6 @@
 """The StatefulSet of one broker, which exists for its stable name and its volume.
 
-Kubernetes starts no broker anew by itself (`OnDelete`): in which order, and when, is the
+Kubernetes starts no broker again on its own (`OnDelete`): in which order, and when, is the
 planner's to say. Nor does it ever delete the volume.
 """
 

@@ -48,7 +48,7 @@ MADE: Final[Mapping[str, Kind]] = {
 OF_NOBODY: Final = f"{APPLICATION_LABEL}=none"
 """Selects nothing, as names of applications end in eight digits; yet it must be a label's value."""
 OFFERED_FOR_S: Final = 30.0
-"""So long an answer about what the API server offers is good."""
+"""For this long an answer about what the API server offers is good."""
 
 
 Heirs: TypeAlias = Collection[taken_names.Identity]

@@ -212,7 +212,7 @@ def application_of(
 
 
 def request_of(resource: SparkResource, cluster: BrokerCluster, launch: Launch) -> Request:
-    """What the job is told."""
+    """The request that the job reads."""
     kind, _ = JOB_OF[resource.KIND.kind]
     about = cluster.metadata
     service = f"{names.bootstrap_service(about.name)}.{about.namespace}.svc"

@@ -1,4 +1,4 @@
-"""What Prometheus can ask about verifications, as of the last look at each."""
+"""What Prometheus can ask about verifications, as of the last pass at each."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

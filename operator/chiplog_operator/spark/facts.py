@@ -1,4 +1,4 @@
-"""What is known when an object that runs Spark jobs is looked at: of its cluster and its run."""
+"""What is known when an object that runs Spark jobs is checked: of its cluster and its run."""
 
 from dataclasses import dataclass
 
@@ -91,7 +91,8 @@ class Facts:
         )
 
     def _under_way(self, resource: Rebalance, key: ClusterKey) -> str:
-        """Another Rebalance of the cluster whose moves go on, or will when it is paused no more."""
+        """Another Rebalance of the cluster whose moves continue, or will when it is paused no
+        more."""
         goes_on = RebalanceState.REBALANCING.value
         for manifest in self.caches.members(kinds.REBALANCES, key):
             status = manifest.get("status") or {}
@@ -191,7 +192,7 @@ class _Offer:
 
     @property
     def as_unmet(self) -> Unmet | None:
-        """Why no application could be begun now."""
+        """Why no Spark application can be started now; None if one can."""
         if self.unmet is None and self.problems:
             return Unmet(self.problems[0].reason.value, told(self.problems))
         return self.unmet

@@ -1,4 +1,4 @@
-"""One loop over all objects that run Spark jobs, each looked at when it changed or is due.
+"""One loop reconciles all objects that run Spark jobs, each when it changed or is due.
 
 Level-triggered: a look begins with what is written and what the API server says of the
 application, and what it leaves undone the next one does.
@@ -46,7 +46,7 @@ R = TypeVar("R", VerificationView, RebalanceView)
 MAX_CONCURRENT: Final = 4
 COALESCE_S: Final = 0.1
 RESYNC_S: Final = 15.0
-"""So often an object is looked at although nothing was heard: what it waits for may be there."""
+"""This often an object is checked although nothing was heard: what it waits for may be there."""
 AFTER_FAILURE_S: Final = 3.0
 AFTER_FAULT_S: Final = 10.0
 
@@ -60,7 +60,7 @@ class Board(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkParts:
-    """What looks at Spark jobs work with."""
+    """What the loop works with."""
 
     caches: Caches
     observer: Observer
@@ -74,7 +74,7 @@ class SparkParts:
 @dataclass(slots=True)
 class _Due:
     manifest: Manifest
-    """As it was looked at."""
+    """As it was checked."""
     at_s: float
 
 
@@ -105,7 +105,7 @@ class SparkLoop:
         )
 
     async def run(self) -> None:
-        """Until cancelled, or until another operator is in charge (`NotActive`)."""
+        """Until cancelled, or until another operator is active (`NotActive`)."""
         clock = self.parts.clock
         while True:
             self.parts.woken.clear()
@@ -118,7 +118,7 @@ class SparkLoop:
         return max(min((one.at_s - now_s for one in self._due.values()), default=RESYNC_S), 0.0)
 
     async def _round(self) -> None:
-        """A look at whatever changed or is due."""
+        """Reconcile each object that changed or is due."""
         now_s = self.parts.clock.monotonic_s()
         there = {
             (kind, key): manifest

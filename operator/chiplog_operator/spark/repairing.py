@@ -70,7 +70,7 @@ class Repairing:
                 try:
                     await self._write(key, replace(broker.spec, refetches=kept), broker)
                 except Conflict:
-                    continue  # the next look sees it as it is then
+                    continue  # the next pass sees it as it is then
 
     async def _write(self, key: ClusterKey, spec: BrokerSpec, broker: Broker) -> None:
         action = Replace(resource=replace(broker, spec=spec))

@@ -108,7 +108,9 @@ class Shell:
         observed = ObservedGroup(
             group=self.group, facts=facts, coordinator=BrokerId(1), lags=None, may_change=True
         )
-        found = (await self.resetting.look([observed], self.coordinator, lambda _: None)).get("u")
+        found = (await self.resetting.reconcile([observed], self.coordinator, lambda _: None)).get(
+            "u"
+        )
         if publishes and found is not None:
             status = replace(self.group.status, reset=found)
             self.group = replace(self.group, status=status)

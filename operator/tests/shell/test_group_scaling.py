@@ -165,7 +165,7 @@ class Shell:
     ) -> Verdict | None:
         await self.bench.clock.advance(after_ms / 1000)
         one = of or group()
-        found = await self.scaling.look(
+        found = await self.scaling.reconcile(
             [observed(one, lag, partitions if is_heard else None, is_heard=is_heard)],
             lambda name: topic_map(name, partitions or 0) if name == "orders" else None,
         )
