@@ -11,7 +11,7 @@ from chiplog_core.rebalance.advice import (
     TopicLoad,
     advise,
     topic_load,
-    worth_telling,
+    worth_reporting,
 )
 from chiplog_core.rebalance.measured import HotKey, Measured
 
@@ -70,4 +70,4 @@ def test_a_hot_key_is_weighed_by_the_records_its_sample_stands_for() -> None:
 def test_only_what_is_to_be_changed_is_told() -> None:
     enough, grow = advise(load(6, 1.0), 3, 1.0), advise(load(1, 1.0), 3, 1.0)
 
-    assert worth_telling([enough, grow]) == (grow,)
+    assert worth_reporting([enough, grow]) == (grow,)
