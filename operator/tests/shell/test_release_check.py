@@ -101,7 +101,7 @@ def test_an_operator_that_works(
 def test_it_waits_until_all_is_in_order_and_no_longer(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(release_check, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(release_check, "RETRY_S", 0.01)
     answers = [[], [Finding("pods", "none")], [Finding("pods")]]
 
     async def look() -> list[Finding]:
