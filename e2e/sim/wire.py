@@ -1,7 +1,6 @@
 """A Kafka client's connections: who leads what, and one connection to each broker.
 
-Requests are kio's; Produce and ListOffsets name topics, Fetch says their ids. Frames and answers
-go through the broker's own client half (`peers.connection`).
+Requests are kio's; Produce and ListOffsets name topics, Fetch says their ids.
 """
 
 import random
@@ -12,15 +11,13 @@ from uuid import UUID
 
 from kio.serial import entity_reader
 
-from chiplog_broker.peers.connection import PeerConnection
-from chiplog_broker.peers.errors import PeerError
-from chiplog_broker.ports.net import SystemNet
 from chiplog_wire.protocol.apis import APIS, ApiKey
-from chiplog_wire.protocol.codec import outgoing, schema
+from chiplog_wire.protocol.codec import schema
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.batch import check_crc, read_header
 from chiplog_wire.records.errors import CorruptBatchError
 from chiplog_wire.records.reader import Record, read_records
+from e2e.sim.connection import Connection
 from e2e.sim.messages import request
 
 TIMEOUT_S: Final = 5.0
@@ -46,7 +43,13 @@ NAME_HEADER: Final = "name"
 """What a record is called that has no value."""
 LATEST: Final = -1
 EARLIEST: Final = -2
-UNREACHED: Final = (PeerError, OSError, TimeoutError)
+
+
+class ErrorAnswered(Exception):  # noqa: N818 - a name for what happened
+    """The broker was reached, and answered with an error."""
+
+
+UNREACHED: Final = (ErrorAnswered, OSError)
 
 
 class TopicPartition(NamedTuple):
@@ -82,7 +85,7 @@ class Wire:
         self._name = name
         self.fetch_wait_ms = 500
         self._versions: dict[ApiKey, int] = dict(VERSIONS)
-        self._connections: dict[tuple[str, int], PeerConnection] = {}
+        self._connections: dict[tuple[str, int], Connection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
         self.partitions: list[TopicPartition] = []
         """All that the last answer to a Metadata request named, led by somebody or not."""
@@ -119,9 +122,10 @@ class Wire:
         """Raises one of `UNREACHED`."""
         connection = self._connections.get(at)
         if connection is None or not connection.is_open:
-            connection = PeerConnection(self._name)
+            connection = Connection(self._name)
+            # Before it is connected: of requests at the same time the last one's stays.
             self._connections[at] = connection
-            await SystemNet().connect(connection, *at)
+            await connection.connect(*at)
         try:
             return await exchange(connection, key, message, version, timeout_s)
         except BaseException:
@@ -173,7 +177,7 @@ class Wire:
         values = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
         answer = await self._said(self.anybody(), ApiKey.INIT_PRODUCER_ID, values)
         if answer.error_code:
-            raise PeerError(answer.error_code.name)
+            raise ErrorAnswered(answer.error_code.name)
         return int(answer.producer_id), int(answer.producer_epoch)
 
     async def produce(
@@ -262,15 +266,15 @@ def _id_of(topic: Any, names: Mapping[str, UUID]) -> UUID | None:
 
 
 async def exchange(
-    connection: PeerConnection,
+    connection: Connection,
     key: ApiKey,
     message: object,
     version: int = -1,
     timeout_s: float = TIMEOUT_S,
 ) -> Any:
-    """kio's own reader for answers: the broker's reads no records."""
+    """The answer, by kio's own reader: `decoded` of `chiplog_wire` reads no records."""
     version = VERSIONS[key] if version < 0 else version
-    body = await connection.exchange(key, version, [outgoing.encode_request(message)], timeout_s)
+    body = await connection.exchange(key, version, message, timeout_s)
     answer, _ = _answer_reader(key, version)(bytes(body), 0)
     return answer
 
