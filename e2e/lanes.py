@@ -27,7 +27,7 @@ PLANNED = ("change", "log", "repartition")
 NEED_TOOLS = ("", "cluster", "main", "platform")
 ALL = "clients or cluster or dist or main or platform or sim or spark"
 # Unit tests live beside what they test, also those that need a JVM, helm or promtool.
-FOLDERS = ("charts", "e2e", "spark-jobs")
+DIRECTORIES = ("charts", "e2e", "spark-jobs")
 # What the long form of a lane is made of, beside FULL itself, which tests read.
 LONG_FORM = {"CRASHES": "20", "POWER_CUTS": "50", "COPY_AGE_S": "3600"}
 
@@ -51,7 +51,7 @@ def main() -> None:
     if is_full():
         for name, value in LONG_FORM.items():
             os.environ.setdefault(name, value)
-    arguments = [*FOLDERS, *arguments_for(lane, is_full()), *sys.argv[1:]]
+    arguments = [*DIRECTORIES, *arguments_for(lane, is_full()), *sys.argv[1:]]
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *arguments])  # noqa: S606
 
 

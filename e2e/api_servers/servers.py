@@ -113,9 +113,9 @@ def definition() -> real.Manifest:
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[real.ApiServer]:
+def started(directory: Path) -> Iterator[real.ApiServer]:
     """The real one, with Chiplog's definitions and that of `THINGS`."""
-    with real.ApiServer(folder, NODE_PORTS) as server:
+    with real.ApiServer(directory, NODE_PORTS) as server:
         for manifest in (definition(), *own_definitions()):
             server.ask("POST", f"{DEFINITIONS.prefix}/{DEFINITIONS.plural}", manifest)
 

@@ -55,8 +55,8 @@ def compact(rig: Rig, broker: BrokerProcess) -> Numbers:
     topic = f"compacted-{next(rig.numbers)}"
     create_topic(broker.bootstrap, topic, 1, FILLED)
     fill(broker.bootstrap, topic, rig.effort.scaled(RECORDS))
-    folder = broker.logs / f"{topic}-0"
-    size_bytes = sum(one.stat().st_size for one in folder.glob("*.log"))
+    directory = broker.logs / f"{topic}-0"
+    size_bytes = sum(one.stat().st_size for one in directory.glob("*.log"))
     with spent(broker) as cost:
         began_s = time.monotonic()
         set_policy(broker.bootstrap, topic, "compact")

@@ -37,8 +37,8 @@ class Spent:
 class Rig:
     """Everything an experiment needs; `ours` is a class so that Kafka can stand in for it."""
 
-    def __init__(self, folder: Path, effort: Effort, ours: type[BrokerProcess]) -> None:
-        self.folder, self.effort = folder, effort
+    def __init__(self, directory: Path, effort: Effort, ours: type[BrokerProcess]) -> None:
+        self.directory, self.effort = directory, effort
         self.ours_class = ours
         self.running = ExitStack()
         self.numbers = count()
@@ -67,7 +67,7 @@ class Rig:
 
     def start_three(self, kind: type[KafkaCluster] | type[LoopbackCluster], stem: str) -> Members:
         """Raises `NotMeasured` where that is not possible here."""
-        members = kind(self.new_folder(stem), SETTINGS)
+        members = kind(self.new_directory(stem), SETTINGS)
         try:
             self.running.enter_context(members)
         except (OSError, CommandFailed, Refused) as problem:
@@ -77,18 +77,18 @@ class Rig:
 
     @cached_property
     def java(self) -> JavaLoad:
-        return self.running.enter_context(JavaLoad(self.folder / "java-load"))
+        return self.running.enter_context(JavaLoad(self.directory / "java-load"))
 
     def new_ours(self, *, fsync: bool = False) -> BrokerProcess:
-        """A broker of our side, not started, with a folder of its own."""
-        return self.ours_class(self.new_folder("ours"), fsync=fsync, settings=SETTINGS)
+        """A broker of our side, not started, with a directory of its own."""
+        return self.ours_class(self.new_directory("ours"), fsync=fsync, settings=SETTINGS)
 
     def new_kafka(self) -> BrokerProcess:
         """As `new_ours`, of the other side. It never syncs: that is its default."""
-        return KafkaBroker(self.new_folder("kafka"), settings=SETTINGS)
+        return KafkaBroker(self.new_directory("kafka"), settings=SETTINGS)
 
-    def new_folder(self, stem: str) -> Path:
-        return self.folder / f"{stem}-{next(self.numbers)}"
+    def new_directory(self, stem: str) -> Path:
+        return self.directory / f"{stem}-{next(self.numbers)}"
 
     def start(self, broker: BrokerProcess) -> BrokerProcess:
         """It is killed at the end of the run, also where it was stopped and started since."""
@@ -120,12 +120,12 @@ def delete_topic(bootstrap: str, name: str) -> None:
 
 
 @contextmanager
-def rig(folder: Path, effort: Effort, ours: type[BrokerProcess]) -> Iterator[Rig]:
+def rig(directory: Path, effort: Effort, ours: type[BrokerProcess]) -> Iterator[Rig]:
     """A rig whose processes and files are gone afterwards."""
-    folder.mkdir(parents=True)
-    one = Rig(folder, effort, ours)
+    directory.mkdir(parents=True)
+    one = Rig(directory, effort, ours)
     try:
         with one.running:
             yield one
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)

@@ -88,8 +88,8 @@ def main(arguments: list[str]) -> int:
     """The exit status."""
     partitions = int(arguments[0]) if arguments else PARTITIONS
     found = []
-    with TemporaryDirectory() as folder:
-        for one in of_broker(Path(folder), partitions):
+    with TemporaryDirectory() as directory:
+        for one in of_broker(Path(directory), partitions):
             console.print(str(one), markup=False, highlight=False, soft_wrap=True)
             found.append(one)
     found.append(of_operator())
@@ -97,9 +97,9 @@ def main(arguments: list[str]) -> int:
     return 0 if all(one.is_met for one in found) else 1
 
 
-def of_broker(folder: Path, partitions: int) -> Iterator[Scraped]:
+def of_broker(directory: Path, partitions: int) -> Iterator[Scraped]:
     """The same broker twice, with one setting changed."""
-    broker = StandaloneBroker(folder / "broker")
+    broker = StandaloneBroker(directory / "broker")
     with broker:
         for number in range(partitions // PARTITIONS_OF_EACH):
             create_topic(broker.bootstrap, f"orders-of-shop-{number}", PARTITIONS_OF_EACH)

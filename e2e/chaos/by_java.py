@@ -44,13 +44,13 @@ class JavaProducer(Program):
 
     name: str = "java"
 
-    def __init__(self, bootstrap: str, ledger: Ledger, folder: Path) -> None:
-        super().__init__(bootstrap, ledger, folder)
+    def __init__(self, bootstrap: str, ledger: Ledger, directory: Path) -> None:
+        super().__init__(bootstrap, ledger, directory)
         self.sent = 0
         """As it says itself when it ends."""
 
     def command(self) -> list[str]:
-        config = self.folder / "producer.properties"
+        config = self.directory / "producer.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in PATIENT.items()))
         return [
             *java("org.apache.kafka.tools.VerifiableProducer", OPTIONS, log="warn"),
@@ -88,8 +88,8 @@ class JavaReader(Program):
     name: str = "java-reader"
     partition: ClassVar[int] = 0
 
-    def __init__(self, bootstrap: str, ledger: Ledger, folder: Path) -> None:
-        super().__init__(bootstrap, ledger, folder)
+    def __init__(self, bootstrap: str, ledger: Ledger, directory: Path) -> None:
+        super().__init__(bootstrap, ledger, directory)
         self.read_up_to = {self.partition: 0}
 
     def command(self) -> list[str]:

@@ -62,12 +62,12 @@ def back_s(groups: GroupHistory, wanted: Mapping[Place, int], killed_s: float) -
 class CoordinatorFailover:
     """Five groups of four members each, at work within the block."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, folder: Path) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, directory: Path) -> None:
         self.bootstrap = bootstrap
         self.ledger = Ledger(topic, partitions)
         self.broker, self.groups = one_coordinators_groups(bootstrap, topic)
         everyone = [group for group in self.groups for _ in range(MEMBERS_EACH)]
-        self.crowd = Crowd(everyone, bootstrap, self.ledger, folder)
+        self.crowd = Crowd(everyone, bootstrap, self.ledger, directory)
 
     def __enter__(self) -> Self:
         self.crowd.start()

@@ -44,9 +44,9 @@ COVERED_FROM = 21
 Cluster: TypeAlias = PoweredCluster[DroppingFileSystem]
 
 
-def device(broker_id: int, folder: Path) -> DroppingFileSystem:
+def device(broker_id: int, directory: Path) -> DroppingFileSystem:
     """The kinds in turns."""
-    return DroppingFileSystem(KINDS[broker_id % len(KINDS)], folder)
+    return DroppingFileSystem(KINDS[broker_id % len(KINDS)], directory)
 
 
 class Load:

@@ -20,8 +20,8 @@ def replicas_in(volumes: Mapping[int, Path], topic: str, partitions: int) -> Ite
     known: dict[bytes, Values] = {}  # replicas are alike: each batch is kept and parsed once
     for broker, volume in volumes.items():
         for number in range(partitions):
-            for folder in volume.glob(f"**/{topic}-{number}"):
-                batches = tuple(batches_in(folder, known))
+            for directory in volume.glob(f"**/{topic}-{number}"):
+                batches = tuple(batches_in(directory, known))
                 yield Replica(
                     broker_id=broker,
                     partition=f"{topic}-{number}",
@@ -31,9 +31,9 @@ def replicas_in(volumes: Mapping[int, Path], topic: str, partitions: int) -> Ite
                 )
 
 
-def batches_in(folder: Path, known: dict[bytes, Values]) -> Iterator[Batch]:
+def batches_in(directory: Path, known: dict[bytes, Values]) -> Iterator[Batch]:
     """In the order of their offsets."""
-    for path in sorted(folder.glob(f"*{LOG_SUFFIX}")):
+    for path in sorted(directory.glob(f"*{LOG_SUFFIX}")):
         content = path.read_bytes()
         for position, header in iter_batches(content):
             data = content[position : position + header.size_bytes]

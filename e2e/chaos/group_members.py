@@ -33,11 +33,11 @@ class Member(Program):
     kind: type[MemberLines] = OwnLines
 
     def __init__(
-        self, library: str, group: str, name: str, bootstrap: str, ledger: Ledger, folder: Path
+        self, library: str, group: str, name: str, bootstrap: str, ledger: Ledger, directory: Path
     ) -> None:
         self.name, self.library, self.group = name, library, group
         self.lines = self.kind(group, name, ledger)
-        super().__init__(bootstrap, ledger, folder)
+        super().__init__(bootstrap, ledger, directory)
 
     def command(self) -> list[str]:
         return worker_command(self.library, self.bootstrap, self.ledger.topic, self.group)
@@ -70,7 +70,7 @@ class JavaMember(Member):
     kind = JavaLines
 
     def command(self) -> list[str]:
-        config = self.folder / "group-member.properties"
+        config = self.directory / "group-member.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in RARE_POLLS.items()))
         return [
             *java("org.apache.kafka.tools.VerifiableConsumer", OPTIONS),
@@ -85,9 +85,9 @@ class Crowd(Program):
 
     name = "crowd"
 
-    def __init__(self, groups: list[str], bootstrap: str, ledger: Ledger, folder: Path) -> None:
+    def __init__(self, groups: list[str], bootstrap: str, ledger: Ledger, directory: Path) -> None:
         """A member for each of `groups`, which may name one several times."""
-        super().__init__(bootstrap, ledger, folder)
+        super().__init__(bootstrap, ledger, directory)
         self.groups = groups
         self.lines = [OwnLines(one, f"{one}.{n}", ledger) for n, one in enumerate(groups)]
 

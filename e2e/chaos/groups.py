@@ -41,9 +41,13 @@ class Groups:
     """All members of all groups; a client of a run like others."""
 
     def __init__(
-        self, bootstrap: str, ledger: Ledger, folder: Path, change_every_s: float = CHANGE_EVERY_S
+        self,
+        bootstrap: str,
+        ledger: Ledger,
+        directory: Path,
+        change_every_s: float = CHANGE_EVERY_S,
     ) -> None:
-        self.bootstrap, self.ledger, self.folder = bootstrap, ledger, folder
+        self.bootstrap, self.ledger, self.directory = bootstrap, ledger, directory
         self.change_every_s = change_every_s
         self.history: GroupHistory = ledger.groups
         self.names = tuple(f"{ledger.topic}-{name}" for name, _ in GROUPS)
@@ -102,7 +106,7 @@ class Groups:
     def sit_down(self, seat: Seat) -> None:
         seat.lives += 1
         name = f"{seat.name}.{seat.lives}"
-        where = self.bootstrap, self.ledger, self.folder
+        where = self.bootstrap, self.ledger, self.directory
         seat.member = KINDS[seat.library](seat.library, seat.group, name, *where)
         seat.member.start()
 

@@ -39,12 +39,12 @@ class PoweredCluster(LoopbackCluster, Generic[D]):
     """As a `LoopbackCluster`, with `cut_power`; needs root."""
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, str] | None, disk: Callable[[int, Path], D]
+        self, directory: Path, settings: Mapping[str, str] | None, disk: Callable[[int, Path], D]
     ) -> None:
-        """`disk` makes that of a broker, by its id and a folder."""
-        super().__init__(folder, settings)
-        self.disks = {number: disk(number, folder / f"disk-{number}") for number in BROKERS}
-        self.boot_id = folder / "boot-id"
+        """`disk` makes that of a broker, by its id and a directory."""
+        super().__init__(directory, settings)
+        self.disks = {number: disk(number, directory / f"disk-{number}") for number in BROKERS}
+        self.boot_id = directory / "boot-id"
 
     def volume(self, broker_id: int) -> Path:
         return self.disks[broker_id].path / "volume"
@@ -58,7 +58,7 @@ class PoweredCluster(LoopbackCluster, Generic[D]):
 
     def start(self) -> None:
         """On disks that are unmounted after all else has ended."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
         self.boot()
         for disk in self.disks.values():
             self.running.enter_context(disk)

@@ -14,8 +14,8 @@ class Program:
 
     name: str
 
-    def __init__(self, bootstrap: str, ledger: Ledger, folder: Path) -> None:
-        self.bootstrap, self.ledger, self.folder = bootstrap, ledger, folder
+    def __init__(self, bootstrap: str, ledger: Ledger, directory: Path) -> None:
+        self.bootstrap, self.ledger, self.directory = bootstrap, ledger, directory
         self.ended = threading.Event()
         self.child: subprocess.Popen[str] | None = None
         self.thread = threading.Thread(target=self.read, daemon=True, name=self.name)
@@ -29,8 +29,8 @@ class Program:
 
     def start(self) -> None:
         """To be called by a thread that outlives the program: it ends with that."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / f"{self.name}.log").open("ab") as errors:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / f"{self.name}.log").open("ab") as errors:
             self.child = subprocess.Popen(
                 [*DIE_WITH_US, *self.command()],
                 stdin=subprocess.DEVNULL,

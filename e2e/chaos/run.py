@@ -49,18 +49,18 @@ class Result:
         assert not self.errors, f"{len(self.errors)} given up: {self.errors[:5]}"
 
 
-def run(scene: Scene, faults: Sequence[Fault], seconds: float, folder: Path) -> Result:
+def run(scene: Scene, faults: Sequence[Fault], seconds: float, directory: Path) -> Result:
     """Hit the topic's brokers with each fault for `seconds`, each time when they are whole.
 
     Each hits at least once. Raises `DidNotBite` where a hit had no effect, and `TimeoutError`
     where brokers do not heal.
     """
-    with Workload(scene.cluster.bootstrap, scene.topic, folder) as load:
+    with Workload(scene.cluster.bootstrap, scene.topic, directory) as load:
         hits = sum(hit_again_and_again(scene, one, seconds - SETTLE_S) for one in faults)
         load.all_is_well()
         time.sleep(SETTLE_S)
     volumes = {broker: scene.volume(broker) for broker in scene.brokers()}
-    return judged(", ".join(one.name for one in faults), hits, load, volumes, folder)
+    return judged(", ".join(one.name for one in faults), hits, load, volumes, directory)
 
 
 def hit_again_and_again(scene: Scene, fault: Fault, seconds: float) -> int:
@@ -76,21 +76,21 @@ def hit_again_and_again(scene: Scene, fault: Fault, seconds: float) -> int:
 
 
 def judged(
-    name: str, hits: int, load: Workload, volumes: Mapping[int, Path], folder: Path
+    name: str, hits: int, load: Workload, volumes: Mapping[int, Path], directory: Path
 ) -> Result:
     """The verdict, on what clients saw and on what the brokers' disks hold.
 
-    `volumes` are the brokers' disks; the history of a run with anomalies is kept in `folder`.
+    `volumes` are the brokers' disks; the history of a run with anomalies is kept in `directory`.
     """
     ledger = load.ledger
     load.history.replicas.extend(replicas_in(volumes, ledger.topic, ledger.partitions))
     assert len(load.history.replicas) >= len(volumes) * ledger.partitions, "replicas are missing"
     anomalies = check(load.history)
     if anomalies:
-        keep(load.history, folder / "history.jsonl")
+        keep(load.history, directory / "history.jsonl")
     group_anomalies = check_groups(ledger.groups, load.history)
     if group_anomalies:
-        keep_groups(ledger.groups, folder / "groups.jsonl")
+        keep_groups(ledger.groups, directory / "groups.jsonl")
     return Result(
         name=name,
         hits=hits,

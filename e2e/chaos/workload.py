@@ -36,17 +36,17 @@ class Workload:
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, folder: Path, partitions: int = PARTITIONS
+        self, bootstrap: str, topic: str, directory: Path, partitions: int = PARTITIONS
     ) -> None:
         self.bootstrap = bootstrap
         self.ledger = ledger = Ledger(topic, partitions)
-        self.java = JavaProducer(bootstrap, ledger, folder)
+        self.java = JavaProducer(bootstrap, ledger, directory)
         self.producers: list[Client] = [
             LibrdkafkaProducer(bootstrap, ledger),
             KafkaPythonProducer(bootstrap, ledger),
             self.java,
         ]
-        self.java_reader = JavaReader(bootstrap, ledger, folder)
+        self.java_reader = JavaReader(bootstrap, ledger, directory)
         self.followers: list[Reader] = [
             LibrdkafkaReader(bootstrap, ledger),
             KafkaPythonReader(bootstrap, ledger),
@@ -56,7 +56,7 @@ class Workload:
             EndAsker(bootstrap, ledger),
             self.java_reader,
         ]
-        self.groups = Groups(bootstrap, ledger, folder)
+        self.groups = Groups(bootstrap, ledger, directory)
         self.history = History()
         self.is_abandoned = False
         self.warm_s = self.stopped_s = 0.0

@@ -22,17 +22,17 @@ OPTIONS = "loop,noatime,commit=600"
 class CrashDisk:
     """Mounted at `path` inside the `with` block; needs root."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "disk"
-        self.image = folder / "disk.ext4"
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "disk"
+        self.image = directory / "disk.ext4"
 
     @staticmethod
-    def refusal(folder: Path) -> str:
+    def refusal(directory: Path) -> str:
         """Why there can be no such disk here; empty where there can."""
         if os.geteuid() != 0:
             return "a disk image can be mounted by root only"
         try:
-            with CrashDisk(folder):
+            with CrashDisk(directory):
                 return ""
         except CommandFailed as failed:
             return f"no disk image can be mounted here: {failed}"

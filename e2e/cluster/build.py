@@ -41,7 +41,7 @@ HELM_VERSION_FLAGS = " ".join(
 )
 # A machine says by these how it reaches the module proxy.
 PASSED_ON = ("GO", "HOME", "PATH", "HTTP", "HTTPS", "NO_PROXY", "http", "https", "no_proxy", "SSL")
-# Program -> (package, linker flags, folders whose content it is made from beside go.mod).
+# Program -> (package, linker flags, directories whose content it is made from beside go.mod).
 TARGETS = {
     "kubebox": ("./cmd/kubebox", VERSION_FLAGS, ("cmd/kubebox",)),
     "coredns": ("./cmd/coredns", "", ("cmd/coredns",)),
@@ -60,24 +60,30 @@ def program(name: str) -> Path:
     `name` is one of `TARGETS` or `KUBERNETES_PROGRAMS` (links to kubebox).
     """
     target = "kubebox" if name in KUBERNETES_PROGRAMS else name
-    package, link_flags, folders = TARGETS[target]
+    package, link_flags, directories = TARGETS[target]
     module = OTHER_MODULES.get(target, MODULE)
-    sources = [module / "go.mod", module / "go.sum", *(module / folder for folder in folders)]
-    folder = layout.cache() / "go" / f"{target}-{content_key(sources, package, link_flags)}"
-    return cached(folder, lambda making: compile_into(making, target, package, link_flags)) / name
+    sources = [
+        module / "go.mod",
+        module / "go.sum",
+        *(module / directory for directory in directories),
+    ]
+    directory = layout.cache() / "go" / f"{target}-{content_key(sources, package, link_flags)}"
+    return (
+        cached(directory, lambda making: compile_into(making, target, package, link_flags)) / name
+    )
 
 
-def compile_into(folder: Path, target: str, package: str, link_flags: str) -> None:
-    """Build one target into a folder."""
+def compile_into(directory: Path, target: str, package: str, link_flags: str) -> None:
+    """Build one target into a directory."""
     with step(f"building {target} (Go)"):
         go(
-            *("build", "-trimpath", f"-ldflags=-s -w {link_flags}", "-o", str(folder / target)),
+            *("build", "-trimpath", f"-ldflags=-s -w {link_flags}", "-o", str(directory / target)),
             package,
             module=OTHER_MODULES.get(target, MODULE),
         )
     if target == "kubebox":
         for name in KUBERNETES_PROGRAMS:
-            (folder / name).symlink_to(target)
+            (directory / name).symlink_to(target)
 
 
 def go(*arguments: str, module: Path = MODULE) -> str:

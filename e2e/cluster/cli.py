@@ -86,10 +86,10 @@ def start_node(name: str) -> None:
 
 
 @app.command("tools")
-def tools_command(folder: Path) -> None:
-    """Put kubectl, helm and promtool into a folder."""
+def tools_command(directory: Path) -> None:
+    """Put kubectl, helm and promtool into a directory."""
     with refusals():
-        for link in tools.link_all(folder):
+        for link in tools.link_all(directory):
             console.print(str(link))
 
 

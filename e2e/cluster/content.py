@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def content_key(paths: Iterable[Path], *also: str) -> str:
-    """16 hex digits over the names and contents of files (folders: all below) and `also`.
+    """16 hex digits over the names and contents of files (directories: all below) and `also`.
 
     The key does not depend on where the checkout lies, on times or on owners.
     """

@@ -171,7 +171,7 @@ def start_rest() -> None:
 def wait_volumes() -> None:
     """Wait until every sized volume is mounted again.
 
-    Before that no kubelet may run: a pod would write into the folder beneath its volume.
+    Before that no kubelet may run: a pod would write into the directory beneath its volume.
     """
     wait_for("agent", layout.AGENT, "/readyz")
 

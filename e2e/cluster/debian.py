@@ -17,24 +17,24 @@ PACKAGES = ("ca-certificates", "procps", "python3", "python3-venv", "tini")
 UID = 10001
 
 
-def make_tree(folder: Path) -> None:
+def make_tree(directory: Path) -> None:
     """A minimal Debian with Python, without what a container never reads."""
-    folder.mkdir(parents=True)
+    directory.mkdir(parents=True)
     run(
         *("debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}"),
-        *(RELEASE, str(folder), mirror()),
+        *(RELEASE, str(directory), mirror()),
         timeout_s=1200,
     )
     for unused in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man"):
-        shutil.rmtree(folder / unused, ignore_errors=True)
+        shutil.rmtree(directory / unused, ignore_errors=True)
     for unused in ("usr/share/locale", "usr/share/info", "var/log"):
-        shutil.rmtree(folder / unused, ignore_errors=True)
-        (folder / unused).mkdir()
+        shutil.rmtree(directory / unused, ignore_errors=True)
+        (directory / unused).mkdir()
     # The machine's own package source is none of the image's business.
-    (folder / "etc/apt/sources.list").write_text("")
-    with (folder / "etc/passwd").open("a") as users:
+    (directory / "etc/apt/sources.list").write_text("")
+    with (directory / "etc/passwd").open("a") as users:
         users.write(f"chiplog:x:{UID}:{UID}:chiplog:/nonexistent:/usr/sbin/nologin\n")
-    with (folder / "etc/group").open("a") as groups:
+    with (directory / "etc/group").open("a") as groups:
         groups.write(f"chiplog:x:{UID}:\n")
 
 

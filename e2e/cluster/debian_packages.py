@@ -11,8 +11,8 @@ INSTALLED = "var/lib/dpkg/status"
 """Where a Debian tree says which packages are installed in it."""
 
 
-def download(package: str, installed: str, folder: Path) -> None:
-    """Put a package, and what it needs beside what is installed already, into a folder.
+def download(package: str, installed: str, directory: Path) -> None:
+    """Put a package, and what it needs beside what is installed already, into a directory.
 
     `installed` is the text of the tree's `INSTALLED`. apt checks what it downloads against the
     mirror's signature. Raises `Refused` where it cannot.
@@ -40,6 +40,6 @@ def download(package: str, installed: str, folder: Path) -> None:
             )
         except CommandFailed as failed:
             raise Refused(f"apt-get cannot download {package}: {failed}") from failed
-        folder.mkdir(parents=True)
+        directory.mkdir(parents=True)
         for archive in archives.glob("*.deb"):
-            shutil.move(archive, folder / archive.name)
+            shutil.move(archive, directory / archive.name)

@@ -81,7 +81,7 @@ def build_base() -> Image:
 
 
 def pack(image: Image, tree: Path) -> None:
-    """Turn a folder into an image archive."""
+    """Turn a directory into an image archive."""
     container = buildah("from", "scratch").strip().splitlines()[-1]
     try:
         buildah("add", "--quiet", container, str(tree), "/")
@@ -191,8 +191,8 @@ def build_component(component: Component) -> Image:
     image = Image(component.name, f"{VERSION}-{content_key(sources, below.tag)}")
     if image.archive.exists():
         return image
-    with step(f"building {image.name}"), TemporaryDirectory() as folder:
-        context = Path(folder)
+    with step(f"building {image.name}"), TemporaryDirectory() as directory:
+        context = Path(directory)
         shutil.copytree(wheels(component.lock), context / "wheels")
         shutil.copy(component.lock, context)
         copy_packages(component.packages, context)
@@ -248,16 +248,16 @@ def build_from(dockerfile: Path, context: Path, *, below: Image, image: Image) -
 
 def wheels(lock: Path) -> Path:
     """The wheels a lock names, checked against its hashes; for the images' Python, not ours."""
-    folder = layout.cache() / "wheels" / f"{lock.stem}-{content_key([lock])}"
-    return cached(folder, lambda making: download_wheels(lock, making))
+    directory = layout.cache() / "wheels" / f"{lock.stem}-{content_key([lock])}"
+    return cached(directory, lambda making: download_wheels(lock, making))
 
 
-def download_wheels(lock: Path, folder: Path) -> None:
+def download_wheels(lock: Path, directory: Path) -> None:
     run(
         *(sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes"),
         *("--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"),
         *(f"--platform={platform}" for platform in PLATFORMS),
-        *("--dest", str(folder), "--requirement", str(lock)),
+        *("--dest", str(directory), "--requirement", str(lock)),
         timeout_s=900,
     )
 

@@ -1,7 +1,7 @@
-"""One node: a containerd and a kubelet with folders, sockets and cgroups of their own.
+"""One node: a containerd and a kubelet with directories, sockets and cgroups of their own.
 
 Three of them share a kernel. What each would take for itself by default (sockets,
-network names, address files, log and plugin folders, the whole memory) is therefore
+network names, address files, log and plugin directories, the whole memory) is therefore
 named here, one by one.
 """
 
@@ -19,7 +19,7 @@ from e2e.cluster.layout import Node
 from e2e.cluster.shell import run
 
 CGROUPS = Path("/sys/fs/cgroup")
-# Fixed in the kubelet, whatever its own folder is.
+# Fixed in the kubelet, whatever its own directory is.
 PLUGIN_SOCKET = Path("/var/lib/kubelet/device-plugins/kubelet.sock")
 KUBELETS = threading.Lock()
 PAUSE_IMAGE = "chiplog/pause:local"
@@ -37,9 +37,9 @@ def kubelet_name(node: Node) -> str:
 
 def start_containerd(node: Node) -> None:
     """Start the container runtime; `wait_containerd` says when it answers."""
-    state, run_folder = layout.node_state(node), layout.node_run(node)
-    for folder in (state / "cni", run_folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    state, run_directory = layout.node_state(node), layout.node_run(node)
+    for directory in (state / "cni", run_directory):
+        directory.mkdir(parents=True, exist_ok=True)
     (state / "cni" / "10-bridge.conflist").write_text(json.dumps(cni(node), indent=1))
     (state / "containerd.toml").write_text(containerd_config(node))
     processes.running(
@@ -179,10 +179,10 @@ def cni(node: Node) -> dict[str, object]:
 
 
 def containerd_config(node: Node) -> str:
-    state, run_folder = layout.node_state(node), layout.node_run(node)
+    state, run_directory = layout.node_state(node), layout.node_run(node)
     return f"""version = 2
 root = "{state / "containerd"}"
-state = "{run_folder / "containerd"}"
+state = "{run_directory / "containerd"}"
 disabled_plugins = [
   "io.containerd.snapshotter.v1.btrfs",
   "io.containerd.snapshotter.v1.devmapper",

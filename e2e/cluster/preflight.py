@@ -87,11 +87,11 @@ def port_owner(port: layout.Port) -> str:
 
 def open_files(pid: int) -> Iterator[str]:
     """What each descriptor of a process refers to; what closes meanwhile is left out."""
-    folder = f"/proc/{pid}/fd"
+    directory = f"/proc/{pid}/fd"
     with suppress(OSError):
-        for name in os.listdir(folder):  # noqa: PTH208 - a list: nothing of our own stays open
+        for name in os.listdir(directory):  # noqa: PTH208 - a list: nothing of our own stays open
             with suppress(OSError):
-                yield str(Path(folder, name).readlink())
+                yield str(Path(directory, name).readlink())
 
 
 def listening() -> list[tuple[str, int, str]]:

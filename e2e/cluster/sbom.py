@@ -80,9 +80,9 @@ def debian_packages(status: str, release: str) -> Iterator[Part]:
             yield _library(where)
 
 
-def wheels(folder: Path) -> Iterator[Part]:
-    """The Python packages that are installed from a folder."""
-    for path in sorted(folder.glob("*.whl")):
+def wheels(directory: Path) -> Iterator[Part]:
+    """The Python packages that are installed from a directory."""
+    for path in sorted(directory.glob("*.whl")):
         said = _metadata(path)
         where = PackageURL(type="pypi", name=said["Name"], version=said["Version"])
         with path.open("rb") as file:
@@ -90,9 +90,9 @@ def wheels(folder: Path) -> Iterator[Part]:
         yield _library(where, digest, _license(said))
 
 
-def jars_of_wheel(folder: Path, wheel: str, unused: Sequence[str]) -> Iterator[Part]:
+def jars_of_wheel(directory: Path, wheel: str, unused: Sequence[str]) -> Iterator[Part]:
     """The jars in the one wheel of that name; `unused` are patterns of what is taken away."""
-    (path,) = folder.glob(f"{wheel}-*.whl")
+    (path,) = directory.glob(f"{wheel}-*.whl")
     with zipfile.ZipFile(path) as archive:
         for name in sorted(archive.namelist()):
             if name.endswith(".jar") and not _is_matched(name, unused):
@@ -100,15 +100,15 @@ def jars_of_wheel(folder: Path, wheel: str, unused: Sequence[str]) -> Iterator[P
 
 
 def _is_matched(name: str, patterns: Sequence[str]) -> bool:
-    """A pattern names a file, or a folder with all that is in it."""
+    """A pattern names a file, or a directory with all that is in it."""
     return any(
         fnmatch.fnmatch(name, one) for pattern in patterns for one in (pattern, f"{pattern}/*")
     )
 
 
-def jars(folder: Path) -> Iterator[Part]:
-    """The jars in a folder."""
-    for path in sorted(folder.glob("*.jar")):
+def jars(directory: Path) -> Iterator[Part]:
+    """The jars in a directory."""
+    for path in sorted(directory.glob("*.jar")):
         yield _jar(path.name, path.read_bytes())
 
 

@@ -19,24 +19,24 @@ from e2e.kafka.jars import jars
 
 JAVA = "openjdk-17-jre-headless"
 LOCK = layout.CHECKOUT / "requirements" / "spark.lock"
-FOLDER = layout.CHECKOUT / "spark-jobs"
-JARS = FOLDER / "pom.xml"
+DIRECTORY = layout.CHECKOUT / "spark-jobs"
+JARS = DIRECTORY / "pom.xml"
 """What Spark itself does not have: Delta Lake."""
-UNUSED = FOLDER / "runtime" / "unused.txt"
-PACKAGES = (images.CORE, images.KUBE, images.WIRE, FOLDER / "chiplog_spark")
+UNUSED = DIRECTORY / "runtime" / "unused.txt"
+PACKAGES = (images.CORE, images.KUBE, images.WIRE, DIRECTORY / "chiplog_spark")
 
 
 def build() -> Image:
     """The jobs' image, built unless its content was built before."""
     below = runtime()
-    dockerfile = FOLDER / "Dockerfile"
+    dockerfile = DIRECTORY / "Dockerfile"
     key = content_key([dockerfile, JARS, *PACKAGES], below.tag)
     image = Image("chiplog/spark", f"{VERSION}-{key}")
     if image.archive.exists():
         return image
     build_runtime(below)
-    with step(f"building {image.name}"), TemporaryDirectory() as folder:
-        context = Path(folder)
+    with step(f"building {image.name}"), TemporaryDirectory() as directory:
+        context = Path(directory)
         images.copy_packages(PACKAGES, context)
         shutil.copytree(jars(JARS), context / "jars")
         images.write_bill(image, parts(below, context / "jars"), context / sbom.FILE_NAME)
@@ -63,7 +63,7 @@ def unused() -> list[str]:
 
 def runtime() -> Image:
     """What the jobs' image stands on."""
-    made_from = [FOLDER / "runtime", LOCK, Path(debian_packages.__file__)]
+    made_from = [DIRECTORY / "runtime", LOCK, Path(debian_packages.__file__)]
     key = content_key(made_from, JAVA, images.base().tag)
     return Image("chiplog/spark-runtime", f"{VERSION}-{key}")
 
@@ -73,8 +73,8 @@ def build_runtime(image: Image) -> None:
     if images.is_stored(image):
         return
     below = images.build_base()
-    with step(f"building {image.name}"), TemporaryDirectory(dir=layout.cache()) as folder:
-        context = Path(folder)
+    with step(f"building {image.name}"), TemporaryDirectory(dir=layout.cache()) as directory:
+        context = Path(directory)
         if not images.is_stored(below):
             buildah("pull", "--quiet", f"oci-archive:{below.archive}")
         debian_packages.download(JAVA, images.installed_in(below), context / "debs")
@@ -84,4 +84,4 @@ def build_runtime(image: Image) -> None:
             copy_function=os.link,  # half a gigabyte, in the same file system
         )
         shutil.copy(UNUSED, context)
-        images.build_from(FOLDER / "runtime" / "Dockerfile", context, below=below, image=image)
+        images.build_from(DIRECTORY / "runtime" / "Dockerfile", context, below=below, image=image)

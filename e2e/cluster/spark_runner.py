@@ -154,9 +154,9 @@ class Application:
 
     async def _submit(self) -> str | None:
         """Call spark-submit; what it printed where it failed, None where it worked."""
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory() as directory:
             try:
-                call = submission(self.manifest, server_of(self.kubeconfig), Path(folder))
+                call = submission(self.manifest, server_of(self.kubeconfig), Path(directory))
             except (Unsubmittable, KeyError) as problem:
                 return f"{type(problem).__name__}: {problem}"
             for path, template in call.templates.items():

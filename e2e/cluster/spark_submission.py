@@ -55,18 +55,18 @@ def driver_pod(application: Manifest) -> str:
     return f"{application['metadata']['name']}-driver"
 
 
-def submission(application: Manifest, server: str, folder: Path) -> Submission:
+def submission(application: Manifest, server: str, directory: Path) -> Submission:
     """The call for a `SparkApplication`, to an API server like `https://10.0.0.1:6443`.
 
-    `folder` is where the templates will be. Raises `Unsubmittable`.
+    `directory` is where the templates will be. Raises `Unsubmittable`.
     """
     spec = application["spec"]
     _refuse(sorted(set(spec) - OF_THE_LOOP - TRANSLATED), "spec")
     if spec["type"] != "Python" or spec.get("mode", "cluster") != "cluster":
         raise Unsubmittable("spec.type and spec.mode: only Python in cluster mode is run here")
     templates = {
-        folder / "driver.json": _template(spec["driver"], _owned(application)),
-        folder / "executor.json": _template(spec["executor"], {}),
+        directory / "driver.json": _template(spec["driver"], _owned(application)),
+        directory / "executor.json": _template(spec["executor"], {}),
     }
     driver_file, executor_file = templates
     conf = {

@@ -18,30 +18,30 @@ from e2e.cluster.shell import run
 
 SOURCE_ONLY = "pyspark"
 REQUIREMENTS = "requirements.txt"
-"""In the folder of the wheels: what is to be installed of them, with their hashes."""
+"""In the directory of the wheels: what is to be installed of them, with their hashes."""
 
 
 def wheels(lock: Path) -> Path:
-    """A folder with the wheels that a lock names, and `REQUIREMENTS`."""
-    folder = layout.cache() / "wheels" / f"{lock.stem}-{content_key([lock, Path(__file__)])}"
-    return cached(folder, lambda making: fill(making, entries(lock.read_text())))
+    """A directory with the wheels that a lock names, and `REQUIREMENTS`."""
+    directory = layout.cache() / "wheels" / f"{lock.stem}-{content_key([lock, Path(__file__)])}"
+    return cached(directory, lambda making: fill(making, entries(lock.read_text())))
 
 
-def fill(folder: Path, locked: Mapping[str, str]) -> None:
+def fill(directory: Path, locked: Mapping[str, str]) -> None:
     """Download and make the wheels."""
-    requirements = folder / REQUIREMENTS
+    requirements = directory / REQUIREMENTS
     requirements.write_text("".join(text for name, text in locked.items() if name != SOURCE_ONLY))
-    images.download_wheels(requirements, folder)
-    source = folder / "source.txt"
+    images.download_wheels(requirements, directory)
+    source = directory / "source.txt"
     source.write_text(locked[SOURCE_ONLY])
     run(
         *(sys.executable, "-m", "pip", "wheel", "--quiet", "--require-hashes", "--no-deps"),
         # By the setuptools of our own lock, not by whichever is the newest today.
-        *("--no-build-isolation", "--wheel-dir", str(folder), "--requirement", str(source)),
+        *("--no-build-isolation", "--wheel-dir", str(directory), "--requirement", str(source)),
         timeout_s=900,
     )
     source.unlink()
-    (made,) = folder.glob(f"{SOURCE_ONLY}-*.whl")
+    (made,) = directory.glob(f"{SOURCE_ONLY}-*.whl")
     with requirements.open("a") as file:
         file.write(with_hash(locked[SOURCE_ONLY], sha256(made)))
 

@@ -1,7 +1,7 @@
 """Removing every trace of a cluster, whoever started it and however it ended.
 
 Nothing here relies on pid files or on a clean stop: processes are found by their
-mark and their cgroup, mounts and loop devices by their folder, the rest by the
+mark and their cgroup, mounts and loop devices by their directory, the rest by the
 record in `host.py`. What a cluster has stored (etcd, volumes, images) stays.
 """
 
@@ -18,8 +18,8 @@ POD_LOG_LINKS = Path("/var/log/containers")
 def sweep() -> None:
     """Leave no process, mount, loop device, namespace, link, address, rule or cgroup."""
     end_processes()
-    for folder in (layout.STATE, layout.RUN):
-        mounts.unmount_below(folder)
+    for directory in (layout.STATE, layout.RUN):
+        mounts.unmount_below(directory)
     for device in mounts.loop_devices(layout.STATE):
         run("losetup", "--detach", device)
     host.restore()
@@ -27,7 +27,7 @@ def sweep() -> None:
         node.remove_cgroups(one)
     remove_log_links()
     if layout.RUN.exists():
-        remove_folder(layout.RUN)
+        remove_directory(layout.RUN)
 
 
 def end_processes() -> None:
@@ -43,15 +43,16 @@ def end_processes() -> None:
     raise RuntimeError(f"processes of the cluster survive SIGKILL: {targets}")
 
 
-def remove_folder(folder: Path) -> None:
-    """Delete a folder in which nothing is mounted any more: never another file system's files."""
-    if left := mounts.below(folder):
+def remove_directory(directory: Path) -> None:
+    """Delete a directory in which nothing is mounted any more: never another file system's
+    files."""
+    if left := mounts.below(directory):
         raise RuntimeError(f"still mounted, so nothing there is deleted: {left}")
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
 
 
 def remove_log_links() -> None:
-    """Kubelets link every container's log from one fixed folder; drop the links to ours."""
+    """Kubelets link every container's log from one fixed directory; drop the links to ours."""
     if not POD_LOG_LINKS.is_dir():
         return
     for link in POD_LOG_LINKS.iterdir():
@@ -63,14 +64,14 @@ def forget() -> None:
     """Delete what the cluster stored except images, so that the next start is a new cluster."""
     for name in ("etcd", "volumes", "log", "pki", "kubeconfig"):
         if (layout.STATE / name).exists():
-            remove_folder(layout.STATE / name)
+            remove_directory(layout.STATE / name)
     for one in layout.NODES:
         for name in ("kubelet", "pod-logs"):
             if (layout.node_state(one) / name).exists():
-                remove_folder(layout.node_state(one) / name)
+                remove_directory(layout.node_state(one) / name)
 
 
 def remove_state() -> None:
     """Delete everything a stopped cluster stored, images included."""
     if layout.STATE.exists():
-        remove_folder(layout.STATE)
+        remove_directory(layout.STATE)

@@ -1,6 +1,6 @@
 """Which Kubernetes the tests run on: ours, kind's, or one the user names.
 
-`CLUSTER=local` (the default) is the cluster of this folder. `CLUSTER=kind` makes one
+`CLUSTER=local` (the default) is the cluster of this directory. `CLUSTER=kind` makes one
 with kind and a Docker engine. `CLUSTER=current` takes a context of the user's own
 kubeconfig, and only one that was named in `CONTEXT`: nothing is ever installed into
 whatever happens to be selected.
@@ -49,7 +49,7 @@ class Target(ABC):
 
 
 class Local(Target):
-    """The cluster of this folder."""
+    """The cluster of this directory."""
 
     has_faults = True
 

@@ -29,10 +29,10 @@ def make_all() -> None:
         program(name)
 
 
-def link_all(folder: Path) -> list[Path]:
-    """Put every tool into a folder, as a link; returns the links."""
-    folder.mkdir(parents=True, exist_ok=True)
-    links = [folder / name for name in NAMES]
+def link_all(directory: Path) -> list[Path]:
+    """Put every tool into a directory, as a link; returns the links."""
+    directory.mkdir(parents=True, exist_ok=True)
+    links = [directory / name for name in NAMES]
     for link in links:
         target = program(link.name)
         link.unlink(missing_ok=True)
@@ -44,8 +44,8 @@ def promtool() -> Path:
     """promtool out of Debian's package, which is unpacked and not installed: no service starts."""
     if not (present("apt-get") and present("dpkg-deb")):
         raise Refused("promtool comes from Debian's package prometheus, and apt-get is not here")
-    folder = layout.cache() / "tools" / f"promtool-{package_digest()[:16]}"
-    return cached(folder, unpack) / "promtool"
+    directory = layout.cache() / "tools" / f"promtool-{package_digest()[:16]}"
+    return cached(directory, unpack) / "promtool"
 
 
 def package_digest() -> str:
@@ -61,20 +61,20 @@ def package_digest() -> str:
     raise Refused(f"apt knows no package {PROMTOOL_PACKAGE}: promtool needs Debian's main archive")
 
 
-def unpack(folder: Path) -> None:
-    """Download the package and keep the one program of it in a folder."""
+def unpack(directory: Path) -> None:
+    """Download the package and keep the one program of it in a directory."""
     with step("fetching promtool (Debian)"), tempfile.TemporaryDirectory() as work:
         download(Path(work))
         (package,) = Path(work).glob("*.deb")
         run("dpkg-deb", "--extract", str(package), f"{work}/tree")
-        shutil.move(f"{work}/tree/usr/bin/promtool", folder / "promtool")
+        shutil.move(f"{work}/tree/usr/bin/promtool", directory / "promtool")
 
 
-def download(folder: Path) -> None:
+def download(directory: Path) -> None:
     """Fetch the package; what apt knows of the archive may be older than the archive."""
     command = ("apt-get", "download", "-qq", PROMTOOL_PACKAGE)
     try:
-        run(*command, cwd=folder, timeout_s=300)
+        run(*command, cwd=directory, timeout_s=300)
     except CommandFailed:
         run("apt-get", "update", "-qq", timeout_s=300)
-        run(*command, cwd=folder, timeout_s=300)
+        run(*command, cwd=directory, timeout_s=300)

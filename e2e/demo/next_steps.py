@@ -64,7 +64,7 @@ END: Final = Step("Stop everything:", "make cluster-down")
 def setting(target: Target, cluster: BrokerClusterUnderTest) -> Step:
     """What the other commands need, once in a shell."""
     return Step(
-        "What to try next, in this folder. Once in the shell that you use:",
+        "What to try next, in this directory. Once in the shell that you use:",
         f"""\
 make tools
 export PATH="$PWD/.tools/bin:$PWD/.venv/bin:$PATH"

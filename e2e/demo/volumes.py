@@ -12,7 +12,8 @@ from e2e.main.cluster_metadata import told
 
 
 def show(cluster: BrokerClusterUnderTest) -> None:
-    """What `kubectl exec` lists, held against the folders of the volumes where they are ours."""
+    """What `kubectl exec` lists, held against the directories of the volumes where they are
+    ours."""
     found = until(
         "the pods list the segment files that are on the volumes", lambda: segments(cluster)
     )

@@ -43,12 +43,12 @@ MAKE: Final = {
 }
 
 
-def refusal(kind: str, folder: Path) -> str:
+def refusal(kind: str, directory: Path) -> str:
     """Why there can be no such file system here; empty where there can."""
     if os.geteuid() != 0:
         return f"{kind} can be mounted by root only"
     try:
-        with FileSystem(kind, folder / "tried"):
+        with FileSystem(kind, directory / "tried"):
             return ""
     except (CommandFailed, Refused) as failed:
         return f"no {kind} can be mounted here: {failed}"
@@ -57,10 +57,10 @@ def refusal(kind: str, folder: Path) -> str:
 class FileSystem:
     """Mounted at `path` inside the `with` block; needs root."""
 
-    def __init__(self, kind: str, folder: Path) -> None:
+    def __init__(self, kind: str, directory: Path) -> None:
         self.kind = kind
-        self.path = folder / "mounted"
-        self.image = folder / f"image.{kind}"
+        self.path = directory / "mounted"
+        self.image = directory / f"image.{kind}"
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -106,11 +106,11 @@ class FileSystem:
         What a program wrote but did not sync is in the kernel's memory only, not yet in the file.
         From the shutdown on nothing more of it gets there: the copy is of one moment.
         """
-        folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            fcntl.ioctl(folder, SHUTDOWN, WITHOUT_LOG_FLUSH)
+            fcntl.ioctl(directory, SHUTDOWN, WITHOUT_LOG_FLUSH)
         finally:
-            os.close(folder)
+            os.close(directory)
         after = self.image.with_suffix(".after")
         run("cp", "--sparse=always", str(self.image), str(after))
         self._reserve(after)
@@ -137,10 +137,10 @@ class DroppingFileSystem(FileSystem):
 
     ROOM: Final = "2G"
 
-    def __init__(self, kind: str, folder: Path) -> None:
-        super().__init__(kind, folder)
+    def __init__(self, kind: str, directory: Path) -> None:
+        super().__init__(kind, directory)
         self._reserved = range(0)
-        self.device = folder / "device"
+        self.device = directory / "device"
         self.path = self.device / "mounted"
         self.image = self.device / f"image.{kind}"
 

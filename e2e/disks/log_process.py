@@ -73,15 +73,15 @@ class _Logged:
         logger.error("the disk failed: %s", failure)
 
 
-async def opened(folder: Path) -> LogDirectory:
-    ports = StoragePorts(SystemDisk(folder), SystemClock(), SystemRng())
+async def opened(root: Path) -> LogDirectory:
+    ports = StoragePorts(SystemDisk(root), SystemClock(), SystemRng())
     options = OpenOptions(node_id=1, cluster_id="cluster", config_of=lambda _: CONFIG)
     return await LogDirectory.open(ports, options, _Logged())
 
 
-async def serve(folder: Path) -> None:
+async def serve(root: Path) -> None:
     try:
-        directory = await opened(folder)
+        directory = await opened(root)
         if not directory.quarantined:
             await directory.create(ORDERS, TOPIC_ID, CONFIG)
     except (StorageError, OSError) as error:

@@ -17,7 +17,7 @@ from chiplog_broker.ports.disk import Disk, File
 from chiplog_broker.ports.system_disk import SystemDisk
 from e2e.sim.disk import memory_disk
 
-FOLDERS: Final = ("", "one", "two", "one/deep", "none")
+DIRECTORIES: Final = ("", "one", "two", "one/deep", "none")
 NAMES: Final = ("a", "b", "c")
 MOST_BYTES: Final = 20_000
 
@@ -71,9 +71,9 @@ class Seen:
 class SideBySide:
     """Both disks, and the calls that chance chooses for them."""
 
-    def __init__(self, folder: Path, seed: int, seen: Seen) -> None:
-        self.folder = folder
-        self.real = SystemDisk(folder)
+    def __init__(self, directory: Path, seed: int, seen: Seen) -> None:
+        self.directory = directory
+        self.real = SystemDisk(directory)
         self.simulated: Any = memory_disk().MemoryDisk()
         self.chance = random.Random(seed)  # noqa: S311 - calls that can be made again
         self.seen = seen
@@ -99,17 +99,17 @@ class SideBySide:
     async def look(self) -> None:
         path = self.path()
         self.both(f"exists {path}", lambda disk: disk.exists(path))
-        folder = self.chance.choice(FOLDERS)
-        self.both(f"names {folder}", lambda disk: disk.names(folder))
+        directory = self.chance.choice(DIRECTORIES)
+        self.both(f"names {directory}", lambda disk: disk.names(directory))
 
     async def make_directory(self) -> None:
-        path = self.chance.choice(FOLDERS[1:-1])
+        path = self.chance.choice(DIRECTORIES[1:-1])
         self.both(f"make_directory {path}", lambda disk: disk.make_directory(path))
 
     async def rename(self) -> None:
-        """Within a folder, as the port's users do."""
-        folder = self.chance.choice(FOLDERS)
-        old, new = (join(folder, self.chance.choice((*NAMES, "one", "two"))) for _ in range(2))
+        """Within a directory, as the port's users do."""
+        directory = self.chance.choice(DIRECTORIES)
+        old, new = (join(directory, self.chance.choice((*NAMES, "one", "two"))) for _ in range(2))
         real = outcome_of(lambda: self.real.rename(old, new))
         if real == refused(OSError(errno.EEXIST, "")):
             # What xfs says of a directory that is not empty; rename(2) allows both.
@@ -118,7 +118,7 @@ class SideBySide:
         self.agree(f"rename {old} {new}", real, simulated)
 
     async def remove(self) -> None:
-        path = self.chance.choice([self.path(), self.path(), *FOLDERS[1:]])
+        path = self.chance.choice([self.path(), self.path(), *DIRECTORIES[1:]])
         self.both(f"remove {path}", lambda disk: disk.remove(path))
 
     async def replace(self) -> None:
@@ -126,7 +126,7 @@ class SideBySide:
         await self.both_later(f"replace {path}", lambda disk: disk.replace(path, data))
 
     async def sync_directory(self) -> None:
-        path = self.chance.choice(FOLDERS)
+        path = self.chance.choice(DIRECTORIES)
         await self.both_later(f"sync_directory {path}", lambda disk: disk.sync_directory(path))
 
     async def lock(self) -> None:
@@ -241,26 +241,26 @@ class SideBySide:
             assert one.real.read(0, size + 1) == one.simulated.read(0, size + 1), self.told()
 
     def stored(self) -> dict[str, bytes | None]:
-        """By the file system; None for a folder."""
+        """By the file system; None for a directory."""
         return {
-            str(path.relative_to(self.folder)): None if path.is_dir() else path.read_bytes()
-            for path in self.folder.rglob("*")
+            str(path.relative_to(self.directory)): None if path.is_dir() else path.read_bytes()
+            for path in self.directory.rglob("*")
         }
 
-    def simulated_tree(self, folder: str = "") -> dict[str, bytes | None]:
+    def simulated_tree(self, directory: str = "") -> dict[str, bytes | None]:
         found: dict[str, bytes | None] = {}
-        for name in self.simulated.names(folder):
-            path = join(folder, name)
+        for name in self.simulated.names(directory):
+            path = join(directory, name)
             try:
                 found[path] = bytes(self.simulated.content(path))
-            except AssertionError:  # a folder
+            except AssertionError:  # a directory
                 found |= {path: None} | self.simulated_tree(path)
         return found
 
     # --- chance -----------------------------------------------------------------------
 
     def path(self) -> str:
-        return join(self.chance.choice(FOLDERS), self.chance.choice(NAMES))
+        return join(self.chance.choice(DIRECTORIES), self.chance.choice(NAMES))
 
     def data(self) -> bytes:
         return self.chance.randbytes(self.chance.choice((0, 1, 511, 4096, MOST_BYTES)))
@@ -269,8 +269,8 @@ class SideBySide:
         return f"after {len(self.history)} calls, the last of them {self.history[-3:]}"
 
 
-def join(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name
+def join(directory: str, name: str) -> str:
+    return f"{directory}/{name}" if directory else name
 
 
 def brief(outcome: Outcome) -> str:

@@ -20,11 +20,11 @@ LIMIT_S: Final = 1_800
 class Shell:
     """A bash that runs until it is closed."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
         self._mark = f"end-{secrets.token_hex(8)}"
         self._process = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
-            cwd=folder,
+            cwd=directory,
             env=dict(environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -40,12 +40,12 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     alone = [name for name in chosen if options.alone or name in OF_REQUESTS]
     outcomes = []
-    with tempfile.TemporaryDirectory(prefix="chiplog-hostile-") as folder:
+    with tempfile.TemporaryDirectory(prefix="chiplog-hostile-") as directory:
         for kind, names in ((Alone, alone), (Member, [one for one in chosen if one not in alone])):
             if not names:
                 continue
             scene: Alone | Member
-            with kind(Path(folder) / kind.__name__) as scene:
+            with kind(Path(directory) / kind.__name__) as scene:
                 for outcome in attacked(scene, names, options.seconds):
                     outcomes.append(outcome)
                     console.print(f"{outcome.attack}: {outcome.happened}")

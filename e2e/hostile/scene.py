@@ -58,8 +58,8 @@ class Alone:
 
     partition = 0
 
-    def __init__(self, folder: Path) -> None:
-        self.broker = SmallBroker(folder, settings=SETTINGS)
+    def __init__(self, directory: Path) -> None:
+        self.broker = SmallBroker(directory, settings=SETTINGS)
 
     def __enter__(self) -> "Alone":
         self.broker.start()
@@ -86,8 +86,8 @@ class Alone:
 class SmallCluster(LoopbackCluster):
     """With the limits of small pods."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, SETTINGS)
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, SETTINGS)
 
     def around(self, _broker_id: int) -> Sequence[str | Path]:
         return LIMITED
@@ -96,8 +96,8 @@ class SmallCluster(LoopbackCluster):
 class Member:
     """One of the three brokers of a cluster; a context manager."""
 
-    def __init__(self, folder: Path) -> None:
-        self.cluster = SmallCluster(folder)
+    def __init__(self, directory: Path) -> None:
+        self.cluster = SmallCluster(directory)
         self.broker_id = BrokerId(0)
         self.partition = 0
 

@@ -1,4 +1,4 @@
-"""`python -m e2e.kafka FOLDER` puts Kafka's tools there, as the scripts users type."""
+"""`python -m e2e.kafka DIRECTORY` puts Kafka's tools there, as the scripts users type."""
 
 import sys
 from pathlib import Path
@@ -8,9 +8,9 @@ from e2e.kafka.tools import scripts
 
 
 def main() -> None:
-    (folder,) = map(Path, sys.argv[1:])
+    (directory,) = map(Path, sys.argv[1:])
     try:
-        for script in scripts(folder):
+        for script in scripts(directory):
             console.print(str(script))
     except Refused as refused:
         console.print(f"kafka: {refused}", markup=False)

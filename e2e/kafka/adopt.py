@@ -1,6 +1,6 @@
 """Start Apache Kafka on a copy of a log directory that another broker wrote.
 
-A Kafka broker takes a partition's folder for its own, and serves it rightly, only if:
+A Kafka broker takes a partition's directory for its own, and serves it rightly, only if:
 
 * `meta.properties` names the cluster and the node it runs as. The reference broker
   takes both from the copy; nothing in the copy is rewritten.
@@ -62,25 +62,25 @@ class AdoptingBroker(KafkaBroker):
     # takes it for one that crashed, and strikes it from every list of in-sync replicas.
     format_options: ClassVar[tuple[str, ...]] = ("--feature", "eligible.leader.replicas.version=0")
 
-    def __init__(self, folder: Path, original: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, directory: Path, original: Path) -> None:
+        super().__init__(directory)
         shutil.copytree(original, self.logs, symlinks=True)
 
     def prepare(self) -> None:
-        first_time = not self.metadata_folder.exists()
+        first_time = not self.metadata_directory.exists()
         super().prepare()
         if first_time:
             self.add_topics()
 
     def add_topics(self) -> None:
         identity = read_properties(self.logs / "meta.properties")
-        listing = self.folder / "topics.tsv"
+        listing = self.directory / "topics.tsv"
         lines = (
             f"{p.topic_id}\t{p.topic}\t{p.number}\t{p.leader_epoch}\n" for p in stored(self.logs)
         )
         listing.write_text("".join(lines))
         run(
             *java("AddTopics", SHORT_LIVED, compiled(ADD_TOPICS)),
-            *(str(self.metadata_folder), identity["node.id"], identity["directory.id"]),
+            *(str(self.metadata_directory), identity["node.id"], identity["directory.id"]),
             str(listing),
         )

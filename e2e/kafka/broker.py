@@ -51,7 +51,7 @@ class KafkaBroker(BrokerProcess):
         return self.home / "logs"
 
     @property
-    def metadata_folder(self) -> Path:
+    def metadata_directory(self) -> Path:
         return self.home / "metadata"
 
     def prepare(self) -> None:
@@ -64,14 +64,14 @@ class KafkaBroker(BrokerProcess):
             "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{self.controller}",
             "log.dirs": str(self.logs),
-            "metadata.log.dir": str(self.metadata_folder),
+            "metadata.log.dir": str(self.metadata_directory),
             **LIKE_OURS,
             **self.for_its_size,
             **(SYNC_EACH_APPEND if self.fsync else {}),
             **self.settings,
         }
         write_properties(self.properties, values)
-        if not (self.metadata_folder / "meta.properties").exists():
+        if not (self.metadata_directory / "meta.properties").exists():
             run_tool(
                 "kafka-storage.sh",
                 *("format", "--ignore-formatted", "--config", str(self.properties)),

@@ -26,9 +26,9 @@ class KafkaNode(KafkaBroker):
     for_its_size: ClassVar[Mapping[str, str]] = {}  # Kafka's defaults: three replicas, two in sync
 
     def __init__(
-        self, folder: Path, node_id: int, quorum: list[str], settings: Mapping[str, str] | None
+        self, directory: Path, node_id: int, quorum: list[str], settings: Mapping[str, str] | None
     ) -> None:
-        super().__init__(folder, settings=settings)
+        super().__init__(directory, settings=settings)
         self.node_id, self.quorum = node_id, quorum
 
     def identity(self) -> dict[str, str]:
@@ -41,7 +41,7 @@ class KafkaNode(KafkaBroker):
         """What kafka-storage.sh would write, from what it wrote for another: a Java start less."""
         for ours, theirs in (
             (self.logs, other.logs),
-            (self.metadata_folder, other.metadata_folder),
+            (self.metadata_directory, other.metadata_directory),
         ):
             shutil.copytree(theirs, ours)
             written = read_properties(ours / "meta.properties")
@@ -55,11 +55,11 @@ class KafkaCluster(Running):
 
     title = KafkaBroker.title
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         super().__init__()
         quorum: list[str] = []
         self.nodes = {
-            number: KafkaNode(folder / f"node-{number}", number, quorum, settings)
+            number: KafkaNode(directory / f"node-{number}", number, quorum, settings)
             for number in range(1, SIZE + 1)
         }
         quorum += [f"{number}@{node.controller}" for number, node in self.nodes.items()]

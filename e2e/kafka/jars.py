@@ -21,35 +21,35 @@ COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies
 
 @cache
 def jars(pom: Path = KAFKA) -> Path:
-    """The folder that holds every jar of the class path."""
+    """The directory that holds every jar of the class path."""
     lock = pom.with_suffix(".sha256")
     sources = [pom, *([lock] if lock.exists() else [])]
-    folder = layout.cache() / "kafka" / f"jars-{content_key(sources)}"
-    return cached(folder, lambda making: fetch(pom, making))
+    directory = layout.cache() / "kafka" / f"jars-{content_key(sources)}"
+    return cached(directory, lambda making: fetch(pom, making))
 
 
-def fetch(pom: Path, folder: Path) -> None:
-    """Resolve the pom into a folder. Raises `Refused` where a jar is not as the lock has it."""
+def fetch(pom: Path, directory: Path) -> None:
+    """Resolve the pom into a directory. Raises `Refused` where a jar is not as the lock has it."""
     with step(f"fetching the jars of {pom.relative_to(layout.CHECKOUT)} from Maven Central"):
         run(
             debian.program("mvn"),
             *("--batch-mode", "--quiet", "--strict-checksums", "--file", str(pom)),
             f"-Dmaven.repo.local={layout.cache() / 'maven'}",
-            *(COPY, "-DincludeScope=runtime", f"-DoutputDirectory={folder}"),
+            *(COPY, "-DincludeScope=runtime", f"-DoutputDirectory={directory}"),
             timeout_s=900,
         )
     lock = pom.with_suffix(".sha256")
-    if lock.exists() and (wrong := unlike(folder, lock.read_text())):
+    if lock.exists() and (wrong := unlike(directory, lock.read_text())):
         raise Refused(
             f"{', '.join(wrong)}: not as {lock.relative_to(layout.CHECKOUT)} has it. Where pom.xml "
             "was changed on purpose, write that file anew: sha256sum *.jar"
         )
 
 
-def unlike(folder: Path, lock: str) -> list[str]:
+def unlike(directory: Path, lock: str) -> list[str]:
     """Names of jars with another SHA-256 than the lock says, and of those that only one has."""
     wanted = {name: digest for digest, name in map(str.split, lock.splitlines())}
-    found = {path.name: sha256(path) for path in folder.iterdir()}
+    found = {path.name: sha256(path) for path in directory.iterdir()}
     both = wanted.keys() | found.keys()
     return sorted(name for name in both if wanted.get(name) != found.get(name))
 

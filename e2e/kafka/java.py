@@ -22,20 +22,20 @@ def java(
 
     `log` is the level from which on Kafka's own log is printed, on standard error.
     """
-    folders = [f"{jars()}/*", *([str(classes)] if classes else [])]
+    directories = [f"{jars()}/*", *([str(classes)] if classes else [])]
     return [
         debian.program("java"),
         *options,
         f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log}",
-        *("-cp", ":".join(folders)),
+        *("-cp", ":".join(directories)),
         main_class,
     ]
 
 
 @cache
 def compiled(source: Path, pom: Path = KAFKA) -> Path:
-    """The folder with the classes of one source file, compiled where it changed."""
-    folder = layout.cache() / "kafka" / f"{source.stem}-{content_key([source], str(jars(pom)))}"
+    """The directory with the classes of one source file, compiled where it changed."""
+    directory = layout.cache() / "kafka" / f"{source.stem}-{content_key([source], str(jars(pom)))}"
 
     def compile_into(making: Path) -> None:
         run(
@@ -45,4 +45,4 @@ def compiled(source: Path, pom: Path = KAFKA) -> Path:
             *("-cp", f"{jars(pom)}/*", "-d", str(making), str(source)),
         )
 
-    return cached(folder, compile_into)
+    return cached(directory, compile_into)

@@ -24,7 +24,7 @@ STOP_LIMIT_S = 30
 
 
 class BrokerProcess(ABC):
-    """One broker on ports of its own; its settings and what it prints lie in `folder`.
+    """One broker on ports of its own; its settings and what it prints lie in `directory`.
 
     Everything it stores lies in `home`, of which `logs` is the log directory.
     `settings` are lines of server.properties under Kafka's names, for both brokers.
@@ -36,25 +36,25 @@ class BrokerProcess(ABC):
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         *,
         home: Path | None = None,
         fsync: bool = False,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self.folder = folder
-        self.home = home or folder / "home"
+        self.directory = directory
+        self.home = home or directory / "home"
         self.fsync = fsync
         self.settings = dict(settings or {})
         self.port, *self.side_ports = free_ports(3)
-        self.properties = folder / "server.properties"
-        self.output = folder / "output"
+        self.properties = directory / "server.properties"
+        self.output = directory / "output"
         self.child: subprocess.Popen[bytes] | None = None
 
     @property
     @abstractmethod
     def logs(self) -> Path:
-        """The folder with a folder for each partition."""
+        """The directory with a directory for each partition."""
 
     @abstractmethod
     def prepare(self) -> None:

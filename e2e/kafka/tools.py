@@ -38,10 +38,10 @@ def run_tool(name: str, *arguments: str, input_text: str | None = None, check: b
     return run(*command, input_text=input_text, check=check, timeout_s=60)
 
 
-def scripts(folder: Path) -> list[Path]:
-    """Write every tool into `folder` as an executable script; returns the scripts."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = [folder / name for name in TOOLS]
+def scripts(directory: Path) -> list[Path]:
+    """Write every tool into `directory` as an executable script; returns the scripts."""
+    directory.mkdir(parents=True, exist_ok=True)
+    written = [directory / name for name in TOOLS]
     for script in written:
         script.write_text(f'#!/bin/sh\nexec {shlex.join(tool(script.name))} "$@"\n')
         script.chmod(0o755)

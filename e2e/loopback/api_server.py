@@ -33,12 +33,12 @@ Manifest = dict[str, Any]
 class ApiServer:
     """As a context manager it answers inside, and is killed with all it knew afterwards."""
 
-    def __init__(self, folder: Path, node_ports: range) -> None:
+    def __init__(self, directory: Path, node_ports: range) -> None:
         """`node_ports` is where the addresses of NodePort Services come from."""
-        self.folder, self.node_ports = folder, node_ports
+        self.directory, self.node_ports = directory, node_ports
         self.client_port, self.peer_port, self.port = free_ports(3)
         self.token = secrets.token_hex(16)
-        self.certificates = folder / "certificates"
+        self.certificates = directory / "certificates"
         self.running = ExitStack()
 
     @property
@@ -51,10 +51,10 @@ class ApiServer:
         return self.certificates / "apiserver.crt"
 
     def __enter__(self) -> Self:
-        self.folder.mkdir(parents=True)
+        self.directory.mkdir(parents=True)
         self._write_secrets()
-        etcd = Child(self._etcd(), self.folder / "etcd.log")
-        server = Child(self._server(), self.folder / "kube-apiserver.log")
+        etcd = Child(self._etcd(), self.directory / "etcd.log")
+        server = Child(self._server(), self.directory / "kube-apiserver.log")
         try:
             for child in (etcd, server):
                 self.running.callback(child.kill)
@@ -84,19 +84,19 @@ class ApiServer:
             ],
             "current-context": name,
         }
-        path = self.folder / f"{name}.kubeconfig"
+        path = self.directory / f"{name}.kubeconfig"
         path.touch(mode=0o600)
         path.write_text(yaml.safe_dump(document))
         return path
 
     def account(self, name: str, token: str, namespace: str) -> Path:
-        """A folder as a pod has it, for a program that is known by `token`."""
-        folder = self.folder / name
-        folder.mkdir(mode=0o700, exist_ok=True)
+        """A directory as a pod has it, for a program that is known by `token`."""
+        directory = self.directory / name
+        directory.mkdir(mode=0o700, exist_ok=True)
         ca = self.authority.read_text()
         for file, text in (("token", token), ("ca.crt", ca), ("namespace", namespace)):
-            (folder / file).write_text(text)
-        return folder
+            (directory / file).write_text(text)
+        return directory
 
     def administrator(self) -> Path:
         """The kubeconfig of who may do everything."""
@@ -137,7 +137,7 @@ class ApiServer:
         return self.authority.exists() and bool(self.ask("GET", "/api/v1/namespaces/default"))
 
     def _write_secrets(self) -> None:
-        tokens, signer = self.folder / "tokens.csv", self.folder / "accounts.key"
+        tokens, signer = self.directory / "tokens.csv", self.directory / "accounts.key"
         for path in (tokens, signer):
             path.touch(mode=0o600)
         tokens.write_text(f"{self.token},administrator,administrator,system:masters\n")
@@ -154,7 +154,7 @@ class ApiServer:
         return [
             build.program("etcd"),
             "--name=loopback",
-            f"--data-dir={self.folder / 'etcd'}",
+            f"--data-dir={self.directory / 'etcd'}",
             f"--listen-client-urls={client}",
             f"--advertise-client-urls={client}",
             f"--listen-peer-urls={peer}",
@@ -176,11 +176,11 @@ class ApiServer:
             # It would tell pods where the API is: there are none, and loopback is refused.
             "--endpoint-reconciler-type=none",
             "--authorization-mode=RBAC",
-            f"--token-auth-file={self.folder / 'tokens.csv'}",
+            f"--token-auth-file={self.directory / 'tokens.csv'}",
             # Adds to pods what a kubelet would have to serve.
             "--disable-admission-plugins=ServiceAccount",
             "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-account-key-file={self.folder / 'accounts.key'}",
-            f"--service-account-signing-key-file={self.folder / 'accounts.key'}",
+            f"--service-account-key-file={self.directory / 'accounts.key'}",
+            f"--service-account-signing-key-file={self.directory / 'accounts.key'}",
             "--profiling=false",
         ]

@@ -33,11 +33,11 @@ class LoopbackCluster(Running):
 
     title = "Chiplog"
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         """`settings` are the cluster's `spec.config`, under Kafka's names."""
         super().__init__()
-        self.folder, self.settings = folder, dict(settings or {})
-        self.server = ApiServer(folder / "api", free_node_ports())
+        self.directory, self.settings = directory, dict(settings or {})
+        self.server = ApiServer(directory / "api", free_node_ports())
         # A network of its own for the internal listeners: their port is the same everywhere.
         second, third = (random.randrange(1, 255) for _ in range(2))  # noqa: S311
         self.addresses = {
@@ -67,8 +67,8 @@ class LoopbackCluster(Running):
         self.brokers[broker_id].start()
 
     def volume(self, broker_id: int) -> Path:
-        """The folder of what a broker stores."""
-        return self.folder / f"broker-{broker_id}" / "volume"
+        """The directory of what a broker stores."""
+        return self.directory / f"broker-{broker_id}" / "volume"
 
     def around(self, broker_id: int) -> Sequence[str | Path]:
         """What the command of a broker is given to, if anything."""
@@ -79,7 +79,7 @@ class LoopbackCluster(Running):
 
     def start(self) -> None:
         """Everything, in the order in which a user would install it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
         self.running.enter_context(self.server)
         self._define()
         operator = self._operator()
@@ -115,7 +115,7 @@ class LoopbackCluster(Running):
             *("--health-address", health, "--metrics-address", self.metrics),
             *("--broker-image", "none", "--spark-image", "none"),
         ]
-        return Child(command, self.folder / "operator.log")
+        return Child(command, self.directory / "operator.log")
 
     def _start_broker(self, broker_id: BrokerId) -> None:
         """The process of a broker, once the operator has made what its pod stands on."""
@@ -128,46 +128,48 @@ class LoopbackCluster(Running):
 
         # StatefulSets are made last.
         wait_for(f"the StatefulSet of broker {broker_id}", is_made)
-        folder = self.folder / f"broker-{broker_id}"
-        folder.mkdir()
+        directory = self.directory / f"broker-{broker_id}"
+        directory.mkdir()
         (container,) = made[0]["spec"]["template"]["spec"]["containers"]
         service = names.external_broker_service(NAME, broker_id)
         ports = self.server.ask("GET", core_path("services", service))["spec"]["ports"]
         (self.node_ports[broker_id],) = (p["nodePort"] for p in ports if p["name"] == LISTENER)
-        termination_log = folder / "termination-log"
+        termination_log = directory / "termination-log"
         address = self.addresses[broker_id]
         self.pods[broker_id] = Pod(
             self.server, NAME, NAMESPACE, broker_id, termination_log, address
         )
         self.pods[broker_id].create(made[0])
-        broker = Child(self._command(broker_id, folder, container["args"]), folder / "output")
+        broker = Child(self._command(broker_id, directory, container["args"]), directory / "output")
         self.brokers[broker_id] = broker
         self.running.callback(broker.kill)
         broker.start()
 
-    def _command(self, broker_id: BrokerId, folder: Path, arguments: list[str]) -> list[str | Path]:
+    def _command(
+        self, broker_id: BrokerId, directory: Path, arguments: list[str]
+    ) -> list[str | Path]:
         """The container's command, with what lies elsewhere than in a pod."""
-        names_file = self.folder / "names.json"
+        names_file = self.directory / "names.json"
         names_file.write_text(json.dumps(self._host_names()))
         (self.metrics_ports[broker_id],) = free_ports(1)
         account = self.server.account_token(NAMESPACE, names.service_account(NAME, broker_id))
         volume = self.volume(broker_id)
-        folder_of_account = self.server.account(f"broker-{broker_id}", account, NAMESPACE)
+        directory_of_account = self.server.account(f"broker-{broker_id}", account, NAMESPACE)
         elsewhere: dict[str, str | Path] = {
-            "--config": self._properties(broker_id, folder),
+            "--config": self._properties(broker_id, directory),
             "--data": volume,
-            "--credentials": self._credentials(folder),
+            "--credentials": self._credentials(directory),
             "--health-address": f"{self.addresses[broker_id]}:{HEALTH}",
             "--metrics-address": f"{LOOPBACK}:{self.metrics_ports[broker_id]}",
             "--namespace": NAMESPACE,
-            "--termination-log": folder / "termination-log",
+            "--termination-log": directory / "termination-log",
         }
         given: dict[str, str | Path] = dict(zip(arguments[::2], arguments[1::2], strict=True))
         volume.mkdir()
         return [
             *self.around(broker_id),
             *(sys.executable, "-m", "e2e.loopback.member"),
-            *(names_file, self.addresses[broker_id], str(self.server.port), folder_of_account),
+            *(names_file, self.addresses[broker_id], str(self.server.port), directory_of_account),
             *(word for pair in (given | elsewhere).items() for word in pair),
         ]
 
@@ -179,19 +181,19 @@ class LoopbackCluster(Running):
             for broker_id, address in self.addresses.items()
         }
 
-    def _properties(self, broker_id: BrokerId, folder: Path) -> Path:
+    def _properties(self, broker_id: BrokerId, directory: Path) -> Path:
         """The operator's file, but listening where the node port would lead."""
         found = self.server.ask("GET", core_path("configmaps", names.broker_config(NAME)))
         ((name, text),) = found["data"].items()
         lines = [line for line in text.splitlines() if not line.startswith("listeners=")]
         lines.append(f"listeners={LISTENER}://{LOOPBACK}:{self.node_ports[broker_id]}")
-        path = folder / str(name)
+        path = directory / str(name)
         path.write_text("\n".join(lines) + "\n")
         return path
 
-    def _credentials(self, folder: Path) -> Path:
+    def _credentials(self, directory: Path) -> Path:
         found = self.server.ask("GET", core_path("secrets", names.internal_secret(NAME)))
-        secret = folder / "credentials"
+        secret = directory / "credentials"
         secret.mkdir(mode=0o700)
         for name, encoded in found["data"].items():
             (secret / name).write_bytes(base64.b64decode(encoded))
@@ -202,7 +204,7 @@ class WithoutBrokers(LoopbackCluster):
     """An API server and an operator."""
 
     def start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
         self.running.enter_context(self.server)
         self._define()
         self.running.enter_context(Supervised(self._operator()))

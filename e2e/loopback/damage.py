@@ -21,12 +21,12 @@ class Replica:
     broker_id: int
 
     @property
-    def folder(self) -> Path:
+    def directory(self) -> Path:
         return self.cluster.volume(self.broker_id) / "data" / f"{self.topic}-{self.partition}"
 
     def segments(self) -> list[Path]:
         """The newest is the last one."""
-        return sorted(self.folder.glob(f"*{LOG_SUFFIX}"))
+        return sorted(self.directory.glob(f"*{LOG_SUFFIX}"))
 
     def leads(self) -> bool:
         return self._leader().startswith(f"{self.broker_id}@")
@@ -48,7 +48,7 @@ class Replica:
 
         Raises `AssertionError` where it leads in between, `TimeoutError` where nothing is found.
         """
-        where = f"{self.folder.name}/{file}"
+        where = f"{self.directory.name}/{file}"
         told = f"partition {self.partition} on broker {self.broker_id} is damaged in {where}"
         wait_for(f"the condition says: {told}", lambda: told in self.condition())
         wait_for("another broker leads", lambda: self._leader() != "" and not self.leads())

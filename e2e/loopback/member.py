@@ -3,7 +3,7 @@
 The broker as it is, with three things of a pod made up for: NAMES is a JSON file with an address
 for the name of each broker's pod, where there is no DNS; ADDRESS is this one's own, where the
 port of the internal listener is the same for all; API is
-the port of the API server on this machine and ACCOUNT the folder of the broker's account: by a
+the port of the API server on this machine and ACCOUNT the directory of the broker's account: by a
 kubeconfig it would load a library that brokers in pods do without, and that would be measured.
 What follows are the broker's own arguments.
 """

@@ -123,8 +123,8 @@ class BrokerClusterUnderTest:
 
     def segments(self, pod: str, topic: str, partition: int) -> dict[str, int]:
         """Names and sizes of the segment files of a partition on a broker's volume."""
-        folder = f"{DATA}/{topic}-{partition}"
-        script = f"import os; [print(e.name, e.stat().st_size) for e in os.scandir({folder!r})]"
+        directory = f"{DATA}/{topic}-{partition}"
+        script = f"import os; [print(e.name, e.stat().st_size) for e in os.scandir({directory!r})]"
         listed = self.kubectl.execute(pod, "python3", "-c", script)
         pairs = (line.split() for line in listed.splitlines())
         return {name: int(size) for name, size in pairs if name.endswith(".log")}

@@ -49,12 +49,12 @@ class Outcome(Generic[Given]):
 @dataclass(frozen=True, slots=True)
 class _Fork(Generic[Given]):
     job: Job[Given]
-    folder: Path
+    directory: Path
     ends_s: float
 
     @property
     def answer(self) -> Path:
-        return self.folder / "answer"
+        return self.directory / "answer"
 
 
 def run_all(jobs: Iterable[Job[Given]], side_by_side: int) -> Iterator[Outcome[Given]]:
@@ -73,12 +73,12 @@ def run_all(jobs: Iterable[Job[Given]], side_by_side: int) -> Iterator[Outcome[G
         for pid, fork in running.items():
             _end(pid)
             os.waitpid(pid, 0)
-            shutil.rmtree(fork.folder, ignore_errors=True)
+            shutil.rmtree(fork.directory, ignore_errors=True)
 
 
 def _begin(job: Job[Given]) -> tuple[int, _Fork[Given]]:
-    folder = Path(tempfile.mkdtemp(prefix="mutant-"))
-    fork = _Fork(job, folder, time.monotonic() + _LEAST_WALL_S + 20 * job.clean_s)
+    directory = Path(tempfile.mkdtemp(prefix="mutant-"))
+    fork = _Fork(job, directory, time.monotonic() + _LEAST_WALL_S + 20 * job.clean_s)
     pid = os.fork()
     if pid == 0:
         _be(fork)
@@ -93,8 +93,8 @@ def _be(fork: _Fork[Given]) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (most_s, most_s))
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
         # Where pytest's tmp_path is.
-        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(fork.folder)
-        with (fork.folder / "output").open("wb") as output:
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(fork.directory)
+        with (fork.directory / "output").open("wb") as output:
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
         text = fork.job.run(fork.job.given)
@@ -118,7 +118,7 @@ def _ended(running: dict[int, _Fork[Given]]) -> list[int]:
 
 def _outcome(fork: _Fork[Given]) -> Outcome[Given]:
     text = fork.answer.read_text() if fork.answer.exists() else None
-    shutil.rmtree(fork.folder, ignore_errors=True)
+    shutil.rmtree(fork.directory, ignore_errors=True)
     return Outcome(fork.job.given, text)
 
 

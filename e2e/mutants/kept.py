@@ -15,7 +15,7 @@ from typing import Any, Final
 from e2e.mutants.mutations import Mutant
 from e2e.mutants.rooms import ROOT, Room
 
-FOLDER: Final = ROOT / ".mutants"
+DIRECTORY: Final = ROOT / ".mutants"
 _RULES: Final = Path(__file__).parent / "mutations.py"
 
 
@@ -36,9 +36,9 @@ class Found:
 class Kept:
     """The results of one room."""
 
-    def __init__(self, room: Room, folder: Path = FOLDER) -> None:
+    def __init__(self, room: Room, directory: Path = DIRECTORY) -> None:
         self.room = room
-        self._path = folder / f"{room.name}.json"
+        self._path = directory / f"{room.name}.json"
         self._state = _hash(room.source, _RULES.read_text(), importlib.metadata.version("mutmut"))
         self._tests = {one: _hash_of_test(ROOT / one) for one in room.tests}
         self.found: dict[str, Found] = {}

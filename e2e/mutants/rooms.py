@@ -6,7 +6,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 TOPS: Final = ("core", "broker-image", "wire")
-"""Folders of the repository that are on Python's path: a module's name begins below them."""
+"""Directories of the repository that are on Python's path: a module's name begins below them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class Room:
 
 
 def _in_storage(name: str, *tests: str, mix: str, file: str = "") -> Room:
-    """A room of the storage, whose tests lie in one folder."""
+    """A room of the storage, whose tests lie in one directory."""
     path = f"broker-image/chiplog_broker/storage/{file or name}.py"
     return Room(name, path, tuple(f"broker-image/tests/storage/{one}.py" for one in tests), mix)
 
 
 def _in_planner(name: str, *tests: str, mix: str, file: str = "") -> Room:
-    """A room of the planner, whose tests lie in one folder."""
+    """A room of the planner, whose tests lie in one directory."""
     path = f"core/chiplog_core/planner/{file or name}.py"
     return Room(name, path, tuple(f"core/tests/planner/{one}.py" for one in tests), mix)
 

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from e2e.mutants import reasons, scores
-from e2e.mutants.kept import FOLDER, Found, Kept
+from e2e.mutants.kept import DIRECTORY, Found, Kept
 from e2e.mutants.mutations import Mutant, mutants_of
 from e2e.mutants.rooms import ROOMS, ROOT, Room, named
 from e2e.mutants.scores import Score
@@ -117,7 +117,7 @@ def judged(room: Room, judge: str, mutants: list[Mutant]) -> Iterator[tuple[str,
 
 
 def _judged(room: Room, judge: str, mutants: list[Mutant], to: "Connection[Any, Any]") -> None:
-    FOLDER.mkdir(exist_ok=True)
+    DIRECTORY.mkdir(exist_ok=True)
     with _log(room, judge).open("wb") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
@@ -139,7 +139,7 @@ def _judge_of(
 
 
 def _log(room: Room, judge: str) -> Path:
-    return FOLDER / f"{room.name}-{judge}.log"
+    return DIRECTORY / f"{room.name}-{judge}.log"
 
 
 def _line(room: Room, one: Mutant) -> str:

@@ -19,8 +19,8 @@ def definitions() -> list[Path]:
     """The files, downloaded once; raises `AssertionError` where the module is another one."""
     found = json.loads(build.go("mod", "download", "-json", MODULE))
     assert found["Sum"] == SUM, f"{MODULE} is {found['Sum']} and was {SUM}"
-    folder = Path(found["Dir"]) / "example" / "prometheus-operator-crd"
-    return [folder / f"monitoring.coreos.com_{kind}.yaml" for kind in KINDS]
+    directory = Path(found["Dir"]) / "example" / "prometheus-operator-crd"
+    return [directory / f"monitoring.coreos.com_{kind}.yaml" for kind in KINDS]
 
 
 def install(kubectl: Kubectl) -> None:

@@ -35,38 +35,46 @@ class Target(NamedTuple):
 
 def program() -> Path:
     """The program, taken out of Debian's package: nothing is installed or started by it."""
-    folder = layout.cache() / "tools" / PACKAGE
-    found = folder / "usr" / "bin" / "prometheus"
+    directory = layout.cache() / "tools" / PACKAGE
+    found = directory / "usr" / "bin" / "prometheus"
     if not found.exists():
         with step(f"downloading {PACKAGE}"):
-            folder.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(parents=True, exist_ok=True)
             run("apt-get", "update", "-qq", timeout_s=300)
-            run("apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", PACKAGE, cwd=folder)
-            (archive,) = folder.glob("*.deb")
-            run("dpkg-deb", "--extract", str(archive), str(folder))
+            run(
+                "apt-get",
+                "-qq",
+                "-o",
+                "APT::Sandbox::User=root",
+                "download",
+                PACKAGE,
+                cwd=directory,
+            )
+            (archive,) = directory.glob("*.deb")
+            run("dpkg-deb", "--extract", str(archive), str(directory))
     return found
 
 
 class Prometheus:
-    """A running one; its data are in `folder`, and go with it."""
+    """A running one; its data are in `directory`, and go with it."""
 
-    def __init__(self, folder: Path, port: int, rules: Mapping[str, Any]) -> None:
-        self.folder, self.port = folder, port
+    def __init__(self, directory: Path, port: int, rules: Mapping[str, Any]) -> None:
+        self.directory, self.port = directory, port
         self.rules = rules
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
         self.discovered({})
-        (self.folder / "rules.yaml").write_text(json.dumps(self.rules))
-        (self.folder / "prometheus.yml").write_text(json.dumps(configuration()))
-        with (self.folder / "log").open("wb") as log:
+        (self.directory / "rules.yaml").write_text(json.dumps(self.rules))
+        (self.directory / "prometheus.yml").write_text(json.dumps(configuration()))
+        with (self.directory / "log").open("wb") as log:
             self.process = subprocess.Popen(
                 [
                     *(str(program()), f"--web.listen-address={HOST}:{self.port}"),
                     *("--config.file=prometheus.yml", "--storage.tsdb.path=data"),
                 ],
-                cwd=self.folder,
+                cwd=self.directory,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
@@ -96,7 +104,7 @@ class Prometheus:
             groups = [
                 {"targets": [one.address], "labels": dict(one.labels)} for one in jobs.get(job, ())
             ]
-            path = self.folder / f"{job}.json"
+            path = self.directory / f"{job}.json"
             making = path.with_suffix(".making")
             making.write_text(json.dumps(groups))
             making.rename(path)

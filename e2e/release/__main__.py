@@ -1,4 +1,4 @@
-"""`python -m e2e.release FOLDER`."""
+"""`python -m e2e.release DIRECTORY`."""
 
 import sys
 from pathlib import Path
@@ -9,14 +9,14 @@ from e2e.release import build
 
 
 def main() -> None:
-    """Build a release into a folder.
+    """Build a release into a directory.
 
     Exit status 2 where this machine cannot (no Go toolchain for helm), 1 where a part does not
     build; either is said in words.
     """
-    folder = Path(sys.argv[1])
+    directory = Path(sys.argv[1])
     try:
-        files = build.release(folder)
+        files = build.release(directory)
     except Refused as refused:
         console.print(f"dist: {refused}", markup=False)
         sys.exit(2)

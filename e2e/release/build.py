@@ -36,13 +36,13 @@ LOCKS: Final = tuple(
 )
 
 
-def release(folder: Path) -> list[Path]:
-    """Build everything; a folder of that name is replaced when all of it is there.
+def release(directory: Path) -> list[Path]:
+    """Build everything; a directory of that name is replaced when all of it is there.
 
     Returns the files, sorted by name. Raises `CommandFailed` where a part does not build.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as work:
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f"{directory.name}.", dir=directory.parent) as work:
         making = Path(work) / "files"
         making.mkdir()
         with step("building the wheel and the source archive"):
@@ -54,9 +54,9 @@ def release(folder: Path) -> list[Path]:
             (making / DEFINITIONS).write_text(definitions())
             (making / BILL).write_text(bill.document(LOCKS))
         (making / SUMS).write_text(checksums(making))
-        shutil.rmtree(folder, ignore_errors=True)
-        making.rename(folder)
-    return sorted(folder.iterdir())
+        shutil.rmtree(directory, ignore_errors=True)
+        making.rename(directory)
+    return sorted(directory.iterdir())
 
 
 def archive(chart: str) -> str:
@@ -65,12 +65,12 @@ def archive(chart: str) -> str:
 
 
 def python_packages(
-    folder: Path, sources: Path = layout.CHECKOUT, targets: Sequence[str] = ("sdist", "wheel")
+    directory: Path, sources: Path = layout.CHECKOUT, targets: Sequence[str] = ("sdist", "wheel")
 ) -> None:
     """Build the source archive, the wheel, or both."""
     for target in targets:
         run(
-            *(sys.executable, "-m", "hatchling", "build", "--directory", str(folder)),
+            *(sys.executable, "-m", "hatchling", "build", "--directory", str(directory)),
             *("--target", target),
             cwd=sources,
             # The times in archives: the same sources give the same bytes.
@@ -85,10 +85,10 @@ def definitions() -> str:
     return "---\n".join(path.read_text() for path in files)
 
 
-def checksums(folder: Path) -> str:
-    """The files of a folder as `sha256sum --check` reads them."""
+def checksums(directory: Path) -> str:
+    """The files of a directory as `sha256sum --check` reads them."""
     lines = []
-    for path in sorted(folder.iterdir()):
+    for path in sorted(directory.iterdir()):
         with path.open("rb") as file:
             lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}\n")
     return "".join(lines)

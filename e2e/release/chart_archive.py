@@ -24,7 +24,7 @@ REFERENCE: Final = "org.opencontainers.image.ref.name"
 
 
 def write(chart: Path, archive: Path) -> None:
-    """Write a chart's folder as an archive. Raises `CommandFailed` with what helm said."""
+    """Write a chart's directory as an archive. Raises `CommandFailed` with what helm said."""
     with TemporaryDirectory() as work, Registry() as registry:
         helm(work, "package", str(chart), "--destination", work)
         (package,) = Path(work).glob("*.tgz")

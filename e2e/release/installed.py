@@ -16,17 +16,17 @@ LIMIT_S: Final = 600
 class Environment:
     """A virtual environment with the wheel in it, and what the wheel asks for."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
 
     @classmethod
-    def make(cls, folder: Path, wheel: Path, extras: Sequence[str]) -> "Environment":
+    def make(cls, directory: Path, wheel: Path, extras: Sequence[str]) -> "Environment":
         """Make one, with what the extras' images are made of: no registry is asked twice for it.
 
         Raises `CommandFailed` where the wheel asks for something that the extras' locks lack.
         """
-        run(sys.executable, "-m", "venv", str(folder), timeout_s=LIMIT_S)
-        made = cls(folder)
+        run(sys.executable, "-m", "venv", str(directory), timeout_s=LIMIT_S)
+        made = cls(directory)
         made(
             *("pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"),
             *_offline(extras),
@@ -39,7 +39,7 @@ class Environment:
         return run(str(self.program(program)), *arguments, input_text=input_text, timeout_s=LIMIT_S)
 
     def program(self, name: str) -> Path:
-        return self.folder / "bin" / name
+        return self.directory / "bin" / name
 
     def packages(self) -> set[str]:
         """What is installed, by name."""

@@ -34,7 +34,7 @@ BROKER_TESTS: Final = Path(__file__).parents[2] / "broker-image" / "tests"
 
 
 def memory_disk() -> Any:
-    """The tests' folders are no packages."""
+    """The tests' directories are no packages."""
     name = "sim_memory_disk"
     if name not in sys.modules:
         path = BROKER_TESTS / "storage" / "memory_disk.py"

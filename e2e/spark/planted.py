@@ -17,9 +17,9 @@ from chiplog_wire.records.scan import scan_payload
 from e2e.loopback.damage import flip_a_bit
 
 
-def segments(folder: Path) -> list[Path]:
+def segments(directory: Path) -> list[Path]:
     """The newest is the last one."""
-    return sorted(folder.glob(f"*{LOG_SUFFIX}"))
+    return sorted(directory.glob(f"*{LOG_SUFFIX}"))
 
 
 def records_in(path: Path) -> Iterator[Record]:
@@ -60,14 +60,14 @@ def restamp(path: Path) -> None:
     _put(path, 0, batch)
 
 
-def outdated(folder: Path, clean_offset: int) -> int:
+def outdated(directory: Path, clean_offset: int) -> int:
     """Of a compacted replica: an older record gets the key of the last one that is compacted.
 
     Returns the offset of the older one.
     """
     clean = [
         (path, record)
-        for path in segments(folder)
+        for path in segments(directory)
         for record in records_in(path)
         if record.offset < clean_offset
     ]

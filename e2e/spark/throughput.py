@@ -40,7 +40,7 @@ def main() -> None:
     table = Table(box=SIMPLE_HEAD, title=f"{megabytes} MB in records of {VALUE_BYTES} bytes")
     for heading in ("splits", "verified MB/s", "a core", "source MB/s", "broker's core"):
         table.add_column(heading, justify="right")
-    with TemporaryDirectory() as folder, StandaloneBroker(Path(folder) / "broker") as broker:
+    with TemporaryDirectory() as directory, StandaloneBroker(Path(directory) / "broker") as broker:
         with console.status("producing"):
             fill(broker.bootstrap, megabytes)
         for splits in SPLITS:

@@ -53,8 +53,8 @@ def test_a_lane_has_its_tests_and_no_others(checkout: Path) -> None:
 def test_a_users_first_hour_is_spent_twice(checkout: Path) -> None:
     collected = make_e2e(checkout, "clients").stdout.splitlines()
     alone, on_kubernetes = (
-        {line.partition("::")[2] for line in collected if line.startswith(f"e2e/{folder}::")}
-        for folder in (
+        {line.partition("::")[2] for line in collected if line.startswith(f"e2e/{directory}::")}
+        for directory in (
             "clients/tests/test_first_hour.py",
             "main/tests/first_hour/test_first_hour_on_kubernetes.py",
         )

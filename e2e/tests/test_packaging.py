@@ -11,7 +11,7 @@ PROJECT: dict[str, Any] = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(
 TOOLS = PROJECT["tool"]
 TARGETS = TOOLS["hatch"]["build"]["targets"]
 PACKAGES = sorted(path for path in CHECKOUT.glob("*/chiplog_*") if path.is_dir())
-FOLDERS = {path.parent.name for path in PACKAGES}
+DIRECTORIES = {path.parent.name for path in PACKAGES}
 PATHS = {str(path.relative_to(CHECKOUT)) for path in PACKAGES}
 
 
@@ -20,8 +20,8 @@ PATHS = {str(path.relative_to(CHECKOUT)) for path in PACKAGES}
     [
         (TARGETS["wheel"]["packages"], PATHS),
         (TARGETS["sdist"]["only-include"], {*PATHS, "CHANGELOG.md"}),
-        (TARGETS["wheel"]["dev-mode-dirs"], FOLDERS),
-        (TOOLS["ruff"]["src"], {".", *FOLDERS}),
+        (TARGETS["wheel"]["dev-mode-dirs"], DIRECTORIES),
+        (TOOLS["ruff"]["src"], {".", *DIRECTORIES}),
         (TOOLS["importlinter"]["root_packages"], {path.name for path in PACKAGES}),
     ],
     ids=["wheel", "sdist", "editable", "ruff", "import contracts"],
@@ -40,8 +40,8 @@ def test_a_list_is_complete(listed: list[str], wanted: set[str]) -> None:
     ],
     ids=["mypy", "pytest", "mypy's path"],
 )
-def test_a_list_has_all_folders_with_packages(listed: list[str]) -> None:
-    assert set(listed) >= FOLDERS
+def test_a_list_has_all_directories_with_packages(listed: list[str]) -> None:
+    assert set(listed) >= DIRECTORIES
 
 
 def test_no_program_needs_what_develops_it() -> None:

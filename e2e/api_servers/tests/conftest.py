@@ -11,8 +11,8 @@ from e2e.loopback.api_server import ApiServer
 
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    folder: Path = tmp_path_factory.mktemp("api") / "server"
-    with started(folder) as one:
+    directory: Path = tmp_path_factory.mktemp("api") / "server"
+    with started(directory) as one:
         yield one
 
 

@@ -63,7 +63,7 @@ def test_a_group_is_whole_with_all_members_in_one_generation(
 
 def test_who_begins_a_group_waits_for_nobody_on_either_side(tmp_path: Path) -> None:
     broker = StandaloneBroker(tmp_path / "broker", settings=SETTINGS)
-    broker.folder.mkdir(parents=True, exist_ok=True)
+    broker.directory.mkdir(parents=True, exist_ok=True)
     broker.prepare()
     assert "group.initial.rebalance.delay.ms=0" in broker.properties.read_text()
     assert LIKE_OURS["group.initial.rebalance.delay.ms"] == "0"

@@ -52,12 +52,12 @@ def test_there_must_be_a_process_to_stop() -> None:
 
 
 def test_a_flipped_bit_is_waited_for_until_it_is_mended(tmp_path: Path) -> None:
-    folder = tmp_path / "data" / "orders-0"
-    folder.mkdir(parents=True)
-    path = folder / "00000000000000000000.log"
+    directory = tmp_path / "data" / "orders-0"
+    directory.mkdir(parents=True)
+    path = directory / "00000000000000000000.log"
     whole = b"".join(bytes(build_batch([NewRecord(value=b"%d" % n)])) for n in range(9))
     path.write_bytes(whole)
-    (folder / "00000000000000000050.log").write_bytes(b"newer")
+    (directory / "00000000000000000050.log").write_bytes(b"newer")
     assert segment(tmp_path, "orders", 0) == path
     with flipped(path):
         assert sum(a != b for a, b in zip(path.read_bytes(), whole, strict=True)) == 1

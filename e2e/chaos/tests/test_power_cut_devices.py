@@ -37,11 +37,11 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(900 + 60 * CUTS)]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("devices")
+    directory = tmp_path_factory.mktemp("devices")
     for kind in KINDS:
-        if why := refusal(kind, folder):
+        if why := refusal(kind, directory):
             pytest.skip(why)
-    with PoweredCluster(folder / "cluster", SETTINGS, device) as one:
+    with PoweredCluster(directory / "cluster", SETTINGS, device) as one:
         yield one
 
 

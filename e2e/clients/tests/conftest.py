@@ -47,8 +47,8 @@ def new_broker(tmp_path: Path) -> Iterator[NewBroker]:
         fsync: bool = False,
         settings: Mapping[str, str] | None = None,
     ) -> BrokerProcess:
-        folder = tmp_path / f"broker-{len(made)}"
-        made.append(subject()(folder, home=home, fsync=fsync, settings=settings))
+        directory = tmp_path / f"broker-{len(made)}"
+        made.append(subject()(directory, home=home, fsync=fsync, settings=settings))
         return made[-1]
 
     yield make

@@ -9,11 +9,11 @@ TOPIC_ID = "CpgTYXXIRlmZBskHdy8s-A"
 
 
 def make_partition(logs: Path, name: str, epochs: str | None) -> None:
-    folder = logs / name
-    folder.mkdir()
-    (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}\n")
+    directory = logs / name
+    directory.mkdir()
+    (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}\n")
     if epochs is not None:
-        (folder / "leader-epoch-checkpoint").write_text(epochs)
+        (directory / "leader-epoch-checkpoint").write_text(epochs)
 
 
 def test_partitions_with_their_last_epoch(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_partitions_with_their_last_epoch(tmp_path: Path) -> None:
 
 
 def test_what_is_being_deleted_is_no_partition(tmp_path: Path) -> None:
-    """Such a folder is named `topic-partition.id-delete`."""
+    """Such a directory is named `topic-partition.id-delete`."""
     make_partition(tmp_path, "orders-0.2f6a-delete", None)
     assert list(stored(tmp_path)) == []
 

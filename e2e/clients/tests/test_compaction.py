@@ -128,14 +128,14 @@ def test_every_client_reads_it(table: Table, client: Client) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(table: Table) -> Path:
+def directory(table: Table) -> Path:
     """The partition's, once its broker has stopped; so this comes after what needs the broker."""
     table.broker.stop()
     return table.broker.logs / f"{TOPIC}-0"
 
 
-def test_kafkas_tool_reads_the_segments(table: Table, folder: Path) -> None:
-    segments = sorted(folder.glob("*.log"))
+def test_kafkas_tool_reads_the_segments(table: Table, directory: Path) -> None:
+    segments = sorted(directory.glob("*.log"))
     printed = dump(*segments, "--deep-iteration", "--print-data-log")
     offsets = [
         int(line.split("offset: ")[1].split()[0])
@@ -147,13 +147,13 @@ def test_kafkas_tool_reads_the_segments(table: Table, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["index", "timeindex"])
-def test_the_indexes_agree_with_the_segments(folder: Path, kind: str) -> None:
-    printed = dump(*sorted(folder.glob(f"*.{kind}")))
+def test_the_indexes_agree_with_the_segments(directory: Path, kind: str) -> None:
+    printed = dump(*sorted(directory.glob(f"*.{kind}")))
     assert "offset: " in printed
 
 
-def test_apache_kafka_takes_it_over(table: Table, folder: Path, tmp_path: Path) -> None:
-    with AdoptingBroker(tmp_path / "kafka", folder.parent) as kafka:
+def test_apache_kafka_takes_it_over(table: Table, directory: Path, tmp_path: Path) -> None:
+    with AdoptingBroker(tmp_path / "kafka", directory.parent) as kafka:
         assert everything(kafka.bootstrap) == table.left
         Librdkafka().produce(kafka.bootstrap, TOPIC, [Record(b"from Apache Kafka", b"key")])
         assert end_offsets(kafka.bootstrap, TOPIC, [0]) == [len(table.sent) + 1]

@@ -21,7 +21,7 @@ SEGMENTS = {"segment.bytes": "1048576", "index.interval.bytes": "4096"}
 
 @pytest.fixture(scope="module")
 def partition(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Record]]:
-    """The folder of a partition after its broker has stopped, and what was written to it."""
+    """The directory of a partition after its broker has stopped, and what was written to it."""
     records = []
     with subject()(tmp_path_factory.mktemp("dumped")) as broker:
         create_topic(broker.bootstrap, "orders", 1, SEGMENTS)
@@ -34,8 +34,8 @@ def partition(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Reco
 
 
 def test_segments_hold_what_was_sent(partition: tuple[Path, list[Record]]) -> None:
-    folder, records = partition
-    segments = sorted(folder.glob("*.log"))
+    directory, records = partition
+    segments = sorted(directory.glob("*.log"))
     assert len(segments) > 1
     printed = dump(*segments, "--deep-iteration", "--print-data-log")
     lines = RECORD_LINE.findall(printed)
@@ -48,16 +48,16 @@ def test_segments_hold_what_was_sent(partition: tuple[Path, list[Record]]) -> No
 @pytest.mark.parametrize("kind", ["index", "timeindex"])
 def test_indexes_agree_with_the_segments(partition: tuple[Path, list[Record]], kind: str) -> None:
     """The tool holds each entry against the segment beside it."""
-    folder, _ = partition
-    indexes = sorted(folder.glob(f"*.{kind}"))
+    directory, _ = partition
+    indexes = sorted(directory.glob(f"*.{kind}"))
     printed = dump(*indexes)
     entries = [line for line in printed.splitlines() if re.match(r"(offset|timestamp): \d+ ", line)]
     assert len(entries) > len(indexes), printed
 
 
 def test_producer_snapshots_can_be_read(partition: tuple[Path, list[Record]]) -> None:
-    folder, _ = partition
-    snapshots = sorted(folder.glob("*.snapshot"))
+    directory, _ = partition
+    snapshots = sorted(directory.glob("*.snapshot"))
     assert snapshots
     assert "producerId: " in dump(*snapshots)
 

@@ -36,8 +36,8 @@ class KafkaWithScram(KafkaBroker):
         f"SCRAM-SHA-512=[name={RIGHT.username},password={RIGHT.password}]",
     )
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
         self.settings |= {
             "listeners": f"PLAINTEXT://{self.bootstrap},SECURE://{LOOPBACK}:{self.side_ports[1]},"
             f"CONTROLLER://{LOOPBACK}:{self.side_ports[0]}",

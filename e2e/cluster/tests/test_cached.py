@@ -11,16 +11,16 @@ import pytest
 from e2e.cluster.cached import cached
 
 
-def fill(folder: Path) -> None:
-    (folder / "program").write_text("whole")
+def fill(directory: Path) -> None:
+    (directory / "program").write_text("whole")
 
 
 def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
     made: list[Path] = []
 
-    def make(folder: Path) -> None:
-        made.append(folder)
-        fill(folder)
+    def make(directory: Path) -> None:
+        made.append(directory)
+        fill(directory)
 
     for _ in range(2):
         assert (cached(tmp_path / "tools" / "a-1", make) / "program").read_text() == "whole"
@@ -28,8 +28,8 @@ def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
 
 
 def test_after_a_failure_nothing_is_left_and_the_next_attempt_succeeds(tmp_path: Path) -> None:
-    def make_half(folder: Path) -> None:
-        fill(folder)
+    def make_half(directory: Path) -> None:
+        fill(directory)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -58,11 +58,11 @@ def test_two_that_want_the_same_make_it_once(tmp_path: Path) -> None:
     begun = threading.Event()
     waits = threading.Event()
 
-    def make(folder: Path) -> None:
-        made.append(folder)
+    def make(directory: Path) -> None:
+        made.append(directory)
         begun.set()
         assert waits.wait(20)
-        fill(folder)
+        fill(directory)
 
     def second() -> None:
         waits.set()

@@ -13,12 +13,12 @@ from e2e.cluster.target import Kind, Local
 @pytest.fixture
 def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """What a cluster of ours has stored; stopping one does nothing."""
-    folder = tmp_path / "state"
-    (folder / "etcd").mkdir(parents=True)
-    monkeypatch.setattr(layout, "STATE", folder)
+    directory = tmp_path / "state"
+    (directory / "etcd").mkdir(parents=True)
+    monkeypatch.setattr(layout, "STATE", directory)
     for target in (Local, Kind):
         monkeypatch.setattr(target, "down", lambda _self: None)
-    return folder
+    return directory
 
 
 def down(*arguments: str) -> str:

@@ -16,7 +16,7 @@ def test_every_listening_address_is_loopback_or_in_the_benchmark_range() -> None
     assert len({(port.ip, port.number) for port in layout.PORTS}) == len(layout.PORTS)
 
 
-def test_nodes_share_no_name_network_or_folder() -> None:
+def test_nodes_share_no_name_network_or_directory() -> None:
     for of in (
         lambda one: one.zone,
         lambda one: one.ip,
@@ -46,9 +46,9 @@ def test_listening_sees_ipv6_wildcards_as_taking_ipv4_ports() -> None:
 
 def test_content_key_follows_content_and_not_place(tmp_path: Path) -> None:
     first, second = tmp_path / "a" / "source", tmp_path / "b" / "source"
-    for folder in (first, second):
-        folder.mkdir(parents=True)
-        (folder / "main.go").write_text("package main")
+    for directory in (first, second):
+        directory.mkdir(parents=True)
+        (directory / "main.go").write_text("package main")
     assert content_key([first]) == content_key([second])
     assert content_key([first]) != content_key([first], "flags")
     (second / "main.go").write_text("package other")

@@ -48,15 +48,15 @@ def local_only() -> None:
         pytest.skip("the life of a cluster is tested on CLUSTER=local: this one is not ours")
 
 
-def second_checkout(checkout: Path, folder: Path) -> Path:
+def second_checkout(checkout: Path, directory: Path) -> Path:
     """A copy of the checkout in another place, as a second clone would be."""
     for name in ("e2e", "requirements", "pyproject.toml"):
         source = checkout / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copy2(source, folder / name)
-    return folder
+            shutil.copy2(source, directory / name)
+    return directory
 
 
 def command(checkout: Path, *arguments: str) -> str:

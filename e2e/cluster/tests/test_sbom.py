@@ -31,9 +31,9 @@ Version: 20230311+deb12u1
 """
 
 
-def wheel(folder: Path, name: str, metadata: str, files: dict[str, bytes] | None = None) -> None:
+def wheel(directory: Path, name: str, metadata: str, files: dict[str, bytes] | None = None) -> None:
     project, version, *_ = name.split("-")
-    with zipfile.ZipFile(folder / name, "w") as archive:
+    with zipfile.ZipFile(directory / name, "w") as archive:
         told = f"Name: {project}\nVersion: {version}\n{metadata}"
         archive.writestr(f"{project}-{version}.dist-info/METADATA", told)
         for path, content in (files or {}).items():
@@ -51,7 +51,7 @@ def jar(*coordinates: tuple[str, str, str]) -> bytes:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     wheel(tmp_path, "Typed_Ext-4.16.0-py3-none-any.whl", "License-Expression: PSF-2.0\n")
     wheel(tmp_path, "old-1.0-py3-none-any.whl", "License: BSD\n")
     wheel(
@@ -86,8 +86,8 @@ def test_debian_packages_are_those_that_are_installed() -> None:
     }
 
 
-def test_wheels_have_name_version_hash_and_license(folder: Path) -> None:
-    said = {one["name"]: one for one in bill(*sbom.wheels(folder))["components"]}
+def test_wheels_have_name_version_hash_and_license(directory: Path) -> None:
+    said = {one["name"]: one for one in bill(*sbom.wheels(directory))["components"]}
     assert said["typed-ext"]["purl"] == "pkg:pypi/typed-ext@4.16.0"
     assert said["typed-ext"]["licenses"] == [
         {"license": {"acknowledgement": "declared", "id": "PSF-2.0"}}
@@ -101,20 +101,20 @@ def test_wheels_have_name_version_hash_and_license(folder: Path) -> None:
         assert len(value) == 64
 
 
-def test_jars_are_those_that_are_kept(folder: Path) -> None:
+def test_jars_are_those_that_are_kept(directory: Path) -> None:
     unused = ["pyspark/jars/hive-cli*", "pyspark/jars/repl"]
-    said = bill(*sbom.jars_of_wheel(folder, "pyspark", unused))["components"]
+    said = bill(*sbom.jars_of_wheel(directory, "pyspark", unused))["components"]
     assert [one["purl"] for one in said] == [
         "pkg:generic/kept-core_2.13@1.2",
         "pkg:maven/org.told/swallows@7",
     ]
-    (folder / "delta-spark_2.13-4.4.0.jar").write_bytes(jar())
-    (delta,) = bill(*sbom.jars(folder))["components"]
+    (directory / "delta-spark_2.13-4.4.0.jar").write_bytes(jar())
+    (delta,) = bill(*sbom.jars(directory))["components"]
     assert delta["purl"] == "pkg:generic/delta-spark_2.13@4.4.0"
 
 
-def test_the_bill_is_of_the_image_and_names_everything_it_needs(folder: Path) -> None:
-    said = bill(sbom.chiplog("0.1.0"), *sbom.wheels(folder))
+def test_the_bill_is_of_the_image_and_names_everything_it_needs(directory: Path) -> None:
+    said = bill(sbom.chiplog("0.1.0"), *sbom.wheels(directory))
     assert (said["bomFormat"], said["specVersion"]) == ("CycloneDX", "1.6")
     image = said["metadata"]["component"]
     assert (image["type"], image["name"], image["version"]) == (
@@ -127,9 +127,9 @@ def test_the_bill_is_of_the_image_and_names_everything_it_needs(folder: Path) ->
     assert len(said["components"]) == 5
 
 
-def test_the_same_content_gives_the_same_bytes(folder: Path) -> None:
+def test_the_same_content_gives_the_same_bytes(directory: Path) -> None:
     def made(tag: str) -> str:
-        parts = [*sbom.debian_packages(STATUS, "bookworm"), *sbom.wheels(folder)]
+        parts = [*sbom.debian_packages(STATUS, "bookworm"), *sbom.wheels(directory)]
         return sbom.document("chiplog/broker", tag, reversed(parts) if tag == "2" else parts)
 
     assert made("1") == made("1")

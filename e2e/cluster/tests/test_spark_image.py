@@ -30,16 +30,16 @@ PACKED_LIMIT_MB = 450
 
 @dataclass
 class Container:
-    """A container of the image, with a folder that both sides write to."""
+    """A container of the image, with a directory that both sides write to."""
 
     name: str
-    folder: Path
+    directory: Path
 
     def run(self, *arguments: str, **environment: str) -> str:
         """What a program printed in it; raises `CommandFailed`."""
         given = [f"{name}={value}" for name, value in environment.items()]
         return buildah(
-            *("run", "--volume", f"{self.folder}:/shared", self.name, "--", "env", *given),
+            *("run", "--volume", f"{self.directory}:/shared", self.name, "--", "env", *given),
             *("SPARK_LOCAL_IP=127.0.0.1", *ENTRY, *arguments),
             timeout_s=600,
         )
@@ -54,7 +54,7 @@ class Container:
             result=ResultPlace(config_map="probe-1-result"),
             job={"folder": "/shared/data"},
         )
-        (self.folder / "request.json").write_text(request.to_json())
+        (self.directory / "request.json").write_text(request.to_json())
         told = {**SMALL, **conf}
         return self.run(
             *("driver", "--driver-memory", "512m"),
@@ -64,7 +64,7 @@ class Container:
         )
 
     def result(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "result.json").read_text())
+        found: dict[str, Any] = json.loads((self.directory / "result.json").read_text())
         return found
 
 

@@ -20,7 +20,7 @@ from e2e.cluster.spark_states import (
 from e2e.cluster.spark_submission import Submission, Unsubmittable, driver_pod, submission
 
 SERVER = "https://10.0.0.1:6443"
-FOLDER = Path("/somewhere")
+DIRECTORY = Path("/somewhere")
 RUNNING = Progress(State.RUNNING, executions=1, submissions=1)
 
 
@@ -70,7 +70,7 @@ def application(**spec: Any) -> dict[str, Any]:
 
 
 def call(**spec: Any) -> Submission:
-    return submission(application(**spec), SERVER, FOLDER)
+    return submission(application(**spec), SERVER, DIRECTORY)
 
 
 def conf_of(found: Submission) -> dict[str, str]:
@@ -119,12 +119,12 @@ def test_a_manifest_becomes_a_call_of_spark_submit() -> None:
 
 
 def test_the_drivers_pod_belongs_to_its_application() -> None:
-    template = call().templates[FOLDER / "driver.json"]
+    template = call().templates[DIRECTORY / "driver.json"]
     assert template["kind"] == "Pod"
     assert template["metadata"]["labels"] == {"a": "b"}
     (owner,) = template["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"]) == ("SparkApplication", "u-1")
-    assert "metadata" in call().templates[FOLDER / "executor.json"]
+    assert "metadata" in call().templates[DIRECTORY / "executor.json"]
 
 
 def test_what_is_not_said_is_left_to_spark() -> None:

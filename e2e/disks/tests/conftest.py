@@ -20,8 +20,8 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture(params=[HERE, *(pytest.param(kind, marks=pytest.mark.clients) for kind in KINDS)])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A folder on whatever is here, and on each kind of file system."""
+def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A directory on whatever is here, and on each kind of file system."""
     if request.param == HERE:
         yield tmp_path
         return

@@ -44,10 +44,10 @@ class Process:
 
 
 @contextmanager
-def running_at_last(folder: Path) -> Iterator[Process]:
+def running_at_last(directory: Path) -> Iterator[Process]:
     """Once there is room again. An error of which nobody heard is kept for who syncs next."""
     for _ in range(STARTS):
-        with running(folder) as process:
+        with running(directory) as process:
             if not process.found.error:
                 yield process
                 return
@@ -55,9 +55,9 @@ def running_at_last(folder: Path) -> Iterator[Process]:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Process]:
+def running(directory: Path) -> Iterator[Process]:
     """It is killed at the end of the block: the next one finds no clean shutdown."""
-    command = [*DIE_WITH_US, sys.executable, "-m", "e2e.disks.log_process", str(folder)]
+    command = [*DIE_WITH_US, sys.executable, "-m", "e2e.disks.log_process", str(directory)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
@@ -106,9 +106,9 @@ def test_what_is_acknowledged_after_a_restart_is_on_the_device(
     assert not any(losses)
 
 
-def told(story: Story, kind: str, folder: Path, *, early: bool) -> list[int]:
+def told(story: Story, kind: str, directory: Path, *, early: bool) -> list[int]:
     """What is lost of a log whose device drops writes, once the cache is gone."""
-    with DroppingFileSystem(kind, folder) as device:
+    with DroppingFileSystem(kind, directory) as device:
         data = device.path / "data"
         with running(data) as process:
             story.promised.update(process.ask(story.some(1, 30)).values)

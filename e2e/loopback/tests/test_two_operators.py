@@ -30,7 +30,7 @@ class OnlyApi(LoopbackCluster):
     """An API server that knows Chiplog's kinds."""
 
     def start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
         self.running.enter_context(self.server)
         self._define()
 
@@ -78,7 +78,7 @@ def operator(cluster: OnlyApi, namespace: str, watched: str) -> Iterator[tuple[C
         *("--health-address", health, "--metrics-address", metrics),
         *("--broker-image", "none", "--spark-image", "none"),
     ]
-    child = Child(command, cluster.folder / f"{namespace}.log")
+    child = Child(command, cluster.directory / f"{namespace}.log")
     child.start()
     try:
         yield child, health

@@ -105,10 +105,10 @@ def prometheus(
 ) -> Iterator[Prometheus]:
     """Running, and told of all pods."""
     wait_in_sync(cluster)
-    folder = tmp_path_factory.mktemp("prometheus")
+    directory = tmp_path_factory.mktemp("prometheus")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with Prometheus(folder, port, rules(files)) as one:
+    with Prometheus(directory, port, rules(files)) as one:
         found = targets(cluster, operator)
         one.discovered(found)
         count = sum(map(len, found.values()))

@@ -27,15 +27,15 @@ TEST_RUNNERS_AND_OTHERS = {"kopf", "pytest", "hypothesis", "mypy", "pyspark", "r
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make dist` writes."""
-    folder = tmp_path_factory.mktemp("release") / "dist"
-    build.release(folder)
-    return folder
+    directory = tmp_path_factory.mktemp("release") / "dist"
+    build.release(directory)
+    return directory
 
 
 @pytest.fixture(scope="module")
 def environment(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    folder = tmp_path_factory.mktemp("environment") / "venv"
-    return Environment.make(folder, release / build.WHEEL, ("cli", "broker"))
+    directory = tmp_path_factory.mktemp("environment") / "venv"
+    return Environment.make(directory, release / build.WHEEL, ("cli", "broker"))
 
 
 def test_it_holds_these_files_and_their_sums(release: Path) -> None:
@@ -60,8 +60,8 @@ def test_the_wheel_has_every_program_and_no_test(release: Path) -> None:
 def test_the_sources_make_the_same_wheel(release: Path, tmp_path: Path) -> None:
     with tarfile.open(release / build.SOURCES) as archive:
         archive.extractall(tmp_path, filter="data")
-    folder = tmp_path / f"chiplog-{VERSION}"
-    build.python_packages(tmp_path / "again", folder, ["wheel"])
+    directory = tmp_path / f"chiplog-{VERSION}"
+    build.python_packages(tmp_path / "again", directory, ["wheel"])
     with (
         zipfile.ZipFile(release / build.WHEEL) as ours,
         zipfile.ZipFile(tmp_path / "again" / build.WHEEL) as again,

@@ -33,8 +33,8 @@ def test_seeds_reach_most_of_the_code() -> None:
     "module", [*LEFT_OUT, *WAITING, *(f"chiplog_operator.{one}" for one in OPERATORS_LOOP)]
 )
 def test_what_is_named_is_there(module: str) -> None:
-    folder = ROOT / PACKAGES[module.split(".", maxsplit=1)[0]]
-    path = folder.joinpath(*module.split("."))
+    directory = ROOT / PACKAGES[module.split(".", maxsplit=1)[0]]
+    path = directory.joinpath(*module.split("."))
     assert path.is_dir() or path.with_suffix(".py").exists()
 
 

@@ -140,7 +140,7 @@ def volume(cluster: BrokerClusterUnderTest, broker: int) -> Path:
     return Path(cluster.kubectl.get("pv", name)["spec"]["local"]["path"])
 
 
-def folder(cluster: BrokerClusterUnderTest, broker: int, topic: str, partition: int = 0) -> Path:
+def directory(cluster: BrokerClusterUnderTest, broker: int, topic: str, partition: int = 0) -> Path:
     """A replica's."""
     (found,) = volume(cluster, broker).glob(f"**/{topic}-{partition}")
     return found
@@ -329,7 +329,7 @@ def test_damage_on_one_disk_is_named(
 
     # While a broker is down: its log begins too late by its own notes; a segment is missing.
     late = follower(cluster, "fronts")
-    hole = folder(cluster, late, "holes")
+    hole = directory(cluster, late, "holes")
     with down(cluster, late) as data:
         lose_front(data, "fronts", 0)
         remove(segments(hole)[1])
@@ -342,12 +342,12 @@ def test_damage_on_one_disk_is_named(
 
     # While they run: other bytes under a right checksum, and bytes that a broker knows.
     placed, old = follower(cluster, "placed"), follower(cluster, "compacted")
-    (path,) = segments(folder(cluster, placed, "placed"))
+    (path,) = segments(directory(cluster, placed, "placed"))
     records = {one.offset: one for one in records_in(path)}
     stranger = next(key for key in KEYS if all(of(key, 2) != 0 for of in PARTITIONERS.values()))
     wrong = max(records)
     batch = overwrite(path, wrong, records[wrong].key or b"", stranger)
-    survivors = folder(cluster, old, "compacted")
+    survivors = directory(cluster, old, "compacted")
 
     def is_compacted() -> bool:
         return 0 < int(segments(survivors)[-1].stem) == clean_offset(cluster, "compacted", old)
@@ -355,8 +355,8 @@ def test_damage_on_one_disk_is_named(
     eventually("compaction", is_compacted)
     older = outdated(survivors, clean_offset(cluster, "compacted", old))
     bits, tails = follower(cluster, "bits"), follower(cluster, "tails")
-    changed = flip(segments(folder(cluster, bits, "bits"))[0], random.Random(7))  # noqa: S311
-    missing = cut(segments(folder(cluster, tails, "tails"))[0])
+    changed = flip(segments(directory(cluster, bits, "bits"))[0], random.Random(7))  # noqa: S311
+    missing = cut(segments(directory(cluster, tails, "tails"))[0])
     assert (changed > 0, missing > 0) == (True, True), "else where the read began would do"
 
     verifications.apply("damaged", topics)

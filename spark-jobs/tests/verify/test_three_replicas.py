@@ -137,7 +137,7 @@ def test_bytes_that_no_broker_can_know_to_be_wrong(
     last = max(records)
     second = overwrite(path, last, records[last].key or b"", stranger)
     assert first < second, "two batches, so two of them differ"
-    older = outdated(old.folder, clean_offset(old))
+    older = outdated(old.directory, clean_offset(old))
     late = follower(cluster, "fronts")
     cluster.kill(late.broker_id)
     lose_front(cluster.volume(late.broker_id) / "data", "fronts", 0)

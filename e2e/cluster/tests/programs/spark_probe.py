@@ -90,24 +90,24 @@ class Source(DataSource):
 
 
 def work(session: SparkSession, request: Request) -> Result:
-    folder = Path(str(request.job["folder"]))
+    directory = Path(str(request.job["folder"]))
     session.dataSource.register(Source)
     read = session.read.format("probe").load()
-    read.write.partitionBy("part").parquet(str(folder / "batch"))
-    back = session.read.parquet(str(folder / "batch"))
+    read.write.partitionBy("part").parquet(str(directory / "batch"))
+    back = session.read.parquet(str(directory / "batch"))
     keys = back.groupBy(sha2(col("value"), 256)).agg(count("*").alias("n")).where("n = 4").count()
     written = session.readStream.format("probe").load().writeStream.format("parquet")
     query = (
-        written.option("checkpointLocation", str(folder / "checkpoint"))
+        written.option("checkpointLocation", str(directory / "checkpoint"))
         .trigger(availableNow=True)
-        .start(str(folder / "stream"))
+        .start(str(directory / "stream"))
     )
     query.awaitTermination(120)
     figures = {
         "user": os.getuid(),
         "batch": back.count(),
         "keys": keys,
-        "stream": session.read.parquet(str(folder / "stream")).count(),
+        "stream": session.read.parquet(str(directory / "stream")).count(),
         "python": list(sys.version_info[:2]),
         "spark": session.version,
     }
