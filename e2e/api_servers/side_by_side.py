@@ -82,7 +82,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(slots=True)
-class Told:
+class WatchedEvents:
     """What a watch told on one side."""
 
     events: list[WatchEvent] = field(default_factory=list)
@@ -94,8 +94,8 @@ class Watched:
     """A watch of both sides."""
 
     what: str
-    real: Told = field(default_factory=Told)
-    simulated: Told = field(default_factory=Told)
+    real: WatchedEvents = field(default_factory=WatchedEvents)
+    simulated: WatchedEvents = field(default_factory=WatchedEvents)
 
 
 @dataclass(slots=True)
@@ -276,10 +276,10 @@ class SideBySide:
         watched = Watched(what)
         self.history.append(what)
         self.watches.append(watched)
-        for side, told, since in zip(
+        for side, side_events, since in zip(
             (self.real, self.simulated), (watched.real, watched.simulated), start, strict=True
         ):
-            follow = followed(side.api, told, form.kind, namespace, since, labels, fields)
+            follow = followed(side.api, side_events, form.kind, namespace, since, labels, fields)
             side.loop.create_task(follow)
         self.seen.calls["watch"] += 1
 
@@ -297,15 +297,15 @@ class SideBySide:
     def compare_watch(self, one: Watched) -> None:
         if one.real.error != one.simulated.error:
             self.fail(f"{one.what}: {one.real.error}, simulated {one.simulated.error}")
-        brief = [[told(event) for event in side.events] for side in (one.real, one.simulated)]
+        brief = [[described(event) for event in side.events] for side in (one.real, one.simulated)]
         if brief[0] != brief[1]:
-            self.fail(f"{one.what}:\n  told {brief[0]},\n  simulated {brief[1]}")
+            self.fail(f"{one.what}:\n  events {brief[0]},\n  simulated {brief[1]}")
         for real, simulated in zip(one.real.events, one.simulated.events, strict=True):
             self.seen.events[real.type] += 1
             try:
                 agree(self.names, real, simulated)
             except Differ as why:
-                self.fail(f"{one.what}: {told(real)}: {why}")
+                self.fail(f"{one.what}: {described(real)}: {why}")
 
     # -- both at once
 
@@ -342,9 +342,11 @@ class SideBySide:
         return real
 
     def fail(self, why: str) -> None:
-        raise Differ(f"{why}\nafter {len(self.history)} calls, the last of them\n" + self.told())
+        raise Differ(
+            f"{why}\nafter {len(self.history)} calls, the last of them\n" + self.calls_made()
+        )
 
-    def told(self) -> str:
+    def calls_made(self) -> str:
         return "\n".join(f"  {one}" for one in self.history[-12:])
 
     # -- chance
@@ -420,7 +422,13 @@ class SideBySide:
 
 
 async def followed(  # noqa: PLR0913, PLR0917 - what a watch is asked
-    api: KubeApi, told: Told, kind: Kind, namespace: str, since: str, labels: str, fields: str
+    api: KubeApi,
+    watched: WatchedEvents,
+    kind: Kind,
+    namespace: str,
+    since: str,
+    labels: str,
+    fields: str,
 ) -> None:
     """Note what a watch tells, until it ends or is cancelled."""
     try:
@@ -428,9 +436,9 @@ async def followed(  # noqa: PLR0913, PLR0917 - what a watch is asked
             kind, namespace, resource_version=since, labels=labels, fields=fields
         ):
             if event.type is not EventType.BOOKMARK:
-                told.events.append(event)
+                watched.events.append(event)
     except ApiError as error:
-        told.error = type(error).__name__
+        watched.error = type(error).__name__
 
 
 def shown(spot: Spot) -> str:
@@ -441,7 +449,7 @@ def version(manifest: Manifest) -> str:
     return str(manifest["metadata"]["resourceVersion"])
 
 
-def told(event: WatchEvent) -> str:
+def described(event: WatchEvent) -> str:
     return f"{event.type} {event.object['metadata']['name']}"
 
 

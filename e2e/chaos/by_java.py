@@ -61,19 +61,19 @@ class JavaProducer(Program):
         ]
 
     def line(self, text: str) -> None:
-        told = json.loads(text)
-        match told["name"]:
+        line = json.loads(text)
+        match line["name"]:
             case "producer_send_success":
-                partition, offset = int(told["partition"]), int(told["offset"])
+                partition, offset = int(line["partition"]), int(line["offset"])
                 self.ledger.note(
-                    Kind.ACKED, self.name, partition, value=told["value"], offset=offset
+                    Kind.ACKED, self.name, partition, value=line["value"], offset=offset
                 )
-            case "producer_send_error" if told["message"] in NEVER_BEGUN:
+            case "producer_send_error" if line["message"] in NEVER_BEGUN:
                 pass  # we ended it while it handed a record over
             case "producer_send_error":
-                self.ledger.errors.append(f"{self.name} gave up {told['value']}: {told['message']}")
+                self.ledger.errors.append(f"{self.name} gave up {line['value']}: {line['message']}")
             case "tool_data":
-                self.sent = int(told["sent"])
+                self.sent = int(line["sent"])
             case _:
                 pass
 

@@ -34,13 +34,13 @@ def committed(consumer: Consumer, group: str, ledger: Ledger) -> dict[Place, int
     """Of every partition, as the group's coordinator says; empty where it does not."""
     wanted = [Position(ledger.topic, number) for number in range(ledger.partitions)]
     try:
-        told = consumer.committed(wanted, timeout=ASK_LIMIT_S)
+        answers = consumer.committed(wanted, timeout=ASK_LIMIT_S)
     except KafkaException as refused:
         ledger.groups.problems[f"who asks: {refused.args[0]}"] += 1
         return {}
     return {
         Place(group, ledger.labels[one.partition]): max(one.offset, NOTHING_COMMITTED)
-        for one in told
+        for one in answers
         if one.error is None
     }
 
@@ -78,11 +78,11 @@ def described(bootstrap: str, group: str) -> str:
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     try:
         asked = admin.describe_consumer_groups([group], request_timeout=ASK_LIMIT_S)
-        told = asked[group].result(ASK_LIMIT_S)
+        description = asked[group].result(ASK_LIMIT_S)
     except (KafkaException, TimeoutError) as refused:
         return repr(refused)
     members = {
         one.client_id: sorted(at.partition for at in one.assignment.topic_partitions)
-        for one in told.members
+        for one in description.members
     }
-    return f"{told.state.name}: {members}"
+    return f"{description.state.name}: {members}"

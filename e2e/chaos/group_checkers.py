@@ -47,7 +47,7 @@ def offset_regression(groups: GroupHistory) -> Iterator[Anomaly]:
                 continue
             highest = furthest[before - 1]
             if one.offset < highest.offset:
-                yield Anomaly(OFFSET_REGRESSION, name_of(place), told(highest, one))
+                yield Anomaly(OFFSET_REGRESSION, name_of(place), regression(highest, one))
 
 
 def highest_so_far(commits: list[Committed]) -> list[Committed]:
@@ -58,7 +58,7 @@ def highest_so_far(commits: list[Committed]) -> list[Committed]:
     return best
 
 
-def told(commit: Committed, found: Found) -> str:
+def regression(commit: Committed, found: Found) -> str:
     return (
         f"{commit.member} was acknowledged {commit.offset}, t={commit.answered_s:.3f}, and later "
         f"{found.by} found {found.offset}, t={found.asked_s:.3f}"
@@ -83,8 +83,8 @@ def no_group_progress(groups: GroupHistory, records: History) -> Iterator[Anomal
     for place, offset in sorted(groups.final.items()):
         end = records.ends.get(place.partition, 0)
         if end and offset < end:
-            told = groups.late.get(place.group, "unasked")
-            what = f"at {offset} of {end} when everything had been well for long; group: {told}"
+            state = groups.late.get(place.group, "unasked")
+            what = f"at {offset} of {end} when everything had been well for long; group: {state}"
             yield Anomaly(NO_GROUP_PROGRESS, name_of(place), what)
 
 

@@ -95,8 +95,8 @@ class Crowd(Program):
         return worker_command("librdkafka", self.bootstrap, self.ledger.topic, *self.groups)
 
     def line(self, text: str) -> None:
-        told = json.loads(text)
-        self.lines[told["member"]].take(told)
+        line = json.loads(text)
+        self.lines[line["member"]].take(line)
 
     def read(self) -> None:
         super().read()

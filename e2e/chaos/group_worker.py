@@ -226,7 +226,7 @@ class KafkaPythonWorker(Worker):
             request_timeout_ms=REQUEST_LIMIT_MS,
             fetch_min_bytes=2**16,
         )
-        self.consumer.subscribe([self.topic], listener=Told(self))
+        self.consumer.subscribe([self.topic], listener=RebalanceListener(self))
 
     def poll(self) -> None:
         for where, records in self.consumer.poll(timeout_ms=int(POLL_S * 1000)).items():
@@ -246,7 +246,7 @@ class KafkaPythonWorker(Worker):
         self.consumer.close()
 
 
-class Told(ConsumerRebalanceListener):  # type: ignore[misc] # it has no types
+class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc] # it has no types
     """What kafka-python says of partitions."""
 
     def __init__(self, worker: KafkaPythonWorker) -> None:

@@ -23,7 +23,7 @@ class MemberLines(ABC):
         """Partition -> a commit that has no answer yet."""
 
     @abstractmethod
-    def take(self, told: Line) -> None:
+    def take(self, line: Line) -> None:
         """One line."""
 
     def end(self) -> None:
@@ -65,25 +65,25 @@ class MemberLines(ABC):
 class OwnLines(MemberLines):
     """Of `group_worker`."""
 
-    def take(self, told: Line) -> None:
-        at_s = float(told["t"]) - self.ledger.began_s
-        match told["event"]:
+    def take(self, line: Line) -> None:
+        at_s = float(line["t"]) - self.ledger.began_s
+        match line["event"]:
             case "began":
-                since_s = float(told["since"]) - self.ledger.began_s
-                self.began(since_s, told["partition"], told["offset"])
+                since_s = float(line["since"]) - self.ledger.began_s
+                self.began(since_s, line["partition"], line["offset"])
             case "processed":
-                for first, last in told["runs"]:
-                    self.processed(told["partition"], first, last)
+                for first, last in line["runs"]:
+                    self.processed(line["partition"], first, last)
             case "commit":
-                offsets = {int(number): offset for number, offset in told["offsets"].items()}
+                offsets = {int(number): offset for number, offset in line["offsets"].items()}
                 self.asked_to_commit(at_s, offsets)
             case "committed":
                 self.acknowledged(at_s)
             case "refused" | "problem":
-                self.refused(str(told["what"]))
-                self.said(at_s, told["event"], told["what"])
+                self.refused(str(line["what"]))
+                self.said(at_s, line["event"], line["what"])
             case "given":
-                self.said(at_s, "given", told["partitions"])
+                self.said(at_s, "given", line["partitions"])
             case _:
                 pass
 
@@ -98,21 +98,21 @@ class JavaLines(MemberLines):
         self.from_wall_clock_s = time.monotonic() - time.time() - ledger.began_s
         """What makes a moment of the run of one by the wall clock."""
 
-    def take(self, told: Line) -> None:
-        at_s = float(told["timestamp"]) * MS + self.from_wall_clock_s
-        match told["name"]:
+    def take(self, line: Line) -> None:
+        at_s = float(line["timestamp"]) * MS + self.from_wall_clock_s
+        match line["name"]:
             case "partitions_assigned":
-                self.given_s |= {int(one["partition"]): at_s for one in told["partitions"]}
+                self.given_s |= {int(one["partition"]): at_s for one in line["partitions"]}
                 self.said(at_s, "given", sorted(self.given_s))
             case "partitions_revoked":
                 self.given_s.clear()
             case "records_consumed":
-                self.consumed(at_s, told["partitions"])
-            case "offsets_committed" if told["success"]:
+                self.consumed(at_s, line["partitions"])
+            case "offsets_committed" if line["success"]:
                 # Its moments are cut to milliseconds.
                 self.acknowledged(at_s + MS)
             case "offsets_committed":
-                self.refused(str(told.get("error")))
+                self.refused(str(line.get("error")))
             case _:
                 pass
 

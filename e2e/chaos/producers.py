@@ -120,8 +120,8 @@ class LibrdkafkaProducer(SteadyProducer):
         )
 
     def disturbed(self, error: KafkaError) -> None:
-        told = self.ledger.errors if error.fatal() else self.ledger.disturbances
-        told.append(f"{self.name}: {error}")
+        errors = self.ledger.errors if error.fatal() else self.ledger.disturbances
+        errors.append(f"{self.name}: {error}")
 
     def send(self, value: str, partition: int) -> None:
         def report(error: KafkaError | None, message: "Message[bytes, bytes]") -> None:

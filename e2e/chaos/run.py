@@ -122,5 +122,5 @@ def keep_groups(groups: GroupHistory, path: Path) -> None:
                 file.write(json.dumps({type(one).__name__: one._asdict()}) + "\n")
         for place, offset in groups.final.items():
             file.write(json.dumps({"final": place, "offset": offset}) + "\n")
-        for group, told in groups.late.items():
-            file.write(json.dumps({"late": group, "told": told}) + "\n")
+        for group, state in groups.late.items():
+            file.write(json.dumps({"late": group, "told": state}) + "\n")

@@ -116,14 +116,14 @@ class AiokafkaMember(GroupMember):
         )
         member = self
 
-        class Told(ConsumerRebalanceListener):  # type: ignore[misc] # it has no types
+        class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc] # it has no types
             async def on_partitions_revoked(self, revoked: Any) -> None:
                 pass
 
             async def on_partitions_assigned(self, assigned: Any) -> None:
                 member.assigned = frozenset(one.partition for one in assigned)
 
-        consumer.subscribe([self.topic], listener=Told())
+        consumer.subscribe([self.topic], listener=RebalanceListener())
         async with consumer:
             while not self.ending.is_set():
                 found = await consumer.getmany(timeout_ms=POLL_MS)
@@ -163,10 +163,10 @@ class JavaMember(GroupMember):
 
         threading.Thread(target=stop, daemon=True).start()
         for line in child.stdout:
-            self.told(json.loads(line))
+            self.take(json.loads(line))
         child.wait(SETTLE_LIMIT_S)
 
-    def told(self, event: dict[str, Any]) -> None:
+    def take(self, event: dict[str, Any]) -> None:
         match event["name"]:
             case "partitions_assigned":
                 self.assigned = frozenset(one["partition"] for one in event["partitions"])

@@ -16,7 +16,7 @@ from e2e.cluster.shell import run
 from e2e.demo.checking import LIMIT_S, check, until
 from e2e.kafka import debian
 from e2e.main.broker_cluster import BrokerClusterUnderTest, topic_manifest
-from e2e.main.cluster_metadata import told
+from e2e.main.cluster_metadata import client_metadata
 from e2e.main.replicas import leader_of, pod_of
 
 TOPIC = "prices"
@@ -88,11 +88,11 @@ def apply(cluster: BrokerClusterUnderTest, config: Mapping[str, object]) -> None
     cluster.kubectl.apply(json.dumps(manifest))
     cluster.wait_ready("topics.chiplog.dev", TOPIC, LIMIT_S)
 
-    def is_told() -> None:
-        answer = told(cluster.bootstrap)
+    def has_leader() -> None:
+        answer = client_metadata(cluster.bootstrap)
         assert answer.is_whole(TOPIC, 1), f"kcat is told leaders {answer.leaders.get(TOPIC)}"
 
-    until(f"clients get the leader of {TOPIC}-0", is_told)
+    until(f"clients get the leader of {TOPIC}-0", has_leader)
 
 
 def all_of(bootstrap: str, count: int) -> dict[int, str]:

@@ -13,7 +13,7 @@ from e2e.demo.load import Load
 from e2e.demo.topic import PARTITIONS, TOPIC
 from e2e.main import replicas
 from e2e.main.broker_cluster import BrokerClusterUnderTest
-from e2e.main.cluster_metadata import told
+from e2e.main.cluster_metadata import client_metadata
 from e2e.main.replicas import Place
 
 PARTITION = 0
@@ -118,7 +118,7 @@ def later(cluster: BrokerClusterUnderTest, leader_epoch: int) -> list[Place]:
 def agreed(cluster: BrokerClusterUnderTest) -> list[Place]:
     """The topic by its map; raises `AssertionError` where kcat is told something else."""
     places = replicas.places(cluster, TOPIC)
-    answer = told(cluster.bootstrap, TOPIC)
+    answer = client_metadata(cluster.bootstrap, TOPIC)
     of_map = {one.partition: (one.leader, set(one.in_sync)) for one in places}
     leaders, in_sync = answer.leaders[TOPIC], answer.in_sync[TOPIC]
     of_kcat = {number: (leaders[number], set(in_sync[number])) for number in range(PARTITIONS)}

@@ -10,7 +10,7 @@ from e2e.cluster.shell import run
 from e2e.demo.checking import LIMIT_S, check, until
 from e2e.kafka import debian
 from e2e.main.broker_cluster import ORDERS, BrokerClusterUnderTest
-from e2e.main.cluster_metadata import Told, told
+from e2e.main.cluster_metadata import ClientMetadata, client_metadata
 
 TOPIC, PARTITIONS = "orders", 6
 READ_LIMIT_S = 60
@@ -52,7 +52,7 @@ def show(cluster: BrokerClusterUnderTest) -> None:
     console.print("kcat gets the same leaders as the PartitionMap: each of three brokers leads two")
 
 
-def spread(cluster: BrokerClusterUnderTest) -> Told:
+def spread(cluster: BrokerClusterUnderTest) -> ClientMetadata:
     """What kcat is told, where the map says the same and each broker leads two partitions.
 
     Raises `AssertionError` with what differs.
@@ -61,7 +61,7 @@ def spread(cluster: BrokerClusterUnderTest) -> Told:
         int(one["partition"]): int(one["leader"].partition("@")[0]) if one.get("leader") else -1
         for one in cluster.partitions_of(TOPIC)
     }
-    answer = told(cluster.bootstrap)
+    answer = client_metadata(cluster.bootstrap)
     found = answer.leaders.get(TOPIC, {})
     assert found == leaders, f"kcat is told leaders {found}, the PartitionMap says {leaders}"
     assert answer.is_whole(TOPIC, PARTITIONS), f"leaders {found}, brokers {sorted(answer.brokers)}"

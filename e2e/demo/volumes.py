@@ -8,7 +8,7 @@ from e2e.cluster.target import Local, current_target
 from e2e.demo.checking import until
 from e2e.demo.topic import TOPIC
 from e2e.main.broker_cluster import BrokerClusterUnderTest
-from e2e.main.cluster_metadata import told
+from e2e.main.cluster_metadata import client_metadata
 
 
 def show(cluster: BrokerClusterUnderTest) -> None:
@@ -28,7 +28,7 @@ def show(cluster: BrokerClusterUnderTest) -> None:
 def segments(cluster: BrokerClusterUnderTest) -> list[tuple[str, str, int]]:
     """Pod, file and bytes of what each leader holds; raises `AssertionError` with what differs."""
     found = []
-    leaders = told(cluster.bootstrap).leaders[TOPIC]
+    leaders = client_metadata(cluster.bootstrap).leaders[TOPIC]
     for partition, broker in sorted(leaders.items(), key=lambda one: (one[1], one[0])):
         pod = f"{cluster.name}-broker-{broker}-0"
         listed = cluster.segments(pod, TOPIC, partition)

@@ -87,7 +87,7 @@ class SideBySide:
             await self.chance.choices(tuple(MOVES), tuple(MOVES.values()))[0](self)
             self.compare_files()
         await self.wait_for_syncs()
-        assert self.stored() == self.simulated_tree(), self.told()
+        assert self.stored() == self.simulated_tree(), self.calls_made()
 
     def close(self) -> None:
         for one in self.files:
@@ -190,7 +190,7 @@ class SideBySide:
             one.real.hold()
             size = one.real.size()
             await self.closed(one)
-            assert len(one.real.read(0, size)) == size, self.told()
+            assert len(one.real.read(0, size)) == size, self.calls_made()
             one.real.release()
 
     async def wait_for_syncs(self) -> None:
@@ -229,16 +229,18 @@ class SideBySide:
     def agree(self, what: str, real: Outcome, simulated: Outcome) -> None:
         self.history.append(what)
         self.seen.note(what.split(maxsplit=1)[0], real)
-        assert real == simulated, f"{self.told()}: {brief(real)}, simulated {brief(simulated)}"
+        assert real == simulated, (
+            f"{self.calls_made()}: {brief(real)}, simulated {brief(simulated)}"
+        )
 
     # --- what is stored ---------------------------------------------------------------
 
     def compare_files(self) -> None:
         for one in self.files:
             size = one.real.size()
-            assert size == one.simulated.size(), self.told()
-            assert size == os.fstat(one.real.fileno() or -1).st_size, self.told()
-            assert one.real.read(0, size + 1) == one.simulated.read(0, size + 1), self.told()
+            assert size == one.simulated.size(), self.calls_made()
+            assert size == os.fstat(one.real.fileno() or -1).st_size, self.calls_made()
+            assert one.real.read(0, size + 1) == one.simulated.read(0, size + 1), self.calls_made()
 
     def stored(self) -> dict[str, bytes | None]:
         """By the file system; None for a directory."""
@@ -265,7 +267,7 @@ class SideBySide:
     def data(self) -> bytes:
         return self.chance.randbytes(self.chance.choice((0, 1, 511, 4096, MOST_BYTES)))
 
-    def told(self) -> str:
+    def calls_made(self) -> str:
         return f"after {len(self.history)} calls, the last of them {self.history[-3:]}"
 
 

@@ -49,8 +49,8 @@ class Replica:
         Raises `AssertionError` where it leads in between, `TimeoutError` where nothing is found.
         """
         where = f"{self.directory.name}/{file}"
-        told = f"partition {self.partition} on broker {self.broker_id} is damaged in {where}"
-        wait_for(f"the condition says: {told}", lambda: told in self.condition())
+        expected = f"partition {self.partition} on broker {self.broker_id} is damaged in {where}"
+        wait_for(f"the condition says: {expected}", lambda: expected in self.condition())
         wait_for("another broker leads", lambda: self._leader() != "" and not self.leads())
 
         def is_whole() -> bool:

@@ -13,7 +13,7 @@ from chiplog_core.ids import BrokerId
 from chiplog_core.naming import names
 from e2e.loopback.api_server import ApiServer, Manifest
 
-TOLD_AFTER_S = 0.74
+REPORTED_AFTER_S = 0.74
 NODE = "loopback"
 VOLUME = "data"
 
@@ -29,7 +29,7 @@ class Pod:
     termination_log: Path
     address: str
     """Its own on loopback, where the operator looks whether its process lives."""
-    _telling: threading.Timer | None = field(default=None, init=False)
+    _reporting: threading.Timer | None = field(default=None, init=False)
 
     @property
     def name(self) -> str:
@@ -52,8 +52,8 @@ class Pod:
 
     def started(self) -> None:
         """A process runs in it; what is told of the one before stays told."""
-        if self._telling is not None:
-            self._telling.join()
+        if self._reporting is not None:
+            self._reporting.join()
         # The kubelet makes the file for each container anew.
         ended = self.termination_log.read_text() if self.termination_log.exists() else ""
         self.termination_log.write_text("")
@@ -63,9 +63,9 @@ class Pod:
     def was_killed(self) -> None:
         """Tell so, some time from now."""
         status = {"name": "broker", "state": terminated(self.termination_log.read_text())}
-        self._telling = threading.Timer(TOLD_AFTER_S, self._say, ("False", status))
-        self._telling.daemon = True
-        self._telling.start()
+        self._reporting = threading.Timer(REPORTED_AFTER_S, self._say, ("False", status))
+        self._reporting.daemon = True
+        self._reporting.start()
 
     def _say(self, ready: str, container: Manifest) -> None:
         status = {

@@ -11,7 +11,7 @@ LIMIT_S = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ClientMetadata:
     """One answer to a Metadata request."""
 
     brokers: dict[int, str]
@@ -31,7 +31,7 @@ class Told:
         return sorted(leaders) == [*range(partitions)] and set(leaders.values()) <= {*self.brokers}
 
 
-def told(bootstrap: str, topic: str | None = None) -> Told:
+def client_metadata(bootstrap: str, topic: str | None = None) -> ClientMetadata:
     """What the cluster answers about all topics, or about one."""
     one = () if topic is None else ("-t", topic)
     printed = run(
@@ -41,7 +41,7 @@ def told(bootstrap: str, topic: str | None = None) -> Told:
     )
     answer = json.loads(printed[printed.index("{") :])
     topics = [one for one in answer["topics"] if not one.get("error")]
-    return Told(
+    return ClientMetadata(
         brokers={int(one["id"]): str(one["name"]) for one in answer["brokers"]},
         leaders={
             str(one["topic"]): {int(p["partition"]): int(p["leader"]) for p in one["partitions"]}

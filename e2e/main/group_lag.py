@@ -47,7 +47,7 @@ class Group:
         found: dict[str, object] = self.kubectl.get("ccg", self.name).get("status", {})
         return found
 
-    def told(self) -> dict[int, int]:
+    def reported(self) -> dict[int, int]:
         """Partition -> lag, as the object has it."""
         partitions = self.status().get("partitions", ())
         assert isinstance(partitions, list)

@@ -110,16 +110,16 @@ class Limited:
         about = {"apiVersion": "chiplog.dev/v1alpha1", "kind": kind, "metadata": {"name": name}}
         return json.dumps({**about, "spec": spec})
 
-    def is_told(self, kind: str, name: str, *words: str) -> None:
+    def has_condition(self, kind: str, name: str, *words: str) -> None:
         """Its condition is not True, and says all of this."""
 
         def said() -> bool:
             conditions = self.kubectl.get(kind, name).get("status", {}).get("conditions", [])
-            told = " ".join(f"{one['status']} {one.get('message', '')}" for one in conditions)
-            assert all(word in told for word in words), conditions
+            messages = " ".join(f"{one['status']} {one.get('message', '')}" for one in conditions)
+            assert all(word in messages for word in words), conditions
             return any(one["type"] == "Ready" and one["status"] == "False" for one in conditions)
 
-        eventually(f"{kind} {name} is told of {words}", said, LIMIT_S)
+        eventually(f"{kind} {name} has a condition with {words}", said, LIMIT_S)
 
     def has_nothing(self) -> None:
         """Nothing of anybody else's was changed, nothing runs, and nothing may be read."""

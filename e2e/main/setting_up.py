@@ -10,13 +10,13 @@ from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.cluster.target import Target
 from e2e.main import evidence, shared
 from e2e.main.broker_cluster import BrokerClusterUnderTest, topic_manifest
-from e2e.main.cluster_metadata import told
+from e2e.main.cluster_metadata import client_metadata
 from e2e.main.operator import Operator
 from e2e.main.shared import Remedy, Shared
 
 RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 TOPIC_LIMIT_S = 60
-TOLD_LIMIT_S = 30
+METADATA_LIMIT_S = 30
 PODS_LIMIT_S = 60
 
 
@@ -106,15 +106,15 @@ def make_topic(
     cluster.kubectl.apply(json.dumps(manifest))
     cluster.wait_ready("ct", name, TOPIC_LIMIT_S)
     topic = str(spec.get("topicName", name))
-    wait_told(cluster, topic, partitions)
+    wait_for_metadata(cluster, topic, partitions)
     return topic
 
 
-def wait_told(cluster: BrokerClusterUnderTest, topic: str, partitions: int) -> None:
+def wait_for_metadata(cluster: BrokerClusterUnderTest, topic: str, partitions: int) -> None:
     """Until clients are told of every partition of a topic, with a leader."""
     bootstrap = cluster.bootstrap
     eventually(
         f"clients are told of {topic}",
-        lambda: told(bootstrap).is_whole(topic, partitions),
-        TOLD_LIMIT_S,
+        lambda: client_metadata(bootstrap).is_whole(topic, partitions),
+        METADATA_LIMIT_S,
     )

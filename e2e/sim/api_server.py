@@ -208,8 +208,8 @@ class ApiClient:
         else:
             answer = do()
         if write is not None:
-            for told in list(server.on_write):
-                told(*write)
+            for notify in list(server.on_write):
+                notify(*write)
             if server.chance.random() < server.swallows:
                 server.faults["API answer lost"] += 1
                 await asyncio.sleep(server.chance.choice((0.0, REQUEST_TIMEOUT_S)))

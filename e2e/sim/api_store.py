@@ -381,8 +381,8 @@ class ApiStore:
         if len(self._history) > KEPT_CHANGES:
             self.compacted = self._history[KEPT_CHANGES // 2 - 1].version
             del self._history[: KEPT_CHANGES // 2], self._kept_versions[: KEPT_CHANGES // 2]
-        for told in self.on_change:
-            told(change)
+        for notify in self.on_change:
+            notify(change)
 
     def _moment(self) -> str:
         return self.now().replace(microsecond=0).isoformat().replace("+00:00", "Z")

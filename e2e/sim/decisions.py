@@ -37,8 +37,8 @@ class DecisionTrace:
 
     def _look(self, manifest: Manifest) -> None:
         spec = PartitionMap.from_manifest(manifest).spec
-        for told in self.on_spec:
-            told(spec)
+        for notify in self.on_spec:
+            notify(spec)
         for generation in spec.generations:
             topic_id = UUID(bytes=generation.topic_id.value)
             for state in generation.partitions:
@@ -59,5 +59,5 @@ class DecisionTrace:
         if before is not None and before != after:
             decision = Decision(self._now_s(), label, before, after)
             self.decisions.append(decision)
-            for told in self.on_decision:
-                told(decision)
+            for notify in self.on_decision:
+                notify(decision)

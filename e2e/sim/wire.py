@@ -188,8 +188,8 @@ class Wire:
         topic = {"name": partition.topic, "partition_data": [one]}
         values = {"acks": acks, "timeout": PRODUCE_TIMEOUT_MS, "topic_data": [topic]}
         answer = await self._said(at, ApiKey.PRODUCE, values)
-        told = answer.responses[0].partition_responses[0]
-        return int(told.error_code), int(told.base_offset)
+        found = answer.responses[0].partition_responses[0]
+        return int(found.error_code), int(found.base_offset)
 
     async def fetch(
         self,
@@ -256,8 +256,8 @@ class Wire:
         topic = {"name": partition.topic, "partitions": [one]}
         values = {"replica_id": -1, "isolation_level": 1, "topics": [topic]}
         answer = await self._said(at, ApiKey.LIST_OFFSETS, values)
-        told = answer.topics[0].partitions[0]
-        return int(told.error_code), int(told.offset)
+        found = answer.topics[0].partitions[0]
+        return int(found.error_code), int(found.offset)
 
 
 def _id_of(topic: Any, names: Mapping[str, UUID]) -> UUID | None:

@@ -96,7 +96,7 @@ class Later:
         return 0
 
 
-def test_a_new_password_that_cannot_be_read_is_told_of_without_it(
+def test_an_unreadable_new_password_is_reported_without_its_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = io.StringIO()

@@ -68,7 +68,7 @@ def test_the_same_calls_come_to_the_same(server: ApiServer, real: Side) -> None:
     calls, events = sum(seen.calls.values()), sum(seen.events.values())
     measured.note(
         f"{calls} calls of both API servers came to the same, {sum(seen.errors.values())} of them "
-        f"refused alike: {dict(seen.errors)}; {events} events told alike"
+        f"refused alike: {dict(seen.errors)}; {events} equal events"
     )
     expected = {"NotFound", "AlreadyExists", "Conflict", "Invalid", "Unavailable"}
     assert seen.errors.keys() == expected, "some refusals were not tried"

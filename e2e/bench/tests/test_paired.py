@@ -33,7 +33,7 @@ def test_the_first_pairs_do_not_count() -> None:
     assert measured.pairs == (Pair(8, 4), Pair(9, 3))
 
 
-def test_each_cell_is_told_when_done() -> None:
+def test_each_cell_is_reported_when_done() -> None:
     done: list[None] = []
     count: Callable[[], None] = lambda: done.append(None)  # noqa: E731
     measure(recording([], "A", [1] * 3), recording([], "B", [1] * 3), Effort(2, 1, 1), count)

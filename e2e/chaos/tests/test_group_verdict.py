@@ -75,7 +75,7 @@ def test_a_checker_that_sees_nothing_makes_the_run_invalid(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("offset", [-1, 0, 6, 9])
-def test_nobody_may_be_told_less_than_was_acknowledged_before_he_asked(offset: int) -> None:
+def test_a_committed_offset_is_never_below_one_acknowledged_before_the_request(offset: int) -> None:
     one = groups()
     one.found.append(Found(2.31, PLACE, offset, "first-java.2"))
     (found,) = check_groups(one, records(10))
@@ -122,15 +122,15 @@ def test_a_group_that_is_not_at_the_end_stands_still() -> None:
     late = groups()
     late.late["first"] = "STABLE: {'a': [0]}"
     assert names(late, 11) == ["no-group-progress"]
-    (told,) = check_groups(late, records(11))
-    assert told.what.endswith("group: STABLE: {'a': [0]}")
+    (anomaly,) = check_groups(late, records(11))
+    assert anomaly.what.endswith("group: STABLE: {'a': [0]}")
 
 
 def test_what_our_own_members_say() -> None:
     ledger = Ledger("orders", 2)
     ledger.began_s = 100.0
     member = OwnLines("first", "first-librdkafka.1", ledger)
-    for told in (
+    for line in (
         {"event": "given", "t": 101, "partitions": [0, 1]},
         {"event": "began", "t": 102, "since": 101, "partition": 0, "offset": 7},
         {"event": "processed", "t": 103, "partition": 0, "runs": [[7, 9], [11, 11]]},
@@ -140,7 +140,7 @@ def test_what_our_own_members_say() -> None:
         {"event": "refused", "t": 106, "what": "NOT_COORDINATOR"},
         {"event": "commit", "t": 107, "offsets": {"1": 5}},
     ):
-        member.take(told)
+        member.take(line)
     groups = ledger.groups
     who = "first-librdkafka.1"
     assert groups.found == [Found(1.0, PLACE, 7, who)]
@@ -168,7 +168,7 @@ def test_what_kafkas_consumer_says() -> None:
     both = [{"topic": "orders", "partition": number} for number in range(2)]
     read = [{**both[0], "count": 3, "minOffset": 7, "maxOffset": 9}]
     gap = [{**both[1], "count": 2, "minOffset": 4, "maxOffset": 6}]
-    for told in (
+    for line in (
         {"timestamp": 1_001_000, "name": "partitions_assigned", "partitions": both},
         {"timestamp": 1_002_000, "name": "records_consumed", "count": 3, "partitions": read},
         {"timestamp": 1_003_000, "name": "offsets_committed", "offsets": [], "success": True},
@@ -176,7 +176,7 @@ def test_what_kafkas_consumer_says() -> None:
         {"timestamp": 1_005_000, "name": "offsets_committed", "success": False, "error": "late"},
         {"timestamp": 1_006_000, "name": "partitions_revoked", "partitions": both},
     ):
-        member.take(told)
+        member.take(line)
     groups, who, other = ledger.groups, "first-java.1", Place("first", "orders-1")
     assert groups.found == [Found(1.0, PLACE, 7, who), Found(1.0, other, 4, who)]
     assert groups.processed == [

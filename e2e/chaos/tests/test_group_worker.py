@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from e2e.chaos.group_worker import KafkaPythonWorker, Told
+from e2e.chaos.group_worker import KafkaPythonWorker, RebalanceListener
 from e2e.clients.by_kafka_python import TopicPartition
 
 
@@ -31,7 +31,7 @@ def member() -> Member:
 
 def test_what_it_keeps_it_commits_after_the_rebalance(member: Member) -> None:
     """kafka-python goes on behind these records: nobody would ever commit them."""
-    listener = Told(member)
+    listener = RebalanceListener(member)
     listener.on_partitions_assigned(assigned(0, 1))
     member.process(0, 41)
     member.process(1, 7)
@@ -42,7 +42,7 @@ def test_what_it_keeps_it_commits_after_the_rebalance(member: Member) -> None:
 
 
 def test_what_it_lost_it_does_not_commit(member: Member) -> None:
-    listener = Told(member)
+    listener = RebalanceListener(member)
     listener.on_partitions_assigned(assigned(0))
     member.process(0, 41)
     listener.on_partitions_lost(assigned(0))

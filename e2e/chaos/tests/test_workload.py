@@ -46,9 +46,9 @@ def test_three_clients_write_and_read_through_a_crash(tmp_path: Path) -> None:
                     broker.kill()
                     broker.start()
             wait_until("every member has committed", lambda: seated(load) == SEATS, LIMIT_S)
-            told = described(broker.bootstrap, "orders-first")
+            description = described(broker.bootstrap, "orders-first")
             load.all_is_well()
-        assert told.startswith(("STABLE: {", "PREPARING_REBALANCING: {")), told
+        assert description.startswith(("STABLE: {", "PREPARING_REBALANCING: {")), description
         found = judged("crash", 1, load, {1: broker.home}, tmp_path)
     found.check()
     events = load.history.events

@@ -13,23 +13,23 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(120)]
 NOWHERE = "nobody-made-this"
 
 
-def test_a_producer_is_told(broker: BrokerProcess) -> None:
+def test_a_producer_gets_the_error(broker: BrokerProcess) -> None:
     """librdkafka gives up on a topic once the broker has said that it does not exist."""
-    told: list[int] = []
+    codes: list[int] = []
 
     def on_delivery(error: KafkaError | None, _message: "Message[bytes, bytes]") -> None:
-        told.append(error.code() if error else KafkaError.NO_ERROR)
+        codes.append(error.code() if error else KafkaError.NO_ERROR)
 
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap, "topic.metadata.propagation.max.ms": 100}
     )
     producer.produce(NOWHERE, b"lost", on_delivery=on_delivery)
     assert producer.flush(20) == 0
-    assert told in ([KafkaError.UNKNOWN_TOPIC_OR_PART], [KafkaError._UNKNOWN_TOPIC])
+    assert codes in ([KafkaError.UNKNOWN_TOPIC_OR_PART], [KafkaError._UNKNOWN_TOPIC])
     assert NOWHERE not in topic_names(broker.bootstrap)
 
 
-def test_a_java_producer_is_told(broker: BrokerProcess) -> None:
+def test_a_java_producer_gets_the_error(broker: BrokerProcess) -> None:
     printed = run_tool(
         "kafka-console-producer.sh",
         *("--bootstrap-server", broker.bootstrap, "--topic", NOWHERE),

@@ -34,8 +34,8 @@ Version: 20230311+deb12u1
 def wheel(directory: Path, name: str, metadata: str, files: dict[str, bytes] | None = None) -> None:
     project, version, *_ = name.split("-")
     with zipfile.ZipFile(directory / name, "w") as archive:
-        told = f"Name: {project}\nVersion: {version}\n{metadata}"
-        archive.writestr(f"{project}-{version}.dist-info/METADATA", told)
+        written = f"Name: {project}\nVersion: {version}\n{metadata}"
+        archive.writestr(f"{project}-{version}.dist-info/METADATA", written)
         for path, content in (files or {}).items():
             archive.writestr(path, content)
 

@@ -55,10 +55,10 @@ class Container:
             job={"folder": "/shared/data"},
         )
         (self.directory / "request.json").write_text(request.to_json())
-        told = {**SMALL, **conf}
+        settings = {**SMALL, **conf}
         return self.run(
             *("driver", "--driver-memory", "512m"),
-            *(word for key, value in told.items() for word in ("--conf", f"{key}={value}")),
+            *(word for key, value in settings.items() for word in ("--conf", f"{key}={value}")),
             *("/shared/probe.py", "/shared/request.json", "/shared/result.json"),
             SPARK_DRIVER_BIND_ADDRESS="127.0.0.1",
         )
@@ -90,9 +90,9 @@ def container(built: str, tmp_path: Path) -> Iterator[Container]:
 
 def test_a_job_reads_shuffles_streams_and_writes_parquet(container: Container) -> None:
     container.drive({"spark.master": "local[2]"})
-    told = container.result()
-    assert (told["state"], told["reason"]) == ("Succeeded", "Probed")
-    assert told["summary"] == {
+    result = container.result()
+    assert (result["state"], result["reason"]) == ("Succeeded", "Probed")
+    assert result["summary"] == {
         "user": 185,
         "batch": 4_000,
         "keys": 1_000,
@@ -118,9 +118,9 @@ def test_the_driver_gets_as_far_as_the_api_server(container: Container) -> None:
     }
     with pytest.raises(CommandFailed):
         container.drive(conf)
-    told = container.result()
-    assert told["reason"] == "JobCrashed"
-    assert f"Connection refused: /{NOBODY}" in told["message"]
+    result = container.result()
+    assert result["reason"] == "JobCrashed"
+    assert f"Connection refused: /{NOBODY}" in result["message"]
 
 
 def test_an_executor_gets_as_far_as_its_driver(container: Container) -> None:

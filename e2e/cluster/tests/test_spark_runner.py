@@ -157,8 +157,8 @@ def test_an_application_is_submitted_followed_and_run_again(kubectl: Kubectl) ->
     assert again["driverInfo"] == {"podName": "nightly-1-driver"}
     assert kubectl.get("pod", "nightly-1-driver")["metadata"]["uid"] != pod["metadata"]["uid"]
     as_kubelet(kubectl, "Failed", 3)
-    told = wait_for(kubectl, "FAILED")["applicationState"]
-    assert told["errorMessage"] == "driver container failed with ExitCode: 3, Reason: Error"
+    state = wait_for(kubectl, "FAILED")["applicationState"]
+    assert state["errorMessage"] == "driver container failed with ExitCode: 3, Reason: Error"
 
 
 @pytest.mark.usefixtures("runner")
@@ -181,8 +181,8 @@ def test_what_cannot_be_submitted_says_why(
     kubectl: Kubectl, spec: dict[str, Any], error: str
 ) -> None:
     kubectl.apply(application(**spec))
-    told = wait_for(kubectl, "SUBMISSION_FAILED", SUBMIT_LIMIT_S)["applicationState"]
-    assert error in told["errorMessage"]
+    state = wait_for(kubectl, "SUBMISSION_FAILED", SUBMIT_LIMIT_S)["applicationState"]
+    assert error in state["errorMessage"]
 
 
 def test_the_definition_demands_what_the_real_one_demands(

@@ -236,8 +236,8 @@ def test_a_submission_that_fails_is_tried_again_as_often_as_its_policy_says() ->
 def test_why_a_submission_failed_is_kept_however_deep_it_was() -> None:
     stack = "\tat io.netty.handler.ssl.SslHandler.unwrap(SslHandler.java:1526)\n" * 100
     output = f"Exception in main\n{stack}Caused by: no such account\n{stack}\t... 12 more\n"
-    told = not_submitted(Progress(State.SUBMITTED), output).error
-    assert told.endswith("Exception in main\nCaused by: no such account")
+    error = not_submitted(Progress(State.SUBMITTED), output).error
+    assert error.endswith("Exception in main\nCaused by: no such account")
 
 
 def test_the_drivers_pod_is_named_for_the_application() -> None:

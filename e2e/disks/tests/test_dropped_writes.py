@@ -98,7 +98,9 @@ class Story:
 def test_what_is_acknowledged_after_a_restart_is_on_the_device(
     kind: str, tmp_path: Path, early: bool
 ) -> None:
-    losses = [told(Story(seed), kind, tmp_path / str(seed), early=early) for seed in range(SEEDS)]
+    losses = [
+        losses_of(Story(seed), kind, tmp_path / str(seed), early=early) for seed in range(SEEDS)
+    ]
     measured.note(
         f"{kind}, {'started again while full' if early else 'room before the restart'}: "
         f"{sum(map(len, losses))} records lost in {sum(map(bool, losses))} of {SEEDS} devices"
@@ -106,7 +108,7 @@ def test_what_is_acknowledged_after_a_restart_is_on_the_device(
     assert not any(losses)
 
 
-def told(story: Story, kind: str, directory: Path, *, early: bool) -> list[int]:
+def losses_of(story: Story, kind: str, directory: Path, *, early: bool) -> list[int]:
     """What is lost of a log whose device drops writes, once the cache is gone."""
     with DroppingFileSystem(kind, directory) as device:
         data = device.path / "data"

@@ -40,7 +40,7 @@ def test_a_page_is_one_session(shell: Shell) -> None:
     assert all(one.ended_well for one in outcomes)
 
 
-def test_an_output_that_was_changed_is_told_and_the_page_goes_on(
+def test_an_output_that_was_changed_is_reported_and_the_page_goes_on(
     shell: Shell, tmp_path: Path
 ) -> None:
     text = page("$ echo 1 | tee -a typed", "2", "$ echo 3", "3")

@@ -26,7 +26,7 @@ def cluster(tmp_path: Path) -> Iterator[LoopbackCluster]:
         yield one
 
 
-def test_lag_is_told_exactly_and_soon(cluster: LoopbackCluster) -> None:
+def test_lag_is_reported_exactly_and_soon(cluster: LoopbackCluster) -> None:
     create_topic(cluster.bootstrap, TOPIC, PARTITIONS)
     kubectl = Kubectl(cluster.server.administrator(), NAMESPACE)
     group = Group(kubectl, cluster.bootstrap, "billing", TOPIC, PARTITIONS)
@@ -38,7 +38,7 @@ def test_lag_is_told_exactly_and_soon(cluster: LoopbackCluster) -> None:
     def agree() -> bool:
         with urllib.request.urlopen(f"http://{cluster.metrics}/metrics", timeout=10) as found:
             metrics = found.read().decode()
-        assert group.told() == group.by_kafka() == group.measured(metrics) == expected
+        assert group.reported() == group.by_kafka() == group.measured(metrics) == expected
         assert group.status()["conditions"][0]["reason"] == "Ready"  # type: ignore[index]
         return True
 

@@ -52,10 +52,10 @@ def test_it_reads_and_changes_nothing_of_others(limited: Limited) -> None:
     limited.create("BrokerCluster", "payments", **CLUSTER)
     limited.create("Topic", "orders", clusterRef={"name": "payments"}, partitions=1)
 
-    limited.is_told("brokercluster", "payments", "payments-internal")
+    limited.has_condition("brokercluster", "payments", "payments-internal")
     for name, (_, field) in chosen.items():
-        limited.is_told("verification", name, field, "remove it")
-    limited.is_told(
+        limited.has_condition("verification", name, field, "remove it")
+    limited.has_condition(
         "verification", "by-cluster", "in BrokerCluster own: spec.spark.image is evil:1"
     )
     limited.has_nothing()

@@ -127,12 +127,12 @@ def test_a_second_operator_does_nothing_and_says_why(tmp_path: Path) -> None:
             with operator(cluster, SECOND, "") as (late, late_address):
                 says = f"operator in namespace {OPERATOR_NAMESPACE} also watches namespace "
 
-                def is_told() -> bool:
+                def says_why() -> bool:
                     status, why = readiness(late_address)
                     assert (status, says in why) == (503, True), (status, why, late.tail())
                     return True
 
-                eventually("the second is not ready, and says why", is_told, LIMIT_S)
+                eventually("the second is not ready, and says why", says_why, LIMIT_S)
                 (event,) = second.get("events")["items"]
                 assert event["reason"] == "AnotherOperator"
                 assert event["involvedObject"]["uid"] == f"uid-of-{SECOND}"

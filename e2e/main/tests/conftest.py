@@ -11,7 +11,7 @@ from e2e import measured
 from e2e.cluster.target import Target
 from e2e.main.broker_cluster import BrokerClusterUnderTest, example
 from e2e.main.operator import Operator
-from e2e.main.setting_up import cluster_in, make_topic, wait_told
+from e2e.main.setting_up import cluster_in, make_topic, wait_for_metadata
 
 NAMESPACE = "e2e-main"
 CONFIG: dict[str, object] = {
@@ -35,7 +35,7 @@ def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTe
         topic_s = one.wait_ready("ct", "orders")
         # The second is made with the cluster, whether anybody is in a group or not.
         for topic, partitions in (("orders", 6), (CONSUMER_OFFSETS, 50)):
-            wait_told(one, topic, partitions)
+            wait_for_metadata(one, topic, partitions)
         measured.note(f"{NAMESPACE}: orders Ready {topic_s:.1f} s after its cluster")
 
     manifests = example(CONFIG)

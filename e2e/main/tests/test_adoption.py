@@ -12,7 +12,7 @@ from e2e.clients.client import Record
 from e2e.clients.topics import end_offsets, stored
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest, example
-from e2e.main.cluster_metadata import told
+from e2e.main.cluster_metadata import client_metadata
 from e2e.main.operator import Operator
 from e2e.main.tests.conftest import CONFIG
 
@@ -66,7 +66,7 @@ class Before:
             assert session > self.sessions[name], f"{name} is another process, so another session"
         eventually(
             "clients are told of orders",
-            lambda: told(cluster.bootstrap).is_whole(TOPIC, PARTITIONS),
+            lambda: client_metadata(cluster.bootstrap).is_whole(TOPIC, PARTITIONS),
             30,
         )
         assert stored(cluster.bootstrap, TOPIC, range(PARTITIONS)) == self.records

@@ -67,7 +67,7 @@ def test_status_and_metric_are_list_offsets_minus_offset_fetch(
     assert group.by_kafka() == expected
 
     def agree() -> bool:
-        assert group.told() == expected
+        assert group.reported() == expected
         assert group.measured(scraped(operator)) == expected
         return True
 
@@ -93,7 +93,7 @@ def test_a_lag_is_never_negative_under_load(
         group.apply(cluster.name)
         eventually(
             "the lag of all partitions is told",
-            lambda: len(group.told()) == PARTITIONS and min(group.told().values()) >= 0,
+            lambda: len(group.reported()) == PARTITIONS and min(group.reported().values()) >= 0,
             SETTLED_LIMIT_S,
         )
         began_s = time.monotonic()
@@ -126,7 +126,7 @@ def test_an_injected_lag_is_shown_within_a_second(
         group.commit(dict.fromkeys(range(PARTITIONS), 0))
         eventually("all is consumed", lambda: group.status().get("totalLag") == 0, 30)
         found.append(seconds_until_shown(group, HANG_LIMIT_S))
-        assert group.by_kafka() == group.told()
+        assert group.by_kafka() == group.reported()
     measured.note(
         f"lag of {BURST_RECORDS} records shown {len(found)} times after the load's end: "
         f"p50 {median(found):.2f} s, worst {max(found):.2f} s (limit {SHOWN_LIMIT_S:.0f} s)"

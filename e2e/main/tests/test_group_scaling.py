@@ -193,13 +193,13 @@ def test_what_an_autoscaler_scales_is_left_alone(
         }
     )
 
-    def told() -> bool:
+    def is_reported() -> bool:
         status, reason, message = group.condition("Scaled")
         assert (status, reason) == ("False", "ScaledByAnother"), message
         assert f"HorizontalPodAutoscaler {NAME}" in message
         return True
 
-    eventually("the autoscaler is told of", told, 30)
+    eventually("the autoscaler is reported", is_reported, 30)
     time.sleep(10)
     assert int(cluster.kubectl.get("deployment", NAME)["spec"]["replicas"]) <= 2
     # Once it is gone the group has its Deployment.

@@ -12,7 +12,7 @@ from e2e.clients.topics import end_offsets
 from e2e.cluster.kubectl import eventually
 from e2e.kafka.tools import run_tool
 from e2e.main.broker_cluster import BrokerClusterUnderTest, topic_manifest
-from e2e.main.cluster_metadata import told
+from e2e.main.cluster_metadata import client_metadata
 from e2e.main.tests.conftest import NewTopic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(300)]
@@ -38,7 +38,7 @@ def test_six_partitions_become_twelve_and_never_six_again(
     apply(cluster, topic, 12)
     eventually(
         "clients are told of 12 partitions",
-        lambda: told(bootstrap).is_whole(topic, 12),
+        lambda: client_metadata(bootstrap).is_whole(topic, 12),
         HANG_LIMIT_S,
     )
     took_s = time.monotonic() - started_s
@@ -46,7 +46,7 @@ def test_six_partitions_become_twelve_and_never_six_again(
     measured.note(
         f"6 to 12 partitions: {took_s:.1f} s after kubectl apply began (limit {GROWTH_LIMIT_S} s)"
     )
-    assert told(bootstrap).led(topic) == {1: 4, 2: 4, 3: 4}
+    assert client_metadata(bootstrap).led(topic) == {1: 4, 2: 4, 3: 4}
     # The new ones take records like the old ones.
     for partition in (0, 11):
         Librdkafka().produce(bootstrap, topic, [Record(b"grown")], partition=partition)
@@ -57,7 +57,7 @@ def test_six_partitions_become_twelve_and_never_six_again(
     assert "partitions" in refused, refused
     command = ("kafka-topics.sh", "--bootstrap-server", bootstrap, "--alter", "--topic", topic)
     assert "InvalidPartitions" in run_tool(*command, "--partitions", "6", check=False)
-    assert told(bootstrap).is_whole(topic, 12)
+    assert client_metadata(bootstrap).is_whole(topic, 12)
     assert cluster.broker_pods() == before
 
 

@@ -82,8 +82,8 @@ def test_its_brokers_run_and_get_nothing_of_others(
     own = BrokerClusterUnderTest(kubectl, OWN)
     own.wait_cluster_ready()
     own.wait_ready("ct", "ours")
-    limited.is_told("brokercluster", "payments", "payments-internal")
-    limited.is_told("topic", "theirs", "allowedTopicNamespaces")
+    limited.has_condition("brokercluster", "payments", "payments-internal")
+    limited.has_condition("topic", "theirs", "allowedTopicNamespaces")
 
     pods = kubectl.get("pods")["items"]
     assert {pod["metadata"]["labels"]["chiplog.dev/cluster"] for pod in pods} == {OWN}

@@ -61,7 +61,7 @@ def test_a_successor_leads_and_the_old_one_acknowledges_nothing(
     def succeeded() -> bool:
         return leader_of(cluster, topic, 0) != leader
 
-    told: list[int | None] = []
+    answers: list[int | None] = []
     with (
         Traffic(cluster.bootstrap, topic, PARTITIONS, PATIENCE_MS) as traffic,
         ExitStack() as opened,
@@ -78,16 +78,16 @@ def test_a_successor_leads_and_the_old_one_acknowledges_nothing(
             took_s = time.monotonic() - since_s
             open_ones[1].send(b"zombie before it wakes")
             if disable is not frozen:
-                told += [one.error(10) for one in open_ones[:2]]
+                answers += [one.error(10) for one in open_ones[:2]]
         if disable is frozen:
-            told += [one.error(10) for one in open_ones[:2]]
+            answers += [one.error(10) for one in open_ones[:2]]
         assert not open_ones[2].is_acknowledged(b"zombie awake")
         wait_in_sync(cluster)
     measured.note(
         f"leader {disable.__name__}: another leads after {took_s:.1f} s (limit {LIMIT_S} s); the "
-        f"old one answers acks=all with {told}"
+        f"old one answers acks=all with {answers}"
     )
-    assert 0 not in told, "the old leader acknowledged a record"
+    assert 0 not in answers, "the old leader acknowledged a record"
     assert cluster.broker_pods()[pod_of(cluster, leader)] == before, "it was restarted"
     traffic_records_only(traffic)
 

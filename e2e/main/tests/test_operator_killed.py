@@ -14,7 +14,7 @@ from e2e.cluster import containers, processes
 from e2e.cluster.kubectl import eventually
 from e2e.lanes import is_full
 from e2e.main.broker_cluster import BrokerClusterUnderTest, topic_manifest
-from e2e.main.cluster_metadata import told
+from e2e.main.cluster_metadata import client_metadata
 from e2e.main.operator import Operator
 from e2e.main.topic_watch import TopicWatch
 
@@ -79,7 +79,7 @@ def assert_made_once(cluster: BrokerClusterUnderTest, name: str) -> None:
     assert not spec.get("tombstones")
     eventually(
         f"clients are told of {name}",
-        lambda: told(cluster.bootstrap).is_whole(name, PARTITIONS),
+        lambda: client_metadata(cluster.bootstrap).is_whole(name, PARTITIONS),
         20,
     )
 

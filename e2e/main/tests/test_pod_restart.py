@@ -10,7 +10,7 @@ from e2e.clients.client import Record
 from e2e.clients.topics import end_offsets
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest
-from e2e.main.cluster_metadata import told
+from e2e.main.cluster_metadata import client_metadata
 from e2e.main.tests.conftest import NewTopic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(300)]
@@ -26,7 +26,9 @@ def test_a_deleted_pod_returns_with_its_data(
 ) -> None:
     topic, bootstrap = new_topic("kept", PARTITIONS), cluster.bootstrap
     (partition,) = [
-        number for number, leader in told(bootstrap).leaders[topic].items() if leader == BROKER_ID
+        number
+        for number, leader in client_metadata(bootstrap).leaders[topic].items()
+        if leader == BROKER_ID
     ]
     Librdkafka().produce(bootstrap, topic, RECORDS, partition=partition)
     pod = f"{cluster.name}-broker-{BROKER_ID}-0"
@@ -37,7 +39,7 @@ def test_a_deleted_pod_returns_with_its_data(
 
     def another_one_serves() -> bool:
         assert cluster.broker_pods()[pod].uid != before[pod].uid
-        answer = told(bootstrap)
+        answer = client_metadata(bootstrap)
         assert answer.is_whole(topic, PARTITIONS), answer
         return answer.leaders[topic][partition] == BROKER_ID
 

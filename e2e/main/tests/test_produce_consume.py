@@ -9,7 +9,7 @@ from e2e.clients.clients import CLIENTS
 from e2e.clients.topics import end_offsets
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest
-from e2e.main.cluster_metadata import told
+from e2e.main.cluster_metadata import client_metadata
 from e2e.main.tests.conftest import NewTopic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(300)]
@@ -25,7 +25,7 @@ BACK_LIMIT_S = 120
 
 def test_kcat_lists_brokers_and_leaders_spread_evenly(cluster: BrokerClusterUnderTest) -> None:
     def are_spread() -> bool:
-        answer = told(cluster.bootstrap)
+        answer = client_metadata(cluster.bootstrap)
         assert sorted(answer.brokers) == [1, 2, 3]
         assert answer.is_whole("orders", PARTITIONS), answer
         assert answer.led("orders") == {1: 2, 2: 2, 3: 2}

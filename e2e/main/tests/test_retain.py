@@ -8,7 +8,7 @@ from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import Record
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest, topic_manifest
-from e2e.main.cluster_metadata import told
+from e2e.main.cluster_metadata import client_metadata
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(200)]
 
@@ -27,7 +27,7 @@ def apply(cluster: BrokerClusterUnderTest, policy: str) -> str:
 def test_a_retained_topic_serves_on_and_is_taken_over(cluster: BrokerClusterUnderTest) -> None:
     bootstrap = cluster.bootstrap
     topic_id = apply(cluster, "Retain")
-    eventually("clients are told of it", lambda: told(bootstrap).is_whole(TOPIC, 1), 20)
+    eventually("clients are told of it", lambda: client_metadata(bootstrap).is_whole(TOPIC, 1), 20)
     Librdkafka().produce(bootstrap, TOPIC, RECORDS[:1])
 
     cluster.kubectl("delete", "ct", TOPIC, "--timeout=60s")
@@ -37,4 +37,4 @@ def test_a_retained_topic_serves_on_and_is_taken_over(cluster: BrokerClusterUnde
     assert apply(cluster, "Delete") == topic_id
     assert [one.record for one in Librdkafka().consume(bootstrap, TOPIC, 0, 2)] == RECORDS
     cluster.kubectl("delete", "ct", TOPIC, "--timeout=60s")
-    eventually("the topic is gone", lambda: TOPIC not in told(bootstrap).leaders, 30)
+    eventually("the topic is gone", lambda: TOPIC not in client_metadata(bootstrap).leaders, 30)

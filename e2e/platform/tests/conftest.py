@@ -12,7 +12,7 @@ from e2e.cluster.target import Target
 from e2e.main import evidence
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.operator import Operator
-from e2e.main.setting_up import kept_whole, restricted_namespace, take_down, wait_told
+from e2e.main.setting_up import kept_whole, restricted_namespace, take_down, wait_for_metadata
 from e2e.platform.files import Files, Values
 from e2e.platform.releases import Release
 
@@ -72,7 +72,7 @@ def cluster(operator: Operator, files: Files) -> Iterator[BrokerClusterUnderTest
             files.apply()
             one.wait_cluster_ready()
             one.wait_ready("ct", TOPIC)
-            wait_told(one, TOPIC, PARTITIONS)
+            wait_for_metadata(one, TOPIC, PARTITIONS)
 
     set_up()
     with kept_whole(one, set_up, operator):

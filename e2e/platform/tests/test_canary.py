@@ -12,7 +12,7 @@ from e2e.main import operator as release
 from e2e.main.broker_cluster import BrokerClusterUnderTest, example
 from e2e.main.evidence import gather
 from e2e.main.operator import Operator
-from e2e.main.setting_up import cluster_in, wait_told
+from e2e.main.setting_up import cluster_in, wait_for_metadata
 from e2e.platform.canary import Canary, artefacts, of_secrets, of_tokens, running, search
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(600)]
@@ -24,7 +24,7 @@ PLANTED = "planted"
 @pytest.fixture(scope="module")
 def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTest]:
     with cluster_in(target, NAMESPACE, example({})) as one:
-        wait_told(one, "orders", 6)
+        wait_for_metadata(one, "orders", 6)
         yield one
 
 

@@ -45,7 +45,7 @@ def test_something_else_is_not_taken_for_it(text: str) -> None:
     assert SECRET.found_in(text) is None
 
 
-def test_what_is_found_is_told_without_the_value() -> None:
+def test_findings_are_reported_without_the_value() -> None:
     searched, found = search([SECRET], [("a log", f"x {VALUE}"), ("another", "nothing")])
     assert searched == ["a log", "another"]
     assert found == ["Secret a, password stands in a log (as it is)"]

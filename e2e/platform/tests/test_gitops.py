@@ -6,7 +6,7 @@ import pytest
 
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest
-from e2e.main.setting_up import wait_told
+from e2e.main.setting_up import wait_for_metadata
 from e2e.platform.files import Files, Values
 from e2e.platform.tests.conftest import PARTITIONS, TOPIC
 
@@ -43,8 +43,8 @@ def test_a_change_in_a_file_is_carried_out(cluster: BrokerClusterUnderTest, file
 
     files.change(edit)
     cluster.wait_ready("ct", TOPIC)
-    wait_told(cluster, TOPIC, PARTITIONS + 1)
-    wait_told(cluster, "dev.returns", 1)
+    wait_for_metadata(cluster, TOPIC, PARTITIONS + 1)
+    wait_for_metadata(cluster, "dev.returns", 1)
     assert files.diff() == ""
     assert cluster.broker_pods() == pods
 

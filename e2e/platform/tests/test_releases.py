@@ -19,7 +19,7 @@ from e2e.main.broker_cluster import BrokerClusterUnderTest, Life, example
 from e2e.main.operator import NAMESPACE as OPERATORS
 from e2e.main.operator import RELEASE, Operator
 from e2e.main.replicas import wait_in_sync, wait_preferred
-from e2e.main.setting_up import RESTRICTED, take_down, wait_told
+from e2e.main.setting_up import RESTRICTED, take_down, wait_for_metadata
 from e2e.main.traffic import Traffic
 from e2e.platform import monitoring_kinds
 from e2e.platform.releases import Release
@@ -166,7 +166,7 @@ def test_installed_upgraded_rolled_back_uninstalled_and_adopted(
     releases.cluster.install({**cluster_values(3_600_000), **helm_test_image(first["chiplog/cli"])})
     releases.monitoring.install(helm_test_image(first["chiplog/operator"]))
     cluster.wait_cluster_ready()
-    wait_told(cluster, TOPIC, PARTITIONS)
+    wait_for_metadata(cluster, TOPIC, PARTITIONS)
     check_by_helm(releases)
     Librdkafka().produce(cluster.bootstrap, TOPIC, RECORDS)
     wait_in_sync(cluster)

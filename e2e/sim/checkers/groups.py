@@ -71,16 +71,16 @@ def stale_accepted(history: History) -> Iterator[Anomaly]:
     groups = history.groups
     over, fenced = _Over(groups), _fenced(groups)
     restarted = _restarted(groups)
-    told = [
+    findings = [
         (one.group, one.generation, one.member_id, one.began_s, "a heartbeat")
         for one in groups.beats
     ]
-    told += [
+    findings += [
         (one.group, one.generation, one.member_id, one.began_s, f"commit {one.mark}")
         for one in groups.commits
         if one.acked_s < inf
     ]
-    for group, generation, member_id, began_s, what in told:
+    for group, generation, member_id, began_s, what in findings:
         if group in restarted:
             continue
         if generation >= 0 and over(group, generation) < began_s:

@@ -51,10 +51,10 @@ def nonmonotonic_send(history: History) -> Iterator[Anomaly]:
         (one.client, one.partition, one.value): number
         for number, one in enumerate(events_of(history, Kind.SENT))
     }
-    told = [one for one in events_of(history, Kind.ACKED) if one.offset >= 0]
-    told.sort(key=lambda one: order.get((one.client, one.partition, one.value), -1))
+    acknowledged = [one for one in events_of(history, Kind.ACKED) if one.offset >= 0]
+    acknowledged.sort(key=lambda one: order.get((one.client, one.partition, one.value), -1))
     furthest: dict[tuple[str, str], Event] = {}
-    for one in told:
+    for one in acknowledged:
         before = furthest.get((one.client, one.partition))
         if before is not None and one.offset <= before.offset:
             what = f"{one.value} at {one.offset} after {before.value} at {before.offset}"

@@ -80,7 +80,7 @@ async def promise_and_lose(stage: Stage) -> None:
 async def _cut_off_at_promise(stage: Stage, chosen: Cast) -> bool:
     """Whether it was made."""
     partition, leader, heir, last = chosen
-    told, made = stage.world.store.on_change, asyncio.Event()
+    listeners, made = stage.world.store.on_change, asyncio.Event()
 
     def changed(change: Change) -> None:
         name = f"{CLUSTER}-{leader.broker_id}"
@@ -93,14 +93,14 @@ async def _cut_off_at_promise(stage: Stage, chosen: Cast) -> bool:
                 scene.cut(stage, last, leader, heir)
                 made.set()
 
-    told.append(changed)
+    listeners.append(changed)
     try:
         async with asyncio.timeout(scene.PATIENCE_S):
             await made.wait()
     except TimeoutError:
         return False
     finally:
-        told.remove(changed)
+        listeners.remove(changed)
     return True
 
 

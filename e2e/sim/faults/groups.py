@@ -336,7 +336,7 @@ async def _delete(stage: Stage, crowd: Crowd, group: str) -> None:
                 stage.bit("group was deleted")
                 return
             removal.is_refused = error == ErrorCode.non_empty_group
-            watcher.told(error)
+            watcher.note_error(error)
         await watcher.back_off()
 
 

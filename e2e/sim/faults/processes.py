@@ -139,19 +139,19 @@ def _on_disk_step(
 def _on_api_write(
     stage: Stage, process: Process, after: int, reached: Callable[[], None]
 ) -> Callable[[], None]:
-    told = stage.world.server.on_write
+    listeners = stage.world.server.on_write
 
     def wrote(*_: str) -> None:
         if PROCESS.get() is process and process.is_alive:
-            told.remove(wrote)
+            listeners.remove(wrote)
             _light(process, after, reached)
 
     def stop() -> None:
-        if wrote in told:
-            told.remove(wrote)
+        if wrote in listeners:
+            listeners.remove(wrote)
         process.steps_left = None
 
-    told.append(wrote)
+    listeners.append(wrote)
     return stop
 
 

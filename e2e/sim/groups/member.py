@@ -60,12 +60,12 @@ class GroupClient:
         """Whether it was found. Raises one of `UNREACHED`."""
         error, at = await self.wire.coordinator()
         if error:
-            self.told(error)
+            self.note_error(error)
             return False
         self.at = at
         return True
 
-    def told(self, error: int) -> None:
+    def note_error(self, error: int) -> None:
         """Of an error; which one says where to go on."""
         code = ErrorCode(error)
         self.notes.error(code.name)
@@ -83,7 +83,7 @@ class GroupClient:
         began_s, asks_by_id = self.notes.now_s(), self.wire.asks_by_id
         error, found = await self.wire.committed(at, partitions)
         if error:
-            self.told(error)
+            self.note_error(error)
             if error in OF_TOPICS:
                 await self.wire.wire.learn()  # the name may be another topic's by now
             return None
@@ -344,7 +344,7 @@ class Member(GroupClient):
 
     async def _refused(self, error: int) -> None:
         """As its answer says: join again, be somebody else, look elsewhere, or wait."""
-        self.told(error)
+        self.note_error(error)
         code = ErrorCode(error)
         if code in AGAIN:
             self.is_in = False
@@ -404,7 +404,7 @@ class Loner(GroupClient):
         if error in OF_TOPICS:
             await self.wire.wire.learn()
         elif error:
-            self.told(error)
+            self.note_error(error)
             await self.back_off()
         else:
             self.committed_s = began_s

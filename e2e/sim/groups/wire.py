@@ -90,8 +90,8 @@ class GroupWire:
         """(error, where it is)."""
         values = {"key": self.group, "coordinator_keys": [self.group], "key_type": 0}
         answer = await self._said(self.wire.anybody(), ApiKey.FIND_COORDINATOR, values)
-        told = answer.coordinators[0] if hasattr(answer, "coordinators") else answer
-        return int(told.error_code), (str(told.host), int(told.port))
+        found = answer.coordinators[0] if hasattr(answer, "coordinators") else answer
+        return int(found.error_code), (str(found.host), int(found.port))
 
     async def join(
         self,
@@ -150,8 +150,8 @@ class GroupWire:
         one = {"member_id": who.member_id, "group_instance_id": who.instance, "reason": None}
         values = {"group_id": self.group, "member_id": who.member_id, "members": [one]}
         answer = await self._said(at, ApiKey.LEAVE_GROUP, values)
-        told = getattr(answer, "members", ())
-        return int(answer.error_code) or (int(told[0].error_code) if told else 0)
+        found = getattr(answer, "members", ())
+        return int(answer.error_code) or (int(found[0].error_code) if found else 0)
 
     async def commit(
         self,
@@ -208,10 +208,10 @@ class GroupWire:
         ]
         one_group = {"group_id": self.group, "topics": topics}
         answer = await self._said(at, ApiKey.OFFSET_FETCH, one_group | {"groups": [one_group]})
-        told = answer.groups[0] if hasattr(answer, "groups") else answer
+        one_answer = answer.groups[0] if hasattr(answer, "groups") else answer
         known, found = _known(wanted), {}
-        error = int(getattr(told, "error_code", 0))
-        for topic in told.topics:
+        error = int(getattr(one_answer, "error_code", 0))
+        for topic in one_answer.topics:
             for one in topic.partitions:
                 error = error or int(one.error_code)
                 place = known[_of(topic), int(one.partition_index)]

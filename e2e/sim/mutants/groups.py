@@ -114,8 +114,8 @@ async def _load_one_batch(partition: Partition) -> GroupsState:
     return state
 
 
-async def _return_at_once(_shard: Shard, _group_id: str) -> None:
-    """Commits are reported that may still be lost."""
+async def _current_at_once(_shard: Shard, _group_id: str) -> None:
+    """Whoever asks how far a group has come is told of what may be lost yet."""
 
 
 def _check_nothing(shard: Shard) -> None:
@@ -240,7 +240,7 @@ MUTANTS: Final = (
         "offsets are told before they are replicated",
         mix(5.0, "coordinator cut off", habits={"watch_s": 0.3}),
         LOST,
-        plant(Shard, "until_current", _return_at_once),
+        plant(Shard, "until_current", _current_at_once),
     ),
     Mutant(
         "a coordinator does not ask whether it still is one",

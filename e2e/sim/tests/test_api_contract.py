@@ -482,7 +482,7 @@ async def test_a_watch_by_name(api: KubeApi) -> None:
 
 
 @contract
-async def test_a_watch_by_name_is_told_of_no_other_end(api: KubeApi) -> None:
+async def test_a_watch_by_name_ends_with_its_object_only(api: KubeApi) -> None:
     before = await api.list_(THINGS, NAMESPACE)
     for name in ("end-1", "end-2"):
         await made(api, name)
@@ -493,7 +493,7 @@ async def test_a_watch_by_name_is_told_of_no_other_end(api: KubeApi) -> None:
 
 
 @contract
-async def test_what_leaves_a_selection_is_told_as_it_was_in_it(api: KubeApi) -> None:
+async def test_an_object_that_leaves_a_selection_comes_as_it_was_in_it(api: KubeApi) -> None:
     one = await made(api, "leaves", labels={"test": "leaves"})
     left = await patched(
         api, "leaves", {"metadata": {"labels": {"test": None}}, "spec": {"size": 2}}

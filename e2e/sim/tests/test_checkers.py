@@ -225,7 +225,7 @@ def test_a_reader_may_go_where_it_wants() -> None:
 # -- what only some may lose
 
 
-def test_what_acks_1_was_told_may_be_lost() -> None:
+def test_a_record_acknowledged_with_acks_1_may_be_lost() -> None:
     """Its answers are never noted, so its records are as those of which nothing is known."""
     history = sound()
     add(history, Kind.SENT, "from acks=1", client="p2")
@@ -603,8 +603,8 @@ def test_an_old_replica_may_differ_but_not_within_an_epoch() -> None:
     assert check(replicated(old)) == []
     forked = replica(2, *WHOLE[:2], batch(3, "x"), is_in_sync=False)
     assert names(replicated(forked)) == {"epoch-fork"}
-    told = replace(forked, is_damaged=True)
-    assert names(replicated(told)) == set(), "what its broker does not serve proves nothing"
+    damaged = replace(forked, is_damaged=True)
+    assert names(replicated(damaged)) == set(), "what its broker does not serve proves nothing"
 
 
 def test_damage_that_nobody_read_yet_is_no_divergence() -> None:

@@ -17,7 +17,7 @@ from e2e.cluster.kubectl import eventually
 from e2e.cluster.target import Target
 from e2e.main import evidence
 from e2e.main.broker_cluster import BrokerClusterUnderTest, example
-from e2e.main.cluster_metadata import told
+from e2e.main.cluster_metadata import client_metadata
 from e2e.main.operator import Operator
 from e2e.main.replicas import places, wait_in_sync
 from e2e.main.setting_up import cluster_in, make_topic
@@ -63,7 +63,7 @@ def cluster(
 
 def led(cluster: BrokerClusterUnderTest) -> Counter[int]:
     """How many partitions each broker leads, as clients are told."""
-    answer = told(cluster.bootstrap)
+    answer = client_metadata(cluster.bootstrap)
     return sum((answer.led(topic) for topic in PARTITIONS), Counter())
 
 
