@@ -1,8 +1,8 @@
 """The real API server and the simulated one, asked the same by chance.
 
 Whatever one answers or refuses the other has to answer or refuse, and watchers of both have to be
-told the same in the same order. Calls are those that operator and brokers make, with what they
-have seen before: objects as they are, as they were, and of another object of the same name.
+report the same events in the same order. Calls are those that operator and brokers make, with what
+they have seen before: objects as they are, as they were, and of another object of the same name.
 """
 
 import random
@@ -83,7 +83,7 @@ class Pair(NamedTuple):
 
 @dataclass(slots=True)
 class WatchedEvents:
-    """What a watch told on one side."""
+    """The events that one side's watch delivered."""
 
     events: list[WatchEvent] = field(default_factory=list)
     error: str = ""
@@ -284,7 +284,7 @@ class SideBySide:
         self.seen.calls["watch"] += 1
 
     def compare_watches(self) -> None:
-        """All that was told until now, and what is still on its way."""
+        """All events so far, and those still on their way."""
         self.simulated.wait(SETTLED_S)
         for _ in range(int(WITHIN_S / SETTLED_S)):
             if all(len(one.real.events) >= len(one.simulated.events) for one in self.watches):

@@ -126,7 +126,7 @@ def idle_pollers(rig: Rig) -> Sides:
 
 
 def wait_for_nothing(rig: Rig, broker: BrokerProcess) -> Numbers:
-    """CPU of the broker while every poller waits, is told that nothing came, and asks again."""
+    """CPU of the broker while every poller waits, gets an empty answer, and asks again."""
     seconds = 1 + rig.effort.scaled(5)
     topics = [f"{topic}:{PARTITIONS_OF_EACH}" for topic in many_topics()]
     program = (sys.executable, "-m", "e2e.bench.idle_pollers")

@@ -83,7 +83,7 @@ async def run(host: str, port: int, pollers: int, wait_ms: int, topics: Topics) 
     """Poll until standard input ends; returns how many answers came."""
     all_of_them = [Poller(*await asyncio.open_connection(host, port)) for _ in range(pollers)]
     for one in all_of_them:
-        # What is told only once is told here: all partitions, and where they end.
+        # A session reports only changes after this: all partitions, and where they end.
         await one.poll(topics, 1)
         await one.poll({}, 1)
     count = Count()

@@ -51,7 +51,7 @@ class JavaLoad:
     def produce(
         self, bootstrap: str, topic: str, records: int, size: int, batch_bytes: int = BATCH_BYTES
     ) -> float:
-        """Records a second; acks=all, with 5 ms to fill a batch of 64 KiB unless told else."""
+        """Records a second; acks=all, with 5 ms to fill a batch of 64 KiB by default."""
         linger_ms = LINGER_MS if batch_bytes else 0
         answer = self.order("produce", bootstrap, topic, records, size, batch_bytes, linger_ms)
         return answer["records"] / answer["seconds"]

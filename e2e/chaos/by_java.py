@@ -26,7 +26,7 @@ NEVER_BEGUN = (
 PATIENT = {
     "acks": "all",
     "enable.idempotence": "true",
-    # The tool sends each record once only, unless it is told otherwise.
+    # The tool sends each record once only, by default.
     "retries": 2**31 - 1,
     "delivery.timeout.ms": PATIENCE_MS,
     "max.block.ms": PATIENCE_MS,

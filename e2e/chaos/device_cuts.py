@@ -120,7 +120,7 @@ def is_offline(cluster: Cluster, broker_id: int) -> bool:
 
 
 def wait_all_whole(cluster: Cluster) -> None:
-    """Start who has ended again: an error that nobody heard of is told to who syncs next."""
+    """Start who has ended again: an error that nobody has seen is reported to the next sync."""
 
     def all_run() -> bool:
         for number, child in cluster.brokers.items():

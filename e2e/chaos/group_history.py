@@ -1,4 +1,5 @@
-"""What members of consumer groups did and were told, and what the groups had committed at the end.
+"""What members of consumer groups did and were answered, and what the groups had committed at the
+end.
 
 Moments are of this machine's monotonic clock, which all processes share: what was answered before
 something else was asked comes before it, and of all other pairs nobody knows.
@@ -37,7 +38,7 @@ class Committed(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A committed offset as somebody was told it, or as a member began by it."""
+    """A committed offset as an answer said it, or as a member began to read at it."""
 
     asked_s: float
     """At the earliest: a member's position is asked for after it got the partition."""
@@ -81,7 +82,7 @@ class GroupHistory:
     """What a group's coordinator says of it that did not get to the end."""
 
     def note_found(self, asked_s: float, offsets: Mapping[Place, int], by: str) -> None:
-        """What one request was told."""
+        """The answer to one request."""
         self.found += [Found(asked_s, place, offset, by) for place, offset in offsets.items()]
 
     def acknowledged(self) -> int:

@@ -5,8 +5,8 @@ what it reads by saying so, and about once a second it commits that and waits fo
 line is a JSON object, written at once and before what it announces is done: what a killed process
 has said, it has said.
 
-`t` is the machine's monotonic clock in seconds. What is refused for a passing reason is told and
-tried again, as every user of these libraries has to.
+`t` is the machine's monotonic clock in seconds. What is refused for a passing reason is reported
+and tried again, as every user of these libraries has to.
 """
 
 import json
@@ -52,7 +52,7 @@ class Worker(ABC):
         self.given_s: dict[int, float] = {}
         """Partitions it was given and has read nothing of, with the moment."""
         self.runs: dict[int, list[list[int]]] = {}
-        """Partition -> [first, last] of records in a row that nobody was told of."""
+        """Partition -> [first, last] of records in a row that are not reported yet."""
         self.uncommitted: dict[int, int] = {}
         """Partition -> what it would read next, where that is not committed."""
         self.committed_s = time.monotonic()
@@ -110,7 +110,7 @@ class Worker(ABC):
         self.uncommitted[partition] = offset + 1
 
     def tell(self) -> None:
-        """What was processed since it was told last, a line for each partition."""
+        """What was processed since the last report, a line for each partition."""
         for partition, runs in self.runs.items():
             self.say("processed", partition=partition, runs=runs)
         self.runs.clear()

@@ -1,7 +1,7 @@
 """Two consumer groups at work on a topic, whose members come and go, and who asks what they have.
 
 In each group are members of two libraries, which share the partitions. One after the other they
-leave, or are killed by kill -9, and come back; each time the group shares its partitions anew.
+leave, or are killed by kill -9, and come back; each time the group shares its partitions again.
 """
 
 import itertools

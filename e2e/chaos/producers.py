@@ -26,7 +26,7 @@ STOP_LIMIT_S = 120
 
 
 class SteadyProducer(ABC):
-    """Sends to all partitions in turns, from a thread of its own, until it is told to stop."""
+    """Sends to each partition in turn, from a thread of its own, until it is stopped."""
 
     name: ClassVar[str]
 

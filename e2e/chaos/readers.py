@@ -28,7 +28,7 @@ STOP_LIMIT_S = 30
 
 
 def librdkafka_consumer(bootstrap: str) -> Consumer:
-    """One that reads on where it is told to, and begins nowhere by itself."""
+    """One that reads at the offset it is given, and chooses none by itself."""
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -44,7 +44,7 @@ def librdkafka_consumer(bootstrap: str) -> Consumer:
 
 
 class Reader(ABC):
-    """Works in a thread of its own until it is told to stop."""
+    """Works in a thread of its own until it is stopped."""
 
     name: ClassVar[str]
 

@@ -36,7 +36,7 @@ class Result:
     """Offsets whose commit was acknowledged to a member of a group."""
     group_anomalies: tuple[Anomaly, ...]
     errors: tuple[str, ...]
-    """What clients gave up, although they were told to be patient."""
+    """What clients gave up, although their settings have them try for long."""
     missed: frozenset[str]
     """What was planted in the history and not reported: then the run is invalid."""
 
@@ -115,7 +115,7 @@ def keep(history: History, path: Path) -> None:
 
 
 def keep_groups(groups: GroupHistory, path: Path) -> None:
-    """One line for all that a member or somebody else was told, in the order of their kinds."""
+    """One line for each answer that a member or another client got, in the order of their kinds."""
     with path.open("w") as file:
         for kind in (groups.commits, groups.found, groups.processed, groups.said):
             for one in kind:

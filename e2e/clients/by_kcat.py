@@ -23,7 +23,7 @@ class Kcat(Client):
                 *(debian.program("kcat"), "-P", "-b", bootstrap, "-t", topic, "-z", codec),
                 # -Z: an empty key or value is sent as a null.
                 *("-Z", "-K", "\\t", "-X", "enable.idempotence=true"),
-                # Choose anew for each record without a key, not every ten milliseconds.
+                # Choose again for each record without a key, not every ten milliseconds.
                 *("-X", "sticky.partitioning.linger.ms=0"),
                 *(word for name, value in headers for word in ("-H", f"{name}={value.decode()}")),
                 input_text="".join(

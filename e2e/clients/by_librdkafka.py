@@ -40,7 +40,7 @@ class Librdkafka(Client):
                 "compression.codec": codec,
                 "linger.ms": 5,
                 **QUIET,
-                # Choose anew for each record without a key, not every ten milliseconds.
+                # Choose again for each record without a key, not every ten milliseconds.
                 "sticky.partitioning.linger.ms": 0,
             }
         )
@@ -92,7 +92,7 @@ def landed(message: "Message[bytes, bytes]") -> Landed:
 def place(message: "Message[bytes, bytes]") -> tuple[int, int]:
     """Partition and offset of a message that came from, or reached, a broker.
 
-    Not for what an idempotent producer is told: `partition_of`.
+    Not for the errors of an idempotent producer: `partition_of`.
     """
     offset = message.offset()
     assert offset is not None

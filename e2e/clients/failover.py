@@ -38,7 +38,7 @@ READ_LIMIT_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """A record that its producer was told is stored, and when it was told (monotonic clock)."""
+    """A record whose producer got an acknowledgement, and when it got it (monotonic clock)."""
 
     value: bytes
     offset: int

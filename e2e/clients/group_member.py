@@ -24,7 +24,7 @@ class GroupMember(ABC):
     def __init__(self, bootstrap: str, group_id: str, topic: str) -> None:
         self.bootstrap, self.group_id, self.topic = bootstrap, group_id, topic
         self.assigned: frozenset[int] | None = None
-        """Its partitions, as it was told last; None as long as it was not."""
+        """Its partitions by its last assignment; None before the first."""
         self.read: list[tuple[int, int]] = []
         """Partition and offset of each record, in the order in which they came."""
         self.problems: list[str] = []

@@ -20,10 +20,10 @@ IN_FLIGHT_RECORDS = 2000
 
 @dataclass(slots=True)
 class Ledger:
-    """What a producer was told."""
+    """The answers that a producer got."""
 
     acknowledged: dict[bytes, tuple[int, int | None]] = field(default_factory=dict)
-    """Value -> partition and offset, where it was told that."""
+    """Value -> partition and offset, of those acknowledged."""
     refused: list[str] = field(default_factory=list)
 
 

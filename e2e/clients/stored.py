@@ -13,7 +13,7 @@ class Differences:
     """Everything that is not as it should be; all empty where all is well."""
 
     lost: list[bytes]
-    """Acknowledged, and not at its offset; nowhere, where that was not told."""
+    """Acknowledged, and not at its offset; where no offset was answered, nowhere."""
     twice: list[bytes]
     """Found at more than one offset."""
     gaps: list[tuple[int, int]]

@@ -1,7 +1,7 @@
 """The tree of files that all images stand on: a minimal Debian with Python.
 
 Kept apart from what packs it: the base image is named by the content of this file, and a
-change here makes it anew.
+change here makes it again.
 """
 
 import shutil

@@ -1,7 +1,7 @@
 """The image of the Spark jobs: six times as large as the others, and built only where it is wanted.
 
-It stands on a runtime of its own, Java and Spark without our code, which is made anew only when one
-of those changes. The image is no part of `images.built()`: whoever needs it asks for it here.
+It stands on a runtime of its own, Java and Spark without our code, which is made again only when
+one of those changes. The image is no part of `images.built()`: whoever needs it asks for it here.
 """
 
 import os

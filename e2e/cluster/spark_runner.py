@@ -91,7 +91,7 @@ class SparkRunner:
             self.ended = self.loop.create_task(self._run())
             with suppress(asyncio.CancelledError):
                 self.loop.run_until_complete(self.ended)
-        except Exception as error:  # noqa: BLE001 - told by whoever leaves the context
+        except Exception as error:  # noqa: BLE001 - raised by the context's exit
             self.failure = error
         finally:
             self.loop.close()

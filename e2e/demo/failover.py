@@ -73,7 +73,7 @@ def acknowledged(load: Load, count: int) -> None:
 
 
 def require_none_refused(load: Load) -> None:
-    """Raise `Broken` where a producer was told that an order is not stored."""
+    """Raise `Broken` where a producer got an error for an order."""
     if load.refused:
         raise Broken(
             expected="every order to be acknowledged, as two of three brokers serve all the time",
@@ -100,7 +100,7 @@ def kill(cluster: BrokerClusterUnderTest, led: Place) -> str:
 
 
 def look(cluster: BrokerClusterUnderTest) -> list[Place]:
-    """The topic by its map, once kcat is told the same of leaders and in-sync replicas."""
+    """The topic by its map, once kcat gets the same leaders and in-sync replicas."""
     return until("kcat gets the same leaders as the PartitionMap", lambda: agreed(cluster))
 
 
@@ -116,7 +116,7 @@ def later(cluster: BrokerClusterUnderTest, leader_epoch: int) -> list[Place]:
 
 
 def agreed(cluster: BrokerClusterUnderTest) -> list[Place]:
-    """The topic by its map; raises `AssertionError` where kcat is told something else."""
+    """The topic by its map; raises `AssertionError` where kcat gets something else."""
     places = replicas.places(cluster, TOPIC)
     answer = client_metadata(cluster.bootstrap, TOPIC)
     of_map = {one.partition: (one.leader, set(one.in_sync)) for one in places}
@@ -127,7 +127,7 @@ def agreed(cluster: BrokerClusterUnderTest) -> list[Place]:
 
 
 def describe(places: list[Place], when: str) -> None:
-    """The topic as `kafka-topics.sh --describe` shows it; kcat was told the same."""
+    """The topic as `kafka-topics.sh --describe` shows it; kcat got the same."""
     table = Table("Partition", "Leader", "Replicas", "Isr", title=f"{TOPIC}, {when}")
     for one in places:
         table.add_row(

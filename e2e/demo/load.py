@@ -1,6 +1,6 @@
 """Orders sent one after another, from a thread, while something happens to the cluster.
 
-librdkafka with acks=all and idempotence: what it is told is stored must be there afterwards, once.
+librdkafka with acks=all and idempotence: what was acknowledged must be there afterwards, once.
 """
 
 import time
@@ -22,7 +22,7 @@ LIMIT_S = 110
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """One order that all in-sync replicas have, and when its producer was told so."""
+    """One order that all in-sync replicas have, and when it was acknowledged."""
 
     text: str
     partition: int

@@ -41,7 +41,7 @@ def apply(cluster: BrokerClusterUnderTest) -> None:
 
 
 def show(cluster: BrokerClusterUnderTest) -> None:
-    """Leaders from the PartitionMap, held against what kcat is told."""
+    """Leaders from the PartitionMap, compared with what kcat gets."""
     console.print(cluster.kubectl("get", "brokerclusters,topics").strip(), markup=False)
     answer = until(f"two leaders of {TOPIC} on each broker", lambda: spread(cluster))
     table = Table("broker", "address that is advertised to clients", "leads")
@@ -53,7 +53,7 @@ def show(cluster: BrokerClusterUnderTest) -> None:
 
 
 def spread(cluster: BrokerClusterUnderTest) -> ClientMetadata:
-    """What kcat is told, where the map says the same and each broker leads two partitions.
+    """What kcat gets, where the map says the same and each broker leads two partitions.
 
     Raises `AssertionError` with what differs.
     """

@@ -26,7 +26,7 @@ OPTIONS: Final = {
     # It would otherwise write by itself every five seconds, and spare what was not synced.
     "ext4": "loop,noatime,discard,commit=600",
     # A mount namespace that was made meanwhile, by whomever, keeps an image mounted as it was
-    # before a power cut, and xfs takes none of the same UUID beside it unless told to. Files that
+    # before a power cut, and xfs takes none of the same UUID beside it by default. Files that
     # grow have no more blocks than they need: it would take them from files that are gone.
     "xfs": "loop,noatime,discard,nouuid,allocsize=4k",
 }

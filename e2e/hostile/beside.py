@@ -15,7 +15,7 @@ READY_LIMIT_S = 20.0
 
 
 class Beside(Background):
-    """Sends a record, reads it back, and connects anew, again and again, in its own thread.
+    """Sends a record, reads it back, and reconnects, again and again, in its own thread.
 
     Leaving raises `TimeoutError` where one of these never ended.
     """

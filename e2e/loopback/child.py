@@ -54,7 +54,7 @@ class Child:
 
 
 class Supervised:
-    """A program that is started anew where it ends, as by a Deployment; within a `with` block."""
+    """A program that is started again when it ends, as by a Deployment; within a `with` block."""
 
     def __init__(self, child: Child) -> None:
         self.child = child

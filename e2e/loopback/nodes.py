@@ -51,10 +51,10 @@ class Pod:
         self.started()
 
     def started(self) -> None:
-        """A process runs in it; what is told of the one before stays told."""
+        """A process runs in it; what was reported of the one before stays reported."""
         if self._reporting is not None:
             self._reporting.join()
-        # The kubelet makes the file for each container anew.
+        # The kubelet makes the file for each container again.
         ended = self.termination_log.read_text() if self.termination_log.exists() else ""
         self.termination_log.write_text("")
         last = {"lastState": terminated(ended)} if ended else {}

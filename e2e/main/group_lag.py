@@ -39,7 +39,7 @@ class Group:
     partitions: int
 
     def apply(self, cluster: str, **spec: object) -> None:
-        """Make the object and wait until its group is told of."""
+        """Create the object and wait until its status reports the group."""
         self.kubectl.apply(json.dumps(group_manifest(self.name, cluster, **spec)))
         eventually(f"ccg/{self.name} tells a state", lambda: "state" in self.status(), 30)
 

@@ -111,7 +111,7 @@ def make_topic(
 
 
 def wait_for_metadata(cluster: BrokerClusterUnderTest, topic: str, partitions: int) -> None:
-    """Until clients are told of every partition of a topic, with a leader."""
+    """Until clients' metadata has every partition of a topic, with a leader."""
     bootstrap = cluster.bootstrap
     eventually(
         f"clients are told of {topic}",

@@ -1,6 +1,6 @@
 """Clients at work while something happens to the cluster, and what they noticed of it.
 
-One producer and one consumer, both librdkafka, both asking for metadata anew every second. The
+One producer and one consumer, both librdkafka, both asking for metadata again every second. The
 producer sends at a steady, modest pace: what is looked for is a pause or an error, not a limit.
 """
 
@@ -196,7 +196,7 @@ class Traffic:
         """Which records were not read exactly once, a part for each partition; empty if none.
 
         What the reader lacks is looked for once more by a new reader, so that a record that the
-        brokers lost and a reader that stands still are told apart.
+        lost brokers and a stalled reader can be distinguished.
         """
         noticed = self.noticed
         lacking = noticed.acknowledged.keys() - noticed.read.keys()

@@ -373,7 +373,7 @@ class ApiStore:
         gone = copied(last)
         metadata(gone)["resourceVersion"] = str(self.version)
         self._note(Change(self.version, kind, EventType.DELETED, gone, before))
-        return copied(last)  # whoever took the last finalizer away is told the version before
+        return copied(last)  # the answer to removing the last finalizer is the version before
 
     def _note(self, change: Change) -> None:
         self._history.append(change)

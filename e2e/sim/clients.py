@@ -39,7 +39,7 @@ LOST_STATE: Final = frozenset(
         ErrorCode.invalid_producer_epoch,
     }
 )
-"""What an idempotent producer that sends one batch at a time is never told."""
+"""Errors that an idempotent producer with one batch in flight must never get."""
 CODECS: Final = (*[Codec.NONE] * 4, *Codec)
 FEW_PARTITIONS: Final = 4
 HASTE_S: Final = 1.0
@@ -78,7 +78,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """How much clients do: all they can, unless told otherwise."""
+    """How much clients do: all they can by default."""
 
     quietness: tuple[float, ...] = ()
     """A partition is so many times as quiet as the busiest, one of these."""
@@ -119,7 +119,7 @@ class Notebook:
     now_s: Callable[[], float]
     history: History = field(default_factory=History)
     problems: list[str] = field(default_factory=list)
-    """What no client should ever be told."""
+    """Errors that no client should ever get."""
     errors: dict[str, int] = field(default_factory=dict)
     epoch_s: float = 0.0
     """The wall's time when the world's clock said 0."""
@@ -170,7 +170,7 @@ class Client:
         """When it last asked who leads."""
 
     async def back_off(self, longest_s: float = 0.4) -> None:
-        """Wait a little, and know anew who leads."""
+        """Wait a little, then ask again who leads."""
         since_s = self.notebook.now_s()
         await asyncio.sleep(self.chance.uniform(0.05, longest_s))
         if self.habits.asks_once and self._asked_s >= since_s:
@@ -278,7 +278,7 @@ class Producer(Client):
         return NewRecord(data, key=key.encode(), timestamp_ms=time_ms)
 
     async def _pause(self, seconds: float) -> None:
-        """In steps of which none is long, in case that everybody is told to make haste."""
+        """In steps of which none is long, so that a change of pace takes effect soon."""
         step_s = HASTE_S if self.habits.quietness else seconds
         while seconds > 0 and not self.is_stopping:
             if self.is_in_haste:

@@ -68,7 +68,7 @@ class Disks:
         self.fails = False
         """The next sync of a log fails with EIO, and what it should have made durable is gone."""
         self.on_append: Callable[[Disks, str, bytes], None] = lambda *_: None
-        """Told of what is written to the end of a file of data, and to which."""
+        """Called with what is appended to a data file, and with its path."""
         self.damaged: list[str] = []
         """Paths of files whose bytes changed by themselves."""
         self.before_damage: dict[bytes, bytes] = {}
@@ -76,7 +76,7 @@ class Disks:
         self.went_wrong = 0
         """How often this disk did what a sound one does not: it need not be vouched for."""
         self.on_step: Callable[[str], None] | None = None
-        """Told of each call that changes something, data or metadata, just before it does."""
+        """Called just before each call that changes data or metadata."""
         self.data: MemoryDisk = self._ready(_memory_disk.MemoryDisk())
         self.metadata: MemoryDisk = self._ready(_memory_disk.MemoryDisk(), is_data=False)
 

@@ -1,7 +1,7 @@
 """What clients did and saw, what brokers wrote, what is on their disks at the end.
 
 All that a checker is given. A partition is named by a label that no other ever has: topic,
-number and topic id, so that a topic made anew under an old name is another one.
+number and topic id, so that a topic created again under an old name is another one.
 """
 
 from dataclasses import dataclass, field
@@ -23,9 +23,9 @@ class Kind(StrEnum):
     SOUGHT = "sought"
     """A reader went to an offset of its own will."""
     OUT_OF_RANGE = "out of range"
-    """A reader was told that its position is not in the log."""
+    """A reader got OFFSET_OUT_OF_RANGE."""
     END = "end"
-    """A reader was told where the log ends for readers."""
+    """A reader got the high watermark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Vouched(NamedTuple):
 
 
 class SequenceRefused(NamedTuple):
-    """A producer was told that it had skipped something, though all before was acknowledged."""
+    """A producer got OUT_OF_ORDER_SEQUENCE_NUMBER, though all before was acknowledged."""
 
     at_s: float
     asked_s: float

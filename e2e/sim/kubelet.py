@@ -1,6 +1,6 @@
 """The nodes: a broker's StatefulSet, pod, container and process, as far as anybody notices them.
 
-The kubelet starts a container anew with a growing delay, says what a process that ended had
+The kubelet restarts a container with a growing delay, says what a process that ended had
 written into its termination message, and takes 0.3 to 0.7 s for it. A node without power says
 nothing until it is back, and then knows nothing of what ended.
 """
@@ -235,7 +235,7 @@ class Node:
         await self._until(lambda: not self._around.server.is_away)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
-        while not holds():  # noqa: ASYNC110 - nobody is told when it does
+        while not holds():  # noqa: ASYNC110 - nothing notifies of it
             await asyncio.sleep(LOOK_S)
 
     async def _say(self, status: Manifest) -> None:

@@ -38,7 +38,7 @@ class AppendTrace:
         """Whether it notes which record is where, which takes its time."""
 
     def wrote(self, disks: Disks, path: str, data: bytes) -> None:
-        """To be told by the disks."""
+        """What the disks call."""
         process = PROCESS.get()
         directory, _, name = path.partition("/")
         if process is None or not name.endswith(LOG_SUFFIX):

@@ -44,7 +44,7 @@ class Meter:
 
 
 class Operator:
-    """One replica of the operator's Deployment; its process is started anew when it ended."""
+    """One replica of the operator's Deployment; its process is started again when it ends."""
 
     def __init__(self, around: PartitionContext, number: int) -> None:
         self._around = around

@@ -42,7 +42,7 @@ from e2e.sim.world import READS_IN_RACKS, World
 START_WITHIN_S: Final = 60.0
 HEAL_WITHIN_S: Final = 90.0
 ROLL_WITHIN_S: Final = 240.0
-"""The same where brokers are yet to be started anew, one after another."""
+"""The same where brokers are yet to be restarted, one after another."""
 AUDIT_WITHIN_S: Final = 60.0
 LEFT_WITHIN_S: Final = 30.0
 """The same where something is left to the user."""
@@ -90,7 +90,7 @@ class Result:
     read: int = 0
     read_from_followers: int = 0
     rebalances: int = 0
-    """Generations of groups that somebody was told of."""
+    """Generations of groups that an answer named."""
     commits: int = 0
     """Those that were acknowledged, of one partition each."""
     coordinator_moves: int = 0

@@ -53,7 +53,7 @@ UNREACHED: Final = (ErrorAnswered, OSError)
 
 
 class TopicPartition(NamedTuple):
-    """One partition; the same number under a name that was given anew is another one."""
+    """One partition; the same number of a topic that was created again is another one."""
 
     topic: str
     number: int

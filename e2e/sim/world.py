@@ -93,7 +93,7 @@ class World:
         self.has_new_wishes = False
         """Whether a user asked for more brokers, or for other ones."""
         self.wanted_topics: set[str] = set()
-        """Topics that were deleted to be made anew."""
+        """Topics that were deleted to be created again."""
         self._asked_s: dict[str, float] = {}
         """Topic -> when it was asked for."""
         self.bad_disk = 1 + random.Random(f"{seed} bad disk").randrange(brokers)  # noqa: S311

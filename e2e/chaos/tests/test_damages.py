@@ -1,7 +1,7 @@
 """Bits flip and files lose their end, on one replica at a time, under load: `make damages` for 100.
 
 Operator and brokers are processes of this machine (`e2e.loopback`), so that the long form is one
-of minutes. Whoever is hurt is found by the scrub or by who reads, and built anew by the others.
+of minutes. A damaged replica is found by the scrub or by a read, and fetched again from the others.
 """
 
 import os

@@ -48,7 +48,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def cut_again_and_again(
     cluster: Cluster, name: str, before: Callable[[int], None], after: Callable[[int], None]
 ) -> None:
-    """`before` and `after` a cut are told which broker is hit."""
+    """`before` and `after` a cut get the id of the broker that is hit."""
     create_topic(cluster.bootstrap, name, PARTITIONS, CONFIG, replicas=SIZE)
     wait_all_whole(cluster)
     chance = random.Random(13)  # noqa: S311 - moments, not secrets

@@ -22,7 +22,7 @@ LIMIT_S = 90
 AT_ONCE = 2
 SETTLE_LIMIT_S = 30
 BUSY_MACHINE_MS = "30000"
-"""ConsumerGroupCommand gives up after five seconds unless it is told otherwise."""
+"""ConsumerGroupCommand gives up after five seconds by default."""
 RECORDS = 200
 GROUP_COLUMNS = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
 STATE_COLUMNS = "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE #MEMBERS"

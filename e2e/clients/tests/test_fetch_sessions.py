@@ -1,4 +1,5 @@
-"""Clients that keep fetch sessions (KIP-227) say and are told little; others get everything too."""
+"""Clients that keep fetch sessions (KIP-227) send and get only changes; others get everything
+too."""
 
 import re
 import time

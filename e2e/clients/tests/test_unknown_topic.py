@@ -1,4 +1,4 @@
-"""A topic nobody made: the client is told so, and none is created by asking for it."""
+"""A topic that does not exist: the client gets that error, and asking for it creates none."""
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer

@@ -21,7 +21,7 @@ from e2e.kafka.process import DIE_WITH_US
 from e2e.lanes import is_full
 
 SEEDS = 25 if is_full() else 3
-# Each may find one file more whose error was not told yet: the log, indexes, a checkpoint.
+# Each may find one file more whose error was not reported yet: the log, indexes, a checkpoint.
 STARTS = 40
 PAD_BYTES = (0, 200, 5_000)
 
@@ -72,7 +72,7 @@ class Story:
     """What may not be lost, and the next values."""
 
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)  # noqa: S311 - a story that can be told again
+        self.chance = random.Random(seed)  # noqa: S311 - the same story for the same seed
         self.promised: dict[int, str] = {}
         self._count = 0
 

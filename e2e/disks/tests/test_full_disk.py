@@ -1,4 +1,4 @@
-"""A full file system takes nothing away: what finds no room is told so when it writes."""
+"""A full file system takes nothing away: a write that finds no space fails."""
 
 import asyncio
 import errno

@@ -65,7 +65,7 @@ def test_it_reads_and_changes_nothing_of_others(limited: Limited) -> None:
     said = limited.refused("ConsumerGroup", "shop", clusterRef=REFERENCE, scale=scale)
     assert "cannot create resource" in said
 
-    # With the chart's policies it is told at once.
+    # With the chart's policies it is refused at once.
     install(limited.kubectl, "spark", allowedImages=["fine:1"], allowedServiceAccounts=[])
 
     def judged() -> bool:

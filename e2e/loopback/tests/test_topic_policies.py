@@ -61,7 +61,7 @@ def condition(kubectl: Kubectl, name: str, type_: str) -> dict[str, Any]:
 
 
 def refused(done: Future[object]) -> str:
-    """What the client is told; it must be POLICY_VIOLATION."""
+    """The message that the client gets; its error must be POLICY_VIOLATION."""
     with pytest.raises(KafkaException) as failed:
         done.result(LIMIT_S)
     error: KafkaError = failed.value.args[0]
@@ -89,7 +89,7 @@ def test_nobody_gets_by_the_policies(cluster: LoopbackCluster) -> None:
     clients_are_refused(AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET}))
     kubectl("wait", "ct/by-client", "--for=condition=Ready", f"--timeout={LIMIT_S}s")
 
-    # With one, what breaks a policy is not even stored, and clients are told the same.
+    # With one, what breaks a policy is not even stored, and clients get the same error.
     install_admission_policy(kubectl)
     apply_seven = ("apply", "--dry-run=server", "-f", "-")
     eventually(

@@ -1,6 +1,6 @@
 """The broker that coordinates five groups is killed by force while all of them commit.
 
-It leads partitions of their topic too, as every broker does. Members are told of neither: they
+It leads partitions of their topic too, as every broker does. Neither is announced to members: they
 find the new coordinator, and the new leaders, and go on where they were.
 """
 

@@ -44,7 +44,7 @@ print(len(found), min(found))
 
 
 def scraped(operator: Operator) -> str:
-    """What Prometheus would be told by the operator in charge."""
+    """What Prometheus would scrape from the active operator."""
     return operator.kubectl.execute(operator.leader()["metadata"]["name"], "python3", "-c", METRICS)
 
 

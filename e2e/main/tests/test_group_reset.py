@@ -116,7 +116,8 @@ def test_members_are_in_the_way_until_they_may_be_fenced(
         assert [(one["offset"], one["newOffset"]) for one in done["offsets"]] == [
             (OLD + NEW, 0)
         ] * PARTITIONS
-        # It is told that it is no member, joins again by itself, and reads what is committed now.
+        # Its heartbeat is answered UNKNOWN_MEMBER_ID; it joins again by itself, and reads what is
+        # committed now.
         wait_until("all is read again", [member], lambda: len(member.read) >= 2 * everything)
         eventually(
             "all is committed again",

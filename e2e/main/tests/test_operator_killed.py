@@ -68,7 +68,7 @@ def kill_during(
 
 
 def assert_made_once(cluster: BrokerClusterUnderTest, name: str) -> None:
-    """The topic's object, its map and what clients are told agree, and there is one of each."""
+    """The topic's object, its map and clients' metadata agree, and there is one of each."""
     topic = cluster.kubectl.get("ct", name)
     maps = [one for one in cluster.own("pmap") if one["spec"]["topicName"] == name]
     assert len(maps) == 1, [one["metadata"]["name"] for one in maps]

@@ -29,7 +29,7 @@ def test_kcat_lists_brokers_and_leaders_spread_evenly(cluster: BrokerClusterUnde
         assert sorted(answer.brokers) == [1, 2, 3]
         assert answer.is_whole("orders", PARTITIONS), answer
         assert answer.led("orders") == {1: 2, 2: 2, 3: 2}
-        # What clients are told is what the map says.
+        # Clients' metadata is what the map says.
         leaders = {
             one["partition"]: int(one["leader"].partition("@")[0])
             for one in cluster.partitions_of("orders")

@@ -81,7 +81,7 @@ def test_a_name_kubernetes_cannot_have_works_from_kubectl(
 ) -> None:
     assert new_topic("order-placed", 2, topicName="order_placed") == "order_placed"
     assert "PartitionCount: 2" in topics(cluster, "--describe", "--topic", "order_placed")
-    # A second object for the same topic is told which one has the name.
+    # The status of a second object for the same topic names the first.
     second = topic_manifest("order-placed-again", 2, cluster.name, topicName="order_placed")
     cluster.kubectl.apply(json.dumps(second))
     try:

@@ -10,7 +10,7 @@ PARTITIONS = 3
 
 
 def answered(traffic: Traffic, number: int, offset: int, error: KafkaError | None = None) -> bytes:
-    """As librdkafka reports a record; an offset below 0 is one that it was not told."""
+    """As librdkafka reports a record; an offset below 0 is one that was not answered."""
     value, partition = b"%010d" % number, number % PARTITIONS
     message = Message(topic="orders", partition=partition, offset=offset, value=value)
     traffic.sent += 1

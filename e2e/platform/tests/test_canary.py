@@ -53,7 +53,7 @@ def work(cluster: BrokerClusterUnderTest) -> None:
     for number in range(100):
         producer.produce("orders", str(number).encode())
     assert producer.flush(30) == 0
-    # A broker that dies logs in to the others anew, and they to it.
+    # A broker that was killed logs in to the others again, and they to it.
     pod = next(iter(cluster.broker_pods()))
     cluster.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
     cluster.wait_cluster_ready()

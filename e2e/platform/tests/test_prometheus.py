@@ -103,7 +103,7 @@ def prometheus(
     files: Files,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Prometheus]:
-    """Running, and told of all pods."""
+    """Running, with all pods among its targets."""
     wait_in_sync(cluster)
     directory = tmp_path_factory.mktemp("prometheus")
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -152,7 +152,7 @@ def wait_rolled(cluster: BrokerClusterUnderTest, image: str) -> None:
 
 
 def retention_ms(cluster: BrokerClusterUnderTest) -> str:
-    """Of the topic, as brokers are told."""
+    """Of the topic, as brokers get it."""
     return str(cluster.map_of(TOPIC)["spec"]["config"].get("retention.ms"))
 
 

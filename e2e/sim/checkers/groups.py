@@ -3,7 +3,7 @@ what its log says.
 
 A commit is known by its mark. It *counts* at some moment between its request and its answer; where
 it has no answer, at any moment after its request, or never. Who asks how far a group has come may
-be told of the commit that counted last before, or of one that may have counted meanwhile.
+be answered with the commit that counted last before, or with one that may have counted meanwhile.
 """
 
 from bisect import bisect_left
@@ -53,7 +53,7 @@ def two_assignments(history: History) -> Iterator[Anomaly]:
 
 
 def two_leaders(history: History) -> Iterator[Anomaly]:
-    """Members of one generation were told of two leaders."""
+    """Members of one generation were answered two leaders."""
     leaders: dict[tuple[str, int], str] = {}
     groups = history.groups
     restarted = _restarted(groups)
@@ -184,7 +184,7 @@ class _Place:
 
 
 def _kept(place: _Place, lives: list[float]) -> list[float]:
-    """From when on the time begins anew for which its offsets are kept."""
+    """From when on the time begins again for which its offsets are kept."""
     if all(one.generation < 0 for one in place.commits):
         # Nobody's group: each of its offsets expires by itself.
         return sorted(one.acked_s for one in place.commits if one.acked_s < inf)
@@ -224,7 +224,7 @@ def _unlike_a_register(
 def _done(place: _Place, over: "_Over") -> Mapping[str, float]:
     """By mark, when a commit had counted for certain; never where nobody knows.
 
-    An answer says so, and whoever was told of it. It has counted before its generation was over.
+    Its answer says so, or a later one that names it. It has counted before its generation was over.
     """
     done = {one.mark: one.acked_s for one in place.commits}
     for one in place.found:
@@ -277,7 +277,7 @@ def _deleted_topics(history: History) -> frozenset[str]:
 
 
 class _Over:
-    """When a generation of a group was over for certain: somebody was told of a later one."""
+    """When a generation of a group was over for certain: an answer named a later one."""
 
     def __init__(self, groups: GroupHistory) -> None:
         begun: dict[str, dict[int, float]] = defaultdict(dict)
@@ -329,7 +329,7 @@ def _lives(groups: GroupHistory) -> dict[str, list[float]]:
 
 
 def _restarted(groups: GroupHistory) -> frozenset[str]:
-    """Groups whose generations may have begun anew: deleted, or nobody's for long."""
+    """Groups whose generations may have begun again: deleted, or nobody's for long."""
     found = {one.group for one in groups.removals if not one.partition}
     if groups.retention_s < inf:
         for group, times in _lives(groups).items():

@@ -10,7 +10,7 @@ from e2e.sim.history import History, Kind, LogStart
 def log_start_back(history: History) -> Iterator[Anomaly]:
     """The log of an in-sync replica begins earlier than it did.
 
-    One that is not in sync may be copied anew from its leader, whose log may begin earlier.
+    One that is not in sync may be copied again from its leader, whose log may begin earlier.
     """
     known: dict[tuple[int, str], LogStart] = {}
     for one in history.log_starts:

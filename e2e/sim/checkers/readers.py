@@ -99,7 +99,7 @@ class Gaps:
 
 
 def out_of_range(history: History) -> Iterator[Anomaly]:
-    """A reader that did nothing wrong was told that its position is not in the log.
+    """A reader that did nothing wrong got OFFSET_OUT_OF_RANGE.
 
     Below the log start it may be, where a rule let go what was there: retention is quicker than a
     slow reader.

@@ -41,9 +41,9 @@ def g1a(history: History) -> Iterator[Anomaly]:
 
 
 def nonmonotonic_send(history: History) -> Iterator[Anomaly]:
-    """What a producer sent later lies earlier, as it was told.
+    """By the offsets answered, what a producer sent later lies earlier.
 
-    In whichever order it was told: a batch whose answer was lost is answered after later ones.
+    In whichever order the answers came: a batch whose answer was lost is answered after later ones.
     """
     if not history.was_idempotent:
         return
@@ -78,7 +78,7 @@ def reordered(history: History) -> Iterator[Anomaly]:
 
 
 def sequence_refused(history: History) -> Iterator[Anomaly]:
-    """An idempotent producer was told that it had skipped what was acknowledged before.
+    """An idempotent producer got OUT_OF_ORDER_SEQUENCE_NUMBER though all before was acknowledged.
 
     Not where a broker said so that another had replaced as leader before it was asked: it does
     not know what that one acknowledged. A producer whose metadata is two elections old may come

@@ -276,7 +276,7 @@ async def _grow(stage: Stage, wire: Wire, chance: random.Random) -> None:
 
 
 async def _delete(stage: Stage, wire: Wire, chance: random.Random) -> None:
-    """Only what somebody made since: users of the others delete and make them anew."""
+    """Only what somebody made since: users of the others delete and create them again."""
     names = [one for one in topic_names(stage) if one.startswith(("asked-", "more-"))]
     name = chance.choice([*names, "no-such-topic"])
     stage.world.give_up(name)

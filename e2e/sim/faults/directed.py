@@ -185,7 +185,7 @@ async def depose_and_restore(stage: Stage) -> None:
 
 
 async def go_back_and_restart(stage: Stage) -> None:
-    """Etcd goes back to before a broker's session, and that broker starts anew meanwhile.
+    """Etcd goes back to before a broker's session, and that broker restarts meanwhile.
 
     Producers ask for ids before and after.
     """

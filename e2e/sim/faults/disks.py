@@ -18,7 +18,7 @@ async def fail_sync(stage: Stage) -> None:
 
 
 async def fail_read(stage: Stage) -> None:
-    """EIO, once: the broker starts anew, and finds the bytes or does not."""
+    """EIO, once: the broker restarts, and finds the bytes or does not."""
     stage.node().disks.fail_next("read", ".log", "read failed")
 
 

@@ -221,7 +221,7 @@ async def kill_at_commit(stage: Stage) -> None:
 
 
 async def kill_at_rebalance(stage: Stage) -> None:
-    """When somebody was told of a new generation, of which not all know."""
+    """When an answer named a new generation that not all members know."""
     history = stage.world.notebook.history.groups
     if await _until_longer(stage, lambda: len(history.joined)):
         await asyncio.sleep(stage.chance.choice((0.0, 0.001, 0.004, 0.01)))

@@ -11,7 +11,7 @@ async def break_connections(stage: Stage) -> None:
 
 
 async def hang_connections(stage: Stage) -> None:
-    """Half open: neither end is ever told. Others can be made, and work."""
+    """Half open: neither end ever learns of it. Others can be made, and work."""
     hung = stage.world.network.hang_some(stage.chance.uniform(0.1, 1.0))
     stage.world.faults["connection hung"] += hung
 

@@ -22,7 +22,7 @@ async def domino(stage: Stage) -> None:
         await asyncio.sleep(chance.uniform(0.1, 2.0))
         first.power_on()
     until_s = stage.world.loop.time() + RETURN_WITHIN_S
-    while (  # noqa: ASYNC110 - nobody is told when it does
+    while (  # noqa: ASYNC110 - nothing notifies of it
         _session(stage, first) == before and stage.world.loop.time() < until_s
     ):
         await asyncio.sleep(0.02)

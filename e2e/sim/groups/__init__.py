@@ -1,4 +1,5 @@
-"""Simulated consumer groups: members as a careful user's are, and what they did and were told.
+"""Simulated consumer groups: members as a careful user's are, what they did and what they were
+answered.
 
 * `habits`: how much of what a seed's groups do.
 * `wire`: the requests about groups, in any version; `assignments`: what members tell each other.

@@ -249,7 +249,7 @@ class Crowd:
         return GroupClient("watcher", wire, self._own_chance(), self.notes)
 
     async def _asked(self, watcher: GroupClient, *, is_last: bool) -> bool:
-        """Whether it was told how far its group has come; of the coordinator, or of anybody."""
+        """Whether it got the group's committed offsets, from the coordinator or from any broker."""
         try:
             partitions = watcher.partitions(self.habits.topics)
             if not partitions or is_last:

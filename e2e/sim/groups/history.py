@@ -1,7 +1,7 @@
 """What members of groups were answered, and what became of what they committed.
 
 Every commit has a mark of its own, which the coordinator keeps as its metadata: whoever asks how
-far a group has come is told which commit that was, and not only a number.
+far a group has come learns which commit that was, and not only a number.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Joined(NamedTuple):
     """The member: by its instance where it has one, else by its member id."""
     member_id: str
     leader: str
-    """The same of who leads, as this one was told."""
+    """The same of the group's leader, as this member was answered."""
 
 
 class Synced(NamedTuple):

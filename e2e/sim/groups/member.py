@@ -26,7 +26,7 @@ ANEW: Final = frozenset({UNKNOWN, FENCED})
 REFUSED_FOR_GOOD: Final = frozenset({*AGAIN, *ANEW})
 """A commit that is answered so does not count, and never will."""
 UNSETTLED: Final = frozenset({*ELSEWHERE, *LATER, *AGAIN, *ANEW})
-"""What members are told where nothing is wrong."""
+"""Errors that members get where nothing is wrong."""
 OF_TOPICS: Final = frozenset(
     {
         ErrorCode.unknown_topic_or_partition,
@@ -79,7 +79,7 @@ class GroupClient:
     async def fetch_committed(
         self, at: tuple[str, int], partitions: list[TopicPartition]
     ) -> dict[TopicPartition, tuple[int, str]] | None:
-        """None where it was told an error. Raises one of `UNREACHED`."""
+        """None where the answer was an error. Raises one of `UNREACHED`."""
         began_s, asks_by_id = self.notes.now_s(), self.wire.asks_by_id
         error, found = await self.wire.committed(at, partitions)
         if error:
@@ -137,7 +137,7 @@ class Member(GroupClient):
         """Whether it has an assignment, as far as it knows."""
         self.is_leader = False
         self.leader_id = ""
-        """Who leads the generation, as it was told."""
+        """The generation's leader, as it was answered."""
         self.is_leaving = False
         self.is_fenced = False
         """Whether another one is this static member now: it is over for this one."""
@@ -318,7 +318,7 @@ class Member(GroupClient):
             self.committed_s = began_s
 
     async def _look_again(self) -> None:
-        """Topics of these names may be others by now; whoever leads assigns anew where they are."""
+        """Topics of these names may be others by now; the leader assigns again where they are."""
         self.given = frozenset((one.topic, one.number) for one in self.positions)
         self.positions = {}
         await self.wire.wire.learn()
@@ -335,7 +335,7 @@ class Member(GroupClient):
             self.notes.beat(self.group, began_s, who)
 
     async def _look_for_partitions(self) -> None:
-        """A leader assigns anew where there are others than when it began to lead."""
+        """A leader assigns again where there are others than when it began to lead."""
         if self.notes.now_s() - self._learned_s < METADATA_AGE_S:
             return
         await self._learn()
@@ -378,7 +378,7 @@ class Loner(GroupClient):
         self._offset = 0
 
     async def run(self) -> None:
-        """Until it is told to stop."""
+        """Until it is stopped."""
         while not self.is_leaving:
             try:
                 await self._step()

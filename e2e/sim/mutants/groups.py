@@ -115,7 +115,7 @@ async def _load_one_batch(partition: Partition) -> GroupsState:
 
 
 async def _current_at_once(_shard: Shard, _group_id: str) -> None:
-    """Whoever asks how far a group has come is told of what may be lost yet."""
+    """Committed offsets are answered although they may still be lost."""
 
 
 def _check_nothing(shard: Shard) -> None:

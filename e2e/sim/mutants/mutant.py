@@ -38,7 +38,7 @@ class Mutant:
     name: str
     mix: Mix
     shows: frozenset[str]
-    """Names of anomalies; or of errors that clients are told only because of it."""
+    """Names of anomalies; or of errors that clients get only because of it."""
     plants: tuple[Plant, ...]
 
     @contextmanager

@@ -56,7 +56,7 @@ def shown(mutant: Mutant, seed: int) -> tuple[tuple[str, ...], float]:
 
 
 def signs(mutant: Mutant, result: Result) -> tuple[str, ...]:
-    """Anomalies, and what clients were told, that the bug is expected to show."""
+    """Anomalies and clients' errors that the bug is expected to show."""
     names = {one.name for one in result.anomalies} | result.errors.keys()
     return tuple(sorted(names & mutant.shows))
 

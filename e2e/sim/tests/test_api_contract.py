@@ -444,7 +444,7 @@ async def test_a_watch_goes_on_where_a_list_ended(api: KubeApi) -> None:
     before = await api.list_(THINGS, NAMESPACE, labels="test=watch")
     await made(api, "watch-1", labels={"test": "watch"})
     await patched(api, "watch-0", {"spec": {"size": 2}})
-    await patched(api, "watch-0", {"spec": {"size": 2}})  # changes nothing, so nobody is told
+    await patched(api, "watch-0", {"spec": {"size": 2}})  # changes nothing, so there is no event
     await api.delete(THINGS, NAMESPACE, "watch-1")
     after = before.resource_version
     watch = api.watch(THINGS, NAMESPACE, resource_version=after, labels="test=watch")

@@ -355,7 +355,7 @@ def test_an_in_sync_replica_that_begins_too_late() -> None:
     ("is_in_sync", "found"), [(True, {"log-start-back"}), (False, set())], ids=str
 )
 def test_a_log_that_begins_earlier_than_it_did(found: set[str], *, is_in_sync: bool) -> None:
-    """A copy that is made anew may; who is in sync may not."""
+    """A copy that is fetched again may; one that is in sync may not."""
     history = sound()
     history.log_starts += [
         LogStart(1.0, 1, P, 5, is_in_sync=True),
@@ -392,7 +392,7 @@ def test_sends_are_compared_with_the_furthest_one() -> None:
     assert "nonmonotonic-send" in names(history)
 
 
-# -- topics made anew
+# -- topics created again
 
 NEW = "orders-0/bb"
 

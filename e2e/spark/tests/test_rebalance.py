@@ -62,7 +62,7 @@ def cluster(
 
 
 def led(cluster: BrokerClusterUnderTest) -> Counter[int]:
-    """How many partitions each broker leads, as clients are told."""
+    """How many partitions each broker leads by clients' metadata."""
     answer = client_metadata(cluster.bootstrap)
     return sum((answer.led(topic) for topic in PARTITIONS), Counter())
 

@@ -220,7 +220,7 @@ def load(cluster: BrokerClusterUnderTest, topic: str) -> Iterator[list[int]]:
             while not ends.wait(0.5):
                 produce(cluster, topic, 1_000)
                 sent[0] += 1_000
-        except Exception as failed:  # noqa: BLE001 - told by whoever leaves the block
+        except Exception as failed:  # noqa: BLE001 - raised at the end of the block
             failures.append(failed)
 
     thread = threading.Thread(target=work, daemon=True)
@@ -297,7 +297,7 @@ def clean_offset(cluster: BrokerClusterUnderTest, topic: str, broker: int) -> in
 
 @contextmanager
 def down(cluster: BrokerClusterUnderTest, broker: int) -> Iterator[Path]:
-    """A broker that stands still within the block, and then starts anew; yields its data."""
+    """A broker that is stopped within the block and then restarts; yields its data directory."""
     uid = cluster.broker_pods()[pod_of(cluster, broker)].uid
     with processes.paused(containers.in_pod(uid)):
         try:
@@ -383,7 +383,7 @@ def test_damage_on_one_disk_is_named(
 
 
 def take_away_rights(verifications: Verifications, name: str) -> None:
-    """The driver's, when all that is made for it has been made: nothing is made anew then."""
+    """The driver's, when all that is made for it has been made: nothing is created again then."""
 
     def is_taken() -> bool:
         application = verifications.get(name)["status"]["application"]["name"]
