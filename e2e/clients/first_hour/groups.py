@@ -47,7 +47,7 @@ class TestGroups(Lesson):
 
         in_every_library(comes_back)
 
-    def test_partitions_are_shared_anew_as_members_come_and_go(
+    def test_partitions_are_assigned_again_as_members_come_and_go(
         self, new_topic: NewTopic, start: Start
     ) -> None:
         def shares(kind: type[GroupMember]) -> None:

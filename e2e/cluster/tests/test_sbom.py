@@ -161,7 +161,7 @@ def test_every_image_takes_its_bill_along(component: images.Component) -> None:
     assert f"\nCOPY {sbom.FILE_NAME} /{Path(sbom.PATH).parent}/\n" in said
 
 
-def test_a_change_of_what_images_say_makes_them_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_labels_make_images_again(monkeypatch: pytest.MonkeyPatch) -> None:
     before = images.base().tag
     monkeypatch.setattr(images, "SAID", (*images.SAID, layout.CHECKOUT / "LICENSE"))
     assert images.base().tag != before

@@ -41,7 +41,7 @@ async def join_and_lose(stage: Stage) -> None:
     before = scene.session(stage, heir)
     heir.kill()
     await scene.fall(stage, leader)
-    await scene.until(stage, lambda: _leads_anew(stage, partition, heir, before), COMPARED_S)
+    await scene.until(stage, lambda: _leads_again(stage, partition, heir, before), COMPARED_S)
     last.power_on()
     stage.world.network.slow_ways_s[heir.host, last.host] = LATE_S
     is_in = await scene.until(stage, lambda: last.broker_id in scene.in_sync(stage, partition))
@@ -52,7 +52,7 @@ async def join_and_lose(stage: Stage) -> None:
     await _back(heir, leader)
 
 
-def _leads_anew(stage: Stage, partition: TopicPartition, node: Node, session: int) -> bool:
+def _leads_again(stage: Stage, partition: TopicPartition, node: Node, session: int) -> bool:
     return scene.leads(stage, partition, node) and scene.session(stage, node) > session
 
 

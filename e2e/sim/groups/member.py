@@ -15,17 +15,17 @@ from e2e.sim.wire import UNREACHED, TopicPartition
 ELSEWHERE: Final = frozenset(
     {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available, ErrorCode.request_timed_out}
 )
-"""The coordinator is to be looked for again."""
+"""The coordinator is to be found again."""
 LATER: Final = frozenset({ErrorCode.coordinator_load_in_progress, ErrorCode.unstable_offset_commit})
 AGAIN: Final = frozenset({ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation})
 """It is to join again, under the id that it has."""
 UNKNOWN: Final = ErrorCode.unknown_member_id
 FENCED: Final = ErrorCode.fenced_instance_id
-ANEW: Final = frozenset({UNKNOWN, FENCED})
-"""It is a member no more."""
-REFUSED_FOR_GOOD: Final = frozenset({*AGAIN, *ANEW})
+NOT_A_MEMBER: Final = frozenset({UNKNOWN, FENCED})
+"""It is no longer a member."""
+REFUSED_FOR_GOOD: Final = frozenset({*AGAIN, *NOT_A_MEMBER})
 """A commit that is answered so does not count, and never will."""
-UNSETTLED: Final = frozenset({*ELSEWHERE, *LATER, *AGAIN, *ANEW})
+UNSETTLED: Final = frozenset({*ELSEWHERE, *LATER, *AGAIN, *NOT_A_MEMBER})
 """Errors that members get where nothing is wrong."""
 OF_TOPICS: Final = frozenset(
     {

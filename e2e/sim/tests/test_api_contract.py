@@ -148,7 +148,7 @@ async def test_what_is_not_there(api: KubeApi) -> None:
 
 
 @contract
-async def test_a_name_given_anew(api: KubeApi) -> None:
+async def test_a_name_given_again(api: KubeApi) -> None:
     """It is another object: another uid, and a version above all of the old one's."""
     old = await made(api, "anew")
     await api.delete(THINGS, NAMESPACE, "anew")
@@ -272,9 +272,9 @@ async def test_a_lease_that_is_gone_is_made_by_who_replaces_it(api: KubeApi) -> 
     with pytest.raises(Conflict):
         await api.replace(LEASES, seen, field_manager=ME)
     named = {"namespace": NAMESPACE, "name": "lease-gone", "resourceVersion": version(seen)}
-    made_anew = await api.replace(LEASES, {**seen, "metadata": named}, field_manager=ME)
-    assert made_anew["metadata"]["uid"] != seen["metadata"]["uid"]
-    assert "generation" not in made_anew["metadata"]
+    recreated = await api.replace(LEASES, {**seen, "metadata": named}, field_manager=ME)
+    assert recreated["metadata"]["uid"] != seen["metadata"]["uid"]
+    assert "generation" not in recreated["metadata"]
     with pytest.raises(Conflict):
         await api.replace(LEASES, {**seen, "metadata": named}, field_manager=ME)
 

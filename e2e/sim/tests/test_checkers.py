@@ -397,7 +397,7 @@ def test_sends_are_compared_with_the_furthest_one() -> None:
 NEW = "orders-0/bb"
 
 
-def made_anew() -> History:
+def recreated() -> History:
     """The topic is deleted and made again; a send that was under way lands in the new one."""
     history = sound()
     del history.final[P]
@@ -408,23 +408,23 @@ def made_anew() -> History:
 
 
 def test_a_send_under_way_may_land_in_the_new_topic() -> None:
-    assert check(made_anew()) == []
+    assert check(recreated()) == []
 
 
 def test_an_old_record_in_the_new_topic() -> None:
-    history = made_anew()
+    history = recreated()
     history.final[NEW].append((1, "b"))
     assert names(history) == {"old-in-new"}
 
 
 def test_an_unacknowledged_old_record_that_was_read_before() -> None:
-    history = made_anew()
+    history = recreated()
     history.final[NEW].append((1, "unknown but stored"))
     assert names(history) == {"old-in-new"}
 
 
 def test_a_record_of_another_number_is_no_old_one() -> None:
-    history = made_anew()
+    history = recreated()
     history.final["orders-1/bb"] = [(0, "under way")]
     assert "never-sent" in names(history)
 
@@ -836,7 +836,7 @@ def test_a_replica_that_copied_what_compaction_left_of_a_batch_has_the_value(
     assert names(history) == found
 
 
-def test_a_reader_that_seeks_begins_anew() -> None:
+def test_a_reader_that_seeks_starts_again() -> None:
     history = compacted(0, 1, 2, delete_retention_ms=10_000)
     read_by_one(history, 1)
     history.events.append(Event(99.0, Kind.SOUGHT, "c1", P, "", 3))

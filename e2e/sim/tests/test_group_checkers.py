@@ -235,9 +235,7 @@ NEW = f"{P}/bbbbbbbb"
         ("", 60.0, ""),
     ],
 )
-def test_nothing_is_said_to_be_committed_for_a_topic_made_anew(
-    label: str, at_s: float, name: str
-) -> None:
+def test_nothing_is_committed_for_a_recreated_topic(label: str, at_s: float, name: str) -> None:
     history = sound()
     history.deleted = {f"{P}/aaaaaaaa": 40.0, NEW: 70.0}
     history.made[NEW] = 45.0
@@ -254,7 +252,7 @@ def test_what_was_not_said_to_be_of_a_topic_may_be_of_the_one_before() -> None:
     assert names(history) == set()
 
 
-def test_what_was_deleted_may_be_absent_of_a_topic_made_anew() -> None:
+def test_commits_may_be_absent_of_a_recreated_topic() -> None:
     history = sound()
     history.deleted[f"{P}/aaaaaaaa"] = 40.0
     commit(history.groups, 50.0, 50.5, "a/4", 3, 2).label = NEW
