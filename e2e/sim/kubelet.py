@@ -76,7 +76,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionContext:
+class SimContext:
     """What all nodes share."""
 
     loop: SimLoop
@@ -90,14 +90,14 @@ class PartitionContext:
 class Node:
     """One node with the pod of one broker."""
 
-    def __init__(self, around: PartitionContext, broker_id: int) -> None:
-        self._around = around
-        self._chance = random.Random(around.chance.getrandbits(64))  # noqa: S311
+    def __init__(self, context: SimContext, broker_id: int) -> None:
+        self._context = context
+        self._chance = random.Random(context.chance.getrandbits(64))  # noqa: S311
         self.broker_id = BrokerId(broker_id)
         self.host = names.pod(CLUSTER, self.broker_id)
         self._key = ObjectKey(NAMESPACE, self.host)
-        self.disks = Disks(self._chance, around.faults)
-        self.clock = SimClock(around.loop, around.epoch_s)
+        self.disks = Disks(self._chance, context.faults)
+        self.clock = SimClock(context.loop, context.epoch_s)
         self.machine = Machine(f"boot-{broker_id}-1")
         self.has_power = True
         self.broker: Broker | None = None
@@ -118,7 +118,7 @@ class Node:
 
     def cut_power(self) -> None:
         """Everything here stops, and what was not on the disk may be gone."""
-        self._around.network.dark.add(self.host)
+        self._context.network.dark.add(self.host)
         self.has_power = False
         self._end("power", silently=True)
         self.disks.power_cut()
@@ -128,8 +128,8 @@ class Node:
             return
         self._see_another_page_cache()
         self.has_power = True
-        self._around.network.dark.discard(self.host)
-        self._around.network.heal()
+        self._context.network.dark.discard(self.host)
+        self._context.network.heal()
 
     def mount_again(self, *, in_order: bool) -> None:
         """The pod ends, and the next one has no page cache, though the machine ran on.
@@ -165,18 +165,18 @@ class Node:
 
     def resume(self) -> None:
         if self.process is not None and self.process.is_paused:
-            self._around.loop.resume(self.process)
+            self._context.loop.resume(self.process)
 
     # -- the life of a pod
 
     async def run(self) -> None:
         """The StatefulSet's controller and the kubelet of this node."""
-        store = self._around.server.store
+        store = self._context.server.store
         name = names.stateful_set(CLUSTER, self.broker_id)
         while True:
             await asyncio.sleep(LOOK_S)
             wanted = store.peek(kinds.STATEFUL_SETS, NAMESPACE, name)
-            if wanted is not None and self.has_power and not self._around.server.is_away:
+            if wanted is not None and self.has_power and not self._context.server.is_away:
                 if store.peek(kinds.PODS, *self._key) is None:
                     store.create(kinds.PODS, self._new_pod(wanted))
                 await self._run_pod()
@@ -189,32 +189,32 @@ class Node:
             await self._until(lambda: self.has_power)
             if self._is_deleted():
                 break
-            began_s = self._around.loop.time()
+            began_s = self._context.loop.time()
             self._start()
             how = await self._watch_container()
             if how != "power":
                 await asyncio.sleep(self._chance.uniform(0.3, 0.7))
             await self._say(self._status(how))
-            lasted_s = self._around.loop.time() - began_s
+            lasted_s = self._context.loop.time() - began_s
             backoff_s = 0.0 if lasted_s > 30.0 else min(max(backoff_s * 2, 0.5), LONGEST_BACKOFF_S)
         await self._when_reachable()
-        if self._around.server.store.peek(kinds.PODS, *self._key) is not None:
-            self._around.server.store.remove(kinds.PODS, self._key)
+        if self._context.server.store.peek(kinds.PODS, *self._key) is not None:
+            self._context.server.store.remove(kinds.PODS, self._key)
 
     async def _watch_container(self) -> str:
         """Until the process has ended; how it did."""
         was_ready: bool | None = None
         stop_by_s: float | None = None
-        alive_s = self._around.loop.time()
+        alive_s = self._context.loop.time()
         while not self._ended.done():
             await asyncio.wait({self._ended}, timeout=0.5)
-            now_s = self._around.loop.time()
+            now_s = self._context.loop.time()
             if self.broker is not None and self.broker.health.liveness()[0]:
                 alive_s = now_s
             is_unwanted = now_s - alive_s > NOT_ALIVE_S or self._is_deleted()
             if stop_by_s is None and is_unwanted and self.process is not None:
                 stop_by_s = now_s + GRACE_S
-                self._around.loop.call_soon(self._stopping.set, context=self.process.context)
+                self._context.loop.call_soon(self._stopping.set, context=self.process.context)
             elif stop_by_s is not None and now_s > stop_by_s:
                 self._end("killed after the grace period")
             is_ready = self.broker is not None and self.broker.health.readiness()[0]
@@ -225,14 +225,14 @@ class Node:
 
     def _is_deleted(self) -> bool:
         """As far as the node has heard."""
-        server = self._around.server
+        server = self._context.server
         if not server.answers(f"node-{self.broker_id}"):
             return False
         pod = server.store.peek(kinds.PODS, *self._key)
         return pod is None or "deletionTimestamp" in pod["metadata"]
 
     async def _when_reachable(self) -> None:
-        await self._until(lambda: not self._around.server.is_away)
+        await self._until(lambda: not self._context.server.is_away)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():  # noqa: ASYNC110 - nothing notifies of it
@@ -241,8 +241,8 @@ class Node:
     async def _say(self, status: Manifest) -> None:
         """Write the pod's status, when the API server can be reached."""
         await self._when_reachable()
-        if self._around.server.store.peek(kinds.PODS, *self._key) is not None:
-            self._around.server.store.patch(
+        if self._context.server.store.peek(kinds.PODS, *self._key) is not None:
+            self._context.server.store.patch(
                 kinds.PODS, self._key, {"status": status}, subresource="status"
             )
 
@@ -290,7 +290,7 @@ class Node:
         self.starts += 1
         process = Process(f"broker-{self.broker_id}#{self.starts}", self.host)
         self.process = process
-        self._ended = self._around.loop.create_future()
+        self._ended = self._context.loop.create_future()
         self._stopping = asyncio.Event()
         try:
             self.broker = self._new_broker()
@@ -312,10 +312,10 @@ class Node:
             how = repr(fault)
             self.exits.append(how)
         if self.process is process:
-            self._around.loop.call_soon(self._end, how, context=self._around.network.context)
+            self._context.loop.call_soon(self._end, how, context=self._context.network.context)
 
     async def _serve_until(self, broker: Broker) -> None:
-        loop = self._around.loop
+        loop = self._context.loop
         await serve_health(broker.health)
         stop = loop.create_task(self._stopping.wait())
         start = loop.create_task(broker.start())
@@ -334,8 +334,10 @@ class Node:
             raise CannotStart(f"this process must stop: {why}")
 
     def _new_broker(self) -> Broker:
-        around, disks = self._around, self.disks
-        found = around.server.store.peek(kinds.CONFIG_MAPS, NAMESPACE, names.broker_config(CLUSTER))
+        context, disks = self._context, self.disks
+        found = context.server.store.peek(
+            kinds.CONFIG_MAPS, NAMESPACE, names.broker_config(CLUSTER)
+        )
         text = (found or {}).get("data", {}).get("server.properties", "")
         config = {
             **checked(parse_properties(text)),
@@ -343,7 +345,7 @@ class Node:
             DISK_RESERVE_BYTES.name: str(reserve_bytes(self.broker_id)),
         }
         rng = SeededRng(self._chance)
-        api = around.server.client(self.host)
+        api = context.server.client(self.host)
         credentials = FixedCredentials(Credentials("chiplog", PASSWORD))
         keyring = Keyring(credentials, rng)
         dialer = Dialer(SystemNet().connect, rng, credentials, f"broker-{self.broker_id}")
@@ -377,8 +379,8 @@ class Node:
         process.is_alive = False
         self.dead.append(process)
         self.process = self.broker = None
-        self._around.network.ended(process, silently=silently)
-        self._around.server.ended(self.host)
+        self._context.network.ended(process, silently=silently)
+        self._context.server.ended(self.host)
         if not silently:
             self.disks.process_ended()
         if not self._ended.done():

@@ -10,8 +10,8 @@ from chiplog_core.observed.world import World
 from chiplog_kube import kinds
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.leadership import Leadership
-from chiplog_operator.system import Randomness, Settings, System
-from e2e.sim.kubelet import PartitionContext
+from chiplog_operator.system import Chance, Settings, System
+from e2e.sim.kubelet import SimContext
 from e2e.sim.loop import Process, SimClock
 
 HOME: Final = "chiplog-system"
@@ -46,11 +46,11 @@ class Meter:
 class Operator:
     """One replica of the operator's Deployment; its process is started again when it ends."""
 
-    def __init__(self, around: PartitionContext, number: int) -> None:
-        self._around = around
+    def __init__(self, context: SimContext, number: int) -> None:
+        self._context = context
         self.host = f"operator-{number}"
-        self._chance = random.Random(around.chance.getrandbits(64))  # noqa: S311
-        self.clock = SimClock(around.loop, around.epoch_s)
+        self._chance = random.Random(context.chance.getrandbits(64))  # noqa: S311
+        self.clock = SimClock(context.loop, context.epoch_s)
         self.process: Process | None = None
         self.starts = 0
         self.meter = Meter()
@@ -64,7 +64,7 @@ class Operator:
         while True:
             await asyncio.sleep(self._chance.uniform(0.5, 3.0))
             self.starts += 1
-            self._ended = self._around.loop.create_future()
+            self._ended = self._context.loop.create_future()
             process = Process(f"{self.host}#{self.starts}", self.host)
             self.process = process
             process.spawn(self._live(process), process.name)
@@ -79,19 +79,19 @@ class Operator:
 
     def resume(self) -> None:
         if self.process is not None and self.process.is_paused:
-            self._around.loop.resume(self.process)
+            self._context.loop.resume(self.process)
 
     async def _live(self, process: Process) -> None:
         try:
             await self._lead(process)
         except Exception as why:  # noqa: BLE001 - a process that fails ends
             self.exits.append(causes(why))
-            self._around.loop.call_soon(
-                self._end, causes(why), context=self._around.network.context
+            self._context.loop.call_soon(
+                self._end, causes(why), context=self._context.network.context
             )
 
     async def _lead(self, process: Process) -> None:
-        api = self._around.server.client(self.host)
+        api = self._context.server.client(self.host)
         leadership = Leadership(api, self.clock, HOME, process.name)
         await leadership.acquire()
         self.is_in_charge = True
@@ -124,7 +124,7 @@ class Operator:
         self.dead.append(process)
         self.process = None
         self.is_in_charge = False
-        self._around.server.ended(self.host)
+        self._context.server.ended(self.host)
         self._ended.set_result(how)
         return True
 

@@ -18,7 +18,7 @@ from e2e.sim.api_server import ApiServer
 from e2e.sim.api_store import ApiStore
 from e2e.sim.clients import FEW_PARTITIONS, Auditor, Consumer, Habits, Notebook, Producer
 from e2e.sim.decisions import DecisionTrace
-from e2e.sim.kubelet import CLUSTER, NAMESPACE, PASSWORD, Node, PartitionContext
+from e2e.sim.kubelet import CLUSTER, NAMESPACE, PASSWORD, Node, SimContext
 from e2e.sim.logs import AppendTrace, replicas_on
 from e2e.sim.loop import START_S, Process, SimLoop
 from e2e.sim.maps import damaged_in, in_sync_in, partitions_in, states_in
@@ -54,7 +54,7 @@ class World:
         self.server.on_write.append(self.trace)
         self.trace_of_appends = AppendTrace()
         self.trace_of_decisions = DecisionTrace(self.store, loop.time)
-        self._around = around = PartitionContext(
+        self._context = context = SimContext(
             loop=loop,
             network=self.network,
             server=self.server,
@@ -65,7 +65,7 @@ class World:
         self.nodes: dict[int, Node] = {}
         for number in range(1, brokers + 1):
             self._new_node(number)
-        self.operators = [Operator(around, number) for number in range(1, operators + 1)]
+        self.operators = [Operator(context, number) for number in range(1, operators + 1)]
         self.notebook = Notebook(loop.time, epoch_s=EPOCH.timestamp() - START_S)
         self.notebook.history.epoch_ms = int(self.notebook.epoch_s * 1000)
         self.watch = Watch(
@@ -129,7 +129,7 @@ class World:
         self.keep(self.watch.run())
 
     def _new_node(self, number: int) -> None:
-        node = self.nodes[number] = Node(self._around, number)
+        node = self.nodes[number] = Node(self._context, number)
         node.disks.on_append = self.trace_of_appends.wrote
 
     def _join(self, number: int) -> None:
