@@ -103,7 +103,7 @@ class BrokerClusterUnderTest:
         partitions: list[Manifest] = current[0]["partitions"]
         return partitions
 
-    def reigns(self) -> dict[str, tuple[object, ...]]:
+    def epochs(self) -> dict[str, tuple[object, ...]]:
         """Who leads what in which epoch, and every broker's session: equal while nothing moves."""
         found: dict[str, tuple[object, ...]] = {
             f"broker {one['metadata']['name']}": (

@@ -477,7 +477,7 @@ class Consumer(Client):
         """Where the log ends for readers, as this leader sees it. Raises one of `UNREACHED`."""
         led_by, epoch = self.wire.leaders.get(partition), self.wire.epochs.get(partition)
         error, end = await self.wire.offset(at, partition)
-        # Another reign may have begun while we waited, and its answers may be here already.
+        # Another leadership may have begun while we waited, and its answers may be here already.
         is_current = (led_by, epoch) == (
             self.wire.leaders.get(partition),
             self.wire.epochs.get(partition),

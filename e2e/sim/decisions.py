@@ -7,7 +7,7 @@ from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec, Par
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from e2e.sim.api_store import ApiStore, Change
-from e2e.sim.history import Decision, Reign
+from e2e.sim.history import Decision, Leadership
 from e2e.sim.wire import TopicPartition
 
 
@@ -17,7 +17,7 @@ class DecisionTrace:
     def __init__(self, store: ApiStore, now_s: Callable[[], float]) -> None:
         self.decisions: list[Decision] = []
         self._now_s = now_s
-        self.known: dict[str, Reign] = {}
+        self.known: dict[str, Leadership] = {}
         """Each partition as its map has it now."""
         self.on_spec: list[Callable[[PartitionMapSpec], None]] = []
         """Notified of each map that is written."""
@@ -46,7 +46,7 @@ class DecisionTrace:
                 self._note(label, spec, state)
 
     def _note(self, label: str, spec: PartitionMapSpec, state: PartitionState) -> None:
-        after = Reign(
+        after = Leadership(
             leader=str(state.leader or ""),
             leader_epoch=int(state.leader_epoch),
             partition_epoch=int(state.partition_epoch),

@@ -88,7 +88,7 @@ class Replica:
         return self.batches[-1].last_offset + 1 if self.batches else self.log_start_offset
 
 
-class Reign(NamedTuple):
+class Leadership(NamedTuple):
     """A partition as a PartitionMap has it; replicas are (broker, session) as text."""
 
     leader: str
@@ -105,8 +105,8 @@ class Decision(NamedTuple):
 
     at_s: float
     partition: str
-    before: Reign
-    after: Reign
+    before: Leadership
+    after: Leadership
 
 
 class Policy(NamedTuple):

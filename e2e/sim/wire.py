@@ -91,7 +91,7 @@ class Wire:
         """All that the last answer to a Metadata request named, led by somebody or not."""
         self.leaders: dict[TopicPartition, int] = {}
         self.epochs: dict[TopicPartition, int] = {}
-        """The newest reign of each partition that was heard of."""
+        """The highest leader epoch of each partition in answers so far."""
 
     def grow_old(self) -> None:
         """Speak some version of each request, as clients of all ages do."""
@@ -156,7 +156,7 @@ class Wire:
         return await self.say(at, key, self._versions[key], values)
 
     def _learned(self, partition: TopicPartition, one: Any) -> None:
-        """What an older reign says of itself is not believed, as Java's client does it."""
+        """Metadata of an older leader epoch is ignored, as Java's client does it."""
         epoch = int(one.leader_epoch)
         if one.error_code == 0 and epoch >= self.epochs.get(partition, -1):
             self.leaders[partition], self.epochs[partition] = int(one.leader_id), epoch

@@ -35,7 +35,7 @@ def test_clients_notice_nothing_and_no_leader_moves(
     topic = new_topic(f"outage-{way.__name__}", PARTITIONS)
     operator.wait_whole()
     wait_in_sync(cluster)
-    before, pods = cluster.reigns(), cluster.broker_pods()
+    before, pods = cluster.epochs(), cluster.broker_pods()
     assert sum(key.startswith("broker ") for key in before) == 3
     with Traffic(cluster.bootstrap, topic, PARTITIONS) as traffic:
         time.sleep(2)
@@ -43,16 +43,16 @@ def test_clients_notice_nothing_and_no_leader_moves(
         with way():
             time.sleep(AWAY_S)
         returned_s = time.monotonic()
-        eventually("the API server answers", lambda: bool(cluster.reigns()), 30)
+        eventually("the API server answers", lambda: bool(cluster.epochs()), 30)
         while time.monotonic() - returned_s < AFTERWARDS_S:
-            assert cluster.reigns() == before
+            assert cluster.epochs() == before
             time.sleep(1)
     traffic.check()
     measured.note(
         f"API server {way.__name__} for {AWAY_S} s: {traffic.sent} records, none refused, "
         f"slowest {traffic.noticed.slowest_ms():.0f} ms"
     )
-    assert cluster.reigns() == before
+    assert cluster.epochs() == before
     assert cluster.broker_pods() == pods
     # Kubernetes itself may call nodes, and so brokers, not ready for a minute: not waited for.
     operator.wait_whole()

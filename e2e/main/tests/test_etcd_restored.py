@@ -44,7 +44,7 @@ def test_the_newest_state_wins(
     operator.wait_whole()
     wait_in_sync(cluster)
 
-    def has_new_reign(before: Place) -> bool:
+    def has_new_epoch(before: Place) -> bool:
         return places(cluster, topic)[before.partition].leader_epoch > before.leader_epoch
 
     def has_won(newest: list[Place]) -> bool:
@@ -57,14 +57,17 @@ def test_the_newest_state_wins(
         with Traffic(cluster.bootstrap, topic, PARTITIONS, PATIENCE_MS) as traffic:
             for partition in KILLED:
                 kill(cluster, leader_of(cluster, topic, partition))
-                eventually("a new reign begins", partial(has_new_reign, copied[partition]), 60)
+                eventually(
+                    "a new leader epoch begins", partial(has_new_epoch, copied[partition]), 60
+                )
                 wait_in_sync(cluster)
             newest = places(cluster, topic)
             age_s = time.monotonic() - copied_s
             with MapWatch(cluster, topic) as watch:
                 put_back()
                 watch.seen.clear()
-                # The copy says that all is well: only a reign above all can be the brokers' word.
+                # The copy says that all is well: only a leader epoch above all of them can be from
+                # the brokers.
                 took_s = eventually("the newest state has won", partial(has_won, newest), LIMIT_S)
                 took_s += wait_in_sync(cluster)
         traffic.check_records()

@@ -34,7 +34,7 @@ def test_a_lost_volume_is_filled_from_the_others(
     wait_in_sync(cluster)
     pod = pod_of(cluster, LOST)
     claim = f"data-{pod}"
-    before, session = cluster.uids("pvc"), cluster.reigns()[f"broker {cluster.name}-{LOST}"][0]
+    before, session = cluster.uids("pvc"), cluster.epochs()[f"broker {cluster.name}-{LOST}"][0]
 
     def is_another() -> bool:
         now = cluster.uids("pvc")
@@ -62,7 +62,7 @@ def test_a_lost_volume_is_filled_from_the_others(
     found = [one for part in stored(cluster.bootstrap, topic, range(PARTITIONS)) for one in part]
     wanted = [*(one.value for one in RECORDS), *noticed.acknowledged]
     assert Counter(one.record.value for one in found) == Counter(wanted)
-    assert int(str(cluster.reigns()[f"broker {cluster.name}-{LOST}"][0])) > int(str(session))
+    assert int(str(cluster.epochs()[f"broker {cluster.name}-{LOST}"][0])) > int(str(session))
     for partition in range(PARTITIONS):
         sizes = [cluster.segments(pod_of(cluster, one), topic, partition) for one in (1, 2, 3)]
         assert sizes[0] == sizes[1] == sizes[2], "every replica holds the same bytes"

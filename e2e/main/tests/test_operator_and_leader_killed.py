@@ -1,7 +1,7 @@
 """The operator in charge and a leader are killed at once: the standby sees to it.
 
 Either another broker leads then, or the same one in its next session, where its container was
-back before the standby was in charge: both are a new reign.
+back before the standby was in charge: both are a new leader epoch.
 """
 
 import time
@@ -43,12 +43,12 @@ def test_the_standby_acts(
         since_s = time.monotonic()
         assert containers.kill(set_active["uid"]), "the operator has no process"
         kill(cluster, before.leader)
-        eventually("a new reign begins", succeeded, HANG_LIMIT_S)
+        eventually("a new leader epoch begins", succeeded, HANG_LIMIT_S)
         took_s = time.monotonic() - since_s
         operator.wait_whole()
         wait_in_sync(cluster)
     measured.note(
-        f"operator and leader killed together: a new reign after {took_s:.1f} s "
+        f"operator and leader killed together: a new leader epoch after {took_s:.1f} s "
         f"(limit {LIMIT_S} s); longest gap {max(traffic.noticed.longest_gaps_s().values()):.1f} s"
     )
     traffic.check_records()

@@ -32,7 +32,7 @@ def test_a_deleted_pod_returns_with_its_data(
     ]
     Librdkafka().produce(bootstrap, topic, RECORDS, partition=partition)
     pod = f"{cluster.name}-broker-{BROKER_ID}-0"
-    before, reigns = cluster.broker_pods(), cluster.reigns()
+    before, epochs = cluster.broker_pods(), cluster.epochs()
 
     started_s = time.monotonic()
     cluster.kubectl("delete", "pod", pod, "--wait=false")
@@ -54,9 +54,9 @@ def test_a_deleted_pod_returns_with_its_data(
     assert end_offsets(bootstrap, topic, [partition]) == [len(RECORDS) + 1]
 
     cluster.wait_cluster_ready()
-    after = cluster.reigns()
+    after = cluster.epochs()
     broker = f"broker {cluster.name}-{BROKER_ID}"
-    assert after[broker][0] == int(str(reigns[broker][0])) + 1, "a new process, a new session"
+    assert after[broker][0] == int(str(epochs[broker][0])) + 1, "a new process, a new session"
     others = {name for name in before if name != pod}
     assert {name: cluster.broker_pods()[name] for name in others} == {
         name: before[name] for name in others

@@ -26,12 +26,12 @@ def generations(cluster: BrokerClusterUnderTest, kinds: str) -> dict[str, int]:
 
 
 def test_files_applied_again_change_nothing(cluster: BrokerClusterUnderTest, files: Files) -> None:
-    before, reigns = generations(cluster, OURS), cluster.reigns()
+    before, epochs = generations(cluster, OURS), cluster.epochs()
     assert files.diff() == ""
     files.apply()
     assert files.diff() == ""
     assert generations(cluster, OURS) == before
-    assert cluster.reigns() == reigns
+    assert cluster.epochs() == epochs
 
 
 def test_a_change_in_a_file_is_carried_out(cluster: BrokerClusterUnderTest, files: Files) -> None:

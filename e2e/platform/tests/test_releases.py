@@ -186,7 +186,7 @@ def test_installed_upgraded_rolled_back_uninstalled_and_adopted(
     check_lives_on(cluster, pods, kept)
     assert definitions(cluster.kubectl) == before
 
-    reigns = cluster.reigns()
+    epochs = cluster.epochs()
     releases.operator.install(operator_values(first, "info"))
     operator.wait_whole()
     # What it does to a change shows that it is in charge of what it found.
@@ -194,7 +194,7 @@ def test_installed_upgraded_rolled_back_uninstalled_and_adopted(
     eventually("a change is carried out", lambda: retention_ms(cluster) == "7200000", 60)
     cluster.wait_cluster_ready()
     check_lives_on(cluster, pods, kept)
-    assert cluster.reigns() == reigns, "nothing moved"
+    assert cluster.epochs() == epochs, "nothing moved"
     now = stored(cluster.bootstrap, TOPIC, range(PARTITIONS))
     assert all(new[: len(old)] == old for old, new in zip(records, now, strict=True))
 

@@ -39,7 +39,7 @@ def all_places(history: History) -> Iterator[tuple[str, int, str, str]]:
     yield from all_reads(history)
     for replica in history.replicas:
         if not replica.is_in_sync:
-            continue  # its last records may be of a reign that nobody acknowledged
+            continue  # its last records may be of a leader epoch that nobody acknowledged
         end, who = history.ends.get(replica.partition, 0), f"the disk of {replica.broker_id}"
         for batch in replica.batches:
             if batch.last_offset < end and batch.base_offset not in replica.rotten:

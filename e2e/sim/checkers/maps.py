@@ -19,7 +19,7 @@ def isr_below_floor(history: History) -> Iterator[Anomaly]:
 
 
 def epoch_back(history: History) -> Iterator[Anomaly]:
-    """An epoch that is lower than it was, or another reign in the same leader epoch (R2)."""
+    """An epoch that is lower than it was, or another leader in the same leader epoch (R2)."""
     for one in _decided(history):
         before, after = one.before, one.after
         epochs = f"{before.leader} at {before.leader_epoch}, then {after.leader} at"

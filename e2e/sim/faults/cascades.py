@@ -94,7 +94,7 @@ async def cut_off_at_a_write(stage: Stage) -> None:
 async def back_and_gone(stage: Stage) -> None:
     """One does not hear the API server and is deposed; as it may serve again, another goes.
 
-    What the first has in memory is of a reign that is over, and it may have to lead at once.
+    What the first has in memory is of an earlier leader epoch, and it may have to lead immediately.
     """
     network, one, chance = stage.world.network, stage.node(), stage.chance
     before, until_s = _session(stage, one), stage.world.loop.time() + 2 * RETURN_WITHIN_S

@@ -40,9 +40,9 @@ async def _truncate_first(
 ) -> None:
     """As Kafka did before KIP-101."""
     following = partition.following
-    reign = (following.leader_id, following.leader_epoch) if following else None
+    leadership = (following.leader_id, following.leader_epoch) if following else None
     is_followed = view.leader_id not in {-1, replicas._broker_id}  # noqa: SLF001
-    if is_followed and reign != (view.leader_id, view.leader_epoch):
+    if is_followed and leadership != (view.leader_id, view.leader_epoch):
         await replicas._stop_following(partition)  # noqa: SLF001
         partition.resign()
         await partition.log.truncate_to(partition.high_watermark, 0)

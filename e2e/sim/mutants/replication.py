@@ -90,7 +90,7 @@ def _share_waiters(
 
 
 async def _keep_following(_replicas: Replicas, partition: Partition) -> None:
-    """The old reign's fetcher goes on beside the new one."""
+    """The old leader epoch's fetcher goes on beside the new one."""
     await asyncio.sleep(0)
     partition.following = None
 

@@ -15,9 +15,9 @@ from e2e.sim.history import (
     History,
     InForce,
     Kind,
+    Leadership,
     LogStart,
     Policy,
-    Reign,
     Replica,
     SequenceRefused,
     Span,
@@ -110,14 +110,14 @@ def test_a_duplicate_of_what_retention_took_is_none() -> None:
     assert "duplicate" not in names(history)
 
 
-def refused_by(broker_id: int, asked_s: float, *reigns: tuple[float, str]) -> History:
+def refused_by(broker_id: int, asked_s: float, *leaderships: tuple[float, str]) -> History:
     """A producer was refused by a broker; who led since when."""
     history = sound()
     refused = SequenceRefused(9.0, asked_s, "p1", P, "d", broker_id, "out_of_order")
     history.sequences_refused.append(refused)
-    for epoch, (at_s, leader) in enumerate(reigns):
-        before = Reign("", epoch, epoch, ("1@1", "2@1"))
-        after = Reign(leader, epoch + 1, epoch + 1, ("1@1", "2@1"))
+    for epoch, (at_s, leader) in enumerate(leaderships):
+        before = Leadership("", epoch, epoch, ("1@1", "2@1"))
+        after = Leadership(leader, epoch + 1, epoch + 1, ("1@1", "2@1"))
         history.decisions.append(Decision(at_s, P, before, after))
     return history
 
@@ -599,7 +599,7 @@ def test_a_hole_in_an_in_sync_replica() -> None:
 
 
 def test_an_old_replica_may_differ_but_not_within_an_epoch() -> None:
-    old = replica(2, *WHOLE[:2], batch(3, "of an older reign", epoch=4), is_in_sync=False)
+    old = replica(2, *WHOLE[:2], batch(3, "of an older leader epoch", epoch=4), is_in_sync=False)
     assert check(replicated(old)) == []
     forked = replica(2, *WHOLE[:2], batch(3, "x"), is_in_sync=False)
     assert names(replicated(forked)) == {"epoch-fork"}
@@ -663,7 +663,9 @@ def test_a_stuck_reader() -> None:
 def decided(**after: Any) -> History:
     """A sound history, and one decision about two in-sync replicas of three."""
     history = sound()
-    before = Reign(leader="1@1", leader_epoch=4, partition_epoch=7, isr=("1@1", "2@1"), min_isr=2)
+    before = Leadership(
+        leader="1@1", leader_epoch=4, partition_epoch=7, isr=("1@1", "2@1"), min_isr=2
+    )
     history.decisions.append(Decision(1.0, P, before, before._replace(partition_epoch=8, **after)))
     return history
 

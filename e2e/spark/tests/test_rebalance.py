@@ -88,9 +88,9 @@ def test_leaders_that_are_all_on_one_broker(cluster: BrokerClusterUnderTest) -> 
     assert proposal.get("numReplicaMovements", 0) == 0
     assert proposal["executable"] is True
 
-    reigns = cluster.reigns()
+    epochs = cluster.epochs()
     time.sleep(UNTOUCHED_S)
-    assert cluster.reigns() == reigns, "nobody has approved anything"
+    assert cluster.epochs() == epochs, "nobody has approved anything"
 
     ends = end_offsets(cluster.bootstrap, DATA, range(PARTITIONS[DATA]))
     with Traffic(cluster.bootstrap, LOAD, PARTITIONS[LOAD]) as traffic:
