@@ -1,4 +1,4 @@
-"""Members of many groups that own their partitions and only say that they live.
+"""Members of many groups that own their partitions and only send heartbeats.
 
 `python -m e2e.bench.idle_members HOST PORT STEM TOPIC GROUPS MEMBERS INTERVAL_MS`, a process of
 its own. All members begin at once, each with a connection of its own, and take part as Kafka's
@@ -243,7 +243,7 @@ async def leave(connection: Connection, groups: Sequence[Group]) -> None:
 
 
 async def run(host: str, port: int, groups: Sequence[Group], topic: str, interval_s: float) -> int:
-    """Live until standard input ends; returns how many heartbeats were answered."""
+    """Heartbeat until standard input ends; returns how many heartbeats were answered."""
     gate = asyncio.Semaphore(CONNECTING)
     own = await connect(host, port, gate)
     await await_coordinator(own, groups[0].name)

@@ -119,7 +119,7 @@ def follower_flipped(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def leader_flipped(scene: Scene) -> Iterator[None]:
-    """One bit of what a leader stored is another; it leads no more until it is mended."""
+    """One bit of what a leader stored is another; it does not lead again until it is repaired."""
     place = scene.chance.choice([one for one in scene.places() if one.leader is not None])
     assert place.leader is not None
     path = segment(scene.volume(place.leader), scene.topic, place.partition)

@@ -29,7 +29,7 @@ class Seat:
 
     group: str
     library: str
-    lives: int = 0
+    starts: int = 0
     member: Member | None = None
 
     @property
@@ -104,8 +104,8 @@ class Groups:
         self.end_all()
 
     def sit_down(self, seat: Seat) -> None:
-        seat.lives += 1
-        name = f"{seat.name}.{seat.lives}"
+        seat.starts += 1
+        name = f"{seat.name}.{seat.starts}"
         where = self.bootstrap, self.ledger, self.directory
         seat.member = KINDS[seat.library](seat.library, seat.group, name, *where)
         seat.member.start()

@@ -25,7 +25,7 @@ class Ledger:
         self.errors: list[str] = []
         """What a client gave up: a record, a partition, itself."""
         self.disturbances: list[str] = []
-        """Connections lost and the like, which client libraries mend by themselves."""
+        """Connections lost and the like, which client libraries recover from by themselves."""
 
     def now_s(self) -> float:
         """Seconds since the run began."""

@@ -28,7 +28,7 @@ def expected_processes() -> list[str]:
 
 
 def is_running() -> bool:
-    """Whether every process of a cluster lives and the API server answers."""
+    """Whether every process of a cluster runs and the API server answers."""
     whole = all(processes.recorded(name) for name in expected_processes())
     return whole and control_plane.api_server_ready()
 

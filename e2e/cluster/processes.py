@@ -24,7 +24,7 @@ PIDS = layout.RUN / "pids"
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process for as long as it lives."""
+    """One process for as long as it runs."""
 
     pid: int
     started_ticks: int
@@ -132,7 +132,7 @@ def start(
 
 
 def recorded(name: str) -> Process | None:
-    """The process last started under `name`, where it still lives."""
+    """The process last started under `name`, where it still runs."""
     try:
         pid, started_ticks = json.loads((PIDS / f"{name}.json").read_text())
     except (FileNotFoundError, ValueError):

@@ -34,7 +34,7 @@ from e2e.kafka import debian
 DEFINITION: Final = layout.CHECKOUT / "e2e" / "cluster" / "manifests" / "sparkapplications.yaml"
 APPLICATIONS: Final = Kind("sparkoperator.k8s.io/v1beta2", "SparkApplication", "sparkapplications")
 MANAGER: Final = "spark-runner"
-# spark-submit lives for seconds: compiling fully does not pay.
+# spark-submit runs for seconds: compiling fully does not pay.
 SUBMIT_OPTIONS: Final = "-Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 

@@ -11,7 +11,7 @@ from e2e.cluster.shell import run
 from e2e.kafka import debian
 from e2e.kafka.jars import KAFKA, jars
 
-# A tool lives for a second: compiling fully or starting collector threads does not pay.
+# A tool runs for a second: compiling fully or starting collector threads does not pay.
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 

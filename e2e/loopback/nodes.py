@@ -28,7 +28,7 @@ class Pod:
     broker_id: BrokerId
     termination_log: Path
     address: str
-    """Its own on loopback, where the operator looks whether its process lives."""
+    """Its own on loopback, where the operator checks whether its process runs."""
     _reporting: threading.Timer | None = field(default=None, init=False)
 
     @property

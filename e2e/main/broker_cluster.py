@@ -28,7 +28,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class BrokerClusterUnderTest:
-    """One BrokerCluster and the namespace it lives in."""
+    """One BrokerCluster and its namespace."""
 
     kubectl: Kubectl
     name: str = "demo"

@@ -80,7 +80,7 @@ class Operator:
         }
 
     def wait_whole(self, limit_s: float = 90) -> float:
-        """Wait until all replicas are Ready and one that lives now holds the Lease.
+        """Wait until all replicas are Ready and one that runs now holds the Lease.
 
         A process that was just killed is still called Ready, and still named by the Lease: only
         a Lease renewed after this began is news.

@@ -32,7 +32,7 @@ def cluster_in(
 ) -> Iterator[BrokerClusterUnderTest]:
     """A BrokerCluster that is Ready, in a namespace that admits restricted pods only.
 
-    `settled` waits for what else has to be there. What a test leaves broken is mended, with the
+    `settled` waits for what else has to be there. What a test leaves broken is repaired, with the
     `operator` brought back where one is given. The namespace is gone afterwards.
     """
     one = BrokerClusterUnderTest(Kubectl(target.kubeconfig, namespace), name)

@@ -76,7 +76,7 @@ def shared(one: Shared) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # outside of the timer of every test
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """After a test: what it left broken is mended before the next one begins."""
+    """After a test: what it left broken is repaired before the next one begins."""
     done = yield
     if "cluster" in getattr(item, "fixturenames", ()):
         for one in list(_shared.values()):

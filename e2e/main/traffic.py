@@ -43,7 +43,7 @@ class Noticed:
     errors: list[str] = field(default_factory=list)
     """Records that were refused, and what a reader was refused."""
     disturbances: list[str] = field(default_factory=list)
-    """Connections lost and the like, which the client libraries mend by themselves."""
+    """Connections lost and the like, which the client libraries recover from by themselves."""
 
     def slowest_ms(self) -> float:
         return max(self.acknowledged.values())

@@ -224,7 +224,7 @@ class Node:
         return self._ended.result()
 
     def _is_deleted(self) -> bool:
-        """As far as the node has heard."""
+        """As far as the node knows."""
         server = self._context.server
         if not server.answers(f"node-{self.broker_id}"):
             return False

@@ -25,7 +25,7 @@ SEATS = {"first-librdkafka", "first-kafka-python", "second-java", "second-librdk
 
 
 def seated(load: Workload) -> set[str]:
-    """Whose commits were acknowledged, whichever of its lives it was in."""
+    """Whose commits were acknowledged, whichever of its processes made them."""
     found = load.ledger.groups.commits.copy()
     return {
         one.member.removeprefix("orders-").partition(".")[0] for one in found if one.is_acknowledged

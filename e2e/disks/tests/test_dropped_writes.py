@@ -45,7 +45,7 @@ class Process:
 
 @contextmanager
 def running_at_last(directory: Path) -> Iterator[Process]:
-    """Once there is room again. An error of which nobody heard is kept for who syncs next."""
+    """Once there is space again. An error that nobody has seen is kept for the next sync."""
     for _ in range(STARTS):
         with running(directory) as process:
             if not process.found.error:

@@ -19,7 +19,7 @@ from e2e.main.traffic import Traffic
 pytestmark = [pytest.mark.main, pytest.mark.timeout(900), pytest.mark.usefixtures("faults")]
 
 AWAY_S = 300 if is_full() else 20
-# Longer than a Lease lives, twice over: what would be judged wrongly is judged by then.
+# More than twice a Lease's duration: a wrong decision would be made by then.
 AFTERWARDS_S = 15
 PARTITIONS = 6
 WAYS = [outage.stopped, outage.frozen] if is_full() else [outage.stopped]

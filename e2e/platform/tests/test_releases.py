@@ -46,7 +46,7 @@ class Releases:
 
 @pytest.fixture
 def releases(target: Target, operator: Operator) -> Iterator[Releases]:
-    """Names for them, on a Kubernetes that has never heard of Chiplog; restored afterwards."""
+    """Names for them, on a Kubernetes that has never had Chiplog; restored afterwards."""
     system, namespace = Helm(target.kubeconfig, OPERATORS), Helm(target.kubeconfig, NAMESPACE)
     kubectl = Kubectl(target.kubeconfig, NAMESPACE)
     # While it runs: it is who lets go of Topics that are deleted.

@@ -20,7 +20,7 @@ from e2e.sim.history import History
 REMOVAL = "a removal"
 EXPIRES_SOONEST = 0.7
 """Of the retention: clocks of brokers may run that much faster, and time of a group without
-members may begin before its last answer was heard."""
+members may begin before its last answer arrived."""
 
 
 def two_owners(history: History) -> Iterator[Anomaly]:
@@ -105,13 +105,13 @@ def commits(history: History) -> Iterator[Anomaly]:
         for (group, partition), place in by_place.items():
             if group == removal.group and removal.partition in {"", partition}:
                 place.removals.append(removal)
-    lives = _lives(groups)
+    alive_s = _alive_times(groups)
     for (group, partition), place in sorted(by_place.items()):
         if _topic_of(partition) in gone:
             yield from _inherited(group, partition, place, history)
             continue
         fence = never if group in restarted else over
-        kept = _kept(place, lives.get(group, []))
+        kept = _kept(place, alive_s.get(group, []))
         for what in _unlike_a_register(place, fence, kept, groups.retention_s):
             yield Anomaly(what[0], group, f"{partition}: {what[1]}")
 
@@ -134,7 +134,7 @@ def nothing_of_this_topic(history: History) -> Iterator[Anomaly]:
         place = places.get((found.group, found.label))
         if place is not None and found.offset < 0 and is_of_what_there_was:
             place.found.append(found)
-    lives = _lives(groups)
+    alive_s = _alive_times(groups)
     for (group, label), place in sorted(places.items()):
         place.removals = [
             one
@@ -142,7 +142,7 @@ def nothing_of_this_topic(history: History) -> Iterator[Anomaly]:
             if one.group == group and one.partition in {"", place.commits[0].partition}
         ]
         fence = never if group in restarted else over
-        kept = _kept(place, lives.get(group, []))
+        kept = _kept(place, alive_s.get(group, []))
         for _, what in _unlike_a_register(place, fence, kept, groups.retention_s):
             yield Anomaly("nothing-committed", group, f"{label}: {what}")
 
@@ -183,16 +183,16 @@ class _Place:
     removals: list[Removal] = field(default_factory=list)
 
 
-def _kept(place: _Place, lives: list[float]) -> list[float]:
+def _kept(place: _Place, alive_s: list[float]) -> list[float]:
     """From when on the time begins again for which its offsets are kept."""
     if all(one.generation < 0 for one in place.commits):
         # Nobody's group: each of its offsets expires by itself.
         return sorted(one.acked_s for one in place.commits if one.acked_s < inf)
-    return lives
+    return alive_s
 
 
 def _unlike_a_register(
-    place: _Place, over: "_Over", lives: list[float], retention_s: float
+    place: _Place, over: "_Over", alive_s: list[float], retention_s: float
 ) -> Iterator[tuple[str, str]]:
     """(name, what) of everything that was found and may not be."""
     done = _done(place, over)
@@ -216,7 +216,7 @@ def _unlike_a_register(
         elif not (
             by == REMOVAL
             or _is_forgotten(place.removals, since_s, one)
-            or _has_expired(lives, since_s, one.at_s, retention_s)
+            or _has_expired(alive_s, since_s, one.at_s, retention_s)
         ):
             yield "lost-commit", f"nothing, after {by}, t={one.at_s:.3f}"
 
@@ -244,9 +244,9 @@ def _is_forgotten(removals: Iterable[Removal], since_s: float, found: Found) -> 
     )
 
 
-def _has_expired(lives: list[float], since_s: float, at_s: float, retention_s: float) -> bool:
+def _has_expired(alive_s: list[float], since_s: float, at_s: float, retention_s: float) -> bool:
     """Whether the group may have been without members for as long as offsets are kept."""
-    times = [since_s, *(one for one in lives if since_s < one < at_s), at_s]
+    times = [since_s, *(one for one in alive_s if since_s < one < at_s), at_s]
     return any(after - before >= retention_s * EXPIRES_SOONEST for before, after in pairwise(times))
 
 
@@ -254,7 +254,7 @@ def _inherited(group: str, partition: str, place: _Place, history: History) -> I
     """What was committed for a topic that is deleted counts for the next one of its name.
 
     Only who asks for a topic by its id can say so: by its name it may be the one before, as long
-    as not all brokers have heard of its end.
+    as not all brokers know of its end.
     """
     marks = {one.mark: one for one in place.commits}
     for one in place.found:
@@ -315,7 +315,7 @@ def _fenced(groups: GroupHistory) -> dict[tuple[str, str], float]:
     return fenced
 
 
-def _lives(groups: GroupHistory) -> dict[str, list[float]]:
+def _alive_times(groups: GroupHistory) -> dict[str, list[float]]:
     """Group -> moments at which it had a member, or was committed for; in order."""
     times: dict[str, list[float]] = defaultdict(list)
     for one in groups.joined:
@@ -332,7 +332,7 @@ def _restarted(groups: GroupHistory) -> frozenset[str]:
     """Groups whose generations may have begun again: deleted, or nobody's for long."""
     found = {one.group for one in groups.removals if not one.partition}
     if groups.retention_s < inf:
-        for group, times in _lives(groups).items():
+        for group, times in _alive_times(groups).items():
             if any(b - a >= groups.retention_s * EXPIRES_SOONEST for a, b in pairwise(times)):
                 found.add(group)
     return frozenset(found)

@@ -126,7 +126,7 @@ async def fall_behind(stage: Stage) -> None:
 
 
 async def show_and_lose(stage: Stage) -> None:
-    """Only one follower gets what its leader takes, and both fall: who never heard of it leads."""
+    """Only one follower gets what its leader takes, and both fall: the one without it leads."""
     if (chosen := await scene.cast(stage, _is_read_at_its_heir)) is None:
         return
     partition, leader, heir, last = chosen

@@ -29,7 +29,7 @@ class Seat:
     group: str
     name: str
     instance: str | None
-    lives: int = 0
+    starts: int = 0
     member: Member | None = None
     process: Process | None = None
     is_wanted: bool = True
@@ -108,12 +108,12 @@ class Crowd:
 
     def sit(self, seat: Seat) -> None:
         """A new process for this seat, beside the one that may be there."""
-        seat.lives += 1
+        seat.starts += 1
         wire = self._wire(seat.group, seat.name, is_static=seat.instance is not None)
         seat.member = Member(
             seat.name, seat.instance, wire, self._own_chance(), self.notes, self.habits
         )
-        seat.process = self.world.new_client(f"{seat.name}#{seat.lives}", f"client-{seat.name}")
+        seat.process = self.world.new_client(f"{seat.name}#{seat.starts}", f"client-{seat.name}")
         task = seat.process.spawn(seat.member.run(), seat.process.name)
         task.add_done_callback(partial(self._ended, seat, seat.member))
 

@@ -1,4 +1,4 @@
-"""One consumer of a group: it joins, reads, commits and says that it lives, until it leaves."""
+"""One consumer of a group: it joins, reads, commits and sends heartbeats, until it leaves."""
 
 import asyncio
 import random
@@ -242,7 +242,7 @@ class Member(GroupClient):
             self.given = frozenset()
             return
         await self.back_off()
-        # Who waits for the coordinator says that it lives, as Java's second thread does.
+        # While it waits for the coordinator it sends heartbeats, as Java's second thread does.
         if self.at is not None:
             await self._beat(self.at)
 

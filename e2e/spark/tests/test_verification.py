@@ -312,7 +312,8 @@ def down(cluster: BrokerClusterUnderTest, broker: int) -> Iterator[Path]:
 def test_damage_on_one_disk_is_named(
     cluster: BrokerClusterUnderTest, verifications: Verifications
 ) -> None:
-    """Of what brokers know to be damaged they serve nothing; what they mend is whole again."""
+    """Of what brokers know to be damaged they serve nothing; what they fetch again is readable
+    again."""
     topics = ("bits", "compacted", "fronts", "holes", "placed", "tails")
     configs: dict[str, dict[str, Any]] = {
         "compacted": COMPACTED,
