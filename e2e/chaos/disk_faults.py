@@ -145,11 +145,11 @@ def flipped(path: Path) -> Iterator[None]:
         bit("another byte in the file", os.pread(file.fileno(), 1, at) != before)
     yield
 
-    def is_mended() -> bool:
+    def is_repaired() -> bool:
         with path.open("rb") as file:
             return os.pread(file.fileno(), 1, at) == before
 
-    eventually(f"{path} is as it was", is_mended, HEAL_LIMIT_S, every_s=1)
+    eventually(f"{path} is as it was", is_repaired, HEAL_LIMIT_S, every_s=1)
 
 
 def last_byte_of_a_batch(path: Path) -> int:

@@ -71,7 +71,7 @@ class PoweredCluster(LoopbackCluster, Generic[D]):
     def cut_power(self) -> None:
         """Of all brokers at once; returns when none runs and what was not synced is gone."""
         for child in self.brokers.values():
-            child.stop_at_once()
+            child.send_kill()
         for number in BROKERS:
             self.kill(number)
         for disk in self.disks.values():

@@ -79,17 +79,17 @@ class Workload:
 
     def wait_warm(self) -> None:
         until_s = time.monotonic() + WARM_LIMIT_S
-        while len(self.heard()) < len(self.producers) or not self.groups.have_begun():
+        while len(self.answered_producers()) < len(self.producers) or not self.groups.have_begun():
             if time.monotonic() > until_s:
                 at_work, problems = self.ledger.groups.groups_at_work(), self.ledger.groups.problems
                 raise TimeoutError(
-                    f"answers only for {self.heard()}: {self.ledger.errors[:3]}; "
+                    f"answers only for {self.answered_producers()}: {self.ledger.errors[:3]}; "
                     f"commits only of {at_work}: {problems.most_common(3)}"
                 )
             time.sleep(0.2)
         self.warm_s = self.ledger.now_s()
 
-    def heard(self) -> set[str]:
+    def answered_producers(self) -> set[str]:
         """The producers that have had answers."""
         return {one.client for one in self.ledger.events.copy() if one.kind is Kind.ACKED}
 

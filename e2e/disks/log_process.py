@@ -135,7 +135,7 @@ def say(said: Said) -> None:
     print(json.dumps(asdict(said)), flush=True)
 
 
-def heard(line: str) -> Said:
+def parsed(line: str) -> Said:
     """What a process said."""
     found: dict[str, Any] = json.loads(line)
     values = {int(offset): value for offset, value in found.pop("values").items()}

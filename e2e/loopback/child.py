@@ -33,7 +33,7 @@ class Child:
     def runs(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
-    def stop_at_once(self) -> None:
+    def send_kill(self) -> None:
         """kill -9, without waiting until it has ended."""
         if self.process is not None:
             self.process.kill()

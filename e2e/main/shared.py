@@ -39,7 +39,7 @@ class Shared:
     remedies: Sequence[Remedy]
     patience_s: float = PATIENCE_S
 
-    def mend(self) -> str:
+    def repair(self) -> str:
         """The name of the remedy that helped; empty where it was whole.
 
         Raises what the last remedy raised, or `TimeoutError` where none helped.
@@ -80,13 +80,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     done = yield
     if "cluster" in getattr(item, "fixturenames", ()):
         for one in list(_shared.values()):
-            _mend(one, item.nodeid)
+            _repair(one, item.nodeid)
     return done
 
 
-def _mend(one: Shared, after: str) -> None:
+def _repair(one: Shared, after: str) -> None:
     try:
-        if how := one.mend():
+        if how := one.repair():
             measured.note(f"{one.name} was not whole after {after}: it was {how}")
     except Exception as why:  # noqa: BLE001 - the next test says so by itself
         measured.note(f"{one.name} was not whole after {after}, and nothing helped: {why}")

@@ -1,4 +1,5 @@
-"""One failure is one failure: a cluster that a test leaves broken is mended before the next one."""
+"""One failure is one failure: a cluster that a test leaves broken is repaired before the next
+one."""
 
 import subprocess
 import sys
@@ -65,7 +66,7 @@ def test_the_smallest_remedy_that_helps_is_taken(helps: str, tried: list[str], h
         if helps != "nothing" and helps not in applied:
             raise TimeoutError("it is not whole")
 
-    assert Shared("demo", wait_whole, remedies(applied.append)).mend() == how
+    assert Shared("demo", wait_whole, remedies(applied.append)).repair() == how
     assert applied == tried
 
 
@@ -77,7 +78,7 @@ def test_where_nothing_helps_it_says_why() -> None:
         raise AssertionError(f"{name}: kubectl failed")
 
     with pytest.raises(AssertionError, match="replaced: kubectl failed"):
-        Shared("demo", wait_whole, remedies(fails)).mend()
+        Shared("demo", wait_whole, remedies(fails)).repair()
 
 
 def remedies(apply: Callable[[str], None]) -> tuple[Remedy, ...]:

@@ -51,7 +51,7 @@ def test_there_must_be_a_process_to_stop() -> None:
         pass
 
 
-def test_a_flipped_bit_is_waited_for_until_it_is_mended(tmp_path: Path) -> None:
+def test_a_flipped_bit_is_waited_for_until_it_is_repaired(tmp_path: Path) -> None:
     directory = tmp_path / "data" / "orders-0"
     directory.mkdir(parents=True)
     path = directory / "00000000000000000000.log"

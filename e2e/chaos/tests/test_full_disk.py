@@ -88,7 +88,7 @@ def scene(cluster: BrokerClusterUnderTest, operator: Operator) -> Iterator[Scene
 
 
 @pytest.mark.usefixtures("faults")
-def test_a_full_disk_is_reported_at_once_and_passes(scene: Scene) -> None:
+def test_a_full_disk_is_reported_and_passes(scene: Scene) -> None:
     producer = Impatient(scene.cluster.bootstrap)
     while len(producer.stored) < RECORDS:
         producer.send()

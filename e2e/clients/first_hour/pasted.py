@@ -53,11 +53,11 @@ class TestPasted(Lesson):
         with spring_listener(place.bootstrap) as listener:
             with three_records(place.bootstrap) as producer:
                 sent = rows(producer.result())
-            heard = listener.wait_for_rows(3)
+            received = listener.wait_for_rows(3)
             listener.stop(ENDED_BY_SIGTERM)
         partition = sent[0].partition
         assert sent == [Row(partition, n, "customer-7", f"order {n + 1}") for n in range(3)]
-        assert heard == sent
+        assert received == sent
 
     def test_with_a_key_and_without(self, place: Place, new_topic: NewTopic) -> None:
         topic = new_topic(4, "hour-sends")

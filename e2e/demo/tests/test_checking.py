@@ -37,7 +37,7 @@ def test_a_look_that_fits_late_is_as_good() -> None:
     assert until("it is there", look, every_s=0.001) == "there"
 
 
-def test_what_cannot_become_right_ends_the_wait_at_once() -> None:
+def test_what_cannot_become_right_ends_the_wait() -> None:
     def look() -> None:
         check(False, expected="every order acknowledged", found="1 refused")
 

@@ -16,7 +16,7 @@ import pytest
 
 from e2e import measured
 from e2e.disks.file_systems import DroppingFileSystem
-from e2e.disks.log_process import Asked, Said, heard
+from e2e.disks.log_process import Asked, Said, parsed
 from e2e.kafka.process import DIE_WITH_US
 from e2e.lanes import is_full
 
@@ -40,7 +40,7 @@ class Process:
         assert self._child.stdout is not None
         self._child.stdin.write(json.dumps(asdict(asked)) + "\n")
         self._child.stdin.flush()
-        return heard(self._child.stdout.readline())
+        return parsed(self._child.stdout.readline())
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def running(directory: Path) -> Iterator[Process]:
     ) as child:
         try:
             assert child.stdout is not None
-            yield Process(child, heard(child.stdout.readline()))
+            yield Process(child, parsed(child.stdout.readline()))
         finally:
             child.kill()
 

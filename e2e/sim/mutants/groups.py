@@ -87,7 +87,7 @@ def _commit_of_any_generation(group: Membership, identity: Identity, now_ms: int
     return Code.UNKNOWN_MEMBER_ID if is_nobodys and group._group.roster else Code.NONE  # noqa: SLF001
 
 
-def _safe_at_once(_safety: Safety, _group_id: str, then: Settled) -> None:
+def _safe_immediately(_safety: Safety, _group_id: str, then: Told) -> None:
     then(ErrorCode.none)
 
 
@@ -114,7 +114,7 @@ async def _load_one_batch(partition: Partition) -> GroupsState:
     return state
 
 
-async def _current_at_once(_shard: Shard, _group_id: str) -> None:
+async def _current_immediately(_shard: Shard, _group_id: str) -> None:
     """Committed offsets are answered although they may still be lost."""
 
 
@@ -199,7 +199,7 @@ def _beat_of_anybody(_group: Membership, _identity: Identity, _now_ms: int) -> C
     return Code.NONE
 
 
-def _answer_at_once(shard: Shard, _group_id: str, effect: Any, refused: ErrorCode) -> None:
+def _answer_immediately(shard: Shard, _group_id: str, effect: Any, refused: ErrorCode) -> None:
     respond = shard._waiting.pop(effect.token)  # noqa: SLF001
     if refused is ErrorCode.none:
         respond(effect.answer)
@@ -222,7 +222,7 @@ MUTANTS: Final = (
         "a commit is answered before it is replicated",
         mix(6.0, "coordinator at a commit", "coordinator cut off", "slow network"),
         LOST,
-        plant(Safety, "when_safe", _safe_at_once),
+        plant(Safety, "when_safe", _safe_immediately),
     ),
     Mutant(
         "a new coordinator knows only what it knew to be safe",
@@ -240,7 +240,7 @@ MUTANTS: Final = (
         "offsets are told before they are replicated",
         mix(5.0, "coordinator cut off", habits={"watch_s": 0.3}),
         LOST,
-        plant(Shard, "until_current", _current_at_once),
+        plant(Shard, "until_current", _current_immediately),
     ),
     Mutant(
         "a coordinator does not ask whether it still is one",
@@ -280,7 +280,7 @@ MUTANTS: Final = (
         "a generation is told before it is replicated",
         mix(4.0, "coordinator at a rebalance", "coordinator cut off", "member left", "member slow"),
         TWICE,
-        plant(Shard, "_answer", _answer_at_once),
+        plant(Shard, "_answer", _answer_immediately),
     ),
     Mutant(
         "tombstones of offsets are ignored",

@@ -113,7 +113,7 @@ def _count_all_as_old(
     return len(safe)
 
 
-def _drop_tombstones_at_once(
+def _drop_tombstones_early(
     survival: Survival, records: list[ScannedRecord], header: BatchHeader
 ) -> list[ScannedRecord]:
     return survival.keys.survivors(records, header.base_offset, drops_tombstones=True)
@@ -224,6 +224,6 @@ MUTANTS: Final = (
             cluster_config=LOOK_OFTEN,
         ),
         LOSS | {"deleted-key-back", "poll-skip"},
-        plant(Survival, "of", _drop_tombstones_at_once),
+        plant(Survival, "of", _drop_tombstones_early),
     ),
 )

@@ -51,7 +51,7 @@ NAMESPACE = "e2e-spark"
 SIZE = 3
 DATA_BYTES = 10**9 if is_full() else 50_000_000
 RECORD_BYTES = 1_000
-AT_ONCE = 20_000
+IN_FLIGHT = 20_000
 # So that segments end where they may, not where a batch of a megabyte lets them.
 A_FEW = 250
 KEYS = [f"customer-{number:03}".encode() for number in range(300)]
@@ -111,13 +111,13 @@ def produce(
     topic: str,
     count: int,
     size_bytes: int = RECORD_BYTES,
-    at_once: int = AT_ONCE,
+    in_flight: int = IN_FLIGHT,
 ) -> None:
     """The keys in turns; so many at once may make a batch."""
-    for start in range(0, count, at_once):
+    for start in range(0, count, in_flight):
         records = [
             Record(b"%010d" % at + b"x" * (size_bytes - 10), KEYS[at % len(KEYS)])
-            for at in range(start, min(start + at_once, count))
+            for at in range(start, min(start + in_flight, count))
         ]
         Librdkafka().produce(cluster.bootstrap, topic, records)
 
@@ -323,9 +323,9 @@ def test_damage_on_one_disk_is_named(
     for topic in topics:
         new_topic(cluster, topic, 2 if topic == "placed" else 1, **configs.get(topic, {}))
     for topic in ("bits", "placed", "tails"):
-        produce(cluster, topic, 1_000, 100, at_once=A_FEW)
+        produce(cluster, topic, 1_000, 100, in_flight=A_FEW)
     for topic, count in (("fronts", 2_000), ("holes", 3_000), ("compacted", 4_500)):
-        produce(cluster, topic, count, at_once=A_FEW)
+        produce(cluster, topic, count, in_flight=A_FEW)
     wait_in_sync(cluster)
 
     # While a broker is down: its log begins too late by its own notes; a segment is missing.
