@@ -312,7 +312,7 @@ class SideBySide:
     def write(
         self, what: str, spot: Spot, call: Callable[[KubeApi, int], Any], *, keep: bool = True
     ) -> None:
-        """And look what is there then."""
+        """And compare what is there then."""
         self.both(what, call, spot if keep else None)
         self.both(
             f"get {shown(spot)}",

@@ -1,4 +1,4 @@
-"""What a look at `/metrics` costs, beside the limits.
+"""What a scrape of `/metrics` costs, beside the limits.
 
 `python -m e2e.bench.scrape [PARTITIONS]`: a broker by itself with so many partitions, 10,000 where
 not said, is scraped as Prometheus does it, first as it comes and then with a series for every

@@ -13,7 +13,7 @@ from e2e.chaos.producers import REQUEST_LIMIT_MS
 from e2e.clients.by_librdkafka import QUIET
 
 ASK_LIMIT_S = 5
-LOOK_S = 0.2
+POLL_S = 0.2
 CAUGHT_UP_LIMIT_S = 60
 """So long after everything is well, and nobody writes, a group may take to get to the end."""
 
@@ -65,7 +65,7 @@ def wait_caught_up(
             has_all = all(found.get(place, -1) >= end for place, end in wanted.items() if end)
             if has_all or time.monotonic() > until_s:
                 break
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         if not has_all:
             ledger.groups.late[group] = described(bootstrap, group)
         for place in places:

@@ -27,7 +27,7 @@ from e2e.chaos.producers import LibrdkafkaProducer
 from e2e.chaos.scene import DidNotBite
 from e2e.cluster.processes import wait_until
 from e2e.disks.file_systems import KINDS, DroppingFileSystem
-from e2e.kafka.members import LOOK_S, missing
+from e2e.kafka.members import POLL_S, missing
 from e2e.kafka.ports import LOOPBACK
 from e2e.kafka.probe import metadata
 from e2e.loopback.cluster import SIZE
@@ -154,7 +154,7 @@ def bit_flips(cluster: Cluster, broker_id: int, topic: str, chance: random.Rando
 
 
 def above(path: Path, recovery_point: int) -> list[tuple[int, BatchHeader]]:
-    """The batches of a segment that the next recovery has to look at, with their positions."""
+    """The batches of a segment that the next recovery has to read, with their positions."""
     found = []
     with suppress(CorruptBatchError):  # the end, which was not synced
         for position, header in iter_batches(path.read_bytes()):
@@ -171,7 +171,7 @@ def back_first(cluster: Cluster, broker_id: int, topic: str) -> bool:
     cluster.power_of_one(broker_id)
     until_s = time.monotonic() + FIRST_FOR_S
     while not (led := leads_all(cluster, broker_id, topic)) and time.monotonic() < until_s:
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     cluster.power_of_the_others()
     wait_all_whole(cluster)
     return led

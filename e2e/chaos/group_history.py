@@ -58,7 +58,8 @@ class Processed(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a member was given or refused; no checker needs it, whoever looks for a cause does."""
+    """What a member was given or refused; no checker needs it, a person who searches for a cause
+    does."""
 
     at_s: float
     member: str

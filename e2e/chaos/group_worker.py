@@ -272,7 +272,7 @@ WORKERS: dict[str, type[Worker]] = {one.name: one for one in (LibrdkafkaWorker, 
 
 def main() -> None:
     """Until SIGTERM. Where a member ends by itself, all do."""
-    # For whoever looks for the cause of what a checker found; it goes to the member's own file.
+    # For finding the cause of an anomaly; it goes to the member's own file.
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     library, bootstrap, topic, *groups = sys.argv[1:]
     workers = [WORKERS[library](n, bootstrap, topic, one) for n, one in enumerate(groups)]

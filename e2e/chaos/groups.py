@@ -19,7 +19,7 @@ GROUPS = (("first", ("librdkafka", "kafka-python")), ("second", ("java", "librdk
 CHANGE_EVERY_S = 12.0
 AWAY_S = 3.0
 ASK_EVERY_S = 1.0
-LOOK_S = 0.2
+POLL_S = 0.2
 STOP_LIMIT_S = 60
 
 
@@ -97,7 +97,7 @@ class Groups:
             self.sit_down(seat)
         changes = zip(itertools.cycle(self.seats), itertools.cycle([True, False, True]))
         next_s = time.monotonic() + self.change_every_s
-        while not self.ending.wait(LOOK_S):
+        while not self.ending.wait(POLL_S):
             if not self.resting.is_set() and time.monotonic() >= next_s:
                 self.change(*next(changes))
                 next_s = time.monotonic() + self.change_every_s

@@ -15,7 +15,7 @@ from e2e.main.operator import Operator
 from e2e.main.replicas import Place, places, pod_of
 
 BACK_LIMIT_S = 120
-LOOK_EVERY_S = 0.5
+POLL_EVERY_S = 0.5
 
 
 class DidNotBite(AssertionError):  # noqa: N818 - the sentence reads better without
@@ -93,7 +93,7 @@ class Scene:
             f"broker {broker} has a session after {after}",
             lambda: self.session(broker) > after,
             BACK_LIMIT_S,
-            LOOK_EVERY_S,
+            POLL_EVERY_S,
         )
 
     def wait_deposed(self, broker: int, led: dict[int, int]) -> None:
@@ -107,5 +107,5 @@ class Scene:
             )
 
         eventually(
-            f"broker {broker} leads nothing any more", has_successors, BACK_LIMIT_S, LOOK_EVERY_S
+            f"broker {broker} leads nothing any more", has_successors, BACK_LIMIT_S, POLL_EVERY_S
         )

@@ -26,7 +26,7 @@ from e2e.clients.background import Background
 from e2e.clients.by_librdkafka import QUIET, must_arrive, place
 
 EVERY_S = 0.01
-LOOKS_EVERY_S = 1.0
+POLL_EVERY_S = 1.0
 PADDING = b"." * 80
 BEFORE_RECORDS = 100
 """So many are acknowledged before the kill: the connection is warm, the epoch known."""
@@ -77,13 +77,14 @@ def measure_failover(
 
     `kill` does kill -9 and returns when the process is gone. Other records may be in the
     partition, and others may write to it. Returns when a hundred records that were sent after the
-    kill are acknowledged and all that were acknowledged have been looked for. Raises
+    kill are acknowledged and all that were acknowledged have been read back. Raises
     `TimeoutError` where that takes longer than a minute.
     """
     with Trickle(bootstrap, topic, partition) as trickle:
         trickle.wait_for(BEFORE_RECORDS)
-        # The client looks at all partitions once a second since its start: no kill may keep step.
-        time.sleep(random.uniform(0, LOOKS_EVERY_S))  # noqa: S311
+        # The client refreshes its metadata once a second since its start: kills must not be in step
+        # with it.
+        time.sleep(random.uniform(0, POLL_EVERY_S))  # noqa: S311
         killed_s = time.monotonic()
         kill()
         # What is handed over from now on no dead leader can have acknowledged.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Self
 
 SETTLE_LIMIT_S = 60
-LOOK_S = 0.1
+POLL_S = 0.1
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_INTERVAL_MS = 500
 
@@ -65,7 +65,7 @@ def wait_until(what: str, members: Sequence[GroupMember], holds: Callable[[], bo
         if time.monotonic() > until_s:
             known = [(one.assigned, len(one.read), one.problems) for one in members]
             raise TimeoutError(f"{what}: {known}")
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
 
 
 def wait_shared(members: Sequence[GroupMember], partitions: int) -> list[int]:

@@ -24,7 +24,7 @@ def in_pod(uid: str) -> list[Process]:
 
 def pids(uid: str) -> Iterator[int]:
     for node in CGROUPS.glob("chiplog-*"):
-        # Groups are removed while we look; a glob would stumble over that.
+        # Groups are removed while we read; a glob would fail on that.
         for group, _, _ in os.walk(node):
             if Path(group).parent.name == f"pod{uid}":
                 yield from processes.listed(Path(group))

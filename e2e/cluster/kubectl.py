@@ -66,7 +66,7 @@ def eventually(
 ) -> float:
     """Wait until `holds()`; an exception of kubectl or an assertion counts as "not yet".
 
-    Each look is a process: where others are measured meanwhile, it should be rare.
+    Each poll is a process: where others are measured meanwhile, it should be rare.
 
     Returns the seconds it took. Raises `TimeoutError` naming `what` and the last failure.
     """

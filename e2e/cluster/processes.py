@@ -79,7 +79,7 @@ def in_cgroup(name: str) -> list[Process]:
     """Every process in the cgroup `name` or below it, in any hierarchy."""
     found: dict[int, None] = {}
     for top in Path("/sys/fs/cgroup").glob(f"*/{name}"):
-        # Groups are removed while we look; a glob would stumble over that.
+        # Groups are removed while we read; a glob would fail on that.
         for group, _, _ in os.walk(top):
             found.update(dict.fromkeys(listed(Path(group))))
     return [one for pid in found if (one := process(pid))]
@@ -102,7 +102,7 @@ def listens_on(one: Process, path: Path) -> bool:
     except OSError:
         return False
     for file in files:
-        with suppress(OSError):  # closed while we look
+        with suppress(OSError):  # closed while we read
             if str(file.readlink()) in sockets:
                 return True
     return False

@@ -1,6 +1,6 @@
 """A runner of `SparkApplication`s for tests: what Kubeflow's operator does, as far as we need it.
 
-No package registry carries that operator. This one looks for applications once a second, runs the
+No package registry carries that operator. This one lists applications once a second, runs the
 real `spark-submit --deploy-mode cluster` with each manifest's own fields, follows the driver's pod
 and posts the real states. Nothing of it is part of Chiplog.
 
@@ -47,7 +47,7 @@ class Limits:
     submit_s: float = 180.0
     run_s: float = 1800.0
     """One attempt, from its submission to its end; image pulls and Pending count."""
-    look_s: float = 1.0
+    poll_s: float = 1.0
 
 
 def install_definition(kubectl: Kubectl) -> None:
@@ -110,7 +110,7 @@ class SparkRunner:
                             known[uid] = group.create_task(one.run(places))
                     for uid in known.keys() - there.keys():
                         known.pop(uid).cancel()
-                await asyncio.sleep(self.limits.look_s)
+                await asyncio.sleep(self.limits.poll_s)
 
 
 class Application:
@@ -144,7 +144,7 @@ class Application:
         try:
             async with asyncio.timeout(self.limits.run_s):
                 while self.progress.state in {State.SUBMITTED, State.RUNNING, State.UNKNOWN}:
-                    await asyncio.sleep(self.limits.look_s)
+                    await asyncio.sleep(self.limits.poll_s)
                     with suppress(Unavailable):
                         await self._post(spark_states.followed(self.progress, await self._driver()))
         except TimeoutError:
@@ -197,7 +197,7 @@ class Application:
             with suppress(NotFound):
                 uid = pod["metadata"]["uid"]
                 await self.api.delete(kinds.PODS, self.namespace, self.pod, uid=uid)
-            await asyncio.sleep(self.limits.look_s)
+            await asyncio.sleep(self.limits.poll_s)
 
     async def _post(self, progress: Progress) -> None:
         """Show what is new; an application that is gone is nobody's business any more."""
@@ -213,7 +213,7 @@ class Application:
                     subresource="status",
                 )
             except Unavailable:
-                await asyncio.sleep(self.limits.look_s)
+                await asyncio.sleep(self.limits.poll_s)
             except NotFound:
                 return
             else:

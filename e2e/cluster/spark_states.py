@@ -59,7 +59,7 @@ def not_submitted(before: Progress, output: str) -> Progress:
 
 
 def followed(before: Progress, pod: Manifest | None) -> Progress:
-    """After a look at the driver's pod; None is one that is gone."""
+    """By the driver's pod; None where it is gone."""
     if pod is None:
         return replace(before, state=State.FAILED, error="driver pod not found")
     match pod.get("status", {}).get("phase"):

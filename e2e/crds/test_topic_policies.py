@@ -124,8 +124,8 @@ def test_what_is_beside_the_spec_of_a_topic_from_before_is_not_judged(team: Kube
 
 
 def test_the_api_server_finds_nothing_wrong_with_the_policy(team: Kubectl) -> None:
-    def looked_at() -> bool:
+    def is_checked() -> bool:
         status = team.get("validatingadmissionpolicy", NAME).get("status", {})
         return bool(status.get("observedGeneration")) and not status.get("typeChecking")
 
-    eventually("the policy is type-checked", looked_at)
+    eventually("the policy is type-checked", is_checked)

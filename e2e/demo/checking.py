@@ -1,6 +1,6 @@
 """What the demo says when something is not as it has to be: expected, found, and what to do.
 
-A look at a cluster that works is never wrong for long: answers that do not fit are asked for again
+A working cluster's answers are never wrong for long: those that do not fit are asked for again
 until the limit, which is there so that nothing hangs and is generous enough for a loaded machine.
 """
 
@@ -29,7 +29,7 @@ NOT_YET: Final = (
     *(AssertionError, CommandFailed, KafkaError, KafkaException, OSError, KeyError),
     *(ValueError, subprocess.TimeoutExpired),
 )
-"""What a look may raise while a cluster starts, moves a leadership or is busy."""
+"""What asking may raise while a cluster starts, moves a leadership or is busy."""
 
 
 class Broken(Exception):  # noqa: N818 - read as "Broken: expected … found …"
@@ -47,21 +47,21 @@ def check(holds: bool, *, expected: str, found: object, remedy: str = AGAIN) -> 
 
 def until(
     expected: str,
-    look: Callable[[], T],
+    ask: Callable[[], T],
     *,
     limit_s: float = LIMIT_S,
     every_s: float = EVERY_S,
     remedy: str = AGAIN,
 ) -> T:
-    """What `look` returns as soon as it raises nothing of `NOT_YET`.
+    """What `ask` returns as soon as it raises nothing of `NOT_YET`.
 
-    Raises `Broken` after `limit_s`, with what the last look found; whatever else `look` raises
-    ends the wait at once.
+    Raises `Broken` after `limit_s`, with what the last call found; whatever else `ask` raises
+    ends the wait.
     """
     deadline_s = time.monotonic() + limit_s
     while True:
         try:
-            return look()
+            return ask()
         except NOT_YET as failed:
             if time.monotonic() > deadline_s:
                 found = f"{reason(failed)} (after {limit_s:.0f} s)"

@@ -29,7 +29,7 @@ def kill_leader(cluster: BrokerClusterUnderTest, before: list[int], texts: list[
     """
     with step("waiting until all replicas are in sync"):
         replicas.wait_in_sync(cluster, LIMIT_S)
-    describe(look(cluster), "before")
+    describe(observed(cluster), "before")
     with Load(cluster.bootstrap, first_number=len(texts)) as load:
         acknowledged(load, BEFORE)
         led = until(f"{NAME} has a leader", lambda: leading(cluster))
@@ -45,7 +45,7 @@ def kill_leader(cluster: BrokerClusterUnderTest, before: list[int], texts: list[
         with step("waiting until the broker is back and all replicas are in sync again"):
             replicas.wait_in_sync(cluster, LIMIT_S)
         whole_s = time.monotonic() - killed_s
-        describe(look(cluster), f"{whole_s:.0f} s after the kill")
+        describe(observed(cluster), f"{whole_s:.0f} s after the kill")
         acknowledged(load, len(load.acknowledged) + AFTER)
     require_none_refused(load)
     gap_s = load.gap_s(PARTITION, killed_s)
@@ -99,7 +99,7 @@ def kill(cluster: BrokerClusterUnderTest, led: Place) -> str:
     return f"kubectl delete pod {pod} --now"
 
 
-def look(cluster: BrokerClusterUnderTest) -> list[Place]:
+def observed(cluster: BrokerClusterUnderTest) -> list[Place]:
     """The topic by its map, once kcat gets the same leaders and in-sync replicas."""
     return until("kcat gets the same leaders as the PartitionMap", lambda: agreed(cluster))
 
@@ -107,7 +107,7 @@ def look(cluster: BrokerClusterUnderTest) -> list[Place]:
 def later(cluster: BrokerClusterUnderTest, leader_epoch: int) -> list[Place]:
     """The same, once somebody leads in a later epoch.
 
-    Which replicas are in sync then depends on who is quicker, these looks or the broker's return.
+    Which replicas are in sync then depends on who is quicker, this check or the broker's return.
     """
     places = agreed(cluster)
     found = places[PARTITION].leader_epoch

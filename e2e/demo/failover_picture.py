@@ -32,7 +32,7 @@ from e2e.main.broker_cluster import BrokerClusterUnderTest
 PICTURE: Final = layout.CHECKOUT / "docs" / "images" / "killed-leader.svg"
 TITLE: Final = "a leader dies on Kubernetes"
 PARTITION: Final = 0
-LOOK_EVERY_S: Final = 0.1
+POLL_EVERY_S: Final = 0.1
 BEFORE_S, AFTER_S, STILL_S = 3.0, 2.0, 5.0
 """Before the kill, after all is whole again, and how long the last frame stays."""
 
@@ -58,7 +58,7 @@ class Recording:
     def now_s(self) -> float:
         return time.monotonic() - self.began_s
 
-    def look(self) -> Topic | None:
+    def observe(self) -> Topic | None:
         """One frame of how it is now; the last answer stays while no broker answers."""
         before = self.last
         with suppress(CannotDo):
@@ -73,13 +73,13 @@ class Recording:
             self.began_s = time.monotonic()
         if not self.frames or self.frames[-1].lines != lines:
             self.frames.append(Frame(self.now_s, lines))
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_EVERY_S)
         return self.last
 
-    def look_for(self, seconds: float) -> None:
+    def observe_for(self, seconds: float) -> None:
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
-            self.look()
+            self.observe()
 
 
 def described(found: Topic | None, before: Topic | None) -> Sequence[Line]:
@@ -139,7 +139,7 @@ def main() -> None:
         ),
         (Span(f"The longest pause of {TOPIC}-{PARTITION}: {gap_s:.2f} s", "good"),),
     )
-    recorded.look()
+    recorded.observe()
     end_s = recorded.frames[-1].at_s + STILL_S
     PICTURE.write_text(animated(recorded.frames, end_s, TITLE))
     size_kb = PICTURE.stat().st_size / 1000
@@ -154,11 +154,11 @@ def record(recording: Recording) -> tuple[Recording, float]:
         *(prompt("kubectl get brokerclusters"), *plain(columns(shown)), ()),
         prompt(f"watch chiplog topics describe {TOPIC}"),
     )
-    recording.look_for(BEFORE_S)
+    recording.observe_for(BEFORE_S)
     leader = replicas.leader_of(cluster, TOPIC, PARTITION)
     pod = replicas.pod_of(cluster, leader)
     recording.foot = (prompt(f"kubectl delete pod {pod} --force    # leads {TOPIC}-{PARTITION}"),)
-    recording.look_for(1.0)
+    recording.observe_for(1.0)
     killed_s = time.monotonic()
     arguments = ("delete", "pod", pod, "--force", "--wait=false")
     program = (str(build.program("kubectl")), f"--kubeconfig={cluster.kubectl.kubeconfig}")
@@ -171,7 +171,7 @@ def record(recording: Recording) -> tuple[Recording, float]:
     )
     printed, was_broken = "", False
     while time.monotonic() < killed_s + LIMIT_S:
-        found = recording.look()
+        found = recording.observe()
         if not printed and child.poll() is not None:
             assert child.stdout is not None, "its output is a pipe"
             printed = child.stdout.read()
@@ -183,7 +183,7 @@ def record(recording: Recording) -> tuple[Recording, float]:
         raise Broken(expected="all replicas in sync again", found=f"not within {LIMIT_S:.0f} s")
     seconds = time.monotonic() - killed_s
     recording.foot += ((Span(f"broker {leader} is back, all in sync: {seconds:.0f} s", "dim"),),)
-    recording.look_for(AFTER_S)
+    recording.observe_for(AFTER_S)
     recording.load.ending.set()
     return recording, recording.load.gap_s(PARTITION, killed_s)
 

@@ -1,6 +1,6 @@
 """`python -m e2e.demo.picture [BOOTSTRAP]`: what `chiplog top` shows of a cluster at work, drawn.
 
-Without an address it is the demo's cluster that is looked at. The topic `orders` must be there: the
+Without an address it is the demo's cluster that is drawn. The topic `orders` must be there: the
 demo's load goes into it meanwhile, and two consumers of the group `billing` read it.
 """
 
@@ -29,7 +29,7 @@ PICTURE: Final = layout.CHECKOUT / "docs" / "images" / "top.svg"
 COMMAND: Final = ("top", "--interval", "5s", "--iterations", "3")
 CONSUMERS: Final = 2
 FONT: Final = re.compile(r"@font-face \{.*?\}\n", re.DOTALL)
-"""What rich puts into each picture, and whoever looks at it would fetch."""
+"""What rich puts into each picture, and a viewer would have to fetch."""
 
 
 def main(arguments: list[str]) -> None:
@@ -40,8 +40,8 @@ def main(arguments: list[str]) -> None:
         for _ in range(CONSUMERS):
             load.enter_context(consumer(bootstrap))
         printed = run(*chiplog(*COMMAND, bootstrap=bootstrap), timeout_s=120)
-    PICTURE.write_text(picture(last_look(printed)))
-    print(f"{PICTURE.relative_to(layout.CHECKOUT)}:\n{last_look(printed)}")
+    PICTURE.write_text(picture(last_screen(printed)))
+    print(f"{PICTURE.relative_to(layout.CHECKOUT)}:\n{last_screen(printed)}")
 
 
 def of_the_demo() -> str:
@@ -66,8 +66,8 @@ def consumer(bootstrap: str) -> Iterator[None]:
         child.wait(30)
 
 
-def last_look(printed: str) -> str:
-    """The tables of the last look, as a terminal has them when one looks."""
+def last_screen(printed: str) -> str:
+    """The last of the screens printed, as a terminal shows it."""
     begin = printed.rindex("BROKER  ")
     return printed[begin:].strip()
 

@@ -96,7 +96,7 @@ class SideBySide:
 
     # --- calls on the disk ------------------------------------------------------------
 
-    async def look(self) -> None:
+    async def list_names(self) -> None:
         path = self.path()
         self.both(f"exists {path}", lambda disk: disk.exists(path))
         directory = self.chance.choice(DIRECTORIES)
@@ -280,7 +280,7 @@ def brief(outcome: Outcome) -> str:
 
 
 MOVES: Final[dict[Callable[[SideBySide], Awaitable[None]], int]] = {
-    SideBySide.look: 3,
+    SideBySide.list_names: 3,
     SideBySide.make_directory: 2,
     SideBySide.rename: 4,
     SideBySide.remove: 3,

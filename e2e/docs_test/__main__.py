@@ -1,6 +1,6 @@
 """`python -m e2e.docs_test [--write] [PAGE]`: type a page into a new cluster, compare the outputs.
 
---write puts what was printed into the page wherever that differs; look at the difference before
+--write puts what was printed into the page wherever that differs; read the difference before
 you commit it. Exit status 1 says that something differed or ended in another way than it should.
 """
 

@@ -97,7 +97,7 @@ async def fetch_past_many_batches(address: Address, seconds: float) -> str:
 
 
 async def produce_many_records_to_a_compacted_topic(address: Address, seconds: float) -> str:
-    """One small Produce that inflates to millions of records, whose keys have to be looked at."""
+    """One small Produce that inflates to millions of records, whose keys have to be read."""
     topic = "hostile-compacted"
     size = 30 * MIB
     payload = bytearray()

@@ -26,7 +26,7 @@ POD_FILES = 1024
 SETTINGS = {"chiplog.memory.bytes": str(POD_BYTES)}
 LIMITED = ("prlimit", f"--nofile={POD_FILES}:{POD_FILES}")
 BESIDE = "beside"
-LOOK_S = 0.1
+POLL_S = 0.1
 
 
 class Scene(Protocol):
@@ -43,7 +43,7 @@ class Scene(Protocol):
         """Of the broker; None where it has ended."""
 
     def watch(self) -> "LeaseWatch | None":
-        """Something that looks at its Lease; None where it has none."""
+        """Something that reads its Lease; None where it has none."""
 
 
 class SmallBroker(StandaloneBroker):
@@ -158,7 +158,7 @@ class LeaseWatch(Background):
         return self.oldest_s < self.duration_s and len(self.holders) == 1
 
     def run(self) -> None:
-        while not self.ending.wait(LOOK_S):
+        while not self.ending.wait(POLL_S):
             spec = self.member.cluster.server.ask("GET", self.member.lease_path)["spec"]
             renewed = datetime.fromisoformat(spec["renewTime"])
             age_s = (datetime.now(UTC) - renewed).total_seconds()

@@ -13,7 +13,7 @@ from e2e.kafka.ports import LOOPBACK
 from e2e.kafka.probe import Answer, metadata
 
 WHOLE_LIMIT_S = 300  # a hang guard: three JVMs on a busy machine
-LOOK_S = 0.05
+POLL_S = 0.05
 
 
 class Members(Protocol):
@@ -126,5 +126,5 @@ def wait_for(what: str, holds: Callable[[], bool], limit_s: float = WHOLE_LIMIT_
                 return time.monotonic() - began_s
         except (OSError, KeyError):
             pass
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     raise TimeoutError(f"not within {limit_s:g} s: {what}")

@@ -9,7 +9,7 @@ from typing import Self
 
 from e2e.kafka.process import DIE_WITH_US
 
-LOOK_S = 0.5
+POLL_S = 0.5
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Supervised:
         while not self._ending.is_set():
             if not self.child.runs:
                 self.child.start()
-            self._ending.wait(LOOK_S)
+            self._ending.wait(POLL_S)
         self.child.kill()
 
     def __enter__(self) -> Self:

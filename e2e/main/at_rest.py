@@ -17,7 +17,7 @@ HANG: Final = 5
 
 def note_at_rest(operator: Operator) -> None:
     """Memory now and CPU while nothing happens, of the replica that leads and of the other."""
-    # What the last changes caused is over, also the more frequent looks at groups.
+    # What the last changes caused is over, also the more frequent polls of groups.
     time.sleep(REST_S)
     before = operator.usage()
     time.sleep(IDLE_S)

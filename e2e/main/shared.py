@@ -1,6 +1,6 @@
 """Clusters that many tests share: one that a test leaves broken fails no test after it.
 
-After every test that uses a shared cluster it is looked at. One that is not Ready is given some
+After every test that uses a shared cluster it is checked. One that is not Ready is given some
 time, then repaired, then replaced: the same namespace and name, so everything that tests hold
 of it stays valid. All of that is outside of every test, and of every test's time limit.
 """
@@ -66,7 +66,7 @@ _shared: dict[str, Shared] = {}
 
 @contextmanager
 def shared(one: Shared) -> Iterator[None]:
-    """While the block runs, the cluster is looked at after every test that asks for `cluster`."""
+    """While the block runs, the cluster is checked after every test that asks for `cluster`."""
     _shared[one.name] = one
     try:
         yield

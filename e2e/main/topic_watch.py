@@ -23,7 +23,7 @@ class TopicWatch:
     def __init__(
         self, kubectl: Kubectl, kind: str = "ct", line: str = LINE, how: str = "--watch-only"
     ) -> None:
-        """`line` is what of each object is looked at: its name, `=`, and what `until` looks for.
+        """`line` is what is printed of each object: its name, `=`, and what `until` compares.
 
         With `how` as --watch, what there is comes first, and every change after it.
         """

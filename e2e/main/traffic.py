@@ -1,7 +1,7 @@
 """Clients at work while something happens to the cluster, and what they noticed of it.
 
 One producer and one consumer, both librdkafka, both asking for metadata again every second. The
-producer sends at a steady, modest pace: what is looked for is a pause or an error, not a limit.
+producer sends at a steady, modest pace: what matters is a pause or an error, not a limit.
 """
 
 import threading
@@ -134,7 +134,7 @@ class Traffic:
     def answered(
         self, started_s: float, error: KafkaError | None, message: "Message[bytes, bytes]"
     ) -> None:
-        """What became of a record. It is looked for by its value: its offset may be unknown."""
+        """What became of a record. It is found by its value: its offset may be unknown."""
         if error is not None:
             self.note(error)
             return
@@ -195,7 +195,7 @@ class Traffic:
     def read_wrongly(self) -> str:
         """Which records were not read exactly once, a part for each partition; empty if none.
 
-        What the reader lacks is looked for once more by a new reader, so that a record that the
+        What the reader lacks is read once more by a new reader, so that a record that the
         lost brokers and a stalled reader can be distinguished.
         """
         noticed = self.noticed

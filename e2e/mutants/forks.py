@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 SIDE_BY_SIDE: Final = 2
-_LOOK_EVERY_S: Final = 0.01
+_POLL_EVERY_S: Final = 0.01
 _LEAST_CPU_S: Final = 3
 _LEAST_WALL_S: Final = 15
 _MOST_MEMORY_BYTES: Final = 6 * 2**30
@@ -113,7 +113,7 @@ def _ended(running: dict[int, _Fork[Given]]) -> list[int]:
         for pid, fork in running.items():
             if time.monotonic() > fork.ends_s:
                 _end(pid)
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_EVERY_S)
 
 
 def _outcome(fork: _Fork[Given]) -> Outcome[Given]:

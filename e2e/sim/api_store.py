@@ -186,7 +186,7 @@ class ApiStore:
         return copied(found) if found else None
 
     def peek(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
-        """The object itself, to be looked at only."""
+        """The object itself; it must not be changed."""
         return self._objects.get(kind, {}).get(ObjectKey(namespace, name))
 
     # -- reads
@@ -257,7 +257,7 @@ class ApiStore:
         named = patch.get("metadata")
         given = named if isinstance(named, Mapping) else {}
         _check(before, {"resourceVersion": given.get("resourceVersion")})
-        # The real one looks at no uid in a patch of the status.
+        # The real one ignores the uid in a patch of the status.
         is_other = given.get("uid", metadata(before)["uid"]) != metadata(before)["uid"]
         if is_other and not (subresource and is_own(kind)):
             raise Invalid("metadata.uid: field is immutable")

@@ -85,7 +85,7 @@ class Habits:
     laziness_s: float = 0.0
     """All readers but the first wait up to so long between two fetches."""
     idle_s: float = 0.4
-    """The longest time until a reader looks again whether a broker leads anything by now."""
+    """The longest time until a reader checks again whether a broker leads anything by now."""
     fetch_wait_ms: int = 500
     are_of_all_ages: bool = False
     """Whether clients speak any version of each request, and write any codec."""
@@ -451,7 +451,7 @@ class Consumer(Client):
             try:
                 answers = await self.wire.fetch(at, here, rack=self.rack)
                 if self.chance.random() < END_SHARE:
-                    await self._look_at_end(at, self.chance.choice(sorted(here)))
+                    await self._ask_end(at, self.chance.choice(sorted(here)))
             except UNREACHED:
                 self._back_to_leaders(sent_here)
                 await self.back_off()
@@ -473,7 +473,7 @@ class Consumer(Client):
         if not error and first > self._positions[partition]:
             self._seek(partition, first)
 
-    async def _look_at_end(self, at: tuple[str, int], partition: TopicPartition) -> None:
+    async def _ask_end(self, at: tuple[str, int], partition: TopicPartition) -> None:
         """Where the log ends for readers, as this leader sees it. Raises one of `UNREACHED`."""
         led_by, epoch = self.wire.leaders.get(partition), self.wire.epochs.get(partition)
         error, end = await self.wire.offset(at, partition)

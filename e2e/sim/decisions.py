@@ -29,13 +29,13 @@ class DecisionTrace:
         """All maps are what they were once: nobody decided that."""
         self.known.clear()
         for manifest in self._store.all_of(kinds.PARTITION_MAPS):
-            self._look(manifest)
+            self._compare(manifest)
 
     def _changed(self, change: Change) -> None:
         if change.kind is kinds.PARTITION_MAPS:
-            self._look(change.object)
+            self._compare(change.object)
 
-    def _look(self, manifest: Manifest) -> None:
+    def _compare(self, manifest: Manifest) -> None:
         spec = PartitionMap.from_manifest(manifest).spec
         for notify in self.on_spec:
             notify(spec)

@@ -41,7 +41,7 @@ GRACE_S: Final = 30.0
 NOT_ALIVE_S: Final = 5.0
 """So long the liveness probe may fail."""
 LONGEST_BACKOFF_S: Final = 8.0
-LOOK_S: Final = 0.1
+POLL_S: Final = 0.1
 RESERVE_BYTES: Final = 6_000
 
 
@@ -174,7 +174,7 @@ class Node:
         store = self._context.server.store
         name = names.stateful_set(CLUSTER, self.broker_id)
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
             wanted = store.peek(kinds.STATEFUL_SETS, NAMESPACE, name)
             if wanted is not None and self.has_power and not self._context.server.is_away:
                 if store.peek(kinds.PODS, *self._key) is None:
@@ -236,7 +236,7 @@ class Node:
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():  # noqa: ASYNC110 - nothing notifies of it
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
 
     async def _say(self, status: Manifest) -> None:
         """Write the pod's status, when the API server can be reached."""

@@ -26,7 +26,7 @@ BLOCKED_S = 10.0
 
 Processor time, as a crowded machine lets all wait; and much longer than any may take."""
 ROUNDS = 200
-"""So often it is looked at what they took."""
+"""So often the time that they took is checked."""
 
 
 class Process:
@@ -93,7 +93,7 @@ class _Handle(asyncio.Handle):
 
     __slots__ = ()
 
-    def __init__(  # the base class looks for a debugger at each of them
+    def __init__(  # the base class checks for a debugger in each of them
         self,
         callback: Callable[..., object],
         args: tuple[Any, ...],
@@ -189,7 +189,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 self._run_handle(ready.popleft())
             rounds += 1
             if rounds % ROUNDS == 0:
-                self._look_whether_blocked()
+                self._check_blocked()
 
     def _run_handle(self, handle: asyncio.Handle) -> None:
         if handle._cancelled:  # noqa: SLF001
@@ -208,7 +208,7 @@ class SimLoop(asyncio.BaseEventLoop):
             except BaseException as error:  # noqa: BLE001 - as the base class has it
                 self.call_exception_handler({"message": "a callback failed", "exception": error})
 
-    def _look_whether_blocked(self) -> None:
+    def _check_blocked(self) -> None:
         """Whether one of the last rounds computed for too long; all of them are soon done."""
         spent_s = time.thread_time()
         if spent_s - self._spent_s > BLOCKED_S:

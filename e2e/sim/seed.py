@@ -62,7 +62,7 @@ FIRST_LATER: Final = 1_000_001
 SMALL_OFFSETS: Final[dict[str, Any]] = {OFFSETS_TOPIC_NUM_PARTITIONS.name: 1}
 """50 partitions more would make every seed slower and are moved all alike."""
 RETENTION_CHECK_MS: Final = 10_000
-"""Where offsets expire soon: so often coordinators look which have."""
+"""Where offsets expire soon: so often coordinators check which have."""
 OF_LIVENESS: Final = frozenset(
     {
         "not-healed",
@@ -274,7 +274,7 @@ def run_seed(seed: int, mix: Mix | None = None) -> Result:
     result = Result(seed=seed, mix=mix, replicas=mix.replicas)
     loop = SimLoop()
     loop.set_exception_handler(lambda _loop, _context: None)
-    gc.disable()  # a seed makes some megabytes of garbage, and looking for it again and again costs
+    gc.disable()  # a seed makes some megabytes of garbage, and collecting it again and again costs
     try:
         loop.run_until_complete(_simulate(loop, mix, result))
     finally:
@@ -380,7 +380,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     except TimeoutError:
         found.append(Anomaly("not-readable", "", "the last reader did not come to the end"))
     found += await _audit_groups(world, crowd, within_s)
-    world.look_at_disks()
+    world.read_disks()
     return found
 
 

@@ -1,4 +1,4 @@
-"""Looks at every broker's replicas while the world runs, for the checkers; nobody notices.
+"""Observes every broker's replicas while the world runs, for the checkers; no process notices.
 
 It reads what brokers hold in memory and on their disks: where logs begin, what they let go and
 why they may, and what the members of an ISR have on their devices at the moment when a
@@ -23,7 +23,7 @@ from e2e.sim.history import Decision, History, InForce, LogStart, Policy, Vouche
 from e2e.sim.kubelet import Node
 from e2e.sim.wire import TopicPartition
 
-LOOK_S: Final = 0.5
+POLL_S: Final = 0.5
 
 
 class Watch:
@@ -56,11 +56,11 @@ class Watch:
 
     async def run(self) -> None:
         while True:
-            self.look()
-            await asyncio.sleep(LOOK_S)
+            self.observe()
+            await asyncio.sleep(POLL_S)
 
-    def look(self) -> None:
-        """At all that is there now."""
+    def observe(self) -> None:
+        """Record the state of all that is there now."""
         walls_ms = [one.clock.now_ms() for one in self._nodes.values()]
         self._newest_ms = max(walls_ms)
         history = self._history
@@ -84,7 +84,7 @@ class Watch:
             self._cached_only.add(label)
         policy = policy_of(config)
         now_s, known = self._now_s(), self._in_force.get((label, policy))
-        if known is None or now_s - known.to_s > 2 * LOOK_S:
+        if known is None or now_s - known.to_s > 2 * POLL_S:
             known = InForce(
                 partition=label, policy=policy, from_s=now_s, to_s=now_s, newest_ms=self._newest_ms
             )
@@ -110,7 +110,7 @@ class Watch:
 
     def _changed(self, change: Change) -> None:
         if change.kind in {kinds.BROKERS, kinds.PARTITION_MAPS}:
-            self.look()
+            self.observe()
 
     def _asked(self, spec: PartitionMapSpec) -> None:
         known = self._history.asked_policies.setdefault(str(spec.topic_name), set())
@@ -124,7 +124,7 @@ class Watch:
         it is listed because it may not be forgotten, and cannot be elected. Where the replicas
         are asked first, the map is an old one, and its ISR says nothing either.
         """
-        self.look()
+        self.observe()
         label = decision.partition
         if decision.after.is_asking or label in self._cached_only:
             return

@@ -271,7 +271,7 @@ class World:
 
         await self.as_client("auditor", everything())
 
-    def look_at_disks(self) -> None:
+    def read_disks(self) -> None:
         """Put what brokers wrote, and what is on their disks, into the history."""
         history = self.notebook.history
         history.appends = self.trace_of_appends.appends
@@ -311,7 +311,7 @@ class World:
     def _went_back_unseen(self) -> str:
         """What a broker knows and the API server forgot, when etcd was restored; else empty.
 
-        Until the operator looks again, every ten seconds, all else there looks as it should.
+        Until the operator reconciles again, every ten seconds, all else there looks as it should.
         """
         stored = {
             (one.topic_id, one.number): (str(one), int(state.partition_epoch))
@@ -365,7 +365,7 @@ class World:
             if node.disks.is_refused:
                 node.lose_volume()
             if node.disks.damaged:
-                # Nobody looks through all that is stored while it runs; a start does.
+                # Nothing reads all that is stored while it runs; a start does.
                 node.disks.lose_clean_mark()
                 node.kill()
             node.resume()

@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def read(session: SparkSession, bootstrap: str, topic: str, per_split: int, end: str) -> int:
-    """How many records the data source gives; Spark itself, not Python again, looks at them."""
+    """How many records the data source gives; Spark itself, not Python again, reads them."""
     frame = (
         session.read.format("chiplog")
         .option("bootstrap.servers", bootstrap)

@@ -12,7 +12,7 @@ from e2e.cluster.kubectl import Kubectl
 
 Manifest = dict[str, Any]
 
-LOOK_EVERY_S = 0.5
+POLL_EVERY_S = 0.5
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Verifications:
                 return Followed(status, executors)
             if application := status.get("application", {}).get("name"):
                 executors |= self.running(application, "executor")
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_EVERY_S)
         raise TimeoutError(f"verification/{name} is not over after {limit_s:.0f} s: {status}")
 
     def pods(self, application: str, role: str | None = None) -> list[Manifest]:

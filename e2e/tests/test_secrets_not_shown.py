@@ -1,6 +1,6 @@
 """What holds a secret does not show it: not as text, not in a line of a log, not in an error.
 
-There is no filter behind the loggers that could know a secret by its looks. Instead, whatever
+There is no filter behind the loggers that could recognize a secret. Instead, whatever
 holds one leaves it out where it is printed, and errors say what is wrong without the value.
 """
 
@@ -83,7 +83,7 @@ def test_a_password_that_cannot_be_used_is_refused_without_saying_it(
 
 
 class Later:
-    """A clock on which every look is due."""
+    """A clock on which every check is due."""
 
     def __init__(self) -> None:
         self._now_s = 0.0

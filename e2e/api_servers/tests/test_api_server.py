@@ -14,7 +14,7 @@ With a status go uid and version only |
 | No bookmarks | One a minute, and before a watch ends | A watch then goes on from a later \
 version; what lies between is none of its events |
 | An orphaning delete takes away at once | A finalizer holds the object until the garbage \
-collector has looked | Only StatefulSets; who creates one again waits while there is a \
+collector has run | Only StatefulSets; who creates one again waits while there is a \
 deletionTimestamp, as lane `main` shows |
 | Whoever asks may do all, in any namespace | Forbidden, not found | Roles have tests of their \
 own; no namespace ends in the simulator |

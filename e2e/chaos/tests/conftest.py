@@ -19,7 +19,7 @@ from e2e.main.setting_up import cluster_in, make_topic
 NAME, NAMESPACE = "chaos", "e2e-chaos"
 # A disk that can be filled, and held back without holding back others.
 STORAGE = {"class": "local-sized", "size": "1Gi"}
-# Damage is looked for all the time, not once a day.
+# The scrub runs all the time, not once a day.
 CONFIG = {"chiplog.scrub.interval.ms": 2_000}
 TABLE_WIDTH = 130
 SAFE = {"min.insync.replicas": 2}

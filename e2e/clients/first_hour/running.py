@@ -18,7 +18,7 @@ from e2e.kafka.process import DIE_WITH_US
 PROGRAMS = Path(__file__).with_name("programs")
 SPRING = PROGRAMS / "spring"
 LIMIT_S = 90
-LOOK_S = 0.05
+POLL_S = 0.05
 ROW = re.compile(r"partition=(\d+) offset=(\d+) key=(\S+) value=(.*)")
 
 
@@ -84,7 +84,7 @@ class Program:
         while len(rows(self.lines)) < count:
             assert time.monotonic() < until_s, self._said("prints too little")
             assert not self.has_ended, self._said("has ended")
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         return rows(self.lines)
 
     def result(self, status: int = 0) -> list[str]:

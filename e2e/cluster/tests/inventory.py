@@ -39,7 +39,7 @@ def outside(directory: Path, paths: Iterable[str]) -> frozenset[str]:
 
 
 def take(tests: Path) -> Inventory:
-    """Look at the machine.
+    """Read the machine's state.
 
     Counters and ages are left out: they change by themselves. So are disks of files below `tests`,
     the temporary directory of all tests: those of other tests come and go at the same time.

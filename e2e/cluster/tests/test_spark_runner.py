@@ -20,7 +20,7 @@ from e2e.loopback.cluster import free_node_ports
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 SUBMIT_LIMIT_S = 300
-LOOK_LIMIT_S = 60
+STATE_LIMIT_S = 60
 NUMBERS = count(1)
 POD_TEMPLATE = {
     "metadata": {"labels": {"chiplog.dev/spark-application": "nightly-1"}},
@@ -92,13 +92,13 @@ def runner(server: ApiServer) -> Iterator[SparkRunner]:
     """Begun before there is a definition, as it may be."""
     kubeconfig: Path = server.administrator()
     cluster = Kubectl(kubeconfig, "default")
-    with SparkRunner(kubeconfig, Limits(look_s=0.2, submit_s=SUBMIT_LIMIT_S)) as one:
+    with SparkRunner(kubeconfig, Limits(poll_s=0.2, submit_s=SUBMIT_LIMIT_S)) as one:
         install_definition(cluster)
         yield one
         remove_definition(cluster)
 
 
-def wait_for(kubectl: Kubectl, state: str, limit_s: float = LOOK_LIMIT_S) -> dict[str, Any]:
+def wait_for(kubectl: Kubectl, state: str, limit_s: float = STATE_LIMIT_S) -> dict[str, Any]:
     """The status once it has this state."""
     found: dict[str, Any] = {}
 

@@ -12,37 +12,37 @@ from e2e.demo.checking import Broken, check, until
 DEMO = Path(cli.__file__).parent
 
 
-def test_a_look_that_never_fits_says_what_it_found_last() -> None:
-    looks: list[None] = []
+def test_an_answer_that_never_fits_is_named() -> None:
+    asked: list[None] = []
 
-    def look() -> None:
-        looks.append(None)
-        raise AssertionError(f"{len(looks)} brokers")
+    def ask() -> None:
+        asked.append(None)
+        raise AssertionError(f"{len(asked)} brokers")
 
     with pytest.raises(Broken) as broken:
-        until("no brokers", look, limit_s=0.05, every_s=0.001, remedy="add one")
+        until("no brokers", ask, limit_s=0.05, every_s=0.001, remedy="add one")
     assert str(broken.value) == (
-        f"expected: no brokers\nfound:    {len(looks)} brokers (after 0 s)\nto do:    add one"
+        f"expected: no brokers\nfound:    {len(asked)} brokers (after 0 s)\nto do:    add one"
     )
 
 
-def test_a_look_that_fits_late_is_as_good() -> None:
+def test_an_answer_that_fits_late_is_as_good() -> None:
     answers = iter([CommandFailed(["kcat"], 1, "no broker"), KeyError("orders"), OSError()])
 
-    def look() -> str:
+    def ask() -> str:
         for failed in answers:
             raise failed
         return "there"
 
-    assert until("it is there", look, every_s=0.001) == "there"
+    assert until("it is there", ask, every_s=0.001) == "there"
 
 
 def test_what_cannot_become_right_ends_the_wait() -> None:
-    def look() -> None:
+    def ask() -> None:
         check(False, expected="every order acknowledged", found="1 refused")
 
     with pytest.raises(Broken, match="1 refused"):
-        until("orders are acknowledged", look, limit_s=60)
+        until("orders are acknowledged", ask, limit_s=60)
 
 
 def test_an_error_without_words_is_named() -> None:

@@ -30,7 +30,7 @@ IN_A_NAMESPACE = ("unshare", "--mount", "--propagation")
 WAITS = ("sh", "-c", "echo started; read line")
 
 # What a new process finds: syncing, which may fail, and reading.
-LOOK = """
+SYNC_AND_READ = """
 import os, sys
 file = os.open(sys.argv[1], os.O_RDWR)
 try:
@@ -55,12 +55,14 @@ with DroppingFileSystem(sys.argv[1], Path(sys.argv[2])) as one:
 
 def found_by_another(path: Path) -> tuple[str, bytes]:
     """What its sync said, and what it read."""
-    done = subprocess.run([sys.executable, "-c", LOOK, path], capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", SYNC_AND_READ, path], capture_output=True, check=True
+    )
     synced, _, content = done.stdout.partition(b"\n")
     return synced.decode(), content
 
 
-def test_after_a_failed_sync_all_looks_well_until_the_cache_is_gone(
+def test_after_a_failed_sync_all_seems_well_until_the_cache_is_gone(
     kind: str, tmp_path: Path
 ) -> None:
     """Why a process may not trust what it reads of a file whose sync failed in another.

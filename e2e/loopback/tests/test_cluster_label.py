@@ -73,7 +73,7 @@ def test_what_names_a_cluster_is_found_by_it_and_nobody_sees_a_difference(
     kubectl("label", "ct/orders", f"{LABEL}-")
     eventually("it is back", lambda: "orders" in found(kubectl, *by_label), LIMIT_S)
     kubectl("label", "--overwrite", "ct/orders", f"{LABEL}=mine")
-    kubectl("annotate", "ct/orders", "seen=now")  # the operator looks again
+    kubectl("annotate", "ct/orders", "seen=now")  # the operator reconciles again
     kubectl.apply(manifest("Topic", "late", {"clusterRef": {"name": "demo"}, "partitions": 1}))
     eventually("it looked", lambda: "late" in found(kubectl, *by_label), LIMIT_S)
     assert found(kubectl, f"--selector={LABEL}=mine") == ["orders"]

@@ -95,7 +95,7 @@ def readiness(address: str) -> tuple[int, str]:
 
 
 def claim_as_tenant(kubectl: Kubectl) -> None:
-    """A Lease that looks like an operator's, by somebody who may edit that namespace."""
+    """A Lease of the same form as an operator's, by somebody who may edit that namespace."""
     kubectl("create", "serviceaccount", ACCOUNT)
     notes = {labels.WATCHES: "*", labels.WATCHES_AS: ACCOUNT}
     about = {"name": names.OPERATOR_LEASE, "annotations": notes}

@@ -88,7 +88,7 @@ def deployment(image: str, bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 class Replicas:
-    """What the Deployment's spec said, looked at again and again."""
+    """What the Deployment's spec said, polled again and again."""
 
     def __init__(self, kubectl: Kubectl) -> None:
         self.kubectl = kubectl

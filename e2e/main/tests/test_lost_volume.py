@@ -71,7 +71,7 @@ def test_a_lost_volume_is_filled_from_the_others(
 def test_a_pod_that_was_bound_by_the_lost_claim_is_made_again(
     cluster: BrokerClusterUnderTest,
 ) -> None:
-    """The race on purpose: the pod has a node before its new claim was ever looked at.
+    """The race on purpose: the pod has a node before its new claim was ever bound.
 
     The scheduler does so where it still has the old claim in its cache. Here the pod names its
     node itself, while the operator is paused and the StatefulSet is away.

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from e2e.sim.checkers.anomaly import events_of
 from e2e.sim.history import Append, Event, History, InForce, Kind
 
-LOOK_MS: Final = 2_000
-"""Clocks are looked at every half a second, and may run at double speed."""
+CHECK_MS: Final = 2_000
+"""Clocks are read every half a second, and may run at double speed."""
 OVERLAPPING: Final = 16
 """Batches that were written over by others with other bases."""
 DAY_MS: Final = 24 * 3600 * 1000
@@ -130,7 +130,7 @@ class LettingGo:
             policy = one.policy
             if not policy.deletes or one.to_s < batch.at_s:
                 continue
-            age_ms = one.newest_ms + LOOK_MS - batch.newest_ms
+            age_ms = one.newest_ms + CHECK_MS - batch.newest_ms
             if 0 <= policy.retention_ms < age_ms and self._was_asked(
                 partition, "retention.ms", policy.retention_ms
             ):
@@ -165,7 +165,7 @@ class LettingGo:
             return
         for one in compacting:
             written_ms = self._history.wall_ms(batch.at_s) - self._history.clock_lag_ms
-            waited_ms = one.newest_ms + LOOK_MS - written_ms
+            waited_ms = one.newest_ms + CHECK_MS - written_ms
             if one.to_s >= batch.at_s and waited_ms >= one.policy.delete_retention_ms:
                 yield f"delete.retention.ms={one.policy.delete_retention_ms}: {waited_ms} ms"
 

@@ -35,11 +35,11 @@ async def step(stage: Stage) -> None:
     """By hours, forth or back, and after a while right again."""
     clock, chance = _any_clock(stage), stage.chance
     clock.skew_s = chance.choice((-1, 1)) * chance.uniform(1.0, MOST_HOURS) * HOUR_S
-    stage.world.watch.look()
+    stage.world.watch.observe()
     try:
         await asyncio.sleep(chance.uniform(3.0, 40.0))
     finally:
-        stage.world.watch.look()
+        stage.world.watch.observe()
         clock.skew_s = 0.0
 
 

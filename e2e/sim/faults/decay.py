@@ -1,7 +1,7 @@
 """Bits change in any stored file of one broker: logs, what is derived from them, what is noted.
 
 The same broker as in `rot`: the others hold everything that was acknowledged. Of logs only those of
-one segment, all of which the next start reads: in other segments nobody looks for it before a read.
+one segment, all of which the next start reads: in other segments only a read finds it.
 """
 
 from collections.abc import Callable, Iterator

@@ -41,7 +41,7 @@ async def fail_syncs(stage: Stage) -> None:
 
 
 async def fill_at_sync(stage: Stage) -> None:
-    """Room for a write is only looked for as it is written out, and there is none."""
+    """Space for a write is only allocated as it is written out, and there is none."""
     path_part = stage.chance.choice(SYNCED)
     stage.node().disks.fail_next("sync", path_part, "sync failed", errno.ENOSPC)
 

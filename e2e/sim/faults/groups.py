@@ -30,7 +30,7 @@ from e2e.sim.wire import PORT, UNREACHED, Wire
 
 MOST_SEATS: Final = 5
 """In a group."""
-LOOK_S: Final = 0.01
+POLL_S: Final = 0.01
 PATIENCE_S: Final = 15.0
 ASKED_AT_MOST: Final = 8
 GONE: Final = frozenset({0, int(ErrorCode.group_id_not_found)})
@@ -236,7 +236,7 @@ async def _until_longer(stage: Stage, length: Callable[[], int]) -> bool:
     while length() == before:
         if stage.world.loop.time() > until_s:
             return False
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
     return True
 
 
@@ -282,7 +282,7 @@ async def _depose_and_ask(stage: Stage, crowd: Crowd, node: Node) -> None:
     while not (led := [one for one in others if serving(world, one, NOBODYS)]):
         if world.loop.time() > until_s:
             return
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
     if await new.send_commit((led[0], PORT), Identity(), dict.fromkeys(mine, 2)):
         return
     stage.bit("deposed and asked")
@@ -321,7 +321,7 @@ async def _delete(stage: Stage, crowd: Crowd, group: str) -> None:
     for _ in range(ASKED_AT_MOST):
         removal = None
         try:
-            if watcher.at is None and not await watcher.look_for_coordinator():
+            if watcher.at is None and not await watcher.find_coordinator():
                 await watcher.back_off()
                 continue
             assert watcher.at is not None
@@ -354,7 +354,7 @@ async def _forget(stage: Stage, crowd: Crowd) -> None:
     try:
         await watcher.wire.wire.learn()
         mine = watcher.partitions(crowd.habits.topics[:1])[:1]
-        if not mine or not await watcher.look_for_coordinator():
+        if not mine or not await watcher.find_coordinator():
             return
         assert watcher.at is not None
         place = mine[0].topic, mine[0].number

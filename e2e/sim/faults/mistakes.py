@@ -17,7 +17,7 @@ from e2e.sim.maps import owned_name
 
 LONGEST_S: Final = 12.0
 ELSEWHERE: Final = "elsewhere"
-"""A namespace in which nobody looks for Topics."""
+"""A namespace that no operator watches."""
 Spec = Mapping[str, Any]
 
 TOPICS: Final[tuple[Spec, ...]] = (

@@ -16,7 +16,7 @@ from e2e.sim.maps import states_in
 from e2e.sim.wire import TopicPartition
 from e2e.sim.world import World
 
-LOOK_S = 0.002
+POLL_S = 0.002
 PATIENCE_S = 20.0
 
 _taken: "WeakSet[World]" = WeakSet()
@@ -74,7 +74,7 @@ def _casts(stage: Stage) -> list[Cast]:
 
 
 async def until(stage: Stage, holds: Callable[[], bool], within_s: float = PATIENCE_S) -> bool:
-    """Whether it did within so long; looked at when an object changed or a record was answered."""
+    """Whether it did within so long; checked when an object changed or a record was answered."""
     world, seen = stage.world, (-1, -1)
     until_s = world.loop.time() + within_s
     while world.loop.time() < until_s:
@@ -83,7 +83,7 @@ async def until(stage: Stage, holds: Callable[[], bool], within_s: float = PATIE
             seen = now
             if holds():
                 return True
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
     return False
 
 

@@ -67,7 +67,7 @@ MOST_PARTITIONS: Final = 6
 MOST_BROKERS: Final = 5
 SHORT_RETENTION_MS: Final = 8_000
 CLUSTER_CONFIG: Final = {"log.retention.check.interval.ms": 5_000}
-"""Where retention is shortened: so often brokers look what is over."""
+"""Where retention is shortened: so often brokers check which segments are to be deleted."""
 
 
 async def create_topic(stage: Stage) -> None:

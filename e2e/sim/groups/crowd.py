@@ -39,7 +39,7 @@ class Seat:
 def is_led_by_nobody(members: Sequence[Member]) -> bool:
     """Whether a static leader came back by a JoinGroup before version 9, which cannot tell it so.
 
-    It reads its former id as the leader's, and nobody looks for new partitions until the group
+    It reads its former id as the leader's, and nobody checks for new partitions until the group
     rebalances for another reason: what KIP-814 mends.
     """
     ids = {one.who.member_id for one in members}
@@ -255,7 +255,7 @@ class Crowd:
             if not partitions or is_last:
                 await watcher.wire.wire.learn()
                 partitions = watcher.partitions(self.habits.topics)
-            if watcher.at is None and not await watcher.look_for_coordinator():
+            if watcher.at is None and not await watcher.find_coordinator():
                 return False
             at = watcher.at
             if not is_last and watcher.chance.random() < ANYWHERE_SHARE:

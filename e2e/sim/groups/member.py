@@ -40,7 +40,7 @@ BACK_OFF_S: Final = 0.5
 
 
 class GroupClient:
-    """What members, loners and watchers share: they look for the coordinator."""
+    """What members, loners and watchers share: they find the coordinator."""
 
     def __init__(
         self, name: str, wire: GroupWire, chance: random.Random, notes: GroupNotes
@@ -56,7 +56,7 @@ class GroupClient:
     async def back_off(self) -> None:
         await asyncio.sleep(self.chance.uniform(0.05, BACK_OFF_S))
 
-    async def look_for_coordinator(self) -> bool:
+    async def find_coordinator(self) -> bool:
         """Whether it was found. Raises one of `UNREACHED`."""
         error, at = await self.wire.coordinator()
         if error:
@@ -175,7 +175,7 @@ class Member(GroupClient):
 
     async def _step(self) -> None:
         if self.at is None:
-            if not await self.look_for_coordinator():
+            if not await self.find_coordinator():
                 await self.back_off()
         elif not self.is_in:
             await self._join(self.at)
@@ -275,7 +275,7 @@ class Member(GroupClient):
         if self.is_in and not self.is_leaving:
             await self._beat(at)
         if self.is_in and self.is_leader:
-            await self._look_for_partitions()
+            await self._check_partitions()
 
     async def _proceed(self) -> None:
         """Read on."""
@@ -311,13 +311,13 @@ class Member(GroupClient):
             self.notes.error(ErrorCode(error).name)
             self._learned_s = -METADATA_AGE_S
             if who == self.who and not self.is_leader:
-                await self._look_again()
+                await self._forget_positions()
         elif error and who == self.who:
             await self._refused(error)
         elif not error and who == self.who and offsets.keys() == self.positions.keys():
             self.committed_s = began_s
 
-    async def _look_again(self) -> None:
+    async def _forget_positions(self) -> None:
         """Topics of these names may be others by now; the leader assigns again where they are."""
         self.given = frozenset((one.topic, one.number) for one in self.positions)
         self.positions = {}
@@ -334,7 +334,7 @@ class Member(GroupClient):
             # Who is loading tells everybody that all is well.
             self.notes.beat(self.group, began_s, who)
 
-    async def _look_for_partitions(self) -> None:
+    async def _check_partitions(self) -> None:
         """A leader assigns again where there are others than when it began to lead."""
         if self.notes.now_s() - self._learned_s < METADATA_AGE_S:
             return
@@ -343,7 +343,7 @@ class Member(GroupClient):
             self.is_in = False
 
     async def _refused(self, error: int) -> None:
-        """As its answer says: join again, be somebody else, look elsewhere, or wait."""
+        """As its answer says: join again, under another id, at another coordinator, or wait."""
         self.note_error(error)
         code = ErrorCode(error)
         if code in AGAIN:
@@ -390,7 +390,7 @@ class Loner(GroupClient):
     async def _step(self) -> None:
         if self.at is None:
             await self.wire.wire.learn()
-            if not await self.look_for_coordinator():
+            if not await self.find_coordinator():
                 await self.back_off()
             return
         await asyncio.sleep(self.habits.commit_s * self.chance.uniform(0.5, 1.5))

@@ -123,7 +123,7 @@ SMALL_SEGMENTS: Final = {"index.interval.bytes": "0", "segment.index.bytes": "18
 """An entry for each batch, and 15 of them fill an index."""
 PIPELINED: Final = Habits(in_flight=5)
 KEYED: Final = Habits(keys=5)
-LOOK_OFTEN: Final = {"log.retention.check.interval.ms": "5000", "log.cleaner.backoff.ms": "2000"}
+CHECK_OFTEN: Final = {"log.retention.check.interval.ms": "5000", "log.cleaner.backoff.ms": "2000"}
 COMPACTED: Final = {
     "cleanup.policy": "compact",
     "segment.ms": "2000",
@@ -211,7 +211,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "retention takes what is young",
-        replace(mix(1, 5.0, "broker killed", config=SMALL_SEGMENTS), cluster_config=LOOK_OFTEN),
+        replace(mix(1, 5.0, "broker killed", config=SMALL_SEGMENTS), cluster_config=CHECK_OFTEN),
         LOSS,
         plant(log_surgery, "count_expired", _count_all_as_old),
     ),
@@ -221,7 +221,7 @@ MUTANTS: Final = (
             mix(1, 5.0, "connections broken", faults_s=40.0),
             habits=KEYED,
             compacted_config=COMPACTED,
-            cluster_config=LOOK_OFTEN,
+            cluster_config=CHECK_OFTEN,
         ),
         LOSS | {"deleted-key-back", "poll-skip"},
         plant(Survival, "of", _drop_tombstones_early),

@@ -25,7 +25,7 @@ MOST_SEEDS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What came of looking for one bug."""
+    """The result of the search for one bug."""
 
     name: str
     seed: int
@@ -38,7 +38,7 @@ class Sighting:
 
 
 def stored() -> dict[str, int]:
-    """The seeds that showed the bugs when they were looked for the last time."""
+    """The seeds that showed the bugs in the last search."""
     found: dict[str, int] = json.loads(SEEN.read_text()) if SEEN.exists() else {}
     return found
 
@@ -67,7 +67,7 @@ def is_sound(mutant: Mutant, seed: int) -> bool:
     return not result.anomalies and not signs(mutant, result)
 
 
-def look_for(name: str, seeds: int) -> Sighting:
+def search(name: str, seeds: int) -> Sighting:
     """Seeds from 1 on, until one shows it that shows nothing without it."""
     mutant, began_s = named(name), time.perf_counter()
     nothing = Sighting(name, 0, 0, (), 0.0, 0.0)
@@ -94,16 +94,16 @@ def sightings(names: Sequence[str], seeds: int, jobs: int) -> Iterator[Sighting]
     """One after another, as they are done."""
     if jobs == 1:
         quiet()
-        yield from (look_for(name, seeds) for name in names)
+        yield from (search(name, seeds) for name in names)
         return
     with concurrent.futures.ProcessPoolExecutor(jobs, initializer=quiet) as pool:
-        begun = [pool.submit(look_for, name, seeds) for name in names]
+        begun = [pool.submit(search, name, seeds) for name in names]
         for done in concurrent.futures.as_completed(begun):
             yield done.result()
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Look for them; the exit status is 1 where one was not seen."""
+    """Search for them; the exit status is 1 where one was not seen."""
     parser = argparse.ArgumentParser(prog="python -m e2e.sim.mutants", description=__doc__)
     parser.add_argument("--seeds", type=int, default=MOST_SEEDS, metavar="N", help="at most")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)

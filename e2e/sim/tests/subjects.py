@@ -21,7 +21,7 @@ from e2e.sim.loop import SimLoop
 from e2e.sim.network import Network
 
 THINGS = Kind("contract.chiplog.dev/v1", "Thing", "things")
-"""A kind of the tests' own, so that no operator looks at its objects."""
+"""A kind of the tests' own, so that no operator acts on its objects."""
 NAMESPACE = "e2e-api-contract"
 Scenario = Callable[[KubeApi], Awaitable[None]]
 

@@ -204,7 +204,7 @@ async def test_a_patch_may_name_the_object_it_saw(api: KubeApi) -> None:
 
 
 @contract
-async def test_a_patch_of_the_status_looks_at_the_version_only(api: KubeApi) -> None:
+async def test_a_patch_of_the_status_compares_the_version_only(api: KubeApi) -> None:
     """Whoever means one object and no later one of its name has to say the version."""
     one = await made(api, "status-uid")
     patch: dict[str, object] = {"metadata": {"uid": "4711"}, "status": {"phase": "Ready"}}

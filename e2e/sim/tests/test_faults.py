@@ -236,7 +236,7 @@ def test_whose_a_log_is_stays_known_though_its_file_rots() -> None:
 
 @dataclass
 class OneNode:
-    """As much of a node as a disk's faults look at."""
+    """As much of a node as a disk's faults use."""
 
     disks: Disks
     has_power: bool = True

@@ -156,7 +156,7 @@ def stored_bytes(cluster: BrokerClusterUnderTest, topic: str) -> int:
 
 
 def one_process_reads_mb_per_s(cluster: BrokerClusterUnderTest, topic: str, count: int) -> float:
-    """What is asked for comparison: a consumer that looks at nothing."""
+    """What is asked for comparison: a consumer that inspects nothing."""
     began_s = time.monotonic()
     found = Librdkafka().consume(cluster.bootstrap, topic, 0, count)
     return len(found) * RECORD_BYTES / 1e6 / (time.monotonic() - began_s)
