@@ -1,6 +1,6 @@
 """The experiments: how each line is measured.
 
-An experiment makes two cells, one a side, that are then run in turns (`paired.py`).
+An experiment makes two cells, one a side, that are then run alternately (`paired.py`).
 What is not to be measured happens when the cells are made, or outside a cell's clock.
 Sizes of cells are such that one takes a second or two.
 """

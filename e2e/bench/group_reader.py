@@ -1,6 +1,6 @@
 """Kafka's own ConsumerPerformance: one Java consumer that subscribes, joins its group, and reads.
 
-Each call is a process of its own, as for whoever types kafka-consumer-perf-test.sh.
+Each call is a process of its own, as for a user who types kafka-consumer-perf-test.sh.
 """
 
 from typing import Final

@@ -3,7 +3,8 @@
 `python -m e2e.bench.idle_members HOST PORT STEM TOPIC GROUPS MEMBERS INTERVAL_MS`, a process of
 its own. All members begin at once, each with a connection of its own, and take part as Kafka's
 consumers do (the classic protocol, KIP-394): they get a member id, join, the leader assigns, and
-whoever hears of a rebalance by its heartbeat joins again. Groups are called STEM-0 and so on.
+a member whose heartbeat is answered with a rebalance joins again. Groups are called STEM-0 and so
+on.
 
 Prints the seconds until every group has all its members in one generation. From then on they
 only heartbeat. It ends when its standard input does, with the number of heartbeats that were

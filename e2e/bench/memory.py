@@ -2,7 +2,7 @@
 
 The host of a virtual machine gives memory page by page, when the guest touches it for the
 first time, and that costs several times what writing to the page does. It is paid for
-by whoever writes to a new file then: two brokers that are measured one after the other pay
+by the process that writes to a new file then: two brokers that are measured one after the other pay
 by chance. So free memory is touched once before anything is measured.
 """
 

@@ -1,4 +1,4 @@
-"""The method: pairs of cells in turns, and what is made of them.
+"""The method: pairs of cells run alternately, and the statistics of them.
 
 A cell is one measurement of one broker. The first pairs are dropped, since a JVM gets
 faster while it runs. Each pair gives one ratio, and noise that lasts longer than a
@@ -95,7 +95,7 @@ def order(ours: Cell, theirs: Cell, pairs: int) -> Iterator[tuple[Cell, Cell]]:
 def measure(
     ours: Cell, theirs: Cell, effort: Effort, done: Callable[[], None] = lambda: None
 ) -> dict[Line, Measured]:
-    """Run both cells in turns; `done` is called after each cell."""
+    """Run both cells alternately; `done` is called after each cell."""
     kept: dict[Line, list[Pair]] = {}
     for number, cells in enumerate(order(ours, theirs, effort.warm_ups + effort.rounds)):
         found = {}

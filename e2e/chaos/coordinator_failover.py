@@ -1,6 +1,6 @@
 """How long groups commit nothing after their coordinator was killed.
 
-The same wherever the brokers are: whoever measures gives the bootstrap servers, a topic that
+The same wherever the brokers are: the caller gives the bootstrap servers, a topic that
 somebody writes to all the time, and a function that kills a broker. All groups have one
 coordinator, so that all of them lose theirs.
 """

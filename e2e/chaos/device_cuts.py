@@ -45,7 +45,7 @@ Cluster: TypeAlias = PoweredCluster[DroppingFileSystem]
 
 
 def device(broker_id: int, directory: Path) -> DroppingFileSystem:
-    """The kinds in turns."""
+    """The kinds in rotation."""
     return DroppingFileSystem(KINDS[broker_id % len(KINDS)], directory)
 
 

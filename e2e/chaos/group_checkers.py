@@ -1,4 +1,5 @@
-"""What may never be seen of a consumer group, whoever died: pure functions of its history.
+"""What may never be seen of a consumer group, whichever process died: pure functions of its
+history.
 
 A commit without an answer may be there or not, or come later than what its client did next: that
 is for the client to bear, and no anomaly. Neither is a record that is processed twice.

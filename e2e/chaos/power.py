@@ -29,7 +29,7 @@ class Disk(AbstractContextManager["Disk"], Protocol):
     path: Path
 
     def cut_power(self) -> None:
-        """Forget everything that was not synced. Whoever used it must be dead."""
+        """Forget everything that was not synced. The processes that used it must have ended."""
 
 
 D = TypeVar("D", bound=Disk)

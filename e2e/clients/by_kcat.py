@@ -48,7 +48,7 @@ def landed(line: dict[str, Any]) -> Landed:
 
 
 def headers(line: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Names and values, which kcat writes in turns into one list."""
+    """Names and values, which kcat writes alternately into one list."""
     flat = line.get("headers", [])
     for name, value in zip(flat[::2], flat[1::2], strict=True):
         yield name, value.encode()

@@ -45,7 +45,8 @@ class CrashDisk:
         return self
 
     def cut_power(self) -> None:
-        """Forget everything that was not synced. Whoever used the disk must be dead."""
+        """Forget everything that was not synced. The processes that used the disk must have
+        ended."""
         after = self.image.with_suffix(".after")
         run("cp", "--sparse=always", str(self.image), str(after))
         run("umount", str(self.path))

@@ -1,6 +1,6 @@
 """How long a partition acknowledges nothing after its leader was killed, measured at a client.
 
-The same for Chiplog and for Apache Kafka: whoever measures gives the bootstrap servers, a
+The same for Chiplog and for Apache Kafka: the caller gives the bootstrap servers, a
 partition, and a function that kills the partition's leader. The client is librdkafka with the
 settings of a user who has set nothing but `acks=all` (its default too). Of its defaults (2.x)
 these are part of what is measured:

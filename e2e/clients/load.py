@@ -28,7 +28,7 @@ class Ledger:
 
 
 class Load(Background):
-    """Produces to all partitions of a topic in turns, from its own thread, until left.
+    """Produces to all partitions of a topic round-robin, from its own thread, until left.
 
     Leaving waits until every record sent is either acknowledged or refused.
     """

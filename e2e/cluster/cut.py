@@ -67,7 +67,7 @@ def from_api_server(pod_ip: str) -> Cut:
 
 
 def from_clients(pod_ip: str, ports: tuple[int, ...]) -> Cut:
-    """Without whoever connects from this machine to these ports; all else is as it was."""
+    """Without the processes of this machine that connect to these ports; all else is as it was."""
     listed = ", ".join(map(str, ports))
     return Cut(
         input=(f"ip saddr {pod_ip} tcp sport {{ {listed} }}",),

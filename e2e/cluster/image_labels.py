@@ -1,4 +1,4 @@
-"""What an image of ours says of itself to whoever inspects it: the labels of the OCI image format.
+"""Metadata in our images: the labels of the OCI image format.
 
 Only what follows from the image's content, so that the same content is the same image: no time, no
 commit, no address of a registry or a host.

@@ -70,7 +70,7 @@ def foreign_addresses() -> str:
 
 
 def port_owner(port: layout.Port) -> str:
-    """`pid N (command)` of whoever listens where `port` would, empty where it is free."""
+    """`pid N (command)` of the process that listens where `port` would, empty where it is free."""
     inodes = {
         inode
         for ip, number, inode in listening()

@@ -1,7 +1,8 @@
 """The image of the Spark jobs: six times as large as the others, and built only where it is wanted.
 
 It stands on a runtime of its own, Java and Spark without our code, which is made again only when
-one of those changes. The image is no part of `images.built()`: whoever needs it asks for it here.
+one of those changes. The image is no part of `images.built()`: callers that need it ask for it
+here.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Removing every trace of a cluster, whoever started it and however it ended.
+"""Removing every trace of a cluster, however it was started and ended.
 
 Nothing here relies on pid files or on a clean stop: processes are found by their
 mark and their cgroup, mounts and loop devices by their directory, the rest by the

@@ -44,7 +44,7 @@ def progress() -> Progress:
 
 
 def produce(bootstrap: str) -> list[Order]:
-    """Send every customer's orders in turns; return once all are acknowledged."""
+    """Send the customers' orders round-robin; return once all are acknowledged."""
     orders = [
         Order(f"customer-{customer}", number, ITEMS[(customer + number) % len(ITEMS)])
         for number in range(ORDERS_EACH)

@@ -92,7 +92,7 @@ class FileSystem:
         run("mount", "-o", OPTIONS[self.kind], str(self.image), str(self.path))
 
     def unmount(self) -> None:
-        """Whoever used it has ended."""
+        """The processes that used it have ended."""
         run("umount", str(self.path))
 
     def forget_cache(self) -> None:
@@ -101,7 +101,7 @@ class FileSystem:
         self.mount()
 
     def cut_power(self) -> None:
-        """Forget everything that was not synced. Whoever used it must be dead.
+        """Forget everything that was not synced. The processes that used it must have ended.
 
         What a program wrote but did not sync is in the kernel's memory only, not yet in the file.
         From the shutdown on nothing more of it gets there: the copy is of one moment.

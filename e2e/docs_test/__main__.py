@@ -34,7 +34,7 @@ def main() -> None:
         console.print(f"docs-test: {refused}", markup=False)
         sys.exit(2)
     status = type_page(given.page, write=given.write)
-    # What the page has made would be in the way of whoever starts the cluster next.
+    # What the page has made would be in the way of the next start of the cluster.
     clear()
     sys.exit(status)
 

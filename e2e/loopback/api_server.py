@@ -1,7 +1,7 @@
 """etcd and kube-apiserver, the programs of the local cluster, on ports of their own.
 
 Nobody works on the objects but who is started for it: there is no controller, no scheduler and
-no node. The administrator is known by a token; whoever else asks gets a token for its account, as
+no node. The administrator is known by a token; any other client gets a token for its account, as
 a pod does.
 """
 

@@ -114,7 +114,7 @@ def group_manifest(name: str, cluster: str, **spec: object) -> dict[str, object]
 
 
 def produce(bootstrap: str, topic: str, partitions: int, count: int) -> float:
-    """Produce to all partitions in turns; when the last record was acknowledged (monotonic)."""
+    """Produce to all partitions round-robin; when the last record was acknowledged (monotonic)."""
     last_s = 0.0
 
     def report(error: KafkaError | None, _: "Message[bytes, bytes]") -> None:

@@ -1,4 +1,4 @@
-"""A connection to one broker that stays as it was opened, whoever leads in the meantime.
+"""A connection to one broker that stays as it was opened, whichever broker leads in the meantime.
 
 Client libraries find the new leader; this one goes on asking the old one, as a client does that
 was cut off together with it. What it is answered there is what counts.

@@ -57,7 +57,7 @@ class Noticed:
 
 
 class Traffic:
-    """Produces to all partitions of a topic in turns and reads everything, until it is left.
+    """Produces to all partitions of a topic round-robin and reads everything, until it is left.
 
     Leaving waits until every record is acknowledged or refused, and until the reader has read
     as many as were acknowledged, or a limit is over.

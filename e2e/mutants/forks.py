@@ -1,6 +1,6 @@
 """Processes that are forked for one job each, side by side, each with a limit.
 
-The parent has imported everything once, so a job costs what it runs. A job that turns for ever is
+The parent has imported everything once, so a job costs what it runs. A job in an endless loop is
 ended by what it used of the processor, which a busy machine does not change; one that waits for
 ever by the clock.
 """

@@ -1,8 +1,8 @@
 """A mutant takes the place of the sound function, in a process of its own.
 
-What a function runs is replaced, not the function: whoever imported it, or holds it in a property
-or behind a decorator, runs the mutant. Nothing is written to disk. There is no way back, so this
-is for a process that was forked for one mutant.
+What a function runs is replaced, not the function: a module that imported it, or holds it in a
+property or behind a decorator, runs the mutant. Nothing is written to disk. There is no way back,
+so this is for a process that was forked for one mutant.
 """
 
 import gc

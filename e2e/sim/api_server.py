@@ -189,7 +189,7 @@ async def travel(server: ApiServer, host: str) -> None:
 
 
 class ApiClient:
-    """`KubeApi` of whoever runs on one host."""
+    """`KubeApi` for the processes of one host."""
 
     def __init__(self, server: ApiServer, host: str) -> None:
         self._server, self._host = server, host
@@ -221,7 +221,7 @@ class ApiClient:
         return answer
 
     async def _late(self, do: Callable[[], T]) -> T:
-        """Whoever asked may have given up or ended before it is carried out."""
+        """The client may have given up or ended before the write is carried out."""
         server = self._server
         server.faults["API request late"] += 1
         answer: asyncio.Future[T] = server.loop.create_future()

@@ -397,7 +397,7 @@ class Consumer(Client):
         return self._read_at.get(partition, self.wire.leaders.get(partition))
 
     def _back_to_leaders(self, partitions: Iterable[TopicPartition]) -> None:
-        """The broker in the rack did not serve them; whoever leads may send us there again."""
+        """The broker in the rack did not serve them; the leader may send us there again."""
         for one in partitions:
             self._read_at.pop(one, None)
 

@@ -29,7 +29,7 @@ SECTOR_BYTES: Final = 512
 SMALL_BYTES: Final = 100
 """As large are the files that say whose something is."""
 EVICTED_SHARE: Final = 0.2
-"""So many failed syncs are seen at once by whoever reads."""
+"""A reader sees so many failed syncs at once."""
 BROKER_TESTS: Final = Path(__file__).parents[2] / "broker-image" / "tests"
 
 

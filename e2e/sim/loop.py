@@ -257,7 +257,7 @@ class SimLoop(asyncio.BaseEventLoop):
         answer = self.create_future()
         try:
             answer.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - handed to whoever asked
+        except Exception as error:  # noqa: BLE001 - handed to the caller
             answer.set_exception(error)
         return answer
 

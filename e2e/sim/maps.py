@@ -1,4 +1,4 @@
-"""What PartitionMaps say, as whoever reads them with kubectl sees it."""
+"""PartitionMaps as kubectl shows them."""
 
 from collections.abc import Iterator
 from uuid import UUID

@@ -189,7 +189,7 @@ class Transport(asyncio.Transport):
             count = min(len(buffer), len(rest))
             buffer[:count] = rest[:count]
             rest = rest[count:]
-            # Whoever stops reading here gets the rest when it goes on.
+            # A protocol that pauses reading here gets the rest when it resumes.
             if not self._is_reading and rest:
                 self._received.appendleft(bytes(rest))
                 rest = rest[:0]
@@ -218,7 +218,7 @@ class Network:
         self.dark: set[str] = set()
         """Hosts without power."""
         self.refused: set[tuple[str, int]] = set()
-        """(host, port) to which connections are refused, whoever listens there."""
+        """(host, port) to which connections are refused, although a process listens there."""
         self.slowest_s = 0.002
         self.slow_ways_s: dict[tuple[str, str], float] = {}
         """(source, target) -> how much later than elsewhere something arrives, until `heal`."""

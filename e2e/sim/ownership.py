@@ -2,8 +2,8 @@
 
 As Kubernetes' field managers, for objects without lists that several share: a list is one value,
 but for the finalizers, each of which is a field. A field is a path; parents are fields, too.
-Whoever changes a field owns it alone from then on; whoever applies a value that is there already
-owns it with the others.
+A manager that changes a field owns it alone from then on; one that applies a value that is there
+already owns it with the others.
 """
 
 from collections.abc import Iterator, Mapping

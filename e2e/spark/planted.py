@@ -109,7 +109,7 @@ def lose_front(data: Path, topic: str, partition: int) -> int:
     rows = parse_offsets(notes.read_bytes()) if notes.exists() else []
     kept = [" ".join(row) for row in rows if row[:2] != [topic, str(partition)]]
     notes.write_bytes(format_offsets([*kept, f"{topic} {partition} {begins}"]))
-    # Where there were none they are the broker's now, not of whoever runs this.
+    # Where there were none they are the broker's now, not the current user's.
     owner = data.stat()
     os.chown(notes, owner.st_uid, owner.st_gid)
     return begins

@@ -16,7 +16,7 @@ version; what lies between is none of its events |
 | An orphaning delete takes away at once | A finalizer holds the object until the garbage \
 collector has run | Only StatefulSets; who creates one again waits while there is a \
 deletionTimestamp, as lane `main` shows |
-| Whoever asks may do all, in any namespace | Forbidden, not found | Roles have tests of their \
+| Every client may do all, in any namespace | Forbidden, not found | Roles have tests of their \
 own; no namespace ends in the simulator |
 | Pods end when the simulated kubelet says so | Grace periods, deletion at once without a node | \
 What a kubelet does is not the API server's; lane `main` has real ones |

@@ -11,7 +11,7 @@ RECORDS = 200
 
 
 def in_every_library(task: Callable[[type[GroupMember]], None]) -> None:
-    """Most of the time members wait for each other, so the libraries have their turns at once.
+    """Most of the time members wait for each other, so the libraries run at the same time.
 
     Raises an `ExceptionGroup` of what failed, each with a note that names the library.
     """

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(120)]
 
 PARTITIONS = 6
 KEYS = [f"customer-{n}".encode() for n in range(40)]
-# Each key four times, the keys in turns, the values counting.
+# Each key four times, round-robin; the values count.
 KEYED = [Record(f"{n}".encode(), KEYS[n % len(KEYS)]) for n in range(4 * len(KEYS))]
 
 

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.main, pytest.mark.timeout(120)]
 
 OWN = "/apis/chiplog.dev/v1alpha1/namespaces/{namespace}"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-# Run in a broker's pod: what whoever takes it over has at hand, and nothing else.
+# Run in a broker's pod: what an attacker who takes it over has at hand, and nothing else.
 REQUEST = """
 import json, ssl, sys, urllib.error, urllib.request
 method, path, body = sys.argv[1:]

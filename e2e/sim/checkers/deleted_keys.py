@@ -1,4 +1,4 @@
-"""Keys that were deleted stay deleted for whoever reads a compacted topic from its beginning."""
+"""Keys that were deleted stay deleted for readers of a compacted topic from its beginning."""
 
 from bisect import bisect_right
 from collections import defaultdict

@@ -10,7 +10,7 @@ from e2e.sim.history import Append, Batch, History, Replica
 def epoch_fork(history: History) -> Iterator[Anomaly]:
     """Two processes appended as leaders under one leader epoch of a partition.
 
-    Followers write what the leader wrote before them, so whoever writes a batch first leads.
+    Followers write what the leader wrote before them, so the first to write a batch is the leader.
     A broker that restarted is another process. Where compaction has been, a follower copies
     batches of which not all is left: what nobody had yet is written by the leader.
     """

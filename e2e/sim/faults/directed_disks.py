@@ -1,7 +1,7 @@
 """Disks and volumes that forget what they had promised, just before everybody needs it.
 
-In each act one broker's disk is wrong, and the others are sound: whoever is elected, nothing that
-was acknowledged may be lost. As in `directed`, only mixes that name an act have it.
+In each act one broker's disk is wrong, and the others are undamaged: whichever is elected, nothing
+that was acknowledged may be lost. As in `directed`, only mixes that name an act have it.
 """
 
 import asyncio

@@ -24,7 +24,7 @@ ANYWHERE_SHARE = 0.4
 
 @dataclass(slots=True)
 class Seat:
-    """A place in a group: whoever has it, restarted where it ended."""
+    """A place in a group: its member, restarted when it ended."""
 
     group: str
     name: str

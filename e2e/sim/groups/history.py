@@ -1,7 +1,7 @@
 """What members of groups were answered, and what became of what they committed.
 
-Every commit has a mark of its own, which the coordinator keeps as its metadata: whoever asks how
-far a group has come learns which commit that was, and not only a number.
+Every commit has a mark of its own, which the coordinator keeps as its metadata: a client that asks
+how far a group has come learns which commit that was, and not only a number.
 """
 
 from dataclasses import dataclass, field

@@ -118,7 +118,7 @@ async def test_create_with_a_version(api: KubeApi) -> None:
 
 @contract
 async def test_create_with_a_status(api: KubeApi) -> None:
-    """A new object has none, whoever makes it."""
+    """A new object has none, whichever client creates it."""
     given = {**thing("create-with-status"), "status": {"phase": "Ready"}}
     assert "status" not in await api.create(THINGS, given, field_manager=ME)
 
@@ -205,7 +205,7 @@ async def test_a_patch_may_name_the_object_it_saw(api: KubeApi) -> None:
 
 @contract
 async def test_a_patch_of_the_status_compares_the_version_only(api: KubeApi) -> None:
-    """Whoever means one object and no later one of its name has to say the version."""
+    """A client that means one object and no later one of its name has to give the version."""
     one = await made(api, "status-uid")
     patch: dict[str, object] = {"metadata": {"uid": "4711"}, "status": {"phase": "Ready"}}
     after = await patched(api, "status-uid", patch, "status")
@@ -520,7 +520,7 @@ async def test_a_held_object_ends_in_two_steps(api: KubeApi) -> None:
 
 @contract
 async def test_the_last_event_of_an_object_has_a_version_of_its_own(api: KubeApi) -> None:
-    """Whoever goes on from it does not see the end again."""
+    """A watch that continues from it does not see the end again."""
     one = await made(api, "last", labels={"test": "last"})
     await api.delete(THINGS, NAMESPACE, "last")
     watch = api.watch(THINGS, NAMESPACE, resource_version=version(one), labels="test=last")

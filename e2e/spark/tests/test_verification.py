@@ -113,7 +113,7 @@ def produce(
     size_bytes: int = RECORD_BYTES,
     in_flight: int = IN_FLIGHT,
 ) -> None:
-    """The keys in turns; so many at once may make a batch."""
+    """The keys in rotation; so many records may be in flight and make a batch."""
     for start in range(0, count, in_flight):
         records = [
             Record(b"%010d" % at + b"x" * (size_bytes - 10), KEYS[at % len(KEYS)])
