@@ -22,8 +22,9 @@ from e2e.kafka.members import Members
 from e2e.kafka.process import BrokerProcess
 from e2e.loopback.cluster import LoopbackCluster
 
-# What a topic that was deleted held should be gone before the next cell begins. And whoever begins
-# a group waits for nobody, on either side: else joining is compared with a pause of three seconds.
+# What a topic that was deleted held should be gone before the next cell begins. And the first
+# member of a group waits for no others, on either side: else joining is compared with a pause of
+# three seconds.
 SETTINGS = {"log.segment.delete.delay.ms": "0", "group.initial.rebalance.delay.ms": "0"}
 
 

@@ -9,9 +9,9 @@ from e2e.sim.history import History
 def not_durable(history: History) -> Iterator[Anomaly]:
     """A member of an ISR, alive in the listed session, had less on its device than was committed.
 
-    The high watermark waits for all members, listed and proposed, to have synced; whoever is
-    listed in a session that began since has said that its disk kept it. So at the moment when a
-    map is written each such member would come out of a power cut with all that is below the
+    The high watermark waits for all members, listed and proposed, to have synced; a broker
+    that is listed in a session that began since has said that its disk kept it. So at the moment
+    when a map is written each such member would come out of a power cut with all that is below the
     largest high watermark that any broker ever had. Only where records are acknowledged from
     page caches this does not hold.
     """

@@ -109,7 +109,7 @@ def test_a_power_cut_tears_writes_at_sectors() -> None:
     assert {"...", "xxx", "x..", "xx.", ".x.", "..x", "x.x"} <= kept
 
 
-def test_damage_is_there_for_whoever_comes_next() -> None:
+def test_damage_is_there_for_the_next_process() -> None:
     one = disks()
     run(_synced(one, one.data.open("0.log", create=True), b"0123"))
     one.damage("0.log", 1, b"x")
