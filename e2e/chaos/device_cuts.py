@@ -24,7 +24,7 @@ from e2e.chaos.last_reader import read_everything
 from e2e.chaos.ledger import Ledger
 from e2e.chaos.power import PoweredCluster
 from e2e.chaos.producers import LibrdkafkaProducer
-from e2e.chaos.scene import DidNotBite
+from e2e.chaos.scene import HadNoEffect
 from e2e.cluster.processes import wait_until
 from e2e.disks.file_systems import KINDS, DroppingFileSystem
 from e2e.kafka.members import POLL_S, missing
@@ -150,7 +150,7 @@ def bit_flips(cluster: Cluster, broker_id: int, topic: str, chance: random.Rando
             covered = range(position + COVERED_FROM, position + header.size_bytes)
             at = flip_a_bit(path, chance, covered)
             return f"byte {at} of {path.relative_to(data)}, offset {header.base_offset}"
-    raise DidNotBite("no log has enough above its recovery point")
+    raise HadNoEffect("no log has enough above its recovery point")
 
 
 def above(path: Path, recovery_point: int) -> list[tuple[int, BatchHeader]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from chiplog_wire.records.batch import HEADER_BYTES, read_header
-from e2e.chaos.scene import Scene, bit
+from e2e.chaos.scene import Scene, check_effect
 from e2e.cluster.kubectl import eventually
 from e2e.cluster.shell import run
 
@@ -31,7 +31,7 @@ def leader_slow(scene: Scene) -> Iterator[None]:
     (group / LIMIT).write_text(f"{where} {SLOW_BYTES_PER_S}")
     try:
         took_s = synced_in_s(group, volume / "probe")
-        bit("a slow write", took_s > PROBE_BYTES / SLOW_BYTES_PER_S / 2)
+        check_effect("a slow write", took_s > PROBE_BYTES / SLOW_BYTES_PER_S / 2)
         yield
     finally:
         if group.exists():
@@ -79,7 +79,7 @@ def filled(volume: Path) -> Iterator[None]:
                 fill(file)
                 if is_full(volume / "probe"):
                     break
-        bit("a full disk", is_full(volume / "probe"))
+        check_effect("a full disk", is_full(volume / "probe"))
         yield
     finally:
         filler.unlink(missing_ok=True)
@@ -109,7 +109,7 @@ def is_full(probe: Path) -> bool:
 
 @contextmanager
 def follower_flipped(scene: Scene) -> Iterator[None]:
-    """One bit of what a follower stored is another; it gets the right one from the leader."""
+    """Flip a bit in a follower's segment; the replica is fetched again from the leader."""
     place = scene.chance.choice(scene.places())
     broker = next(one for one in place.in_sync if one != place.leader)
     path = segment(scene.volume(broker), scene.topic, place.partition)
@@ -119,7 +119,7 @@ def follower_flipped(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def leader_flipped(scene: Scene) -> Iterator[None]:
-    """One bit of what a leader stored is another; it does not lead again until it is repaired."""
+    """Flip a bit in a leader's segment; it does not lead again until it is repaired."""
     place = scene.chance.choice([one for one in scene.places() if one.leader is not None])
     assert place.leader is not None
     path = segment(scene.volume(place.leader), scene.topic, place.partition)
@@ -131,18 +131,18 @@ def leader_flipped(scene: Scene) -> Iterator[None]:
 def segment(volume: Path, topic: str, partition: int) -> Path:
     """The oldest segment file of a replica."""
     found = sorted(volume.glob(f"**/{topic}-{partition}/*.log"))
-    bit(f"true that {topic}-{partition} has a file to damage", found)
+    check_effect(f"true that {topic}-{partition} has a file to damage", found)
     return found[0]
 
 
 @contextmanager
 def flipped(path: Path) -> Iterator[None]:
-    """Another bit in the middle of a file; at the end, wait until the file is as it was."""
+    """Flip a bit in the middle of a file; at the end, wait until the file is as it was."""
     at = last_byte_of_a_batch(path)
     with path.open("r+b") as file:
         before = os.pread(file.fileno(), 1, at)
         os.pwrite(file.fileno(), bytes([before[0] ^ 0x10]), at)
-        bit("another byte in the file", os.pread(file.fileno(), 1, at) != before)
+        check_effect("another byte in the file", os.pread(file.fileno(), 1, at) != before)
     yield
 
     def is_repaired() -> bool:
@@ -160,5 +160,5 @@ def last_byte_of_a_batch(path: Path) -> int:
         position += read_header(content, position).size_bytes
         if position <= len(content):  # else it is being written
             found = position - 1
-    bit("true that there is a batch to damage", found >= 0)
+    check_effect("true that there is a batch to damage", found >= 0)
     return found

@@ -14,8 +14,8 @@ Strike = Callable[[Scene], AbstractContextManager[None]]
 class Fault:
     """Something that goes wrong.
 
-    `strike` is one hit: entering does it and checks that it bit, leaving undoes it and returns
-    when the cluster has noticed that too. In between it lasts for `lasts_s`.
+    `strike` is one hit: entering does it and checks that it had an effect, leaving undoes it and
+    returns when the cluster has noticed that too. In between it lasts for `lasts_s`.
     """
 
     name: str

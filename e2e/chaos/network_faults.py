@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from e2e.chaos.scene import Scene, bit
+from e2e.chaos.scene import Scene, check_effect
 from e2e.cluster import control_plane, cut, outage
 from e2e.cluster.cut import Cut
 from e2e.cluster.kubectl import eventually
@@ -43,17 +43,17 @@ def deposing(scene: Scene, broker: int, what: Cut) -> Iterator[None]:
     with cut.made(what):
         scene.wait_deposed(broker, led)
         yield
-        bit("a packet dropped", cut.dropped())
+        check_effect("a packet dropped", cut.dropped())
 
 
 @contextmanager
 def cut_from_clients(scene: Scene) -> Iterator[None]:
-    """A leader that no client reaches, while it is in the best of health."""
+    """Cut a leader off from its clients only."""
     broker = scene.some_leader()
     session = scene.session(broker)
     with cut.made(cut.from_clients(scene.ip(broker), CLIENT_PORTS)):
         yield
-        bit("a packet dropped", cut.dropped())
+        check_effect("a packet dropped", cut.dropped())
     assert scene.session(broker) == session, "a broker that only clients miss was deposed"
 
 
@@ -62,6 +62,6 @@ def api_server_stopped(scene: Scene) -> Iterator[None]:
     """The API server ends, and comes back."""
     with outage.stopped():
         yield
-        bit("an API server that answers nothing", not control_plane.api_server_ready())
+        check_effect("an API server that answers nothing", not control_plane.api_server_ready())
     eventually("the API server answers", lambda: bool(scene.places()), ANSWER_LIMIT_S)
     scene.operator.wait_whole()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from chiplog_core.naming import names
-from e2e.chaos.scene import Scene, bit
+from e2e.chaos.scene import Scene, check_effect
 from e2e.cluster import cluster, containers, cut, node, processes
 from e2e.cluster.kubectl import eventually
 from e2e.cluster.processes import Process
@@ -24,7 +24,7 @@ def leader_killed(scene: Scene) -> Iterator[None]:
     broker = scene.some_leader()
     session, before = scene.session(broker), scene.processes(broker)
     kill(scene.cluster, broker)
-    bit(f"every process of broker {broker} gone", not any(one.alive for one in before))
+    check_effect(f"every process of broker {broker} gone", not any(one.alive for one in before))
     yield
     scene.wait_admitted(broker, session)
 
@@ -36,7 +36,7 @@ def all_killed(scene: Scene) -> Iterator[None]:
     sessions = {one: scene.session(one) for one in brokers}
     before = [process for one in brokers for process in scene.processes(one)]
     processes.end(before, signal.SIGKILL, 5)
-    bit("every process of every broker gone", not any(one.alive for one in before))
+    check_effect("every process of every broker gone", not any(one.alive for one in before))
     yield
     for broker, session in sessions.items():
         scene.wait_admitted(broker, session)
@@ -51,7 +51,7 @@ def pod_deleted(scene: Scene) -> Iterator[None]:
     scene.cluster.kubectl("delete", "pod", pod, "--wait=false")
     yield
     scene.wait_admitted(broker, session)
-    bit(f"another {pod} than before", scene.pod(broker)["metadata"]["uid"] != uid)
+    check_effect(f"another {pod} than before", scene.pod(broker)["metadata"]["uid"] != uid)
 
 
 @contextmanager
@@ -62,7 +62,9 @@ def node_lost(scene: Scene) -> Iterator[None]:
     try:
         with cut.made(cut.everything(where.pod_cidr)):
             node.kill(where)
-            bit(f"every process on {where.name} gone", not processes.in_cgroup(where.cgroup))
+            check_effect(
+                f"every process on {where.name} gone", not processes.in_cgroup(where.cgroup)
+            )
             scene.wait_deposed(broker, led)
             yield
     finally:
@@ -92,9 +94,9 @@ def operator_stopped(scene: Scene) -> Iterator[None]:
         before = renewed(scene)
         kill(scene.cluster, broker)
         time.sleep(RENEWALS_S)
-        bit("renewals of the operator's Lease stopped", renewed(scene) == before)
+        check_effect("renewals of the operator's Lease stopped", renewed(scene) == before)
         yield
-        bit("nobody admitted meanwhile", scene.session(broker) == session)
+        check_effect("nobody admitted meanwhile", scene.session(broker) == session)
     scene.wait_admitted(broker, session)
     scene.operator.wait_whole()
 
@@ -108,11 +110,11 @@ def renewed(scene: Scene) -> str:
 @contextmanager
 def standing_still(targets: Sequence[Process]) -> Iterator[None]:
     """SIGSTOP of processes that are there, and stay there until the end."""
-    bit("true that there is a process to stop", targets)
+    check_effect("true that there is a process to stop", targets)
     with processes.paused(targets):
         eventually("every process stands still", lambda: all(map(stands_still, targets)), 5)
         yield
-        bit("true that they stood still to the end", all(map(stands_still, targets)))
+        check_effect("true that they stood still to the end", all(map(stands_still, targets)))
 
 
 def stands_still(one: Process) -> bool:

@@ -18,14 +18,14 @@ BACK_LIMIT_S = 120
 POLL_EVERY_S = 0.5
 
 
-class DidNotBite(AssertionError):  # noqa: N818 - the sentence reads better without
+class HadNoEffect(AssertionError):  # noqa: N818 - the sentence reads better without
     """A fault had no effect: what clients saw of it proves nothing."""
 
 
-def bit(what: str, has: object) -> None:
-    """The self-test of a fault. Raises `DidNotBite` unless it has had its effect."""
+def check_effect(what: str, has: object) -> None:
+    """The self-test of a fault. Raises `HadNoEffect` unless `has`."""
     if not has:
-        raise DidNotBite(f"the fault did not bite: not {what}")
+        raise HadNoEffect(f"the fault had no effect: not {what}")
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class Scene:
     def processes(self, broker: int) -> list[Process]:
         """Of its container, as this machine sees them."""
         found = containers.in_pod(self.pod(broker)["metadata"]["uid"])
-        bit(f"true that broker {broker} had a process to hit", found)
+        check_effect(f"true that broker {broker} had a process to hit", found)
         return found
 
     def session(self, broker: int) -> int:

@@ -204,7 +204,7 @@ class DroppingFileSystem(FileSystem):
 
 
 def ext4_metadata(image: Path) -> range:
-    """The bytes of a new ext4 that hold what it knows of itself, the journal too."""
+    """The range of bytes of a new ext4 that holds its metadata, journal included."""
     described = run("dumpe2fs", str(image))
     free = min(int(one) for one in re.findall(r"^  Free blocks: (\d+)", described, re.MULTILINE))
     (block_bytes,) = re.findall(r"^Block size: +(\d+)", described, re.MULTILINE)

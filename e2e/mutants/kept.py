@@ -53,8 +53,8 @@ class Kept:
         half.write_text(json.dumps(stored, indent=1) + "\n")
         half.replace(self._path)
 
-    def open(self, mutants: Iterable[Mutant]) -> list[Mutant]:
-        """Those that the unit tests have still to judge."""
+    def undecided(self, mutants: Iterable[Mutant]) -> list[Mutant]:
+        """Those without a stored result of the unit tests."""
         return [one for one in mutants if one.key not in self.found]
 
     def survivors(self, mutants: Iterable[Mutant]) -> list[Mutant]:

@@ -63,10 +63,10 @@ def _run(room: Room, progress: Progress, *, with_seeds: bool) -> tuple[list[Muta
     task = progress.add_task(room.name, total=None)
     mutants, kept = mutants_of(room.source), Kept(room)
     by_key = {one.key: one for one in mutants}
-    still_open = kept.open(mutants)
-    progress.update(task, total=len(mutants), completed=len(mutants) - len(still_open))
-    if still_open:
-        _judge_and_keep("tests", still_open, kept, lambda: progress.advance(task))
+    undecided = kept.undecided(mutants)
+    progress.update(task, total=len(mutants), completed=len(mutants) - len(undecided))
+    if undecided:
+        _judge_and_keep("tests", undecided, kept, lambda: progress.advance(task))
     unseen = [one for one in kept.survivors(mutants) if not kept.found[one.key].seeds_tried]
     if with_seeds and room.mix and unseen:
         progress.update(task, description=f"{room.name}: seeds", total=len(unseen), completed=0)

@@ -93,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.NOT_FOUND)
 
     def do_POST(self) -> None:
-        """The beginning of an upload, whose one part is to be put to the same place."""
+        """Begin an upload: the client is to PUT its single part to the same path."""
         self.rfile.read(self._length)
         is_upload = UPLOADS.fullmatch(urlsplit(self.path).path)
         self._answer(HTTPStatus.ACCEPTED if is_upload else HTTPStatus.NOT_FOUND, self.path)

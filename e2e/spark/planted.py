@@ -81,7 +81,7 @@ def outdated(directory: Path, clean_offset: int) -> int:
 
 
 def flip(path: Path, chance: random.Random) -> int:
-    """Any bit of any batch but the first; returns the base offset of its batch."""
+    """Flip a bit of any batch but the first; returns the base offset of its batch."""
     batches = list(iter_batches(path.read_bytes()))
     assert len(batches) > 1, f"{path} has one batch only"
     second, _ = batches[1]

@@ -14,7 +14,7 @@ import pytest
 from chiplog_wire.records.batch import iter_batches
 from e2e import measured
 from e2e.chaos.run import judged
-from e2e.chaos.scene import bit
+from e2e.chaos.scene import check_effect
 from e2e.chaos.workload import PARTITIONS, Workload
 from e2e.clients.topics import create_topic
 from e2e.kafka.members import wait_for, wait_whole
@@ -46,9 +46,9 @@ def whole_batches_bytes(path: Path) -> int:
 
 
 def damage(path: Path, chance: random.Random) -> str:
-    """Any bit, or any number of bytes at the end; says what it did."""
+    """Flip any bit, or cut any number of bytes from the end; says what it did."""
     size = whole_batches_bytes(path)
-    bit(f"true that there is anything in {path.name}", size)
+    check_effect(f"true that there is anything in {path.name}", size)
     if chance.random() < 0.5:
         return f"bit of byte {flip_a_bit(path, chance, range(size))} flipped"
     left = chance.randrange(size)

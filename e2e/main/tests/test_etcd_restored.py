@@ -78,6 +78,6 @@ def test_the_newest_state_wins(
     )
     for n in KILLED:
         for now in (seen[n] for seen in watch.seen):
-            # As in the copy, undecided; or decided with what the brokers know.
+            # Either still as in the copy, or elected since by what the brokers know.
             is_copy = now.leader_epoch == copied[n].leader_epoch
             assert is_copy or now.leader_epoch > newest[n].leader_epoch, (now, newest[n], copied[n])

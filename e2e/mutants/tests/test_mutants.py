@@ -116,19 +116,19 @@ def check(number):
 def test_results_are_kept_as_long_as_nothing_changed(tmp_path: Path) -> None:
     mutants = mutants_of(TINY.source)
     kept = Kept(TINY, tmp_path)
-    assert kept.open(mutants) == mutants
+    assert kept.undecided(mutants) == mutants
     for one in mutants:
         kept.found[one.key] = Found(by_test=f"{TINY.tests[0]}::test_one")
     kept.found[mutants[0].key] = Found(seeds_tried=True)
     kept.save()
     again = Kept(TINY, tmp_path)
-    assert again.open(mutants) == []
+    assert again.undecided(mutants) == []
     assert again.survivors(mutants) == mutants[:1]
     # With other tests only what those noticed that are gone, and what none noticed, is open.
     more = replace(TINY, tests=(*TINY.tests, f"{HERE}/test_mutants.py"))
-    assert Kept(more, tmp_path).open(mutants) == mutants[:1]
+    assert Kept(more, tmp_path).undecided(mutants) == mutants[:1]
     fewer = replace(TINY, tests=(f"{HERE}/test_mutants.py",))
-    assert Kept(fewer, tmp_path).open(mutants) == mutants
+    assert Kept(fewer, tmp_path).undecided(mutants) == mutants
     other = replace(TINY, path=f"{HERE}/tiny_checks.py")
     assert Kept(other, tmp_path).found == {}
 

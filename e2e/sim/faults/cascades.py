@@ -86,7 +86,7 @@ async def cut_off_at_a_write(stage: Stage) -> None:
     finally:
         if wrote in world.server.on_write:
             world.server.on_write.remove(wrote)
-    stage.bit("cut off at a write")
+    stage.count_effect("cut off at a write")
     await asyncio.sleep(stage.chance.uniform(2.0, 16.0))
     world.network.heal()
 

@@ -53,7 +53,7 @@ RESTARTED_SHARE: Final = 0.7
 
 
 async def rot_tail(stage: Stage) -> None:
-    """A bit under the checksum of a batch that recovery is going to read."""
+    """Flip a bit under the checksum of a batch that recovery is going to read."""
     node = rotting_node(stage)
     if node is None:
         return
@@ -64,7 +64,7 @@ async def rot_tail(stage: Stage) -> None:
 
 
 async def rot_header(stage: Stage) -> None:
-    """A bit of what no checksum covers: base offset, length, or epoch."""
+    """Flip a bit that no checksum covers: in base offset, length, or epoch."""
     node = rotting_node(stage)
     if node is None:
         return
@@ -124,7 +124,7 @@ def _maps(disk: "MemoryDisk") -> Iterator[str]:
 
 
 def _rot_any(stage: Stage, node: Node, disk: "MemoryDisk", paths: list[str]) -> None:
-    """One bit of one of these files, unless all are empty."""
+    """Flip one bit of one of these files, unless all are empty."""
     paths = [one for one in paths if disk.content(one)]
     if paths:
         path = stage.chance.choice(paths)
@@ -135,7 +135,7 @@ def _rot_any(stage: Stage, node: Node, disk: "MemoryDisk", paths: list[str]) -> 
 def _flip(stage: Stage, node: Node, disk: "MemoryDisk", path: str, at: int) -> None:
     bit = 1 << stage.chance.randrange(8)
     node.disks.damage(path, at, bytes([disk.content(path)[at] ^ bit]), disk)
-    stage.bit("bit rotted")
+    stage.count_effect("bit rotted")
 
 
 def _maybe_kill(stage: Stage, node: Node) -> None:

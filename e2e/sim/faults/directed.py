@@ -46,7 +46,7 @@ async def join_and_lose(stage: Stage) -> None:
     stage.world.network.slow_ways_s[heir.host, last.host] = LATE_S
     is_in = await scene.until(stage, lambda: last.broker_id in scene.in_sync(stage, partition))
     if is_in:
-        stage.bit("joined")
+        stage.count_effect("joined")
         await scene.fall(stage, heir)
         await scene.until(stage, lambda: scene.leads(stage, partition, last))
     await _back(heir, leader)
@@ -69,7 +69,7 @@ async def promise_and_lose(stage: Stage) -> None:
     last.power_on()
     if not await _cut_off_at_promise(stage, chosen):
         return
-    stage.bit("cut off at a promise")
+    stage.count_effect("cut off at a promise")
     await scene.until_acked(stage, partition, within_s=4.0)
     await scene.fall(stage, leader, heir)
     stage.world.network.heal()
@@ -176,7 +176,7 @@ async def depose_and_restore(stage: Stage) -> None:
     await scene.until(
         stage, lambda: scene.in_sync(stage, partition).get(int(leader.broker_id), 0) > before
     )
-    stage.bit("deposed and back")
+    stage.count_effect("deposed and back")
     await scene.fall(stage, heir)
     if scene.leads(stage, partition, last):
         await scene.fall(stage, last)
@@ -207,7 +207,7 @@ async def go_back_and_restart(stage: Stage) -> None:
     store.restore(copy, bump=0)
     stage.world.trace_of_decisions.restored()
     server.is_away = False
-    stage.bit("etcd went back")
+    stage.count_effect("etcd went back")
     await scene.until(stage, lambda: scene.session(stage, node) > before)
     _start_producers(stage, partition)
 

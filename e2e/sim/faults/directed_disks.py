@@ -48,14 +48,14 @@ async def fail_and_mount_again(stage: Stage) -> None:
 
 
 async def rot_and_kill_all(stage: Stage) -> None:
-    """One bit of a batch that recovery is going to read, and then all processes are killed."""
+    """Flip a bit of a batch that recovery is going to read, then kill all processes."""
     node = await _rotten(stage)
     if node is not None:
         await _all_killed(stage, node, node.kill)
 
 
 async def rot_and_go_dark(stage: Stage) -> None:
-    """One bit of a batch that recovery is going to read, and then all lose power."""
+    """Flip a bit of a batch that recovery is going to read, then cut all nodes' power."""
     node = await _rotten(stage)
     if node is not None:
         await _all_dark(stage, node)
@@ -85,7 +85,7 @@ async def _put_back(stage: Stage, alone_s: float, dark_s: float) -> None:
     copy = node.disks.copied()
     await asyncio.sleep(stage.chance.uniform(1.0, OLDEST_S))
     await _ready_one(stage, node)
-    stage.bit("volume went back")
+    stage.count_effect("volume went back")
     await _all_dark(stage, node, lambda: node.disks.put_back(copy), alone_s=alone_s, dark_s=dark_s)
 
 
@@ -126,7 +126,7 @@ async def _back_after_failure(stage: Stage) -> Node | None:
 
 
 async def _rotten(stage: Stage) -> Node | None:
-    """The broker with the bad disk, once a batch above a recovery point has another bit."""
+    """The broker with the bad disk, once a bit of a batch above a recovery point is flipped."""
     node = stage.world.nodes[stage.world.bad_disk]
     if not await scene.until(stage, lambda: len(batches_above(node.disks)) >= SOME_BATCHES):
         return None
@@ -169,7 +169,8 @@ async def _all_dark(
     alone_s: float = FIRST_S,
     dark_s: float = 1.0,
 ) -> None:
-    """All lose power, and this one has it again before the others."""
+    """Cut the power of all nodes, call `meanwhile`, and power on `first` `alone_s` before the
+    others."""
     nodes = stage.world.nodes.values()
     for one in nodes:
         if one.has_power:

@@ -214,7 +214,7 @@ async def kill_at_commit(stage: Stage) -> None:
     if await _until_longer(stage, lambda: len(history.commits)):
         await asyncio.sleep(stage.chance.choice((0.0, 0.001, 0.003, 0.006)))
         if (node := coordinator(stage)) is not None:
-            stage.bit("killed at a commit")
+            stage.count_effect("killed at a commit")
             stage.chance.choice((node.kill, node.cut_power))()
             await asyncio.sleep(stage.chance.uniform(0.5, 8.0))
             node.power_on()
@@ -226,7 +226,7 @@ async def kill_at_rebalance(stage: Stage) -> None:
     if await _until_longer(stage, lambda: len(history.joined)):
         await asyncio.sleep(stage.chance.choice((0.0, 0.001, 0.004, 0.01)))
         if (node := coordinator(stage)) is not None:
-            stage.bit("killed at a rebalance")
+            stage.count_effect("killed at a rebalance")
             node.kill()
 
 
@@ -285,7 +285,7 @@ async def _depose_and_ask(stage: Stage, crowd: Crowd, node: Node) -> None:
         await asyncio.sleep(POLL_S)
     if await new.send_commit((led[0], PORT), Identity(), dict.fromkeys(mine, 2)):
         return
-    stage.bit("deposed and asked")
+    stage.count_effect("deposed and asked")
     asked = asyncio.ensure_future(old.fetch_committed(old.at, mine))
     await asyncio.sleep(stage.chance.uniform(0.0, 0.5))
     node.resume()
@@ -333,7 +333,7 @@ async def _delete(stage: Stage, crowd: Crowd, group: str) -> None:
         else:
             if error in GONE:
                 removal.done_s = crowd.notes.now_s()
-                stage.bit("group was deleted")
+                stage.count_effect("group was deleted")
                 return
             removal.is_refused = error == ErrorCode.non_empty_group
             watcher.note_error(error)
@@ -365,7 +365,7 @@ async def _forget(stage: Stage, crowd: Crowd) -> None:
         return
     if not error:
         removal.done_s = crowd.notes.now_s()
-        stage.bit("offset was deleted")
+        stage.count_effect("offset was deleted")
 
 
 async def ask_about(stage: Stage) -> None:

@@ -86,7 +86,7 @@ async def crash_broker(stage: Stage) -> None:
         return
 
     def reached() -> None:
-        stage.bit(f"crashed at {event}")
+        stage.count_effect(f"crashed at {event}")
         crash()
 
     if event == STATUS_WRITE:
@@ -110,7 +110,7 @@ async def crash_operator(stage: Stage) -> None:
         return
 
     def reached() -> None:
-        stage.bit("crashed at a write of the operator")
+        stage.count_effect("crashed at a write of the operator")
         operator.kill()
 
     stop = _on_api_write(stage, process, chance.choice((0, 1, chance.randrange(2, 60))), reached)

@@ -16,14 +16,14 @@ async def refuse_falsely(stage: Stage) -> None:
     network.refused.add(address)
     for one in list(network.connections):
         if one.get_extra_info("peername") == address:
-            stage.bit("connection of the operator closed")
+            stage.count_effect("connection of the operator closed")
             one.post(one.reset)
             one.pipe.target.post(one.pipe.target.reset)
     process = node.process
     await asyncio.sleep(stage.chance.choice((0.01, 0.5, 3.0)))
     network.refused.discard(address)
     if process is not None and process.is_alive and _is_fenced(stage, node):
-        stage.bit("fenced although it lives")
+        stage.count_effect("fenced although it lives")
 
 
 def _is_fenced(stage: Stage, node: Node) -> bool:

@@ -33,7 +33,7 @@ async def restore(stage: Stage) -> None:
     store.restore(copy, bump=chance.choice((0, BUMP)))
     stage.world.trace_of_decisions.restored()
     server.is_away = False
-    stage.bit("etcd went back")
+    stage.count_effect("etcd went back")
 
 
 ACTS: Final[dict[str, Act]] = {"etcd restored": restore}

@@ -50,7 +50,7 @@ def flip_bit(stage: Stage, node: Node, one: Stored) -> None:
     bit = 1 << stage.chance.randrange(8)
     before = node.disks.data.content(one.path)[at]
     node.disks.damage(one.path, at, bytes([before ^ bit]))
-    stage.bit("bit rotted")
+    stage.count_effect("bit rotted")
 
 
 async def misdirect(stage: Stage) -> None:
@@ -67,7 +67,7 @@ async def misdirect(stage: Stage) -> None:
     sector = sector[: end - start]
     if sector != bytes(data.content(target.path)[start : start + len(sector)]):
         node.disks.damage(target.path, start, sector)
-        stage.bit("sector overwritten")
+        stage.count_effect("sector overwritten")
 
 
 def rotting_node(stage: Stage) -> Node | None:

@@ -62,8 +62,8 @@ class Stage:
         self.world.hit(one)
         return one
 
-    def bit(self, name: str) -> None:
-        """Count that a fault which only lies in wait did its harm."""
+    def count_effect(self, name: str) -> None:
+        """Count a fault that was armed before and has had its effect now."""
         self.world.faults[name] += 1
 
 

@@ -19,7 +19,7 @@ async def lose(stage: Stage) -> None:
     """A new volume, empty, as when a claim was deleted with its pod."""
     node = rotting_node(stage)
     if node is not None and _is_dispensable(stage, node):
-        stage.bit("volume was lost")
+        stage.count_effect("volume was lost")
         node.disks.went_wrong += 1
         node.lose_volume()
 
@@ -32,7 +32,7 @@ async def restore(stage: Stage) -> None:
     copy = node.disks.copied()
     await asyncio.sleep(stage.chance.uniform(1.0, OLDEST_S))
     if _is_dispensable(stage, node):
-        stage.bit("volume went back")
+        stage.count_effect("volume went back")
         node.disks.went_wrong += 1
         node.put_back(copy)
 

@@ -96,7 +96,7 @@ class Crowd:
         return seat
 
     def start(self) -> None:
-        """Everybody begins."""
+        """Start the members, the loner, and the watcher."""
         for one in self.seats:
             self.sit(one)
         if self.habits.has_loner:

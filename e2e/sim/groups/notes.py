@@ -37,7 +37,7 @@ class GroupNotes:
         self._marks = 0
 
     def new_mark(self, name: str) -> str:
-        """Of a commit: no other has it."""
+        """A mark for one commit, unique in the run."""
         self._marks += 1
         return f"{name}/{self._marks}"
 

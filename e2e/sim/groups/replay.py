@@ -45,7 +45,7 @@ def differences(world: World) -> Iterator[str]:
             replayed = replay(shard.partition)
             if replayed is not None:
                 where = f"{shard.partition.name} at broker {node.broker_id}"
-                yield from (f"{where}: {what}" for what in unlike(shard, replayed))
+                yield from (f"{where}: {what}" for what in shard_differences(shard, replayed))
 
 
 def replay(partition: Partition) -> GroupsState | None:
@@ -66,8 +66,8 @@ def replay(partition: Partition) -> GroupsState | None:
     return state
 
 
-def unlike(shard: Shard, replayed: GroupsState) -> Iterator[str]:
-    """Where the fold that was kept, or a group's members, are not what was replayed."""
+def shard_differences(shard: Shard, replayed: GroupsState) -> Iterator[str]:
+    """Differences between a coordinator's state in memory and the state replayed from its log."""
     live = shard._log.state  # noqa: SLF001 - what the log's own fold came to
     for group in sorted(live.group_ids() | replayed.group_ids()):
         if live.group(group) != replayed.group(group):

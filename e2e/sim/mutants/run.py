@@ -68,7 +68,8 @@ def is_sound(mutant: Mutant, seed: int) -> bool:
 
 
 def search(name: str, seeds: int) -> Sighting:
-    """Seeds from 1 on, until one shows it that shows nothing without it."""
+    """Try seeds from 1 on, up to the first that shows anomalies with the bug and none without
+    it."""
     mutant, began_s = named(name), time.perf_counter()
     nothing = Sighting(name, 0, 0, (), 0.0, 0.0)
     for seed in range(1, seeds + 1):

@@ -10,7 +10,7 @@ from e2e.sim.faults import FAULT_NAMES, OF_GROUPS, Mix
 from e2e.sim.groups.assignments import assigned, assignment, in_ranges, subscription
 from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.groups.notes import who_is
-from e2e.sim.groups.replay import replay, shards_on, unlike
+from e2e.sim.groups.replay import replay, shard_differences, shards_on
 from e2e.sim.loop import START_S, SimLoop
 from e2e.sim.run import GROUPS_S, chosen, options_of
 from e2e.sim.seed import Result, groups_of, mix_from, mix_of, mix_of_groups, run_seed
@@ -114,9 +114,9 @@ def test_live_state_that_is_not_in_the_log_is_seen() -> None:
         (shard,) = shards_on(world.nodes[1])
         replayed = replay(shard.partition)
         assert replayed is not None
-        assert list(unlike(shard, replayed)) == []
+        assert list(shard_differences(shard, replayed)) == []
         shard._log.state._offsets["group-1"].popitem()
-        found.extend(unlike(shard, replayed))
+        found.extend(shard_differences(shard, replayed))
         world.server.on_write.clear()
         await world.end()
 

@@ -1,4 +1,5 @@
-"""What says that a fault bit: true of real processes and files that were hurt, and of no others."""
+"""The checks that a fault had an effect: true of real processes and files that were hurt, and of no
+others."""
 
 import os
 import signal
@@ -14,7 +15,7 @@ from chiplog_wire.records.errors import CorruptBatchError
 from chiplog_wire.records.writer import NewRecord, build_batch
 from e2e.chaos.disk_faults import flipped, segment
 from e2e.chaos.process_faults import standing_still, stands_still
-from e2e.chaos.scene import DidNotBite, bit
+from e2e.chaos.scene import HadNoEffect, check_effect
 from e2e.cluster.processes import Process, process
 
 SLEEP = "import time; time.sleep(60)"
@@ -29,10 +30,10 @@ def sleeper() -> Iterator[Process]:
         child.kill()
 
 
-def test_nothing_bites_that_has_no_effect() -> None:
-    bit("one", 1)
-    with pytest.raises(DidNotBite, match="not a packet dropped"):
-        bit("a packet dropped", 0)
+def test_a_fault_without_effect_is_an_error() -> None:
+    check_effect("one", 1)
+    with pytest.raises(HadNoEffect, match="not a packet dropped"):
+        check_effect("a packet dropped", 0)
 
 
 def test_a_process_stands_still_within_the_block_and_runs_after_it(sleeper: Process) -> None:
@@ -42,12 +43,12 @@ def test_a_process_stands_still_within_the_block_and_runs_after_it(sleeper: Proc
 
 
 def test_a_process_that_somebody_woke_did_not_stand_still(sleeper: Process) -> None:
-    with pytest.raises(DidNotBite, match="to the end"), standing_still([sleeper]):
+    with pytest.raises(HadNoEffect, match="to the end"), standing_still([sleeper]):
         os.kill(sleeper.pid, signal.SIGCONT)
 
 
 def test_there_must_be_a_process_to_stop() -> None:
-    with pytest.raises(DidNotBite, match="a process to stop"), standing_still([]):
+    with pytest.raises(HadNoEffect, match="a process to stop"), standing_still([]):
         pass
 
 
@@ -72,9 +73,9 @@ def check_all(content: bytes) -> None:
 
 
 def test_there_must_be_something_to_damage(tmp_path: Path) -> None:
-    with pytest.raises(DidNotBite, match="a file to damage"):
+    with pytest.raises(HadNoEffect, match="a file to damage"):
         segment(tmp_path, "orders", 0)
     empty = tmp_path / "empty"
     empty.touch()
-    with pytest.raises(DidNotBite, match="a batch to damage"), flipped(empty):
+    with pytest.raises(HadNoEffect, match="a batch to damage"), flipped(empty):
         pass
