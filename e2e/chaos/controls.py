@@ -2,7 +2,7 @@
 
 A verdict of "nothing lost" is worth what its checkers see. So each real history is judged once
 more with one record lost, one stored twice, and one offset of two values, all planted in it; and
-that of the groups with a commit forgotten, a record skipped, and a group that stands still.
+that of the groups with a commit forgotten, a record skipped, and a group without progress.
 """
 
 from dataclasses import replace

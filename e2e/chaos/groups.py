@@ -61,7 +61,7 @@ class Groups:
         # It starts all members itself: they end with the thread that began them.
         self.threads = [
             threading.Thread(target=work, daemon=True, name=work.__name__)
-            for work in (self.supervise, self.ask_again_and_again)
+            for work in (self.supervise, self.poll_committed)
         ]
 
     def start(self) -> None:
@@ -134,8 +134,9 @@ class Groups:
 
     # -- who asks
 
-    def ask_again_and_again(self) -> None:
-        """What is committed, of one group after the other; nothing where nobody answers."""
+    def poll_committed(self) -> None:
+        """Ask for the committed offsets of one group after the other; what is not answered is left
+        out."""
         askers = {name: asker(self.bootstrap, name) for name in self.names}
         for name, one in itertools.cycle(askers.items()):
             if self.ending.wait(ASK_EVERY_S / len(askers)):

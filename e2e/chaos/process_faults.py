@@ -1,4 +1,4 @@
-"""Brokers that die or stand still, and the operator with them."""
+"""Brokers that are killed or stopped, and the operator with them."""
 
 import signal
 import time
@@ -78,7 +78,7 @@ def leader_paused(scene: Scene) -> Iterator[None]:
     """SIGSTOP of a leader, until another one leads; then it wakes."""
     broker = scene.some_leader()
     led = scene.led_by(broker)
-    with standing_still(scene.processes(broker)):
+    with stopped(scene.processes(broker)):
         scene.wait_deposed(broker, led)
         yield
 
@@ -90,7 +90,7 @@ def operator_stopped(scene: Scene) -> Iterator[None]:
     session = scene.session(broker)
     pods = scene.operator.pods()
     found = [one for pod in pods for one in containers.in_pod(pod["metadata"]["uid"])]
-    with standing_still(found):
+    with stopped(found):
         before = renewed(scene)
         kill(scene.cluster, broker)
         time.sleep(RENEWALS_S)
@@ -102,23 +102,23 @@ def operator_stopped(scene: Scene) -> Iterator[None]:
 
 
 def renewed(scene: Scene) -> str:
-    """When the operator in charge renewed its Lease."""
+    """When the active operator renewed its Lease."""
     lease = scene.operator.kubectl.get("lease", names.OPERATOR_LEASE)
     return str(lease["spec"]["renewTime"])
 
 
 @contextmanager
-def standing_still(targets: Sequence[Process]) -> Iterator[None]:
-    """SIGSTOP of processes that are there, and stay there until the end."""
+def stopped(targets: Sequence[Process]) -> Iterator[None]:
+    """Stop the processes with SIGSTOP within the block; check that they stayed stopped."""
     check_effect("true that there is a process to stop", targets)
     with processes.paused(targets):
-        eventually("every process stands still", lambda: all(map(stands_still, targets)), 5)
+        eventually("every process stands still", lambda: all(map(is_stopped, targets)), 5)
         yield
-        check_effect("true that they stood still to the end", all(map(stands_still, targets)))
+        check_effect("true that they stood still to the end", all(map(is_stopped, targets)))
 
 
-def stands_still(one: Process) -> bool:
-    """Whether it is stopped; not where it has ended."""
+def is_stopped(one: Process) -> bool:
+    """Whether SIGSTOP has stopped it; False where it has ended."""
     if not one.alive:
         return False
     return Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split()[0] == STOPPED

@@ -52,18 +52,18 @@ class Result:
 def run(scene: Scene, faults: Sequence[Fault], seconds: float, directory: Path) -> Result:
     """Hit the topic's brokers with each fault for `seconds`, each time when they are whole.
 
-    Each hits at least once. Raises `DidNotBite` where a hit had no effect, and `TimeoutError`
+    Each hits at least once. Raises `HadNoEffect` where a hit had no effect, and `TimeoutError`
     where brokers do not heal.
     """
     with Workload(scene.cluster.bootstrap, scene.topic, directory) as load:
-        hits = sum(hit_again_and_again(scene, one, seconds - SETTLE_S) for one in faults)
+        hits = sum(hit_repeatedly(scene, one, seconds - SETTLE_S) for one in faults)
         load.all_is_well()
         time.sleep(SETTLE_S)
     volumes = {broker: scene.volume(broker) for broker in scene.brokers()}
     return judged(", ".join(one.name for one in faults), hits, load, volumes, directory)
 
 
-def hit_again_and_again(scene: Scene, fault: Fault, seconds: float) -> int:
+def hit_repeatedly(scene: Scene, fault: Fault, seconds: float) -> int:
     """Returns how often, when all is whole again."""
     hits, until_s = 0, time.monotonic() + seconds
     while not hits or time.monotonic() < until_s:

@@ -166,7 +166,8 @@ def end(targets: Iterable[Process], sig: signal.Signals, patience_s: float) -> l
 
 @contextmanager
 def paused(targets: Sequence[Process]) -> Iterator[None]:
-    """They stand still within the block; those that nobody ended meanwhile go on afterwards."""
+    """They are stopped within the block; those that were not killed meanwhile continue
+    afterwards."""
     try:
         for one in targets:
             os.kill(one.pid, signal.SIGSTOP)

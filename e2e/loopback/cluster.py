@@ -182,7 +182,7 @@ class LoopbackCluster(Running):
         }
 
     def _properties(self, broker_id: BrokerId, directory: Path) -> Path:
-        """The operator's file, but listening where the node port would lead."""
+        """The operator's file, but listening on the broker's node port."""
         found = self.server.ask("GET", core_path("configmaps", names.broker_config(NAME)))
         ((name, text),) = found["data"].items()
         lines = [line for line in text.splitlines() if not line.startswith("listeners=")]

@@ -25,7 +25,7 @@ BURST_RECORDS = 1_000
 READERS = 8
 
 ReadMetrics = Callable[[], str]
-"""What Prometheus would scrape of the operator that is in charge."""
+"""What Prometheus would scrape of the active operator."""
 
 
 @dataclass(frozen=True, slots=True)

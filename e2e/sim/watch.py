@@ -1,6 +1,6 @@
 """Observes every broker's replicas while the world runs, for the checkers; no process notices.
 
-It reads what brokers hold in memory and on their disks: where logs begin, what they let go and
+It reads what brokers hold in memory and on their disks: where logs begin, what they deleted and
 why they may, and what the members of an ISR have on their devices at the moment when a
 PartitionMap is written.
 """

@@ -14,7 +14,7 @@ from chiplog_wire.records.batch import check_crc, iter_batches
 from chiplog_wire.records.errors import CorruptBatchError
 from chiplog_wire.records.writer import NewRecord, build_batch
 from e2e.chaos.disk_faults import flipped, segment
-from e2e.chaos.process_faults import standing_still, stands_still
+from e2e.chaos.process_faults import is_stopped, stopped
 from e2e.chaos.scene import HadNoEffect, check_effect
 from e2e.cluster.processes import Process, process
 
@@ -37,18 +37,18 @@ def test_a_fault_without_effect_is_an_error() -> None:
 
 
 def test_a_process_stands_still_within_the_block_and_runs_after_it(sleeper: Process) -> None:
-    with standing_still([sleeper]):
-        assert stands_still(sleeper)
-    assert not stands_still(sleeper)
+    with stopped([sleeper]):
+        assert is_stopped(sleeper)
+    assert not is_stopped(sleeper)
 
 
 def test_a_process_that_somebody_woke_did_not_stand_still(sleeper: Process) -> None:
-    with pytest.raises(HadNoEffect, match="to the end"), standing_still([sleeper]):
+    with pytest.raises(HadNoEffect, match="to the end"), stopped([sleeper]):
         os.kill(sleeper.pid, signal.SIGCONT)
 
 
 def test_there_must_be_a_process_to_stop() -> None:
-    with pytest.raises(HadNoEffect, match="a process to stop"), standing_still([]):
+    with pytest.raises(HadNoEffect, match="a process to stop"), stopped([]):
         pass
 
 

@@ -45,7 +45,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield one
 
 
-def cut_again_and_again(
+def cut_repeatedly(
     cluster: Cluster, name: str, before: Callable[[int], None], after: Callable[[int], None]
 ) -> None:
     """`before` and `after` a cut get the id of the broker that is hit."""
@@ -78,9 +78,7 @@ def cut_again_and_again(
 
 
 def test_after_a_device_dropped_writes(cluster: Cluster) -> None:
-    cut_again_and_again(
-        cluster, "cut-dropped", lambda hit: device_fails(cluster, hit), lambda _: None
-    )
+    cut_repeatedly(cluster, "cut-dropped", lambda hit: device_fails(cluster, hit), lambda _: None)
 
 
 def test_with_a_flipped_bit_above_the_recovery_point(cluster: Cluster) -> None:
@@ -89,4 +87,4 @@ def test_with_a_flipped_bit_above_the_recovery_point(cluster: Cluster) -> None:
     def flip(hit: int) -> None:
         print(f"broker {hit}: {bit_flips(cluster, hit, 'cut-flipped', chance)}")
 
-    cut_again_and_again(cluster, "cut-flipped", lambda _: None, flip)
+    cut_repeatedly(cluster, "cut-flipped", lambda _: None, flip)

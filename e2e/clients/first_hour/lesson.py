@@ -71,7 +71,7 @@ class Lesson:
 
     @pytest.fixture
     def start(self, place: Place) -> Iterator[Start]:
-        """Starts members, of (library, group, topic), that have left when the test ends."""
+        """Starts a member, of (library, group, topic); all have left when the test ends."""
         made: list[GroupMember] = []
 
         def one_more(kind: type[GroupMember], group_id: str, topic: str) -> GroupMember:

@@ -32,7 +32,7 @@ PATIENCE_MS = 60_000
 
 @contextmanager
 def frozen(pod: Manifest) -> Iterator[None]:
-    """Every process of the pod stands still, as in a pause of its virtual machine."""
+    """Every process of the pod is stopped, as in a pause of its virtual machine."""
     stopped = containers.in_pod(pod["metadata"]["uid"])
     assert stopped, "the pod has no process"
     with processes.paused(stopped):

@@ -1,7 +1,7 @@
-"""The operator in charge and a leader are killed at once: the standby sees to it.
+"""The active operator and a leader are killed together: the standby elects the new leader.
 
 Either another broker leads then, or the same one in its next session, where its container was
-back before the standby was in charge: both are a new leader epoch.
+back before the standby was active: both are a new leader epoch.
 """
 
 import time
@@ -33,7 +33,7 @@ def test_the_standby_acts(
     wait_in_sync(cluster)
     before = places(cluster, topic)[0]
     assert before.leader is not None
-    set_active = operator.leader()["metadata"]
+    active = operator.leader()["metadata"]
 
     def succeeded() -> bool:
         return places(cluster, topic)[0].leader_epoch > before.leader_epoch
@@ -41,7 +41,7 @@ def test_the_standby_acts(
     with Traffic(cluster.bootstrap, topic, PARTITIONS, PATIENCE_MS) as traffic:
         time.sleep(2)
         since_s = time.monotonic()
-        assert containers.kill(set_active["uid"]), "the operator has no process"
+        assert containers.kill(active["uid"]), "the operator has no process"
         kill(cluster, before.leader)
         eventually("a new leader epoch begins", succeeded, HANG_LIMIT_S)
         took_s = time.monotonic() - since_s

@@ -46,7 +46,7 @@ pytestmark = [pytest.mark.platform, pytest.mark.timeout(3600 if is_full() else 6
 DASHBOARDS = layout.CHECKOUT / "charts" / "chiplog-monitoring" / "dashboards"
 # Minutes are what users get, and what FULL waits for.
 SHORT_FOR: Final = "5s"
-# Its half hour outlasts the fault: a kubelet restarts a process that stands still.
+# Its half hour outlasts the fault: a kubelet restarts a process that does not respond.
 ALWAYS_SHORT: Final = "UnderReplicatedPartitions"
 FIRED: Final = (
     "UnderReplicatedPartitions",

@@ -49,7 +49,7 @@ def releases(target: Target, operator: Operator) -> Iterator[Releases]:
     """Names for them, on a Kubernetes that has never had Chiplog; restored afterwards."""
     system, namespace = Helm(target.kubeconfig, OPERATORS), Helm(target.kubeconfig, NAMESPACE)
     kubectl = Kubectl(target.kubeconfig, NAMESPACE)
-    # While it runs: it is who lets go of Topics that are deleted.
+    # While the operator runs: it removes the finalizers of deleted Topics.
     remove_definitions(kubectl)
     operator.uninstall()
     monitoring_kinds.install(kubectl)
@@ -183,17 +183,17 @@ def test_installed_upgraded_rolled_back_uninstalled_and_adopted(
     assert sum(map(len, records)) > len(RECORDS)
     releases.operator.uninstall()
     eventually("no operator runs", lambda: not operator.pods(), 60)
-    check_lives_on(cluster, pods, kept)
+    check_unchanged(cluster, pods, kept)
     assert definitions(cluster.kubectl) == before
 
     epochs = cluster.epochs()
     releases.operator.install(operator_values(first, "info"))
     operator.wait_whole()
-    # What it does to a change shows that it is in charge of what it found.
+    # It acts on a change, so it manages the existing cluster.
     releases.cluster.install(cluster_values(7_200_000))
     eventually("a change is carried out", lambda: retention_ms(cluster) == "7200000", 60)
     cluster.wait_cluster_ready()
-    check_lives_on(cluster, pods, kept)
+    check_unchanged(cluster, pods, kept)
     assert cluster.epochs() == epochs, "nothing moved"
     now = stored(cluster.bootstrap, TOPIC, range(PARTITIONS))
     assert all(new[: len(old)] == old for old, new in zip(records, now, strict=True))
@@ -232,7 +232,7 @@ def upgraded_and_rolled_back(
     assert levels == {"--log-level=info"}
 
 
-def check_lives_on(
+def check_unchanged(
     cluster: BrokerClusterUnderTest, pods: dict[str, Life], kept: dict[str, str]
 ) -> None:
     """The same processes on the same volumes take and give records."""

@@ -1,9 +1,10 @@
-"""Where logs begin: no replica's beginning goes back, and whatever lies below was let go."""
+"""Where logs begin: no replica's log start offset goes back, and whatever lies below was deleted by
+a rule."""
 
 from collections.abc import Iterator
 
 from e2e.sim.checkers.anomaly import Anomaly, events_of
-from e2e.sim.checkers.let_go import LettingGo
+from e2e.sim.checkers.deletions import Deletions
 from e2e.sim.history import History, Kind, LogStart
 
 
@@ -35,7 +36,7 @@ def log_start_unexplained(history: History) -> Iterator[Anomaly]:
             starts[one.partition] = max(known, (one.log_start_offset, one.broker_id))
     if not any(start for start, _ in starts.values()):
         return
-    letting_go = LettingGo(history)
+    letting_go = Deletions(history)
     for event in events_of(history, Kind.ACKED):
         start, broker_id = starts.get(event.partition, (0, 0))
         begin = history.starts.get(event.partition, 0)

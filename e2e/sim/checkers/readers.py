@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from e2e.sim.checkers.anomaly import Anomaly, all_reads, events_of
-from e2e.sim.checkers.let_go import LettingGo
+from e2e.sim.checkers.deletions import Deletions
 from e2e.sim.history import Event, History, Kind
 
 
@@ -44,13 +44,13 @@ def _same_name(partition: str, others: Collection[str]) -> bool:
 
 def dirty_read(history: History) -> Iterator[Anomaly]:
     """Read, and not there at the end, though no rule let it go: it was shown before it was safe."""
-    letting_go: LettingGo | None = None
+    letting_go: Deletions | None = None
     stored = {partition: set(all_) for partition, all_ in history.final.items()}
     for one in events_of(history, Kind.READ):
         there = stored.get(one.partition)
         if there is None or one.partition in history.deleted or (one.offset, one.value) in there:
             continue
-        letting_go = letting_go or LettingGo(history)
+        letting_go = letting_go or Deletions(history)
         if not letting_go.why_event(one):
             what = f"{one.client} read {one.value} at {one.offset}, t={one.at_s:.3f}"
             yield Anomaly("dirty-read", one.partition, what)
@@ -83,14 +83,14 @@ class Gaps:
     """What is known to have stood where a reader found nothing."""
 
     def __init__(self, history: History) -> None:
-        self._letting_go = LettingGo(history)
+        self._letting_go = Deletions(history)
         self._values = {
             (partition, offset): value
             for (partition, value), offset in self._letting_go.offsets.items()
         }
 
     def unexplained(self, partition: str, begin: int, end: int) -> int:
-        """The first offset of a record that no rule let go; the end where there is none."""
+        """The first offset of a record that no rule deleted; the end where there is none."""
         for offset in range(begin, end):
             value = self._values.get((partition, offset))
             if value is not None and not self._letting_go.why(partition, offset, value):
@@ -101,14 +101,14 @@ class Gaps:
 def out_of_range(history: History) -> Iterator[Anomaly]:
     """A reader that did nothing wrong got OFFSET_OUT_OF_RANGE.
 
-    Below the log start it may be, where a rule let go what was there: retention is quicker than a
+    Below the log start it may be, where a rule deleted what was there: retention is quicker than a
     slow reader.
     """
-    letting_go: LettingGo | None = None
+    letting_go: Deletions | None = None
     for one in events_of(history, Kind.OUT_OF_RANGE):
         if one.partition in history.deleted:
             continue
-        letting_go = letting_go or LettingGo(history)
+        letting_go = letting_go or Deletions(history)
         if not letting_go.why_below(one.partition, one.offset):
             what = f"{one.client} was out of range at {one.offset}, t={one.at_s:.3f}"
             yield Anomaly("out-of-range", one.partition, what)

@@ -7,19 +7,19 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from e2e.sim.checkers.anomaly import Anomaly, all_reads, events_of
-from e2e.sim.checkers.let_go import LettingGo
+from e2e.sim.checkers.deletions import Deletions
 from e2e.sim.history import Event, History, Kind, SequenceRefused
 
 
 def lost_write(history: History) -> Iterator[Anomaly]:
     """Acknowledged, and not in the partition at the end, though no rule let this record go."""
-    letting_go: LettingGo | None = None
+    letting_go: Deletions | None = None
     stored = {partition: {value for _, value in all_} for partition, all_ in history.final.items()}
     for one in events_of(history, Kind.ACKED):
         if one.partition not in stored or one.partition in history.deleted:
             continue
         if one.value not in stored[one.partition]:
-            letting_go = letting_go or LettingGo(history)
+            letting_go = letting_go or Deletions(history)
             if not letting_go.why_event(one):
                 what = f"{one.value} was acknowledged at {one.offset}, t={one.at_s:.3f}"
                 yield Anomaly("lost-write", one.partition, what)

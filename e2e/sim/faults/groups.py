@@ -241,7 +241,7 @@ async def _until_longer(stage: Stage, length: Callable[[], int]) -> bool:
 
 
 async def depose_and_ask(stage: Stage) -> None:
-    """A coordinator is cut off the API server only, or stands still, until another one follows.
+    """A coordinator is cut off from the API server only, or stopped, until another one takes over.
 
     Somebody commits there at once, and then the old one is asked, which may not know yet.
     """

@@ -57,7 +57,7 @@ class Stage:
         return one
 
     def operator(self) -> Operator:
-        """The one in charge or a standby."""
+        """The active one or a standby."""
         one = self.chance.choice(self.world.operators)
         self.world.hit(one)
         return one

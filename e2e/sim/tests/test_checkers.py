@@ -98,7 +98,7 @@ def test_a_duplicate() -> None:
 
 
 def test_a_duplicate_of_what_retention_took_is_none() -> None:
-    """Nobody has to remember what was let go."""
+    """Nobody has to remember what was deleted."""
     history = sound()
     stored(history)
     add(history, Kind.READ, value="a", offset=0, client="c1")
@@ -330,7 +330,7 @@ def test_what_a_user_deleted_is_not_lost(asked: DeleteAsked, *, is_lost: bool) -
     assert ("lost-write" in names(history)) is is_lost
 
 
-def test_a_duplicate_without_an_offset_was_let_go_where_it_was_read() -> None:
+def test_a_duplicate_without_an_offset_was_deleted_where_it_was_read() -> None:
     history = begins_at(2)
     history.deletes_asked.append(DeleteAsked(5.0, "orders", 0, 2))
     add(history, Kind.ACKED, "b", -1)
@@ -438,7 +438,7 @@ def test_a_position_out_of_range() -> None:
     assert names(history) == {"out-of-range"}
 
 
-def test_a_position_that_was_let_go_may_be_out_of_range() -> None:
+def test_a_deleted_position_may_be_out_of_range() -> None:
     history = begins_at(1)
     add(history, Kind.OUT_OF_RANGE, offset=0, client="c1")
     assert "out-of-range" in names(history)
@@ -461,7 +461,7 @@ def test_a_position_whose_record_compaction_took_before_retention(
     assert names(history) == found
 
 
-def test_a_position_that_was_let_go_where_nobody_knows_the_start() -> None:
+def test_a_deleted_position_where_nobody_knows_the_start() -> None:
     history = begins_at(1)
     for known in (history.starts, history.final, history.ends):
         known.pop(P, None)
@@ -769,7 +769,7 @@ def read_by_one(history: History, *offsets: int) -> None:
         history.events.append(Event(at_s, Kind.READ, "c1", P, value, offset))
 
 
-def test_a_reader_skips_what_compaction_let_go() -> None:
+def test_a_reader_skips_what_compaction_deleted() -> None:
     history = compacted(0)
     read_by_one(history, 1, 2, 3)
     assert names(history) == set()

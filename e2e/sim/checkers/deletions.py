@@ -33,7 +33,7 @@ class Stored(NamedTuple):
     """Of all batches of the partition up to its own end."""
 
 
-class LettingGo:
+class Deletions:
     """All that a history says about it."""
 
     def __init__(self, history: History) -> None:
