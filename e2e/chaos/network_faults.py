@@ -38,7 +38,7 @@ def cut_from_api_server(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def deposing(scene: Scene, broker: int, what: Cut) -> Iterator[None]:
-    """A cut that lasts until the broker leads nothing, and longer."""
+    """Cut the broker off; the block runs once it leads nothing, and the cut lasts until its end."""
     led = scene.led_by(broker)
     with cut.made(what):
         scene.wait_deposed(broker, led)

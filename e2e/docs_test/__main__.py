@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def clear() -> None:
-    """Leave no cluster, and nothing of one but images: the page makes its own."""
+    """Delete the cluster and all its state but images: the page creates its own."""
     target = current_target()
     if not isinstance(target, Local):
         raise Refused("needs a new cluster, which only CLUSTER=local can be")

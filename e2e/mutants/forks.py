@@ -81,12 +81,12 @@ def _begin(job: Job[Given]) -> tuple[int, _Fork[Given]]:
     fork = _Fork(job, directory, time.monotonic() + _LEAST_WALL_S + 20 * job.clean_s)
     pid = os.fork()
     if pid == 0:
-        _be(fork)
+        _run_child(fork)
     return pid, fork
 
 
-def _be(fork: _Fork[Given]) -> None:
-    """The child's whole life."""
+def _run_child(fork: _Fork[Given]) -> None:
+    """What the child process does; it never returns."""
     try:
         os.setsid()
         most_s = int(_LEAST_CPU_S + 10 * fork.job.clean_s)

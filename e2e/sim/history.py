@@ -233,5 +233,5 @@ class History:
         return any(one.partition == partition and one.policy.compacts for one in self.in_force)
 
     def wall_ms(self, at_s: float) -> int:
-        """What a clock says then that is right."""
+        """What a correct clock shows at `at_s`, in milliseconds."""
         return self.epoch_ms + int(at_s * 1000)

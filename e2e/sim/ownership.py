@@ -57,8 +57,8 @@ def applied(
 
 
 def as_applied(owned: Owned, manager: str) -> Owned:
-    """With what the manager wrote in another way as what it applies, as `HttpKubeApi.apply` asks
-    of the real server after each apply."""
+    """The same, with all fields that `manager` wrote counted as applied by it, as
+    `HttpKubeApi.apply` asks of the real server after each apply."""
     me, otherwise = Owner(manager, applies=True), Owner(manager)
     if otherwise not in owned:
         return owned

@@ -184,6 +184,6 @@ def _is_owing(node: Node, log: PartitionLog) -> bool:
 
 
 def _session(node: Node) -> int:
-    """Of the process that runs there; 0 while it has none."""
+    """The session of the node's broker process; 0 while it has none."""
     cluster = getattr(node.broker, "_cluster", None)
     return int(cluster.session) if cluster is not None and cluster.session else 0

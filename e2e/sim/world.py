@@ -175,7 +175,8 @@ class World:
         self.written = partitions_in(self.store)
         self.trace_of_appends.keeps_places = habits.keys > 0
         for number in range(1, producers + 1):
-            # What acks=1 is answered counts for nothing: that there are such producers is enough.
+            # Records acknowledged with acks=1 are not checked: one such producer is there to
+            # disturb.
             acks = -1 if number > 1 or producers == 1 else 1
             is_slower = habits.quietness and acks > 0
             self.start_producer(self.written, acks, 2 * pause_s if is_slower else pause_s, habits)

@@ -142,7 +142,8 @@ async def _rotten(stage: Stage) -> Node | None:
 
 
 async def _ready_one(stage: Stage, node: Node | None = None) -> Node | None:
-    """A broker, as soon as all serve and all replicas are in sync: then the others hold all."""
+    """A broker to damage, once all brokers are ready and all replicas in sync, so that the others
+    have every record; None where that takes too long."""
     nodes = stage.world.nodes
 
     def are_well() -> bool:

@@ -96,7 +96,7 @@ async def _keep_following(_replicas: Replicas, partition: Partition) -> None:
 
 
 def _lead_on(_partition: Partition) -> None:
-    """A leader that was deposed goes on."""
+    """A deposed leader goes on serving."""
 
 
 def _read_to_the_end(
