@@ -60,7 +60,7 @@ def is_real(item: pytest.Item) -> bool:
 
 
 def stage(item: pytest.Item) -> tuple[bool, bool, bool]:
-    """Where a test stands in the order; equal ones stay as they were collected."""
+    """Sort key of a test; tests of the same key stay in the order of collection."""
     module = item.getparent(pytest.Module)
     fixtures = getattr(item, "fixturenames", ())
     return (
@@ -72,7 +72,7 @@ def stage(item: pytest.Item) -> tuple[bool, bool, bool]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SideBySide | None:
-    """Where lanes run side by side. Unit tests are shared out one by one."""
+    """The scheduler for lanes that run in parallel; unit tests are distributed one by one."""
     return SideBySide(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
@@ -150,7 +150,7 @@ def operator(target: Target) -> Iterator[Operator]:
 
 @pytest.fixture
 def faults(target: Target) -> None:
-    """For tests that break nodes: skipped, with the reason, where they are not ours."""
+    """For tests that break nodes: skips them, with the reason, where the nodes are not ours."""
     if not target.has_faults:
         pytest.skip("faults are made only on CLUSTER=local: these nodes are not ours to break")
 

@@ -67,7 +67,7 @@ STATUS: Final[dict[str, tuple[object, ...]]] = {
 
 
 class Spot(NamedTuple):
-    """Where an object is, on both sides."""
+    """The key of one object on both sides."""
 
     form: Form
     namespace: str
@@ -261,7 +261,7 @@ class SideBySide:
     # -- watching
 
     def watch(self) -> None:
-        """From a list, or from where an object was seen."""
+        """Start a watch on both sides, from a list's version or from the version of an object."""
         form, namespace = self.chance.choice(FORMS), self.chance.choice(self.namespaces)
         starts = list(self.lists)
         for spot, pairs in self.objects.items():
@@ -312,7 +312,7 @@ class SideBySide:
     def write(
         self, what: str, spot: Spot, call: Callable[[KubeApi, int], Any], *, keep: bool = True
     ) -> None:
-        """And compare what is there then."""
+        """Write on both sides, and compare what is there then."""
         self.both(what, call, spot if keep else None)
         self.both(
             f"get {shown(spot)}",

@@ -53,7 +53,7 @@ class Writes:
 
 @contextmanager
 def recorded() -> Iterator[Writes]:
-    """Of all simulated servers while it is entered."""
+    """All writes to simulated servers while the block runs."""
     found = Writes()
     kept = {name: getattr(ApiStore, name) for name in ("restore", *TAKEN)}
 
@@ -206,7 +206,7 @@ class Replay:
                 return api.delete(write.kind, *write.key, **named)
 
     def translated(self, manifest: Manifest) -> Manifest:
-        """With the real uids, wherever they stand, and the real version."""
+        """The same value with the real server's uids and version in place of the simulated ones."""
         made: Manifest = self._renamed(manifest)
         meta = made.get("metadata", {})
         if version := meta.get("resourceVersion"):

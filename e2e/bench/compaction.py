@@ -72,7 +72,7 @@ def compact(rig: Rig, broker: BrokerProcess) -> Numbers:
 
 
 def fill(bootstrap: str, topic: str, records: int) -> None:
-    """In a process of its own, which gives its memory back."""
+    """Fill the topic from a separate process, which gives its memory back."""
     program = (sys.executable, "-m", "e2e.bench.keyed_load")
     run(*program, bootstrap, topic, str(records), str(RECORD_BYTES), str(KEYS))
 

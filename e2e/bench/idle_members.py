@@ -69,7 +69,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True)
 class Group:
-    """Who of a group has an assignment, and of which generation."""
+    """A group: which members have an assignment, and of which generation."""
 
     name: str
     size: int
@@ -149,7 +149,8 @@ class Member:
         self._heartbeat = b""
 
     async def live(self, interval_s: float, entered: "asyncio.Queue[Group]") -> None:
-        """For ever. Raises `RuntimeError` where it is refused; tells `entered` of each entry."""
+        """Join and heartbeat for ever; each time it has an assignment, its group goes into
+        `entered`. Raises `RuntimeError` where it is refused."""
         while True:
             while not await self._enter():
                 pass

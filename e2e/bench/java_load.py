@@ -62,7 +62,7 @@ class JavaLoad:
         return answer["records"] / answer["seconds"]
 
     def latency(self, bootstrap: str, topic: str, rate: int, seconds: int, size: int) -> Waits:
-        """From producer to consumer, at a given rate of records."""
+        """Latency from producer to consumer, at a given rate of records."""
         answer = self.order("latency", bootstrap, topic, rate, seconds, size)
         return Waits(answer["p50_ms"], answer["p99_ms"])
 

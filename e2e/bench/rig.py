@@ -85,14 +85,16 @@ class Rig:
         return self.ours_class(self.new_directory("ours"), fsync=fsync, settings=SETTINGS)
 
     def new_kafka(self) -> BrokerProcess:
-        """As `new_ours`, of the other side. It never syncs: that is its default."""
+        """A new Apache Kafka broker, as `new_ours` makes one of ours. It never syncs: that is its
+        default."""
         return KafkaBroker(self.new_directory("kafka"), settings=SETTINGS)
 
     def new_directory(self, stem: str) -> Path:
         return self.directory / f"{stem}-{next(self.numbers)}"
 
     def start(self, broker: BrokerProcess) -> BrokerProcess:
-        """It is killed at the end of the run, also where it was stopped and started since."""
+        """Start a broker; it is killed at the end of the run, also where it was stopped and started
+        since."""
         return self.running.enter_context(broker)
 
     @contextmanager

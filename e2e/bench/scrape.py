@@ -98,7 +98,7 @@ def main(arguments: list[str]) -> int:
 
 
 def of_broker(directory: Path, partitions: int) -> Iterator[Scraped]:
-    """The same broker twice, with one setting changed."""
+    """The same broker in two configurations that differ in one setting."""
     broker = StandaloneBroker(directory / "broker")
     with broker:
         for number in range(partitions // PARTITIONS_OF_EACH):
@@ -181,7 +181,7 @@ def pinging(port: int) -> Iterator[list[float]]:
 
 
 class Deaf:
-    """Nobody acts on what the caches hold."""
+    """A listener of the caches that does nothing."""
 
     def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None: ...
 

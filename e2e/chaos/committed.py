@@ -31,7 +31,8 @@ def asker(bootstrap: str, group: str) -> Consumer:
 
 
 def committed(consumer: Consumer, group: str, ledger: Ledger) -> dict[Place, int]:
-    """Of every partition, as the group's coordinator says; empty where it does not."""
+    """The group's committed offset of every partition, by its coordinator; empty where that does
+    not answer."""
     wanted = [Position(ledger.topic, number) for number in range(ledger.partitions)]
     try:
         answers = consumer.committed(wanted, timeout=ASK_LIMIT_S)

@@ -49,13 +49,14 @@ def another_value(acked: Event) -> Event:
 
 
 def missed_of_groups(groups: GroupHistory, records: History) -> frozenset[str]:
-    """As `missed`, of what is planted in the history of the groups."""
+    """As `missed`, for what is planted in the history of the groups."""
     planted = spoiled_groups(groups, records)
     return MUST_BE_SEEN_OF_GROUPS - {one.name for one in check_groups(planted, records)}
 
 
 def spoiled_groups(groups: GroupHistory, records: History) -> GroupHistory:
-    """With one partition of a group gone wrong. Raises where no group has committed enough."""
+    """The groups' history with one wrong partition of one group. Raises where no group has
+    committed enough."""
     for place, end in groups.furthest().items():
         below = [offset for offset, _ in records.final.get(place.partition, ()) if offset < end]
         if below:

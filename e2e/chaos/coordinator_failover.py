@@ -77,7 +77,7 @@ class CoordinatorFailover:
         self.crowd.kill()
 
     def back_s(self, ends: Sequence[int], killed_s: float) -> dict[str, float | None]:
-        """Of each group, when it had committed what was written after these ends."""
+        """For each group, when it had committed what was written after these end offsets."""
         by_label = dict(zip(self.ledger.labels, ends, strict=True))
         found: dict[str, float | None] = {}
         for group in self.groups:

@@ -153,7 +153,8 @@ def flipped(path: Path) -> Iterator[None]:
 
 
 def last_byte_of_a_batch(path: Path) -> int:
-    """Where the batch in the middle of a segment ends: a byte that its checksum covers."""
+    """The position of the last byte of the batch in the middle of a segment; the checksum covers
+    it."""
     content = path.read_bytes()
     position, found = 0, -1
     while found < len(content) // 2 and position + HEADER_BYTES <= len(content):

@@ -116,7 +116,7 @@ class Worker(ABC):
         self.runs.clear()
 
     def commit(self) -> None:
-        """Where it is refused, the next one has it all."""
+        """Commit what was processed; after a refused commit the next one contains everything."""
         self.tell()
         self.committed_s = time.monotonic()
         if not self.uncommitted:

@@ -73,7 +73,7 @@ class Groups:
         return self.history.groups_at_work() == {*self.names}
 
     def rest(self) -> None:
-        """From now on members stay, and those away come back."""
+        """From now on no member leaves, and absent ones return."""
         self.resting.set()
 
     def ask_to_stop(self) -> None:

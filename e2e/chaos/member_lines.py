@@ -14,7 +14,7 @@ Line = Mapping[str, Any]
 
 
 class MemberLines(ABC):
-    """Of one life of a member."""
+    """What one process of a member printed."""
 
     def __init__(self, group: str, name: str, ledger: Ledger) -> None:
         self.group, self.name, self.ledger = group, name, ledger
@@ -27,7 +27,7 @@ class MemberLines(ABC):
         """One line."""
 
     def end(self) -> None:
-        """It says nothing more: what it waited for may be committed or not."""
+        """The process ended: its last commit may have been stored or not."""
         self.history.commits += self.take_pending()
 
     def place(self, partition: int) -> Place:
@@ -43,7 +43,7 @@ class MemberLines(ABC):
         self.history.commits += [one._replace(answered_s=at_s) for one in self.take_pending()]
 
     def refused(self, why: str) -> None:
-        """Nobody knows what is committed of what it asked for last."""
+        """Its last commit failed: it may have been stored or not."""
         self.history.commits += self.take_pending()
         self.history.problems[why] += 1
 
@@ -89,7 +89,8 @@ class OwnLines(MemberLines):
 
 
 class JavaLines(MemberLines):
-    """Of VerifiableConsumer, which commits after each poll what that brought, and says both."""
+    """Lines of VerifiableConsumer, which commits after each poll what that returned, and prints
+    both."""
 
     def __init__(self, group: str, name: str, ledger: Ledger) -> None:
         super().__init__(group, name, ledger)

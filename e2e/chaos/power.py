@@ -57,7 +57,7 @@ class PoweredCluster(LoopbackCluster, Generic[D]):
         return (*UNDER_ANOTHER_KERNEL, self.boot_id)
 
     def start(self) -> None:
-        """On disks that are unmounted after all else has ended."""
+        """Start the cluster on disks that are unmounted after all else has ended."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.boot()
         for disk in self.disks.values():
@@ -69,7 +69,7 @@ class PoweredCluster(LoopbackCluster, Generic[D]):
         self.boot_id.write_text(f"{uuid.uuid4()}\n")
 
     def cut_power(self) -> None:
-        """Of all brokers at once; returns when none runs and what was not synced is gone."""
+        """Cut the power of all brokers; returns when none runs and what was not synced is gone."""
         for child in self.brokers.values():
             child.send_kill()
         for number in BROKERS:

@@ -28,7 +28,8 @@ class Program:
         raise NotImplementedError
 
     def start(self) -> None:
-        """To be called by a thread that outlives the program: it ends with that."""
+        """Start the program. The calling thread must outlive it: the program ends with that
+        thread."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / f"{self.name}.log").open("ab") as errors:
             self.child = subprocess.Popen(
@@ -53,7 +54,7 @@ class Program:
         self.ended.set()
 
     def must_run(self) -> None:
-        """It is an error where it has ended by itself."""
+        """Note an error in the ledger where the program has ended by itself."""
         if self.child is not None and self.child.poll() is not None:
             self.ledger.errors.append(f"{self.name} ended: {self.child.returncode}")
 

@@ -66,7 +66,7 @@ class Scene:
         return next(one for one in layout.NODES if one.name == name)
 
     def processes(self, broker: int) -> list[Process]:
-        """Of its container, as this machine sees them."""
+        """The processes of the broker's container, by this machine's ids."""
         found = containers.in_pod(self.pod(broker)["metadata"]["uid"])
         check_effect(f"true that broker {broker} had a process to hit", found)
         return found
@@ -82,7 +82,7 @@ class Scene:
         return bool(self.cluster.kubectl.get("brk", name)["spec"].get("fenced", False))
 
     def volume(self, broker: int) -> Path:
-        """Where its data lie on this machine."""
+        """The directory of the broker's data on this machine."""
         claim = names.volume_claim(self.cluster.name, BrokerId(broker))
         name = self.cluster.kubectl.get("pvc", claim)["spec"]["volumeName"]
         return Path(self.cluster.kubectl.get("pv", name)["spec"]["local"]["path"])

@@ -94,7 +94,7 @@ class Workload:
         return {one.client for one in self.ledger.events.copy() if one.kind is Kind.ACKED}
 
     def all_is_well(self) -> None:
-        """To be said when everything has healed, and nothing more will be done to it."""
+        """Called when everything has healed, and no more faults follow."""
         self.well_from_s = self.ledger.now_s()
         self.groups.rest()
 
@@ -173,7 +173,8 @@ class Workload:
         return found
 
     def sent_by_java(self) -> list[Event]:
-        """In its order, each where it is: as an acknowledgement says, or as it was found."""
+        """The records in the order in which they were sent, each at its acknowledged offset or
+        where it was read."""
         places = {
             value: label for label, stored in self.history.final.items() for _, value in stored
         }

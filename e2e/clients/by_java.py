@@ -30,7 +30,7 @@ class JavaConsole(Client):
     def consume(
         self, bootstrap: str, topic: str, partition: int, count: int, rack: str = ""
     ) -> list[Landed]:
-        """As of every client; and in a rack, where the caller says which."""
+        """As every client's `consume`; in a rack, if the caller gives one."""
         shown = [w for name in FIELDS for w in ("--formatter-property", f"print.{name}=true")]
         where = ("--command-property", f"client.rack={rack}") if rack else ()
         printed = run_tool(

@@ -32,7 +32,7 @@ class Librdkafka(Client):
         codec: str = "none",
         partition: int = ANY_PARTITION,
     ) -> None:
-        """As of every client; and to one partition, where the caller says which."""
+        """As every client's `produce`; to one partition, if the caller gives one."""
         producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -59,7 +59,7 @@ class Librdkafka(Client):
     def consume(
         self, bootstrap: str, topic: str, partition: int, count: int, rack: str = ""
     ) -> list[Landed]:
-        """As of every client; and in a rack, where the caller says which."""
+        """As every client's `consume`; in a rack, if the caller gives one."""
         # It asks for a group's name even where it joins none.
         consumer = Consumer(
             {

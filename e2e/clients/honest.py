@@ -38,7 +38,7 @@ class Honest(Background):
             self.waits_ms.append((time.monotonic() - started_s) * 1000)
 
     def p99_ms(self) -> float:
-        """Of the waits up to now; there must be some."""
+        """The 99th percentile of all waits so far; there must be some."""
         return quantiles(self.waits_ms, n=100)[98]
 
     def __exit__(

@@ -28,7 +28,7 @@ class Cut:
     output: tuple[str, ...] = ()
 
     def rules(self) -> str:
-        """As nft reads them."""
+        """The rules in nft's syntax."""
         chains = "".join(
             chain(name, found)
             for name, found in (

@@ -38,7 +38,7 @@ class Image:
 
     @property
     def reference(self) -> str:
-        """As a pod names it; `IMAGE_PREFIX` moves it to a registry."""
+        """The image reference for pods; `IMAGE_PREFIX` moves it to a registry."""
         return f"{os.environ.get('IMAGE_PREFIX', '')}{self.name}:{self.tag}"
 
     @property

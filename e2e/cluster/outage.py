@@ -20,7 +20,7 @@ def stopped() -> Iterator[None]:
 
 @contextmanager
 def frozen() -> Iterator[None]:
-    """With an API server that answers nothing: connections to it hang."""
+    """Freeze the API server within the block: connections to it hang."""
     server = processes.recorded(API_SERVER)
     if server is None:
         raise RuntimeError("the API server does not run")

@@ -113,7 +113,8 @@ def jars(directory: Path) -> Iterator[Part]:
 
 
 def _jar(file_name: str, content: bytes) -> Part:
-    """By the Maven coordinates that it carries, else by its name: a group is not guessed."""
+    """The jar's component, by the Maven coordinates that it carries, else by its name; a group is
+    not guessed."""
     stem = file_name.removesuffix(".jar")
     return _library(
         _coordinates(stem, content) or _named(stem), hashlib.sha256(content).hexdigest()

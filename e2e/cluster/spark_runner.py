@@ -235,7 +235,7 @@ def spark_home() -> Path:
 
 
 def environment(home: Path, kubeconfig: Path) -> dict[str, str]:
-    """Of spark-submit: nothing of this machine's own Spark or Kubernetes."""
+    """The environment of spark-submit, without this machine's own Spark or Kubernetes settings."""
     inherited = {
         name: value
         for name, value in os.environ.items()

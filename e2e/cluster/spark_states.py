@@ -102,7 +102,7 @@ def next_step(spec: Manifest, now: Progress) -> Next:
 
 
 def pending(before: Progress) -> Progress:
-    """It is to be submitted again."""
+    """The state of an application that is to be submitted again."""
     return replace(before, state=State.PENDING_RERUN, error="", submissions=0)
 
 

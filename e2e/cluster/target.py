@@ -93,7 +93,8 @@ class Kind(Target):
         run("kind", "delete", "cluster", "--name", KIND_NAME, timeout_s=300)
 
     def load(self, wanted: Sequence[Image]) -> None:
-        """By each node's containerd: `kind load image-archive` takes no OCI archives."""
+        """Load the image with each node's containerd: `kind load image-archive` takes no OCI
+        archives."""
         nodes = run("kind", "get", "nodes", "--name", KIND_NAME).split()
         for image in wanted:
             with step(f"loading {image.reference} into {len(nodes)} nodes"):

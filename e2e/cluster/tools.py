@@ -19,7 +19,7 @@ NAMES = ("kubectl", "helm", "promtool")
 
 
 def program(name: str) -> Path:
-    """Where a tool of `NAMES` is, made first where it is not there yet."""
+    """The path of a tool of `NAMES`, which is fetched first where it is missing."""
     return promtool() if name == "promtool" else build.program(name)
 
 

@@ -43,7 +43,8 @@ def topic(case: Case, spec: Any, namespace: str = TEAM) -> str:
 
 
 def binding(name: str, **reference: object) -> dict[str, Any]:
-    """In these namespaces only: what else runs on the cluster is left alone."""
+    """A policy binding for these namespaces only, so that nothing else on the cluster is
+    affected."""
     term = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [HOME, TEAM]}
     return {
         "apiVersion": API,

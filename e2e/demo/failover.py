@@ -105,7 +105,7 @@ def observed(cluster: BrokerClusterUnderTest) -> list[Place]:
 
 
 def later(cluster: BrokerClusterUnderTest, leader_epoch: int) -> list[Place]:
-    """The same, once somebody leads in a later epoch.
+    """The same places, once there is a leader in a later epoch.
 
     Which replicas are in sync then depends on who is quicker, this check or the broker's return.
     """

@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> None:
 
 
 def of_the_demo() -> str:
-    """Where clients of the demo's cluster begin."""
+    """The bootstrap address of the demo's cluster."""
     return BrokerClusterUnderTest(Kubectl(current_target().kubeconfig, NAMESPACE)).bootstrap
 
 

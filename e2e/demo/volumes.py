@@ -45,7 +45,7 @@ def segments(cluster: BrokerClusterUnderTest) -> list[tuple[str, str, int]]:
 
 
 def on_volume(cluster: BrokerClusterUnderTest, pod: str, partition: int) -> dict[str, int]:
-    """The same files where the cluster keeps its volumes, without asking the pod."""
+    """The same files in the cluster's volumes on this machine, without asking the pod."""
     volume = cluster.kubectl.get("pvc", f"data-{pod}")["spec"]["volumeName"]
     found = [
         path for path in layout.VOLUMES.rglob(f"{TOPIC}-{partition}/*.log") if volume in path.parts

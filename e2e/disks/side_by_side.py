@@ -134,7 +134,7 @@ class SideBySide:
         self.both(f"lock {path}", lambda disk: disk.lock(path))
 
     async def open(self) -> None:
-        """As a file's only writer: an open handle is closed first."""
+        """Open a file as its only writer: an open handle is closed first."""
         path, create = self.path(), self.chance.random() < 0.7
         simulated: Any = outcome_of(lambda: self.simulated.open(path, create=create))
         for one in self.files.copy():

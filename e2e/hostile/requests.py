@@ -160,7 +160,7 @@ async def large_frames(address: Address, seconds: float) -> str:
 
 
 def _many(api_key: int, version: int, body: Callable[[int], bytes]) -> Attack:
-    """As many elements as one request may have, of one API."""
+    """An attack by requests of one API with as many elements as they may have."""
 
     async def attack(address: Address, seconds: float) -> str:
         async with await Stranger.at(address) as one:

@@ -58,7 +58,7 @@ class Strangers:
         return pair
 
     async def each(self, count: int, act: Callable[["Strangers"], Awaitable[None]]) -> None:
-        """So many at once, until the time is over."""
+        """Run `count` of them at the same time, until the time is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.left_s):
                 await asyncio.gather(*(self._one(act) for _ in range(count)))
@@ -161,7 +161,8 @@ def store_by_librdkafka(bootstrap: str) -> None:
 
 
 async def connections(address: tuple[str, int], seconds: float) -> str:
-    """As many as there can be, each with the beginning of a request; who is dropped comes again."""
+    """Open as many connections as possible, each with the beginning of a request; dropped ones are
+    opened again."""
 
     async def act(all_of_them: Strangers) -> None:
         while all_of_them.left_s:

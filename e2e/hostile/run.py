@@ -94,7 +94,7 @@ def measured(scene: Scene, name: str, seconds: float) -> Outcome:
 
 
 def attack(scene: Scene, name: str, seconds: float) -> str:
-    """In a process of its own, so that what it costs is not the client's."""
+    """Run the attack in a process of its own, so that its cost is not the client's."""
     if name == NOBODY:
         subprocess.run(["sleep", str(seconds)], check=True)
         return "nothing"

@@ -36,18 +36,18 @@ class Scene(Protocol):
     """Of `BESIDE`, led by the broker that is attacked."""
 
     def address(self, port: Port) -> tuple[str, int]:
-        """Where it is attacked."""
+        """The address to attack."""
 
     @property
     def pid(self) -> int | None:
-        """Of the broker; None where it has ended."""
+        """The broker's process id; None where it has ended."""
 
     def watch(self) -> "LeaseWatch | None":
         """Something that reads its Lease; None where it has none."""
 
 
 class SmallBroker(StandaloneBroker):
-    """With the limits of a small pod."""
+    """A broker with the limits of a small pod."""
 
     def command(self) -> list[str]:
         return [*LIMITED, *super().command()]
@@ -84,7 +84,7 @@ class Alone:
 
 
 class SmallCluster(LoopbackCluster):
-    """With the limits of small pods."""
+    """A cluster with the limits of small pods."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, SETTINGS)

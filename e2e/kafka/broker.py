@@ -99,7 +99,8 @@ class KafkaBroker(BrokerProcess):
         return [*java("kafka.Kafka", (*HEAP, *PERFORMANCE), log="warn"), str(self.properties)]
 
     def is_ready(self) -> bool:
-        """It tells clients of itself only once it is admitted to its own cluster."""
+        """Whether its metadata has a broker, and a leader of every partition: it is admitted to its
+        own cluster then."""
         try:
             answer = metadata(LOOPBACK, self.port)
         except OSError:

@@ -81,7 +81,7 @@ def missing(members: Members, size: int, replicas: int) -> list[str]:
 
 
 def lacks(broker_id: int, port: int, size: int, replicas: int) -> str:
-    """As this member says; empty where it lacks nothing."""
+    """What this member reports as missing; empty where nothing is."""
     try:
         answer = metadata(LOOPBACK, port)
     except OSError as problem:

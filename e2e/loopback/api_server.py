@@ -31,7 +31,8 @@ Manifest = dict[str, Any]
 
 
 class ApiServer:
-    """As a context manager it answers inside, and is killed with all it knew afterwards."""
+    """A context manager: within the block the server answers; afterwards it is
+    killed."""
 
     def __init__(self, directory: Path, node_ports: range) -> None:
         """`node_ports` is where the addresses of NodePort Services come from."""

@@ -79,7 +79,7 @@ def replicas(cluster: LoopbackCluster, topic: str, partition: int) -> tuple[Repl
 
 
 def flip_a_bit(path: Path, chance: random.Random, within: range | None = None) -> int:
-    """In any byte of a file, or of a part of it; returns which."""
+    """Flip a bit in any byte of a file, or of a part of it; returns the byte's position."""
     at = chance.choice(within or range(path.stat().st_size))
     with path.open("r+b") as file:
         file.seek(at)

@@ -40,7 +40,8 @@ class Pod:
         return f"/api/v1/namespaces/{self.namespace}/pods"
 
     def create(self, stateful_set: Manifest) -> None:
-        """As its controller would; it is Ready, since nobody here waits for that."""
+        """Create the pod as its controller would; it is Ready at once, since nothing here waits for
+        that."""
         template = stateful_set["spec"]["template"]
         claim = {"claimName": names.volume_claim(self.cluster, self.broker_id)}
         volume = {"name": VOLUME, "persistentVolumeClaim": claim}

@@ -35,7 +35,7 @@ class BrokerClusterUnderTest:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients outside begin, as the status says."""
+        """The bootstrap address for clients outside, from the status."""
         status = self.kubectl.get("cbc", self.name).get("status", {})
         found = [
             one["bootstrapServers"]
@@ -74,7 +74,7 @@ class BrokerClusterUnderTest:
         return [one for one in items if self.name in {cluster_by_label(one), cluster_by_spec(one)}]
 
     def uids(self, kinds: str) -> dict[str, str]:
-        """Of the same objects, by name."""
+        """The uids of these objects, by name."""
         return {one["metadata"]["name"]: one["metadata"]["uid"] for one in self.own(kinds)}
 
     def pods(self) -> list[Manifest]:

@@ -37,7 +37,8 @@ class GroupUnderTest:
         self.kubectl("delete", "ccg", self.name, "--ignore-not-found", timeout_s=60)
 
     def status(self) -> dict[str, Any]:
-        """As of the newest spec. Raises `AssertionError` where it is of an older one."""
+        """The status, if it is of the newest spec. Raises `AssertionError` where it is of an older
+        one."""
         found = self.kubectl.get("ccg", self.name)
         status: dict[str, Any] = found.get("status", {})
         assert status.get("observedGeneration") == found["metadata"]["generation"], status
@@ -66,7 +67,7 @@ class GroupUnderTest:
 def produce(
     bootstrap: str, topic: str, partitions: int, count: int, timestamp_ms: int | None = None
 ) -> None:
-    """So many records to each partition, all of them of one time."""
+    """Produce `count` records to each partition, all with one timestamp."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **QUIET})
     for number in range(count):
         for partition in range(partitions):

@@ -131,7 +131,8 @@ def produce(bootstrap: str, topic: str, partitions: int, count: int) -> float:
 
 
 def seconds_until_shown(group: Group, limit_s: float) -> float:
-    """From the acknowledgement of the last of 1,000 records until the object says 1,000.
+    """Seconds from the acknowledgement of the last of 1,000 records until the object reports a lag
+    of 1,000.
 
     The group has to have consumed all before. May be negative by the time an acknowledgement takes.
     """

@@ -31,7 +31,7 @@ class Operator:
 
     @classmethod
     def on(cls, target: Target, also: Sequence[Image] = ()) -> Self:
-        """For a cluster, with the images as they are now, loaded into its nodes.
+        """An operator for a cluster, with the current images loaded into its nodes.
 
         `also` are images that are there already, like the one of the Spark jobs.
         """

@@ -34,7 +34,8 @@ class Place:
 
 
 def place(state: Manifest) -> Place:
-    """Of one partition in a PartitionMap, where replicas are written `id@session`."""
+    """The place of one partition from its entry in a PartitionMap, where replicas are written
+    `id@session`."""
     leader = state.get("leader")
     return Place(
         partition=int(state["partition"]),

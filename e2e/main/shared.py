@@ -107,7 +107,7 @@ def wait_whole(one: BrokerClusterUnderTest, limit_s: float) -> float:
 
 
 def repair(one: BrokerClusterUnderTest) -> None:
-    """Nobody pauses it any more, and brokers that are not Ready start again."""
+    """Remove the pause, and restart the brokers that are not Ready."""
     one.kubectl("annotate", "cbc", one.name, f"{labels.PAUSE}-")
     broken = [pod["metadata"]["name"] for pod in one.pods() if not _is_pod_ready(pod)]
     if broken:

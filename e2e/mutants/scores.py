@@ -25,7 +25,7 @@ class Score:
 
     @property
     def percent(self) -> float:
-        """Of mutants that were noticed; rounded down, so that 100 means all."""
+        """The share of killed mutants in percent, rounded down, so that 100 means all."""
         return 100.0 * (self.mutants - self.survived) / self.mutants if self.mutants else 100.0
 
     @property
@@ -58,6 +58,6 @@ def read(path: Path = FILE) -> dict[str, Score]:
 
 
 def write(scores: dict[str, Score], order: list[str], path: Path = FILE) -> None:
-    """In the order of the rooms; of rooms that are no more nothing stays."""
+    """In the order of the rooms; scores of rooms that no longer exist are removed."""
     shown = [asdict(scores[name]) for name in order if name in scores]
     path.write_text(json.dumps(shown, indent=1) + "\n")

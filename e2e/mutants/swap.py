@@ -25,7 +25,7 @@ def functions_of(module: ModuleType) -> Functions:
 
 
 def swap(mutant: Mutant, module: ModuleType, functions: Functions) -> None:
-    """From here on the mutant runs."""
+    """Replace the function's code by the mutant's."""
     name = mutant.function
     code = compile(mutant.source, str(module.__file__), "exec", dont_inherit=True)
     codes = [one for one in _codes(code) if one.co_qualname == name]

@@ -83,7 +83,8 @@ class Rounds:
         return True
 
     def _clean_run(self) -> dict[str, _Clean]:
-        """In a fork, like everything: what tests leave behind in a process stays there."""
+        """Run the tests without a mutant, in a fork, so that what they leave behind in the process
+        is lost with it."""
         (outcome,) = run_all([Job(None, self._measured, _CLEAN_S)], 1)
         if outcome.text is None:
             raise UnfitError(f"{self.room.name}: the tests did not end with sound code")

@@ -185,7 +185,7 @@ class Scrape(NamedTuple):
 
 
 def scrape(address: str) -> Scrape:
-    """As Prometheus does it, on a connection of its own."""
+    """Scrape as Prometheus does, on a new connection."""
     began_s = time.monotonic()
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as answer:
         page: bytes = answer.read()

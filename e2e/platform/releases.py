@@ -27,7 +27,7 @@ class Release:
         self.helm("rollback", self.name, str(revision), "--wait", "--timeout", "3m")
 
     def test(self) -> None:
-        """As a user does it; raises `CommandFailed` where the release does not work."""
+        """Run `helm test`; raises `CommandFailed` where the release does not work."""
         self.helm("test", self.name, "--logs", "--timeout", "3m")
 
     def uninstall(self) -> None:

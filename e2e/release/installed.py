@@ -48,7 +48,8 @@ class Environment:
 
 
 def _offline(extras: Iterable[str]) -> Iterator[str]:
-    """Where pip finds packages. The images' wheels are for one Python; another asks a registry."""
+    """Where pip finds packages: the images' wheels, which are for one Python version; another asks
+    a registry."""
     if f"{sys.version_info[0]}.{sys.version_info[1]}" == images.PYTHON:
         yield "--no-index"
         for extra in extras:

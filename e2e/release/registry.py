@@ -21,7 +21,7 @@ MANIFEST: Final = re.compile(r"/v2/(?P<name>.+)/manifests/(?P<reference>.+)")
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Some bytes, by what they are."""
+    """A blob and its media type."""
 
     media_type: str
     content: bytes

@@ -66,7 +66,7 @@ class ApiServer:
         self.break_watches(1.0)
 
     def ended(self, host: str) -> None:
-        """Nobody on this host listens any more."""
+        """The process on this host ended: its watches end."""
         self.watches = {one: None for one in self.watches if one.host != host}
 
     def break_watches(self, share: float) -> None:
@@ -132,7 +132,7 @@ class _Watch(AsyncIterator[WatchEvent]):
         raise StopAsyncIteration
 
     async def _wait(self, seconds: float) -> None:
-        """For news; in silence the connection may be cut without either end noticing."""
+        """Wait for the next event; a silent connection may be cut without either end noticing."""
         silent_s = 0.0
         self._news = self._server.loop.create_future()
         while not self._news.done() and seconds > 0:

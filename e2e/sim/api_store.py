@@ -303,7 +303,8 @@ class ApiStore:
             self._store(kind, ending, EventType.MODIFIED)
 
     def remove(self, kind: Kind, key: ObjectKey) -> None:
-        """At once, whatever holds it: what the kubelet does with a pod that has ended."""
+        """Delete the object without regard to finalizers, as the kubelet does with a pod that has
+        ended."""
         self._remove(kind, self._there(kind, key))
 
     # -- inside
@@ -395,7 +396,7 @@ def _check(before: Manifest, given: Mapping[str, Any]) -> None:
 
 
 def _leave_out_what_is_empty(kind: Kind, manifest: Manifest) -> None:
-    """As the server writes out its own types."""
+    """Remove empty fields, as the server does when it writes its own types."""
     meta = metadata(manifest)
     for name in OWNED_METADATA:
         if name in meta and not meta[name]:

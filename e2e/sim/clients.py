@@ -237,7 +237,7 @@ class Producer(Client):
     def _new_batch(
         self, partition: TopicPartition, number: int, state: ProducerState | None, codec: Codec
     ) -> tuple[list[str], bytes]:
-        """Some values from this number on, and their batch; they count as sent."""
+        """Some values from this number on, and their batch; both are recorded as sent."""
         count = self.chance.randint(1, 4)
         values = [f"{self.name}/{partition}/{number + index}" for index in range(count)]
         options = BatchOptions(producer=state or NOT_IDEMPOTENT, codec=codec)
@@ -278,7 +278,7 @@ class Producer(Client):
         return NewRecord(data, key=key.encode(), timestamp_ms=time_ms)
 
     async def _pause(self, seconds: float) -> None:
-        """In steps of which none is long, so that a change of pace takes effect soon."""
+        """Sleep in short steps, so that a change of pace takes effect soon."""
         step_s = HASTE_S if self.habits.quietness else seconds
         while seconds > 0 and not self.is_stopping:
             if self.is_in_haste:
@@ -419,7 +419,7 @@ class Consumer(Client):
             group.create_task(self._keep_learning())
 
     async def _keep_learning(self) -> None:
-        """Who leads: soon what is new, and now and then also where all that is read goes well."""
+        """Refresh the metadata: soon after an error, and from time to time without one."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.chance.uniform(0.0, METADATA_AGE_S)):

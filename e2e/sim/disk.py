@@ -195,7 +195,7 @@ class Disks:
         self.damaged.clear()
 
     def mount_again(self) -> None:
-        """In good order: what was dirty is written, and the cache is empty."""
+        """Unmount and mount again: what was dirty is written, and the cache is empty."""
         self._mounted(self.data.after_unmount(), self.metadata.after_unmount())
 
     def _mounted(self, data: "MemoryDisk", metadata: "MemoryDisk") -> None:

@@ -141,7 +141,7 @@ class DeleteAsked(NamedTuple):
 
 
 class LogStart(NamedTuple):
-    """Where a living broker's replica began at some moment."""
+    """The log start offset of a running broker's replica at some moment."""
 
     at_s: float
     broker_id: int

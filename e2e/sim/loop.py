@@ -110,7 +110,7 @@ class _Handle(asyncio.Handle):
 
 
 class _Timer(asyncio.TimerHandle):
-    """The same for a moment."""
+    """As `_Handle`, for timers."""
 
     __slots__ = ()
 
@@ -253,7 +253,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, _executor: object, func: Callable[..., T], *args: Any
     ) -> "asyncio.Future[T]":
-        """At once: there are no threads here."""
+        """Runs the function immediately: there are no threads here."""
         answer = self.create_future()
         try:
             answer.set_result(func(*args))

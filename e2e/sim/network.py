@@ -209,7 +209,7 @@ class Transport(asyncio.Transport):
 
 
 class Network:
-    """Who can reach whom, and how fast."""
+    """Which hosts can reach each other, and how fast."""
 
     def __init__(self, loop: SimLoop, chance: random.Random) -> None:
         self.loop = loop

@@ -81,7 +81,7 @@ def _taken(
 
 
 def _fields(manifest: Manifest) -> dict[Path, object]:
-    """Each with its value; what has fields itself has none."""
+    """Path -> value of each leaf field."""
     found: dict[Path, object] = {}
     for name, value in manifest.items():
         if name not in UNOWNED:

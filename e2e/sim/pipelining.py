@@ -60,7 +60,8 @@ class PipeliningProducer(Producer):
         codec: Codec,
         longest_s: float,
     ) -> int:
-        """With one producer id, until it may not go on with it; the number of the next value."""
+        """Write with one producer id, as long as it may be used; returns the number of the next
+        value."""
         flights: deque[Flight] = deque()
         most, answered_s = 1, self.notebook.now_s()
         try:

@@ -126,7 +126,7 @@ OPERATORS_LOOP: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Of one module: statements and branches that there are, and those that ran."""
+    """One module's statements and branches, all and those that ran."""
 
     module: str
     there: int

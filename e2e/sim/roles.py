@@ -23,7 +23,8 @@ ACTING: ContextVar[str] = ContextVar("acting", default="")
 
 
 def role_of_broker(store: ApiStore, broker_id: BrokerId) -> str:
-    """Of whatever it is the first: coordinator of groups, leader of a partition, follower."""
+    """The first role of these that it has: coordinator of groups, leader of a partition,
+    follower."""
     found = {OTHER}
     for manifest in store.all_of(kinds.PARTITION_MAPS):
         spec = PartitionMap.from_manifest(manifest).spec

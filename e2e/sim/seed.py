@@ -115,7 +115,7 @@ class Result:
 
 
 def replicas_of(seed: int) -> int:
-    """Of each partition: some seeds have one replica, the others three."""
+    """Replicas of each partition: some seeds have one, the others three."""
     return random.Random(f"replicas {seed}").choice((1, 3))  # noqa: S311 - not for secrets
 
 
@@ -193,8 +193,8 @@ def media_of(seed: int) -> dict[str, float]:
 
 
 def groups_of(seed: int) -> tuple[GroupHabits | None, dict[str, float]]:
-    """Of some seeds, and what goes wrong with them; drawn by itself, so that all else is drawn as
-    it is without."""
+    """The groups of a seed, if it has any, and their faults; drawn from a separate generator, so
+    that all else is drawn as without groups."""
     chance = random.Random(f"groups {seed}")  # noqa: S311 - not for secrets
     if chance.random() >= GROUPS_SHARE:
         return None, {}
@@ -253,12 +253,12 @@ def mix_of_groups(seed: int, faults_s: float) -> Mix:
 
 
 def reads_in_racks(seed: int) -> bool:
-    """Of half of the seeds."""
+    """Whether consumers read in racks: in half of the seeds."""
     return random.Random(f"racks {seed}").random() < 0.5  # noqa: S311 - not for secrets
 
 
 def mix_from(stored: dict[str, Any]) -> Mix:
-    """Of a file that `Result.to_json` wrote."""
+    """The mix in a file that `Result.to_json` wrote."""
     habits = dict(stored["habits"])
     habits["quietness"] = tuple(habits["quietness"])
     groups = stored.get("groups")

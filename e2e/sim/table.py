@@ -11,7 +11,7 @@ WIDE: Final = 26
 
 
 def table(done: Iterable[Result]) -> str:
-    """Of all seeds together."""
+    """The table of all seeds together."""
     all_ = list(done)
     faults: Counter[str] = Counter()
     hits: Counter[tuple[str, str]] = Counter()

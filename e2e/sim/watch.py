@@ -163,7 +163,7 @@ def _label(topic: str, number: int, topic_id: UUID) -> str:
 
 
 def _logs(node: Node) -> Iterator[PartitionLog]:
-    """Of a process that runs and has opened them."""
+    """The logs of a node whose process runs and has opened them."""
     directory = getattr(node.broker, "_directory", None)
     if directory is not None:
         yield from directory.logs.values()

@@ -77,7 +77,7 @@ class Fetched(NamedTuple):
 
 
 class Wire:
-    """Of one client."""
+    """The connections and metadata of one client."""
 
     def __init__(self, bootstrap: Sequence[str], chance: random.Random, name: str) -> None:
         self._bootstrap = bootstrap

@@ -88,7 +88,7 @@ class RebalanceUnderTest:
         self.kubectl.apply(json.dumps(manifest))
 
     def say(self, word: str) -> None:
-        """By the annotation: approve, stop or refresh."""
+        """Set the annotation: approve, stop or refresh."""
         self.kubectl("annotate", "rebalance", self.name, f"{labels.REBALANCE}={word}")
 
     def status(self) -> Manifest:

@@ -52,7 +52,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Verifications:
-    """Of one BrokerCluster, in its namespace."""
+    """The verifications of one BrokerCluster, in its namespace."""
 
     kubectl: Kubectl
     cluster: str

@@ -88,7 +88,7 @@ def test_all_that_is_written_comes_to_the_same(seed: int, replay: Replay) -> Non
 
 
 def place_of(writes: Sequence[Write], verb: str, kind: Kind, part: str, since: int = 0) -> int:
-    """Of the first such write that names this part of the object."""
+    """The place of the first such write that names this part of the object."""
     return next(
         place
         for place, one in enumerate(writes)

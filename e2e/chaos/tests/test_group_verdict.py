@@ -22,7 +22,7 @@ PLACE = Place("first", LABEL)
 
 
 def records(count: int) -> History:
-    """So many, stored and read at the end."""
+    """`count` records, stored and read at the end."""
     found = History()
     found.final[LABEL] = [(number, f"a.{number}") for number in range(count)]
     found.starts[LABEL], found.ends[LABEL] = 0, count

@@ -18,7 +18,7 @@ LABEL = "orders-0"
 
 
 def history(count: int) -> History:
-    """So many records, sent, acknowledged and found."""
+    """`count` records, sent, acknowledged and found."""
     found = History()
     for number in range(count):
         value = f"a.{number}"

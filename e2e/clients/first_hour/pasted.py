@@ -25,7 +25,7 @@ AGAIN_S = 0.3
 
 
 class TestPasted(Lesson):
-    """Each program in `programs` is run as it stands there."""
+    """Each program in `programs` is run unchanged."""
 
     def test_orders_as_json_and_a_consumer_that_comes_back(
         self, place: Place, new_topic: NewTopic

@@ -22,7 +22,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture(scope="session")
 def place(broker: BrokerProcess) -> Place:
-    """Where the first hour is spent here."""
+    """The place where the tests of the first hour run here."""
     return Place(broker.bootstrap, replicas=1)
 
 

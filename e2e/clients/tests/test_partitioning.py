@@ -72,7 +72,7 @@ def test_a_key_decides_the_partition_and_keeps_its_order(
 def test_records_without_a_key_spread(
     broker: BrokerProcess, new_topic: Callable[[int], str], client: Client
 ) -> None:
-    """Clients fill a batch for one partition before they turn to the next."""
+    """Clients fill a batch for one partition before they go to the next."""
     topic = new_topic(3)
     records = [Record(b"x" * 1000) for _ in range(600)]
     client.produce(broker.bootstrap, topic, records)

@@ -61,5 +61,5 @@ def test_a_client_reads_all_others(
 
 
 def numbered(records: list[Record]) -> list[Landed]:
-    """As they are found in partition 0: from offset 0 on, without a gap."""
+    """These values as records of partition 0: from offset 0 on, without a gap."""
     return [Landed(0, offset, record) for offset, record in enumerate(records)]

@@ -80,7 +80,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 @pytest.fixture
 def kubectl(server: ApiServer) -> Kubectl:
-    """In a namespace of the test's own, with the account of the drivers."""
+    """A kubectl for a namespace of the test's own, with the drivers' service account."""
     one = Kubectl(server.administrator(), f"e2e-{next(NUMBERS)}")
     one("create", "namespace", one.namespace)
     one("create", "serviceaccount", "nightly-driver")

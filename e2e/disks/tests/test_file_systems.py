@@ -172,7 +172,7 @@ def test_a_full_device_has_no_room_of_files_that_are_gone(kind: str, tmp_path: P
 
 
 def append(path: Path, content: bytes) -> None:
-    """And sync it, and its name."""
+    """Append to the file, then sync it and its directory."""
     with path.open("ab", buffering=0) as file:
         file.write(content)
         os.fsync(file.fileno())

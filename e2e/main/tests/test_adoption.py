@@ -80,7 +80,7 @@ class Before:
 
 
 def node_ports(cluster: BrokerClusterUnderTest) -> dict[str, list[int]]:
-    """Of every Service that has any."""
+    """The node ports of every Service that has any."""
     return {
         one["metadata"]["name"]: [port["nodePort"] for port in one["spec"]["ports"]]
         for one in cluster.own("svc")
@@ -89,7 +89,7 @@ def node_ports(cluster: BrokerClusterUnderTest) -> dict[str, list[int]]:
 
 
 def member(bootstrap: str) -> Consumer:
-    """Of a group that nobody joins: it commits, and asks what is committed."""
+    """A client of a group without members: it commits, and asks for committed offsets."""
     settings = {"bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False}
     return Consumer({**settings, **QUIET})
 

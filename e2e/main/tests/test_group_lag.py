@@ -50,7 +50,7 @@ def scraped(operator: Operator) -> str:
 
 @pytest.fixture
 def group(cluster: BrokerClusterUnderTest, new_topic: NewTopic) -> Iterator[Group]:
-    """With a topic of its own, of which it has consumed nothing."""
+    """A group with a topic of its own, of which it has consumed nothing."""
     name = f"group-lag-{next(NUMBERS)}"
     topic = new_topic(name, PARTITIONS, replicas=3)
     yield Group(cluster.kubectl, cluster.bootstrap, name, topic, PARTITIONS)

@@ -46,7 +46,7 @@ finally:
 
 
 def inside(cluster: BrokerClusterUnderTest) -> str:
-    """Where clients in pods begin, as the status says."""
+    """The bootstrap address for clients in pods, from the status."""
     listeners = cluster.kubectl.get("cbc", cluster.name)["status"]["listeners"]
     (found,) = [one["bootstrapServers"] for one in listeners if one["name"] == "plain"]
     return str(found)

@@ -24,7 +24,7 @@ def listed(cluster: BrokerClusterUnderTest) -> set[str]:
 
 
 def managers(cluster: BrokerClusterUnderTest, topic: str) -> set[str]:
-    """Who wrote what is in an object's spec."""
+    """The field managers of an object's spec."""
     fields = cluster.kubectl("get", "ct", topic, "-o", "json", "--show-managed-fields")
     entries = json.loads(fields)["metadata"]["managedFields"]
     return {one["manager"] for one in entries if "f:spec" in one["fieldsV1"]}

@@ -61,7 +61,7 @@ def files(target: Target) -> Files:
 
 @pytest.fixture(scope="session")
 def cluster(operator: Operator, files: Files) -> Iterator[BrokerClusterUnderTest]:
-    """In a namespace that admits restricted pods only; applied from files."""
+    """A cluster in a namespace that admits restricted pods only; applied from files."""
     one = BrokerClusterUnderTest(files.kubectl, "dev")
 
     def set_up() -> None:

@@ -66,7 +66,7 @@ def test_what_hands_did_to_our_kinds_is_reported_and_taken_back(
 
 
 def essence(cluster: BrokerClusterUnderTest) -> dict[str, Manifest]:
-    """Of everything that the operator made: what somebody may have wanted of it."""
+    """The parts of everything the operator created that a user may have set."""
     return {
         f"{one['kind']}/{one['metadata']['name']}": {
             "labels": one["metadata"].get("labels"),

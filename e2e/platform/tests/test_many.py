@@ -44,7 +44,7 @@ def manifests(cluster: BrokerClusterUnderTest) -> str:
 
 
 def commit(bootstrap: str) -> None:
-    """Each group has read something of four topics."""
+    """Commit offsets of four topics for each group."""
     for number in range(GROUPS):
         settings = {"bootstrap.servers": bootstrap, "group.id": f"many-{number:02}", **QUIET}
         consumer = Consumer({**settings, "enable.auto.commit": False})

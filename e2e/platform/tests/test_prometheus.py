@@ -79,7 +79,7 @@ def rules(files: Files) -> dict[str, Any]:
 
 
 def targets(cluster: BrokerClusterUnderTest, operator: Operator) -> dict[str, list[Target]]:
-    """As the chart's PodMonitors would find them."""
+    """The scrape targets that the chart's PodMonitors would find."""
 
     def target(pod: dict[str, Any], **labels: str) -> Target:
         metadata, address = pod["metadata"], f"{pod['status']['podIP']}:{METRICS_PORT}"

@@ -129,7 +129,7 @@ def check_by_helm(releases: Releases) -> None:
 
 
 def under_another_name(image: images.Image) -> str:
-    """The same image, which pods take for another one; the reference."""
+    """Give the image a second name; the reference of that."""
     other = images.Image(image.name, f"{image.tag}-next")
     for one in layout.NODES:
         names = (f"docker.io/{image.reference}", f"docker.io/{other.reference}")
@@ -152,7 +152,7 @@ def wait_rolled(cluster: BrokerClusterUnderTest, image: str) -> None:
 
 
 def retention_ms(cluster: BrokerClusterUnderTest) -> str:
-    """Of the topic, as brokers get it."""
+    """The topic's `retention.ms` as brokers have it."""
     return str(cluster.map_of(TOPIC)["spec"]["config"].get("retention.ms"))
 
 
@@ -202,7 +202,7 @@ def test_installed_upgraded_rolled_back_uninstalled_and_adopted(
 def upgraded_and_rolled_back(
     cluster: BrokerClusterUnderTest, releases: Releases, operator: Operator
 ) -> None:
-    """To other images and values and back, under load: no record is lost."""
+    """Upgrade to other images and values and roll back, under load: no record is lost."""
     first = operator.references
     by_name = {image.name: image for image in images.built()}
     second = {name: under_another_name(by_name[name]) for name in first}
@@ -235,7 +235,7 @@ def upgraded_and_rolled_back(
 def check_unchanged(
     cluster: BrokerClusterUnderTest, pods: dict[str, Life], kept: dict[str, str]
 ) -> None:
-    """The same processes on the same volumes take and give records."""
+    """Check that the same processes on the same volumes still accept and serve records."""
     assert cluster.broker_pods() == pods
     assert cluster.uids("pvc") == kept
     before = sum(end_offsets(cluster.bootstrap, TOPIC, range(PARTITIONS)))

@@ -53,7 +53,7 @@ class Deletions:
         return next(self._reasons(partition, offset, value), "")
 
     def why_below(self, partition: str, offset: int) -> str:
-        """The same for what takes whole beginnings of a log: compaction does not.
+        """The same for rules that delete from the beginning of a log, which compaction does not.
 
         It may have taken whole batches before, though: a segment is as old as what is left in it.
         So the first batch that compaction did not take says why the log begins behind it.

@@ -117,7 +117,8 @@ def commits(history: History) -> Iterator[Anomaly]:
 
 
 def nothing_of_this_topic(history: History) -> Iterator[Anomaly]:
-    """Of a topic whose name was another one's, too, nothing is said to be committed, and it was.
+    """For a topic whose name another one had before, nothing is answered as committed, although it
+    was.
 
     `commits` knows partitions by their names, and says nothing where those had several topics.
     Here only what was committed and asked for by the topic's id counts; until somebody asked to
@@ -222,7 +223,7 @@ def _unlike_a_register(
 
 
 def _done(place: _Place, over: "_Over") -> Mapping[str, float]:
-    """By mark, when a commit had counted for certain; never where nobody knows.
+    """Mark -> when the commit had certainly been stored; absent where that is unknown.
 
     Its answer says so, or a later one that names it. It has counted before its generation was over.
     """

@@ -55,8 +55,8 @@ def forked_files(history: History) -> Iterator[Anomaly]:
 
 
 def _differ(history: History, partition: str, one: Batch, other: Batch) -> bool:
-    """Of a topic whose keys come again each replica is compacted in its own time: there only what
-    is left of both can be compared."""
+    """In a topic with repeated keys each replica is compacted in its own time: only what is left
+    in both can be compared."""
     is_compacted = partition.startswith(CONSUMER_OFFSETS) or history.has_compacted(partition)
     if one.data == other.data or not is_compacted:
         return one.data != other.data

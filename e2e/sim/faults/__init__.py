@@ -106,7 +106,7 @@ class Faults:
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self, seconds: float) -> None:
-        """So long. What was begun is taken back by `World.heal`."""
+        """Run faults for so many seconds. `World.heal` reverts what they began."""
         world, mix, chance = self._stage.world, self._stage.mix, self._stage.chance
         end_s = world.loop.time() + seconds
         names = possible(mix)

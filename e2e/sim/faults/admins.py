@@ -39,7 +39,7 @@ IN_A_ROW: Final = 6
 
 
 async def ask(stage: Stage) -> None:
-    """Some questions, which change nothing."""
+    """Send some requests that only read."""
     await as_client(stage, lambda wire, chance: _ask(stage, wire, chance))
 
 
@@ -286,7 +286,7 @@ async def _delete(stage: Stage, wire: Wire, chance: random.Random) -> None:
 
 
 async def _configure(stage: Stage, wire: Wire, chance: random.Random) -> None:
-    """Some settings of a topic, for a while."""
+    """Change some settings of a topic, for a while."""
     name, (key, value) = _name(stage, chance), chance.choice(SETTINGS)
     before = str(stage.world.copies.get("config", {}).get(key, "")) or None
     resource = {

@@ -31,7 +31,8 @@ async def compact(stage: Stage) -> None:
 
 
 async def late_writes(stage: Stage) -> None:
-    """Some writes are carried out seconds after they were sent, when the client may be gone."""
+    """Let the API server carry out some writes seconds after they were sent, when the client may be
+    gone."""
     server = stage.world.server
     server.late = stage.chance.uniform(0.05, 0.4)
     await asyncio.sleep(stage.chance.uniform(2.0, 20.0))

@@ -32,7 +32,7 @@ async def drift(stage: Stage) -> None:
 
 
 async def step(stage: Stage) -> None:
-    """By hours, forth or back, and after a while right again."""
+    """Step a clock by hours, forward or back; after a while set it right."""
     clock, chance = _any_clock(stage), stage.chance
     clock.skew_s = chance.choice((-1, 1)) * chance.uniform(1.0, MOST_HOURS) * HOUR_S
     stage.world.watch.observe()

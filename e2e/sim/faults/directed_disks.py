@@ -67,12 +67,14 @@ async def put_back(stage: Stage) -> None:
 
 
 async def put_back_alone(stage: Stage) -> None:
-    """The same, and the others stay away for so long that they are not waited for."""
+    """The same, but the others stay without power for so long that the cluster does not wait for
+    them."""
     await _put_back(stage, ALONE_S, DARK_S)
 
 
 async def rot_and_stay_alone(stage: Stage) -> None:
-    """As `rot_and_kill_all`, and the others stay away for so long that they are not waited for."""
+    """As `rot_and_kill_all`, but the others stay away for so long that the cluster does not wait
+    for them."""
     node = await _rotten(stage)
     if node is not None:
         await _all_dark(stage, node, alone_s=ALONE_S, dark_s=DARK_S)

@@ -54,7 +54,7 @@ MemberAct = Callable[[Stage, Crowd, Seat], Awaitable[None]]
 
 
 def _of_a_member(act: MemberAct) -> Act:
-    """It does nothing where there are no groups, or nobody is in one."""
+    """The act on a member of some group; does nothing where no group has members."""
 
     @wraps(act)
     async def acting(stage: Stage) -> None:
@@ -82,7 +82,7 @@ async def kill_member(stage: Stage, crowd: Crowd, seat: Seat) -> None:
 
 @_of_a_member
 async def freeze_member(stage: Stage, crowd: Crowd, seat: Seat) -> None:
-    """It goes on where it was, often when others have its partitions."""
+    """Pause a member; it continues where it was, often when others have its partitions."""
     crowd.freeze(seat)
     await asyncio.sleep(stage.chance.uniform(0.5, 2.5 * crowd.habits.session_s))
     crowd.thaw(seat)
@@ -90,7 +90,7 @@ async def freeze_member(stage: Stage, crowd: Crowd, seat: Seat) -> None:
 
 @_of_a_member
 async def cut_member(stage: Stage, crowd: Crowd, seat: Seat) -> None:
-    """It hears nobody, or nobody hears it."""
+    """Cut a member off, in one or both directions."""
     assert seat.process is not None
     network, host = stage.world.network, seat.process.host
     to_it, from_it = stage.chance.choice(((True, True), (True, False), (False, True)))
@@ -123,7 +123,7 @@ async def join(stage: Stage, crowd: Crowd, seat: Seat) -> None:
 
 @_of_a_member
 async def dawdle(_stage: Stage, _crowd: Crowd, seat: Seat) -> None:
-    """It works on what it has read for longer than its session lasts, and then commits that."""
+    """A member processes records for longer than its session lasts, and then commits them."""
     if seat.member is not None:
         seat.member.is_to_dawdle = True
 
@@ -196,7 +196,8 @@ async def move_coordinator(stage: Stage) -> None:
 
 
 async def cut_coordinator(stage: Stage) -> None:
-    """From brokers and the API server, so that it is deposed and does not know; or from some."""
+    """Cut a coordinator off from brokers and API server, so that it is deposed without knowing; or
+    from some of them."""
     if (node := coordinator(stage)) is None:
         return
     world, network = stage.world, stage.world.network

@@ -73,7 +73,8 @@ WAIT_S: Final = 20.0
 
 
 async def crash_broker(stage: Stage) -> None:
-    """At the next step of a kind on its disk, at its next write to the API server, or soon after.
+    """Crash a broker at the next step of a kind on its disk, at its next write to the API server,
+    or soon after.
 
     Soon means: when some more of its callbacks have run, so at any of its awaits.
     """
@@ -103,7 +104,8 @@ async def crash_broker(stage: Stage) -> None:
 
 
 async def crash_operator(stage: Stage) -> None:
-    """At its next write to the API server, carried out but not answered, or soon after."""
+    """Crash the operator at its next write to the API server, which is carried out but not
+    answered, or soon after."""
     operator, chance = stage.operator(), stage.chance
     process = operator.process
     if process is None:

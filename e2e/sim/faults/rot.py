@@ -84,7 +84,7 @@ def has_one_segment(disks: Disks, path: str) -> bool:
 
 
 def stored_batches(disks: Disks) -> Iterator[Stored]:
-    """In logs of one segment, what the recovery point covers."""
+    """The batches below the recovery point, of logs with one segment."""
     for directory, recovery_point in recovery_points(disks).items():
         starts = segment_starts(disks.data, directory)
         if len(starts) == 1:
@@ -110,7 +110,7 @@ def batches_above(disks: Disks) -> list[Stored]:
 
 
 def recovery_points(disks: Disks) -> dict[str, int]:
-    """By directory; empty where the file makes no sense."""
+    """Log directory -> recovery point; empty where the file cannot be parsed."""
     try:
         rows = parse_offsets(bytes(disks.data.content(RECOVERY_POINTS)))
     except (KeyError, CheckpointError):

@@ -118,7 +118,7 @@ async def fall(stage: Stage, *nodes: Node) -> None:
 
 
 def cut(stage: Stage, one: Node, *others: Node) -> None:
-    """They do not hear each other."""
+    """Cut the connections between a node and the others given, in both directions."""
     for other in others:
         stage.world.network.cut(one.host, other.host)
         stage.world.network.cut(other.host, one.host)

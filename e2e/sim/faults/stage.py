@@ -42,7 +42,7 @@ class Mix:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where faults act. What one began and did not take back, `World.heal` takes back."""
+    """What faults act on. `World.heal` reverts what a fault began and did not revert."""
 
     world: World
     mix: Mix

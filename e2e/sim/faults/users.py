@@ -78,7 +78,7 @@ async def create_topic(stage: Stage) -> None:
 
 
 async def delete_topic(stage: Stage) -> None:
-    """And make it again under the same name, soon or a little later."""
+    """Delete a topic and create it again under the same name, immediately or a little later."""
     world, chance = stage.world, stage.chance
     if (name := _some_topic(stage)) is None:
         return
@@ -123,7 +123,7 @@ async def shorten_retention(stage: Stage) -> None:
 
 
 async def change_settings(stage: Stage) -> None:
-    """Some of what a topic asks of its logs is another one for a while, or for good."""
+    """Change some of a topic's log settings, for a while or for good."""
     if (name := _some_topic(stage)) is None:
         return
     key, value = stage.chance.choice(CHANGES)
@@ -155,7 +155,7 @@ async def roll(stage: Stage) -> None:
 
 
 def topic_names(stage: Stage) -> list[str]:
-    """Of all Topics that are right, or that a user could make right."""
+    """Names of all Topics that are valid, or that a user could correct."""
     metas = [one["metadata"] for one in stage.world.store.all_of(kinds.TOPICS)]
     return [one["name"] for one in metas if not one["name"].startswith(MISTAKE)]
 

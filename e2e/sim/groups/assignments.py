@@ -36,7 +36,8 @@ def assigned(message: bytes) -> frozenset[Place]:
 
 
 def in_ranges(members: Sequence[str], places: Iterable[Place]) -> Mapping[str, list[Place]]:
-    """Of each topic a run of its partitions to each member, in the order of their ids."""
+    """The range assignor: of each topic a range of partitions to each member, in the order of
+    member ids."""
     shares: dict[str, list[Place]] = {one: [] for one in sorted(members)}
     topics: dict[str, list[int]] = {}
     for topic, number in sorted(places):

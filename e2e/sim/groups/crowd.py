@@ -87,7 +87,7 @@ class Crowd:
         return sorted({one.group for one in self.seats})
 
     def add_seat(self, group: str) -> Seat:
-        """Nobody sits there yet."""
+        """Add a place for a member, without a process."""
         self._number += 1
         is_static = self.chance.random() < self.habits.static_share
         name = f"m{self._number}"
@@ -150,7 +150,7 @@ class Crowd:
         seat.process = seat.member = None
 
     def leave(self, seat: Seat) -> None:
-        """It ends in good order."""
+        """The member leaves its group and ends."""
         if seat.member is not None:
             seat.member.is_leaving = True
 
@@ -165,7 +165,7 @@ class Crowd:
     # -- in the end
 
     def heal(self) -> None:
-        """Everybody sits at their place again."""
+        """Restart all members that are away."""
         for one in self.seats:
             self.thaw(one)
             if one.is_wanted and one.member is None:

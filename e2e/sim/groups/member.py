@@ -66,7 +66,7 @@ class GroupClient:
         return True
 
     def note_error(self, error: int) -> None:
-        """Of an error; which one says where to go on."""
+        """Count an error; some mean that the coordinator has to be found again."""
         code = ErrorCode(error)
         self.notes.error(code.name)
         if code in ELSEWHERE:
@@ -361,7 +361,7 @@ class Member(GroupClient):
 
 
 class Loner(GroupClient):
-    """It assigns its partitions itself, and only commits: it is in no generation."""
+    """A consumer that assigns its partitions itself and only commits: it is in no generation."""
 
     def __init__(
         self,

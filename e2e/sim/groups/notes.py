@@ -24,7 +24,7 @@ def place_of(topic: str, number: int) -> str:
 
 
 class GroupNotes:
-    """Of one world."""
+    """The notes of one simulated world."""
 
     def __init__(self, notebook: Notebook, serving: Callable[[str, str], object | None]) -> None:
         """`serving` tells who coordinates a group at a host, if that has loaded it."""
@@ -77,7 +77,7 @@ class GroupNotes:
     def commit(
         self, group: str, who: Identity, place: str, offset: int, mark: str, label: str
     ) -> Commit:
-        """It is sent now."""
+        """Note a commit that is sent now."""
         one = Commit(
             began_s=self.now_s(),
             group=group,
@@ -99,7 +99,7 @@ class GroupNotes:
         self.history.found.append(one)
 
     def removal(self, group: str, partition: str = "") -> Removal:
-        """It is asked for now."""
+        """Note a removal that is requested now."""
         one = Removal(began_s=self.now_s(), group=group, partition=partition)
         self.history.removals.append(one)
         return one

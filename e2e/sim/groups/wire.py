@@ -35,7 +35,7 @@ ASSIGNOR: Final = "range"
 
 
 class Identity(NamedTuple):
-    """Who asks, as the coordinator knows it."""
+    """A member's identity in requests to the coordinator."""
 
     member_id: str = ""
     instance: str | None = None
@@ -43,7 +43,7 @@ class Identity(NamedTuple):
 
 
 class GroupWire:
-    """Of one client, about one group."""
+    """One client's requests about one group."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ class GroupWire:
     async def ends(
         self, at: tuple[str, int], partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Where these partitions of one leader end for readers, of those that it says."""
+        """High watermarks of these partitions of one leader, as far as it answers."""
         found = {}
         for one in partitions:
             error, end = await self.wire.offset(at, one, LATEST)
@@ -257,7 +257,7 @@ def _of(topic: Any) -> str | UUID | None:
 def _known(
     partitions: Iterable[TopicPartition],
 ) -> dict[tuple[str | UUID | None, int], TopicPartition]:
-    """By name and by id."""
+    """The partitions by (topic name, number) and by (topic id, number)."""
     found: dict[tuple[str | UUID | None, int], TopicPartition] = {}
     for one in partitions:
         found[one.topic, one.number] = found[one.topic_id, one.number] = one

@@ -43,7 +43,7 @@ class Mutant:
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """As long as this lasts everything that runs has the bug."""
+        """Within the block all code that runs has the bug."""
         with ExitStack() as stack:
             for one in self.plants:
                 stack.enter_context(one.planted())

@@ -323,7 +323,8 @@ async def test_the_status_is_written_by_itself(api: KubeApi) -> None:
 
 @contract
 async def test_server_side_apply(api: KubeApi) -> None:
-    """It makes, changes, and takes away what the same manager applied before and now does not."""
+    """An apply creates and changes fields, and removes those that the same manager applied before
+    and now does not."""
     first = {**thing("apply", {"a": 1, "b": {"c": 2}}), "metadata": thing("apply")["metadata"]}
     one = await api.apply(THINGS, first, field_manager=ME)
     assert one["spec"] == {"a": 1, "b": {"c": 2}}

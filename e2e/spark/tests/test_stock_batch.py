@@ -79,7 +79,8 @@ def test_offsets_given_one_by_one(spark: SparkSession, broker: BrokerProcess, wr
 
 
 def test_from_a_time_on(spark: SparkSession, broker: BrokerProcess, new_topic: NewTopic) -> None:
-    """Of two partitions whose records are a second apart, each from its first late one on."""
+    """Two partitions whose records are a second apart are each read from their first late record
+    on."""
     topic = new_topic(2, {"retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": broker.bootstrap, **QUIET})
     for number in range(100):

@@ -102,7 +102,7 @@ def hopeless(cluster: BrokerClusterUnderTest, verifications: Verifications) -> V
 
 
 def new_topic(cluster: BrokerClusterUnderTest, name: str, partitions: int, **config: Any) -> None:
-    """With three replicas; returns when clients can use it."""
+    """Create a topic with three replicas; returns when clients can use it."""
     make_topic(cluster, name, partitions, replicas=SIZE, config=config)
 
 
@@ -134,7 +134,7 @@ def counted(bootstrap: str, topic: str, partitions: int) -> int:
 
 
 def volume(cluster: BrokerClusterUnderTest, broker: int) -> Path:
-    """Where a broker's data lie on this machine."""
+    """The directory of a broker's data on this machine."""
     claim = names.volume_claim(cluster.name, BrokerId(broker))
     name = cluster.kubectl.get("pvc", claim)["spec"]["volumeName"]
     return Path(cluster.kubectl.get("pv", name)["spec"]["local"]["path"])
@@ -147,7 +147,7 @@ def directory(cluster: BrokerClusterUnderTest, broker: int, topic: str, partitio
 
 
 def stored_bytes(cluster: BrokerClusterUnderTest, topic: str) -> int:
-    """Of all replicas' segment files."""
+    """Total size of all replicas' segment files."""
     return sum(
         path.stat().st_size
         for broker in range(1, SIZE + 1)
