@@ -227,7 +227,7 @@ CHOSEN: Final = frozenset(
 
 
 def missing(sent: Any, kept: Any, path: str = "") -> str:
-    """Where the real server has not what the simulated one has; it may have more."""
+    """The first place where the real server lacks what the simulated one has; it may have more."""
     if path in CHOSEN or sent in ({}, [], "", None):
         return ""
     if isinstance(sent, Mapping) and isinstance(kept, Mapping):

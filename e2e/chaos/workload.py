@@ -99,7 +99,7 @@ class Workload:
         self.groups.rest()
 
     def records_per_s(self) -> float:
-        """Acknowledged while producers were at work."""
+        """Records acknowledged per second while producers ran."""
         times = (one for found in self.ledger.acknowledged_s.values() for one in found)
         while_s = self.stopped_s - self.warm_s
         return sum(self.warm_s <= one <= self.stopped_s for one in times) / max(while_s, 0.001)

@@ -200,7 +200,8 @@ class Application:
             await asyncio.sleep(self.limits.poll_s)
 
     async def _post(self, progress: Progress) -> None:
-        """Show what is new; an application that is gone is nobody's business any more."""
+        """Write the application's status if it changed; where the application was deleted,
+        nothing."""
         if progress == self.progress and progress.submissions:
             return
         self.progress = progress

@@ -24,7 +24,7 @@ class Members(Protocol):
 
     @property
     def bootstrap(self) -> str:
-        """All of them, so that any one may be away."""
+        """The addresses of all members, so that any one may be away."""
 
     def ports(self) -> dict[int, int]:
         """Id -> port on loopback, of those whose process was started and not ended since."""

@@ -60,7 +60,8 @@ def restricted_namespace(one: BrokerClusterUnderTest) -> Kubectl:
 def kept_whole(
     one: BrokerClusterUnderTest, set_up: Callable[[], None], operator: Operator | None
 ) -> AbstractContextManager[None]:
-    """While it is entered, what a test leaves broken is repaired, else replaced by `set_up`."""
+    """Within the block, a cluster that a test leaves broken is repaired; where that fails, it is
+    set up again by `set_up`."""
 
     def repair() -> None:
         if operator is not None:

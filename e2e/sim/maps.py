@@ -13,7 +13,7 @@ from e2e.sim.wire import TopicPartition
 
 
 def partitions_in(store: ApiStore) -> list[TopicPartition]:
-    """All partitions of all topics of users that a name means now."""
+    """All partitions of users' topics, of each topic's current generation."""
     found = (partition for partition, _ in states_in(store))
     return [partition for partition in found if not is_internal(partition.topic)]
 

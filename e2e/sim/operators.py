@@ -54,8 +54,8 @@ class Operator:
         self.process: Process | None = None
         self.starts = 0
         self.meter = Meter()
-        """Of all its processes."""
-        self.is_in_charge = False
+        """Counts for all its processes, one after another."""
+        self.is_active = False
         self.exits: list[str] = []
         self._ended: asyncio.Future[str]
         self.dead: list[Process] = []
@@ -94,7 +94,7 @@ class Operator:
         api = self._context.server.client(self.host)
         leadership = Leadership(api, self.clock, HOME, process.name)
         await leadership.acquire()
-        self.is_in_charge = True
+        self.is_active = True
         settings = Settings(
             instance=process.name,
             broker_image="chiplog/broker:sim",
@@ -123,7 +123,7 @@ class Operator:
         process.is_alive = False
         self.dead.append(process)
         self.process = None
-        self.is_in_charge = False
+        self.is_active = False
         self._context.server.ended(self.host)
         self._ended.set_result(how)
         return True

@@ -38,5 +38,5 @@ def role_of_broker(store: ApiStore, broker_id: BrokerId) -> str:
     return next(role for role in (COORDINATOR, LEADER, FOLLOWER, OTHER) if role in found)
 
 
-def role_of_operator(*, is_in_charge: bool) -> str:
-    return OPERATOR_LEADER if is_in_charge else STANDBY
+def role_of_operator(*, is_active: bool) -> str:
+    return OPERATOR_LEADER if is_active else STANDBY

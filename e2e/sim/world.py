@@ -287,7 +287,7 @@ class World:
     def hit(self, whom: Operator | Node) -> None:
         """Count the role of whom the fault that acts now has chosen."""
         if isinstance(whom, Operator):
-            role = role_of_operator(is_in_charge=whom.is_in_charge)
+            role = role_of_operator(is_active=whom.is_active)
         else:
             role = role_of_broker(self.store, whom.broker_id)
         self.hits[ACTING.get(), role] += 1

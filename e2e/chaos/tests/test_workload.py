@@ -25,7 +25,7 @@ SEATS = {"first-librdkafka", "first-kafka-python", "second-java", "second-librdk
 
 
 def seated(load: Workload) -> set[str]:
-    """Whose commits were acknowledged, whichever of its processes made them."""
+    """The places whose members had commits acknowledged, by any of their processes."""
     found = load.ledger.groups.commits.copy()
     return {
         one.member.removeprefix("orders-").partition(".")[0] for one in found if one.is_acknowledged

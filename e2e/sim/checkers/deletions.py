@@ -103,6 +103,7 @@ class Deletions:
         yield from self._by_compaction(partition, offset, value)
 
     def _of_beginnings(self, partition: str, offset: int) -> Iterator[str]:
+        """Which DeleteRecords requests and retention rules explain that the record is gone."""
         yield from self._by_request(partition, offset)
         batch = self._batch(partition, offset)
         if batch is not None:

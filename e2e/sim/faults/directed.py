@@ -78,7 +78,7 @@ async def promise_and_lose(stage: Stage) -> None:
 
 
 async def _cut_off_at_promise(stage: Stage, chosen: Cast) -> bool:
-    """Whether it was made."""
+    """Cut `leader` off as soon as it proposes an ISR with `last`; whether it did in time."""
     partition, leader, heir, last = chosen
     listeners, made = stage.world.store.on_change, asyncio.Event()
 

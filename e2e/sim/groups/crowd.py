@@ -275,6 +275,6 @@ class Crowd:
             self.compare()
 
     def compare(self) -> None:
-        """Live state with what the logs say, now."""
+        """Compare the coordinators' state in memory with their logs, now."""
         now_s = self.notes.now_s()
         self.notes.history.unlike += [f"{one}, t={now_s:.3f}" for one in differences(self.world)]
