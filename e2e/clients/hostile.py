@@ -5,6 +5,7 @@ a well-formed frame or close; it may not fall silent, and it may not remember.
 """
 
 import random
+import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -86,3 +87,14 @@ def batch(compressed: bytes) -> bytes:
     checked = struct.pack(">hiqqqhii", ZSTD, 0, 0, 0, -1, -1, -1, 1) + compressed
     rest = struct.pack(">ibI", 0, 2, crc32c.crc32c(checked)) + checked
     return struct.pack(">qi", 0, len(rest)) + rest
+
+
+def exactly(connection: socket.socket, size: int) -> bytes:
+    """`size` bytes of a connection; `ConnectionError` where it ends before."""
+    data = bytearray()
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise ConnectionError(f"closed after {len(data)} of {size} bytes")
+        data += piece
+    return bytes(data)

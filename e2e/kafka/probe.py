@@ -1,36 +1,16 @@
-"""One Metadata request over a bare socket: is a broker up, and what does it serve?
+"""One Metadata request: is a broker up, and what does it serve?
 
 It asks no client library, so that it costs a millisecond, says exactly when the
 first answer came, and cannot be fooled by a client's own retries.
 """
 
-import socket
-import struct
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
-METADATA, VERSION = 3, 1
-ALL_TOPICS = struct.pack(">i", -1)
+from chiplog_wire.protocol.apis import ApiKey
+from e2e.kafka.connection import Connection
 
-
-class Reader:
-    """Big-endian fields of one answer, read from front to back."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def take(self, form: str) -> int:
-        (value,) = struct.unpack_from(f">{form}", self.data, self.at)
-        self.at += struct.calcsize(form)
-        return int(value)
-
-    def text(self) -> str:
-        length = max(self.take("h"), 0)
-        self.at += length
-        return self.data[self.at - length : self.at].decode()
-
-    def items(self) -> Iterator[int]:
-        return iter(range(self.take("i")))
+VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,48 +38,21 @@ def metadata(host: str, port: int, timeout_s: float = 5) -> Answer:
 
     Raises `OSError` where it does not answer, also when it closes half-way.
     """
-    request = struct.pack(">hhih", METADATA, VERSION, 1, -1) + ALL_TOPICS
-    with socket.create_connection((host, port), timeout_s) as connection:
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        (size,) = struct.unpack(">i", exactly(connection, 4))
-        return parse(exactly(connection, size))
+    with Connection((host, port), timeout_s) as connection:
+        return of(connection.ask(ApiKey.METADATA, VERSION, {"topics": None}))
 
 
-def exactly(connection: socket.socket, size: int) -> bytes:
-    """`size` bytes of a connection; `ConnectionError` where it ends before."""
-    data = bytearray()
-    while len(data) < size:
-        piece = connection.recv(size - len(data))
-        if not piece:
-            raise ConnectionError(f"closed after {len(data)} of {size} bytes")
-        data += piece
-    return bytes(data)
-
-
-def parse(data: bytes) -> Answer:
-    """Metadata answer version 1, after its length."""
-    reader = Reader(data)
-    reader.take("i")  # correlation id
-    brokers = []
-    for _ in reader.items():
-        brokers.append(reader.take("i"))
-        reader.text(), reader.take("i"), reader.text()  # host, port, rack
-    reader.take("i")  # controller
-    answer, internal = Answer(tuple(brokers), {}, {}), set()
-    for _ in reader.items():
-        reader.take("h")  # error
-        name = reader.text()
-        if reader.take("b"):
-            internal.add(name)
-        found = [partition(reader) for _ in reader.items()]
-        answer.leaders[name] = {number: leader for number, leader, _ in found}
-        answer.in_sync[name] = {number: in_sync for number, _, in_sync in found}
-    return replace(answer, internal=frozenset(internal))
-
-
-def partition(reader: Reader) -> tuple[int, int, tuple[int, ...]]:
-    """Partition, leader and in-sync replicas."""
-    reader.take("h")  # error
-    number, leader = reader.take("i"), reader.take("i")
-    _replicas, in_sync = (tuple(reader.take("i") for _ in reader.items()) for _ in range(2))
-    return number, leader, in_sync
+def of(answer: Any) -> Answer:
+    """From kio's response."""
+    return Answer(
+        brokers=tuple(one.node_id for one in answer.brokers),
+        leaders={
+            topic.name: {one.partition_index: one.leader_id for one in topic.partitions}
+            for topic in answer.topics
+        },
+        in_sync={
+            topic.name: {one.partition_index: tuple(one.isr_nodes) for one in topic.partitions}
+            for topic in answer.topics
+        },
+        internal=frozenset(topic.name for topic in answer.topics if topic.is_internal),
+    )

@@ -4,21 +4,17 @@ Requests are kio's; Produce and ListOffsets name topics, Fetch says their ids.
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from kio.serial import entity_reader
-
 from chiplog_wire.protocol.apis import APIS, ApiKey
-from chiplog_wire.protocol.codec import schema
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.batch import check_crc, read_header
 from chiplog_wire.records.errors import CorruptBatchError
 from chiplog_wire.records.reader import Record, read_records
+from e2e.kafka.messages import request, response
 from e2e.sim.connection import Connection
-from e2e.sim.messages import request
 
 TIMEOUT_S: Final = 5.0
 PORT: Final = 9092
@@ -272,16 +268,9 @@ async def exchange(
     version: int = -1,
     timeout_s: float = TIMEOUT_S,
 ) -> Any:
-    """The answer, by kio's own reader: `decoded` of `chiplog_wire` reads no records."""
+    """kio's answer to kio's message."""
     version = VERSIONS[key] if version < 0 else version
-    body = await connection.exchange(key, version, message, timeout_s)
-    answer, _ = _answer_reader(key, version)(bytes(body), 0)
-    return answer
-
-
-@cache
-def _answer_reader(key: ApiKey, version: int) -> Callable[[bytes, int], tuple[Any, int]]:
-    return entity_reader(schema.response_class(key, version))
+    return response(key, version, await connection.exchange(key, version, message, timeout_s))
 
 
 def fetched(partition: TopicPartition, error: int, records: bytes, read_at: int) -> Fetched:

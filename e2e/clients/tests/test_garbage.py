@@ -16,12 +16,12 @@ import pytest
 from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import Record
 from e2e.clients.honest import Honest
-from e2e.clients.hostile import CORRELATION_ID, Attack, attacks, bomb
+from e2e.clients.hostile import CORRELATION_ID, Attack, attacks, bomb, exactly
 from e2e.clients.subject import subject
 from e2e.clients.topics import create_topic
 from e2e.cluster.processes import wait_until
 from e2e.kafka.ports import LOOPBACK
-from e2e.kafka.probe import exactly, metadata
+from e2e.kafka.probe import metadata
 from e2e.kafka.process import BrokerProcess
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]

@@ -18,7 +18,9 @@ from kio.schema.types import BrokerId, TopicName
 from kio.serial import entity_writer
 from kio.static.primitive import i32
 
-from e2e.kafka.probe import Answer, metadata, parse
+from chiplog_wire.protocol.apis import ApiKey
+from e2e.kafka.messages import response
+from e2e.kafka.probe import VERSION, Answer, metadata, of
 
 CORRELATION_ID = struct.pack(">i", 1)
 
@@ -57,13 +59,15 @@ def answer() -> bytes:
 
 
 def test_brokers_leaders_and_in_sync_replicas_are_found(answer: bytes) -> None:
-    assert parse(answer) == Answer(
+    body = memoryview(answer)[len(CORRELATION_ID) :]
+    found = of(response(ApiKey.METADATA, VERSION, body))
+    assert found == Answer(
         brokers=(1,),
         leaders={"orders": {0: 1, 1: -1}, "__consumer_offsets": {0: 1}},
         in_sync={"orders": {0: (1,), 1: (1,)}, "__consumer_offsets": {0: (1,)}},
         internal=frozenset({"__consumer_offsets"}),
     )
-    assert parse(answer).led() == 1, "of users' topics"
+    assert found.led() == 1, "of users' topics"
 
 
 @pytest.fixture

@@ -1,16 +1,24 @@
-"""Kafka's messages in any version, made of what one says by name; the rest is as by default."""
+"""Kafka's messages in any version: requests from values by name, answers by kio's own reader."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cache
 from typing import Any
 
+from kio.serial import entity_reader
+
 from chiplog_wire.protocol.apis import ApiKey
-from chiplog_wire.protocol.codec.schema import Shape, defaults, request_class, shapes
+from chiplog_wire.protocol.codec.schema import (
+    Shape,
+    defaults,
+    request_class,
+    response_class,
+    shapes,
+)
 
 
 def request(key: ApiKey, version: int, values: Mapping[str, Any]) -> object:
-    """kio's dataclass. What this version does not know is left out."""
+    """kio's dataclass. What this version does not know is left out, the rest has its default."""
     return made(request_class(key, version), values)
 
 
@@ -19,6 +27,17 @@ def made(message_class: Any, values: Mapping[str, Any]) -> object:
     fields, known = _plan(message_class)
     given = {name: _value(known[name], one) for name, one in values.items() if name in known}
     return message_class(**{**fields, **given})
+
+
+def response(key: ApiKey, version: int, body: memoryview) -> Any:
+    """kio's dataclass. `decoded` of `chiplog_wire` reads neither records nor timestamps."""
+    answer, _ = _reader(key, version)(bytes(body), 0)
+    return answer
+
+
+@cache
+def _reader(key: ApiKey, version: int) -> Callable[[bytes, int], tuple[Any, int]]:
+    return entity_reader(response_class(key, version))
 
 
 @cache
