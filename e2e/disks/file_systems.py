@@ -146,11 +146,11 @@ class DroppingFileSystem(FileSystem):
 
     def _enter(self, entered: ExitStack) -> None:
         self.device.mkdir(parents=True, exist_ok=True)
-        # Undone also where making the file system, or what is undone after this, fails.
+        # Registered first, so that it is undone also where a later step or its cleanup fails.
         entered.enter_context(Undone(unmounted(self.device)))
         run("mount", "-t", "tmpfs", "-o", f"size={self.ROOM}", "none", str(self.device))
-        # What is unmounted on it is unmounted in slave namespaces too, where processes run that
-        # are shown another boot id: they would keep the file system, with its cache, alive.
+        # Unmounting has to reach the slave mount namespaces of processes with another boot id too:
+        # otherwise they would keep the file system, with its cache, alive.
         run("mount", "--make-shared", str(self.device))
         super()._enter(entered)
 

@@ -64,6 +64,7 @@ def _defined_in(namespace: dict[str, Any]) -> Functions:
 def _defaults(
     code: CodeType, module: ModuleType, name: str
 ) -> list[tuple[tuple[Any, ...] | None, dict[str, Any] | None]]:
+    """The default arguments, positional and by keyword, of each function `name` in a module."""
     namespace: dict[str, Any] = {
         "__name__": module.__name__,
         "__package__": module.__package__,

@@ -102,7 +102,7 @@ class Transport(asyncio.Transport):
         self._received: deque[Item] = deque()
 
     def post(self, callback: Callable[..., object], *args: object) -> None:
-        """Run in this end's process."""
+        """Schedule the callback in the process of this end."""
         self.network.loop.call_soon(callback, *args, context=self.process.context)
 
     # -- asyncio.Transport

@@ -36,9 +36,9 @@ def broker_cluster() -> str:
 
 @pytest.fixture(autouse=True)
 def quiet() -> None:
-    """What kafka-python leaves open is not kept for long.
+    """Silence kafka-python, so that its open sockets are closed soon.
 
-    pytest keeps what it logs, with the frames of its errors, and the sockets in them.
+    pytest keeps log records, with the frames of their errors, and so the sockets in those frames.
     """
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
 

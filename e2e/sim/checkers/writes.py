@@ -91,7 +91,8 @@ def sequence_refused(history: History) -> Iterator[Anomaly]:
 
 
 def _last_leader(history: History, refused: SequenceRefused) -> int | None:
-    """The broker that the maps had named last when the request was sent."""
+    """The leader by the newest PartitionMap at the time of the request; None where there was
+    none."""
     named = [
         one.after.leader
         for one in history.decisions
