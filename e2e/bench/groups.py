@@ -24,12 +24,12 @@ def groups(rig: Rig) -> Sides:
 
     def side(broker: BrokerProcess) -> Cell:
         create_topic(broker.bootstrap, TOPIC, MEMBERS)
-        return partial(join_and_live, rig, broker)
+        return partial(join_and_heartbeat, rig, broker)
 
     return Sides(side(rig.ours), side(rig.kafka))
 
 
-def join_and_live(rig: Rig, broker: BrokerProcess) -> Numbers:
+def join_and_heartbeat(rig: Rig, broker: BrokerProcess) -> Numbers:
     """New groups, so that each begins from nothing; then CPU while they only heartbeat."""
     seconds = 3 + rig.effort.scaled(9)
     program = (sys.executable, "-m", "e2e.bench.idle_members")

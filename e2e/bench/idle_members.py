@@ -148,7 +148,7 @@ class Member:
         self.heartbeats = 0
         self._heartbeat = b""
 
-    async def live(self, interval_s: float, entered: "asyncio.Queue[Group]") -> None:
+    async def join_and_heartbeat(self, interval_s: float, entered: "asyncio.Queue[Group]") -> None:
         """Join and heartbeat for ever; each time it has an assignment, its group goes into
         `entered`. Raises `RuntimeError` where it is refused."""
         while True:
@@ -257,7 +257,7 @@ async def run(host: str, port: int, groups: Sequence[Group], topic: str, interva
     began_s = time.monotonic()
     places = [group for group in groups for _ in range(group.size)]
     members = await asyncio.gather(*map(begin, places))
-    living = asyncio.gather(*(one.live(interval_s, entered) for one in members))
+    heartbeating = asyncio.gather(*(one.join_and_heartbeat(interval_s, entered) for one in members))
 
     async def all_whole() -> float:
         missing = {one.name for one in groups}
@@ -268,24 +268,24 @@ async def run(host: str, port: int, groups: Sequence[Group], topic: str, interva
         return time.monotonic() - began_s
 
     joined = asyncio.create_task(all_whole())
-    awaited: set[asyncio.Future[Any]] = {joined, living}
+    awaited: set[asyncio.Future[Any]] = {joined, heartbeating}
     await asyncio.wait(awaited, timeout=JOINED_LIMIT_S, return_when=asyncio.FIRST_COMPLETED)
-    if living.done():
-        living.result()
+    if heartbeating.done():
+        heartbeating.result()
     if not joined.done():
         raise RuntimeError(f"only {sum(one.is_whole for one in groups)} groups are whole")
     for one in members:
         one.heartbeats = 0
     print(f"{joined.result():.6f}", flush=True)
     ending = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    awaited = {ending, living}
+    awaited = {ending, heartbeating}
     await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
     count = sum(one.heartbeats for one in members)
-    if living.done():
-        living.result()
-    living.cancel()
+    if heartbeating.done():
+        heartbeating.result()
+    heartbeating.cancel()
     with suppress(asyncio.CancelledError):
-        await living
+        await heartbeating
     await leave(own, groups)
     if broken := [one.name for one in groups if not one.is_whole]:
         raise RuntimeError(f"{len(broken)} groups fell apart, {broken[0]} is one")

@@ -67,7 +67,7 @@ class Operator:
             self._ended = self._context.loop.create_future()
             process = Process(f"{self.host}#{self.starts}", self.host)
             self.process = process
-            process.spawn(self._live(process), process.name)
+            process.spawn(self._run_process(process), process.name)
             await self._ended
 
     def kill(self) -> bool:
@@ -81,7 +81,7 @@ class Operator:
         if self.process is not None and self.process.is_paused:
             self._context.loop.resume(self.process)
 
-    async def _live(self, process: Process) -> None:
+    async def _run_process(self, process: Process) -> None:
         try:
             await self._lead(process)
         except Exception as why:  # noqa: BLE001 - a process that fails ends

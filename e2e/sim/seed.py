@@ -357,7 +357,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     if crowd is not None:
         crowd.heal()
     found = []
-    heal_within_s = ROLL_WITHIN_S if world.has_new_wishes else HEAL_WITHIN_S
+    heal_within_s = ROLL_WITHIN_S if world.has_changed_brokers else HEAL_WITHIN_S
     why = await well_within(world, heal_within_s, lambda: left_to_the_user(world))
     world.begin_on_new()
     healed_s = world.loop.time()

@@ -90,7 +90,7 @@ class World:
         """What every Topic says of its replicas."""
         self.configs: dict[str, dict[str, str]] = {}
         """Topic -> what it sets beside that."""
-        self.has_new_wishes = False
+        self.has_changed_brokers = False
         """Whether a user asked for more brokers, or for other ones."""
         self.wanted_topics: set[str] = set()
         """Topics that were deleted to be created again."""
@@ -305,7 +305,7 @@ class World:
                 return f"broker {number} is not admitted"
             if node.broker is None or not node.broker.health.readiness()[0]:
                 return f"broker {number} is not ready"
-        if self.has_new_wishes and not self._is_quiesced():
+        if self.has_changed_brokers and not self._is_quiesced():
             return "the brokers are not all as they should be"
         return self._went_back_unseen()
 

@@ -37,7 +37,7 @@ def manifests(cluster: BrokerClusterUnderTest) -> tuple[list[str], str]:
     return names, json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
 
 
-def test_many_topics_at_once(cluster: BrokerClusterUnderTest, operator: Operator) -> None:
+def test_many_topics_together(cluster: BrokerClusterUnderTest, operator: Operator) -> None:
     names, text = manifests(cluster)
     operator.wait_whole()
 

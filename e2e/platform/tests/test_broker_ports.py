@@ -69,7 +69,7 @@ def test_each_port_is_open_to_whom_it_is_for(
 def test_turned_off_it_goes_and_comes_back(cluster: BrokerClusterUnderTest) -> None:
     kubectl, name = cluster.kubectl, names.network_policy(cluster.name)
 
-    def turn(on: str) -> None:
+    def switch(on: str) -> None:
         patch = f'{{"spec":{{"networkPolicy":{{"enabled":{on}}}}}}}'
         kubectl("patch", "cbc", cluster.name, "--type=merge", "-p", patch)
 
@@ -77,8 +77,8 @@ def test_turned_off_it_goes_and_comes_back(cluster: BrokerClusterUnderTest) -> N
         return bool(kubectl("get", "networkpolicy", name, "--ignore-not-found", "-o", "name"))
 
     before = cluster.broker_pods()
-    turn("false")
+    switch("false")
     eventually("the policy is gone", lambda: not is_there(), 60)
-    turn("true")
+    switch("true")
     eventually("the policy is back", is_there, 60)
     assert cluster.broker_pods() == before, "no broker was restarted for it"

@@ -141,14 +141,14 @@ async def add_broker(stage: Stage) -> None:
     world = stage.world
     if len(world.nodes) < MOST_BROKERS:
         world.add_node()
-        world.has_new_wishes = True
+        world.has_changed_brokers = True
         spec = {"spec": {"replicas": len(world.nodes)}}
         world.store.patch(kinds.BROKER_CLUSTERS, ObjectKey(NAMESPACE, CLUSTER), spec)
 
 
 async def roll(stage: Stage) -> None:
     """Something changes that brokers only learn by a restart, one after the other."""
-    stage.world.has_new_wishes = True
+    stage.world.has_changed_brokers = True
     annotation = {"example.com/change": str(stage.world.store.version)}
     spec = {"spec": {"template": {"annotations": annotation}}}
     stage.world.store.patch(kinds.BROKER_CLUSTERS, ObjectKey(NAMESPACE, CLUSTER), spec)

@@ -113,7 +113,7 @@ def test_the_old_id_of_a_static_member() -> None:
     assert names(history) == {"stale-accepted"}
 
 
-def test_which_of_two_ids_came_first_is_not_known_where_they_came_at_once() -> None:
+def test_which_of_two_ids_came_first_is_unknown_where_they_came_together() -> None:
     history = sound()
     for member in ("fixed-m-1", "fixed-m-2"):
         history.groups.joined.append(joined(2, 23.0, "fixed-m", member=member))

@@ -48,7 +48,7 @@ class Refused(PipeliningProducer):
         return Answer(0, header.base_sequence)
 
 
-def test_what_was_refused_is_sent_again_at_once_and_before_anything_new() -> None:
+def test_what_was_refused_is_sent_again_before_anything_new() -> None:
     """As Java's sender does it, which does not wait for the application's next record."""
     loop = SimLoop()
     producer = Refused(loop)

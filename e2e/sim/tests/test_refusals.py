@@ -11,7 +11,7 @@ FALSELY = "fenced although it lives"
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_brokers_given_up_though_they_live_lose_nothing(seed: int) -> None:
+def test_brokers_given_up_though_they_run_lose_nothing(seed: int) -> None:
     weights = {"refused falsely": 1.0}
     result = run_seed(seed, Mix(replicas=3, faults_s=40.0, every_s=4.0, weights=weights))
     assert result.faults[FALSELY] > 0
