@@ -43,7 +43,7 @@ FILLED: Final = {
 
 
 def compaction(rig: Rig) -> Sides:
-    """Brokers of their own, as the cleaner's settings are a broker's."""
+    """Two brokers for this experiment only: the log cleaner's settings are per broker."""
     ours, kafka = rig.new_ours(), rig.new_kafka()
     for broker in (ours, kafka):
         broker.settings |= QUICKLY

@@ -38,7 +38,8 @@ class KafkaNode(KafkaBroker):
         return ",".join(self.quorum)
 
     def format_like(self, other: "KafkaNode") -> None:
-        """What kafka-storage.sh would write, from what it wrote for another: a Java start less."""
+        """Write what kafka-storage.sh would, from another node's directories: that saves a start of
+        Java."""
         for ours, theirs in (
             (self.logs, other.logs),
             (self.metadata_directory, other.metadata_directory),

@@ -38,7 +38,7 @@ async def restore(stage: Stage) -> None:
 
 
 async def tear_off(stage: Stage) -> None:
-    """The volume is gone in the middle of everything, and mounted again."""
+    """The volume is lost while it is in use, and mounted again."""
     stage.node().mount_again(in_order=False)
 
 
