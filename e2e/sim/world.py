@@ -167,7 +167,7 @@ class World:
         self.apply_topic(name, partitions, **{**self.copies, "config": self.config_of(name)})
 
     def asked_for(self, topic: str) -> None:
-        """Somebody wants this topic from now on, where it is not there yet."""
+        """Note since when a topic that does not exist has been requested."""
         if self.store.peek(kinds.TOPICS, NAMESPACE, topic) is None:
             self._asked_s[topic] = self.loop.time()
 

@@ -61,7 +61,7 @@ def restamp(path: Path) -> None:
 
 
 def outdated(directory: Path, clean_offset: int) -> int:
-    """Of a compacted replica: an older record gets the key of the last one that is compacted.
+    """In a compacted replica, give an older record the key of the last compacted one.
 
     Returns the offset of the older one.
     """

@@ -167,7 +167,7 @@ def nearly_full(volume: Path) -> Iterator[None]:
 def test_an_alert_fires_and_ends(
     alert: str, prometheus: Prometheus, scene: Scene, cluster: BrokerClusterUnderTest
 ) -> None:
-    """With the fault, and with its end."""
+    """The alert fires during the fault, and ends after it."""
     broker = scene.some_leader()
     faults = {
         "UnderReplicatedPartitions": (partial(processes.paused, scene.processes(broker)), {}),

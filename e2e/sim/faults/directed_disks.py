@@ -67,8 +67,8 @@ async def put_back(stage: Stage) -> None:
 
 
 async def put_back_alone(stage: Stage) -> None:
-    """The same, but the others stay without power for so long that the cluster does not wait for
-    them."""
+    """As `put_back`, but the others stay without power for so long that the cluster does not wait
+    for them."""
     await _put_back(stage, ALONE_S, DARK_S)
 
 
