@@ -25,7 +25,8 @@ _CLEAN_S: Final = 60.0
 
 
 def try_all(room: Room, mutants: Sequence[Mutant], said: Callable[[Mutant, str], None]) -> None:
-    """Say of each mutant which seed shows what only because of it; "" where none does."""
+    """Call `said` for each mutant with what the first seed shows that shows nothing without it; ""
+    where no seed does."""
     logging.disable(logging.CRITICAL)
     module = importlib.import_module(room.module)
     functions, wanted = functions_of(module), MIXES[room.mix]

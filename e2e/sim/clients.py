@@ -211,7 +211,7 @@ class Producer(Client):
                 group.create_task(self.write(one))
 
     async def write(self, partition: TopicPartition) -> None:
-        """Until it is to stop, or the partition's topic was deleted."""
+        """Write to the partition until stopped, or until its topic was deleted."""
         number, state, longest_s = 0, None, self._longest_s()
         codec = self._codec()
         while not self.is_stopping and not self.notebook.is_deleted(partition):

@@ -42,7 +42,7 @@ class PipeliningProducer(Producer):
     """Up to `habits.in_flight` batches at once."""
 
     async def write(self, partition: TopicPartition) -> None:
-        """Until it is to stop, or the partition's topic was deleted."""
+        """Write to the partition until stopped, or until its topic was deleted."""
         number, longest_s = 0, self._longest_s()
         codec = self._codec()
         while not self._is_over(partition):

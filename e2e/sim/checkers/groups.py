@@ -67,7 +67,7 @@ def two_leaders(history: History) -> Iterator[Anomaly]:
 
 
 def stale_accepted(history: History) -> Iterator[Anomaly]:
-    """Somebody of a generation that was over, or of an id that was given up, was not refused."""
+    """A member of a past generation, or of a member id that was given up, was not refused."""
     groups = history.groups
     over, fenced = _Over(groups), _fenced(groups)
     restarted = _restarted(groups)

@@ -64,7 +64,8 @@ async def as_client(stage: Stage, work: Callable[[Wire, random.Random], Any]) ->
 async def sent(
     stage: Stage, wire: Wire, chance: random.Random, key: ApiKey, values: dict[str, Any]
 ) -> Any:
-    """The answer in some version, or None."""
+    """Send a request in a random version to a random broker; its answer, or None where there was
+    none."""
     api = APIS[key]
     version = chance.randint(api.min_served, api.max_version)
     at = chance.choice(sorted(one.host for one in stage.world.nodes.values())), PORT
