@@ -78,7 +78,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SideBySide |
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """What clients left open is gone before a test without any begins: it would be blamed."""
+    """Collect what clients left open before a test without clients begins: its warnings would be
+    that test's."""
     if is_real(item) and (nextitem is None or not is_real(nextitem)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)

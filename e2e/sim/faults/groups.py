@@ -188,7 +188,7 @@ async def cut_power_of_coordinator(stage: Stage) -> None:
 
 
 async def move_coordinator(stage: Stage) -> None:
-    """Its pod is deleted: it stops in good order, and another broker leads."""
+    """Delete the coordinator's pod: it shuts down cleanly, and another broker leads."""
     if (node := coordinator(stage)) is None:
         return
     if stage.world.store.find(kinds.PODS, NAMESPACE, node.host) is not None:
