@@ -10,7 +10,7 @@ from chiplog_core.observed.world import World
 from chiplog_kube import kinds
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.leadership import Leadership
-from chiplog_operator.system import Chance, Settings, System
+from chiplog_operator.system import Randomness, Settings, System
 from e2e.sim.kubelet import SimContext
 from e2e.sim.loop import Process, SimClock
 

@@ -87,7 +87,7 @@ def _commit_of_any_generation(group: Membership, identity: Identity, now_ms: int
     return Code.UNKNOWN_MEMBER_ID if is_nobodys and group._group.roster else Code.NONE  # noqa: SLF001
 
 
-def _safe_immediately(_safety: Safety, _group_id: str, then: Told) -> None:
+def _safe_immediately(_safety: Safety, _group_id: str, then: Settled) -> None:
     then(ErrorCode.none)
 
 
