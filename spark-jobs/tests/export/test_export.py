@@ -138,7 +138,9 @@ def test_what_cannot_be_done_is_refused(
         work(spark, asked(broker, "absent", tmp_path))
     assert refused.value.reason == "UnknownTopic"
     elsewhere = asked(broker, "absent", "nothing://bucket/exports")
-    with pytest.raises(Refused, match=r"job.target: nothing://.*image's jars") as refused:
+    with pytest.raises(
+        Refused, match=r"job.target: nothing://.*that the image supports"
+    ) as refused:
         work(spark, elsewhere)
     assert refused.value.reason == "TargetUnusable"
     with pytest.raises(Refused, match=r"job.target: file:///proc/.*let the job's user") as refused:
