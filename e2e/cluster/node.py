@@ -78,9 +78,7 @@ def start_kubelet(node: Node) -> None:
     ]
     name = kubelet_name(node)
     with KUBELETS:
-        if processes.recorded(name):
-            return
-        kubelet = processes.start(name, command)
+        kubelet = processes.running(name, command)
         has_socket = partial(processes.listens_on, kubelet, PLUGIN_SOCKET)
         processes.wait_until(f"{name} has its socket for plugins", has_socket, 60, name)
 
