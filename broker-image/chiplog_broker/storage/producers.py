@@ -96,10 +96,10 @@ class ProducerEntry:
                 return batch
         if not self.batches:
             return None
-        oldest = self.batches[0]
-        retained = (self.next_sequence - oldest.first_sequence) & MAX_SEQUENCE
-        behind = (self.next_sequence - first_sequence) & MAX_SEQUENCE
-        behind_end = (self.next_sequence - 1 - last_sequence) & MAX_SEQUENCE
+        oldest, after = self.batches[0], self.next_sequence
+        retained = (after - oldest.first_sequence) & MAX_SEQUENCE
+        behind = (after - first_sequence) & MAX_SEQUENCE
+        behind_end = (after - 1 - last_sequence) & MAX_SEQUENCE
         if not retained <= behind_end < behind <= self.in_a_row:
             return None
         last_offset = oldest.first_offset - 1

@@ -53,7 +53,7 @@ def check_map(spec: PartitionMapSpec) -> Iterator[str]:
 def check_change(before: PartitionMapSpec, after: PartitionMapSpec) -> Iterator[str]:
     """What must hold of two states of a map, one written over the other."""
     there = {one.topic_id: one for one in after.generations}
-    buried = {one.topic_id for one in after.tombstones}
+    buried = _ids(after.tombstones)
     yield from _check_tombstones(before, after)
     floor = min(before.min_isr, after.min_isr)
     for was in before.generations:
