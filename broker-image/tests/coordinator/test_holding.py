@@ -81,7 +81,7 @@ def test_a_timeout_is_reported_once(kit: "Kit", monkeypatch: pytest.MonkeyPatch)
             assert answers == [code]
             kit.disk.may_sync.set()
             assert await outcome(lambda one: safety.when_safe("g", one)) is OK
-            assert answers == [code], "it was told already"
+            assert answers == [code], "it has its answer already"
 
     kit.run(scenario)
 

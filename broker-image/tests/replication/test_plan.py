@@ -29,7 +29,7 @@ A, B = UUID(int=1), UUID(int=2)
 
 
 @dataclass(eq=False)
-class Reign:
+class Followed:
     """A `Following` as a plan sees it."""
 
     topic_id: UUID
@@ -48,14 +48,14 @@ class Reign:
         return FetchPosition(self.offset, 3, 4, 0)
 
 
-def following(reign: Reign) -> Following:
-    return cast("Following", reign)
+def following(one: Followed) -> Following:
+    return cast("Following", one)
 
 
-def plan_of(*reigns: Reign) -> FetchPlan:
+def plan_of(*followed: Followed) -> FetchPlan:
     plan = FetchPlan(LIMITS, lambda: 1.0)
-    for reign in reversed(reigns):
-        plan.put(following(reign))
+    for one in reversed(followed):
+        plan.put(following(one))
     return plan
 
 
@@ -67,7 +67,7 @@ def order(requested: PlannedFetch | None) -> list[tuple[UUID | None, int]]:
 
 
 def test_a_request_names_the_replica_and_its_epoch() -> None:
-    requested = plan_of(Reign(A, 0, 7), Reign(A, 1), Reign(B, 0)).next_request(2, 9, 0)
+    requested = plan_of(Followed(A, 0, 7), Followed(A, 1), Followed(B, 0)).next_request(2, 9, 0)
     assert requested is not None
     message = requested.message
     assert (message.replica_id, message.replica_epoch) == (2, 9)
@@ -77,7 +77,7 @@ def test_a_request_names_the_replica_and_its_epoch() -> None:
 
 
 def test_a_partition_with_records_is_fetched_last() -> None:
-    first, second, third = Reign(A, 0), Reign(A, 1), Reign(B, 0)
+    first, second, third = Followed(A, 0), Followed(A, 1), Followed(B, 0)
     plan = plan_of(first, second, third)
     plan.taken(following(first), Taken.PROGRESS, 0)
     plan.taken(following(second), Taken.NOTHING_NEW, 0)
@@ -85,18 +85,18 @@ def test_a_partition_with_records_is_fetched_last() -> None:
 
 
 def test_every_partition_is_answered_if_an_answer_has_space_for_one() -> None:
-    reigns = {(A, index): Reign(A, index) for index in range(5)}
-    plan = plan_of(*reigns.values())
+    followed = {(A, index): Followed(A, index) for index in range(5)}
+    plan = plan_of(*followed.values())
     served = []
     for _ in range(10):
         first = order(plan.next_request(1, 1, 0))[0]
         served.append(first)
-        plan.taken(following(reigns[first]), Taken.PROGRESS, 0)  # type: ignore[index]
-    assert sorted(served) == sorted([*reigns, *reigns])
+        plan.taken(following(followed[first]), Taken.PROGRESS, 0)  # type: ignore[index]
+    assert sorted(served) == sorted([*followed, *followed])
 
 
 def test_failures_rest_longer_each_time_and_end_with_a_success() -> None:
-    one, other = Reign(A, 0), Reign(A, 1)
+    one, other = Followed(A, 0), Followed(A, 1)
     plan = plan_of(one, other)
     now_s = 0.0
     rests = []
@@ -123,7 +123,7 @@ def test_rests_are_spread(chance: float) -> None:
 
 
 def test_a_sync_that_runs_makes_the_leader_wait_less() -> None:
-    plan = plan_of(Reign(A, 0, is_syncing=True), Reign(A, 1))
+    plan = plan_of(Followed(A, 0, is_syncing=True), Followed(A, 1))
     requested = plan.next_request(1, 1, 0)
     assert order(requested) == [(A, 1)]
     assert requested is not None
@@ -131,7 +131,7 @@ def test_a_sync_that_runs_makes_the_leader_wait_less() -> None:
 
 
 def test_the_leader_does_not_wait_past_the_end_of_a_rest() -> None:
-    one, other = Reign(A, 0), Reign(A, 1)
+    one, other = Followed(A, 0), Followed(A, 1)
     plan = plan_of(one, other)
     plan.taken(following(one), Taken.FAILED, 0)
     requested = plan.next_request(1, 1, 0)
@@ -140,7 +140,7 @@ def test_the_leader_does_not_wait_past_the_end_of_a_rest() -> None:
 
 
 def test_nothing_to_fetch() -> None:
-    one = Reign(A, 0, is_over=True)
+    one = Followed(A, 0, is_over=True)
     plan = plan_of(one)
     plan.taken(following(one), Taken.FAILED, 0)
     assert plan.next_request(1, 1, 0) is None
@@ -150,7 +150,7 @@ def test_nothing_to_fetch() -> None:
 
 
 def test_dropping_an_old_leadership_leaves_the_new_one() -> None:
-    old, new = Reign(A, 0), Reign(A, 0, 5)
+    old, new = Followed(A, 0), Followed(A, 0, 5)
     plan = plan_of(old)
     plan.put(following(new))
     plan.drop(following(old))
@@ -161,7 +161,7 @@ def test_dropping_an_old_leadership_leaves_the_new_one() -> None:
 
 
 def test_only_what_was_requested_is_taken_from_an_answer() -> None:
-    one = Reign(A, 0)
+    one = Followed(A, 0)
     requested = plan_of(one).next_request(1, 1, 0)
     assert requested is not None
     partitions = [FetchPartitionResponse(index, 0, 0) for index in (0, 0, 1)]
@@ -169,7 +169,7 @@ def test_only_what_was_requested_is_taken_from_an_answer() -> None:
         [FetchTopicResponse(None, topic_id, partitions) for topic_id in (None, B, A, A)]
     )
     (answer,) = requested.answers(response)
-    assert cast("Reign", answer.following) is one
+    assert cast("Followed", answer.following) is one
     assert answer.fetched.requested.offset == 0
 
 
@@ -197,10 +197,10 @@ class Leader:
 @pytest.mark.parametrize("seed", range(30))
 def test_a_leader_knows_what_is_requested_however_little_is_said(seed: int) -> None:
     random = Random(seed)  # noqa: S311 - the seed is the test's
-    reigns = [Reign(topic_id, index) for topic_id in (A, B) for index in range(3)]
-    plan, leader, epochs = plan_of(*reigns), Leader(), []
+    followed = [Followed(topic_id, index) for topic_id in (A, B) for index in range(3)]
+    plan, leader, epochs = plan_of(*followed), Leader(), []
     for now_s in range(100):
-        for one in random.sample(reigns, random.randint(0, 2)):
+        for one in random.sample(followed, random.randint(0, 2)):
             one.offset += random.randint(0, 1)
             one.is_syncing = random.random() < 0.3
         requested = plan.next_request(2, 9, now_s)
@@ -221,7 +221,7 @@ def test_a_leader_knows_what_is_requested_however_little_is_said(seed: int) -> N
                 response = leader.hears(requested, leader.session_id or now_s + 1)
                 assert plan.answered(requested, response)
                 wanted = {
-                    (one.topic_id, one.index): one.offset for one in reigns if not one.is_syncing
+                    (one.topic_id, one.index): one.offset for one in followed if not one.is_syncing
                 }
                 assert leader.positions == wanted
                 assert set(order_of(requested)) == set(wanted)
@@ -233,7 +233,7 @@ def order_of(requested: PlannedFetch) -> list[tuple[UUID, int]]:
 
 
 def test_a_request_in_a_session_says_only_what_changed() -> None:
-    moved, still, gone = Reign(A, 0), Reign(A, 1), Reign(B, 0)
+    moved, still, gone = Followed(A, 0), Followed(A, 1), Followed(B, 0)
     plan = plan_of(moved, still, gone)
     requested = plan.next_request(1, 1, 0)
     assert requested is not None
@@ -250,7 +250,7 @@ def test_a_request_in_a_session_says_only_what_changed() -> None:
         [FetchTopicResponse(None, A, [FetchPartitionResponse(1, 0, 0)])], session_id=77
     )
     (answered,) = requested.answers(answer)
-    assert cast("Reign", answered.following) is still
+    assert cast("Followed", answered.following) is still
     plan.answered(requested, answer)
     requested = plan.next_request(1, 1, 0)
     assert requested is not None

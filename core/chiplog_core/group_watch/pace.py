@@ -1,10 +1,11 @@
 """How soon the groups of a cluster are checked again.
 
-A lag is told within a second. At rest the first pass after a burst of records finds it, and what
-comes first is written at once. Where something moved in the last pass, two more have to find the
-same before it counts as settled, so they follow each other faster. What a look takes bounds both:
-a thousand groups may take a fifth of the time there is, not all of it. At rest a look at fifty
-groups waits for up to a second, so that a cluster that does nothing hardly takes a processor.
+A lag is reported within a second. At rest the first pass after a burst of records finds it, and
+what comes first is written at once. Where something moved in the last pass, two more have to find
+the same before it counts as settled, so they follow each other faster. What a look takes bounds
+both: a thousand groups may take a fifth of the time there is, not all of it. At rest a look at
+fifty groups waits for up to a second, so that a cluster that does nothing hardly takes a
+processor.
 """
 
 from typing import Final

@@ -87,7 +87,7 @@ class ClaimRemoval:
 class RefetchOrder:
     """The order to treat a replica as damaged and to fetch it again from its leader.
 
-    It counts in one session and once: whoever was started again has nothing to do with it.
+    It counts in one session and once: a broker that was started again ignores it.
     """
 
     run: Annotated[ObjectName, "Application of the Verification's run that proved the damage."]

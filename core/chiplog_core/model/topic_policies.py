@@ -29,8 +29,8 @@ class NamespacePrefix:
 class TopicPolicies:
     """Rules that every topic must keep, whether it is made by kubectl or by a Kafka client.
 
-    A topic that was there before a rule runs on, with a Warning condition; what would break the
-    rule again or more than before is refused.
+    A topic that existed before a rule is kept, with a Warning condition. A change that newly
+    breaks the rule, or breaks it more than before, is refused.
     """
 
     name_pattern: Annotated[

@@ -55,7 +55,7 @@ class RepairState(StrEnum):
     WAITING = "Waiting"
     """Nothing is ordered yet."""
     ORDERED = "Ordered"
-    """Its broker is told to fetch it again, and has not answered."""
+    """Its broker has the order to fetch it again, and has not answered."""
     FETCHING = "Fetching"
     """Its broker has put it aside and fetches it again."""
     DONE = "Done"

@@ -1,7 +1,7 @@
 """How one run of a Spark job is followed, for all kinds that run jobs.
 
 A run is begun in two writes. First the status names its application; then, from that status, the
-application is made: whoever takes over in between finds the name and continues. What the status
+application is created: an operator that takes over in between continues. What the status
 names and nobody has seen is made; what was seen and is gone has failed. When the run is over by its
 result, its application is to end as well, and is removed where it does not.
 """

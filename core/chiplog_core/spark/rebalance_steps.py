@@ -5,7 +5,7 @@ waits there. Approved, the status says Rebalancing: that is the order to the pla
 writes maps. From then on only what the maps say counts.
 
 The annotation by which a person steers is acted upon in one write of the status, which names its
-value, and is taken away in the next pass: whoever takes over in between sees that it was done.
+value, and is taken away in the next pass: an operator that takes over in between sees it.
 """
 
 from dataclasses import replace

@@ -116,8 +116,8 @@ def test_a_second_operator_does_nothing_and_says_why(tmp_path: Path) -> None:
         grant(second, "")
         claim_as_tenant(tenant)
         with operator(cluster, OPERATOR_NAMESPACE, NAMESPACE) as (child, address):
-            set_active = (200, "active\n")
-            eventually("it is in charge", lambda: readiness(address) == set_active, LIMIT_S)
+            active = (200, "active\n")
+            eventually("it is active", lambda: readiness(address) == active, LIMIT_S)
             assert "other_operators_unknown" not in child.output.read_text()
             about = first.get("lease", names.OPERATOR_LEASE)["metadata"]
             assert about["annotations"] == {
@@ -139,7 +139,7 @@ def test_a_second_operator_does_nothing_and_says_why(tmp_path: Path) -> None:
                 assert says in event["message"]
                 assert "another_operator" in late.output.read_text()
                 assert second.get("leases")["items"] == []
-            assert readiness(address) == set_active
+            assert readiness(address) == active
 
         # Of Leases it may list those of operators, in all namespaces, and no others.
         account = f"--as=system:serviceaccount:{OPERATOR_NAMESPACE}:{ACCOUNT}"

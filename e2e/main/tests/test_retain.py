@@ -27,7 +27,7 @@ def apply(cluster: BrokerClusterUnderTest, policy: str) -> str:
 def test_a_retained_topic_serves_on_and_is_taken_over(cluster: BrokerClusterUnderTest) -> None:
     bootstrap = cluster.bootstrap
     topic_id = apply(cluster, "Retain")
-    eventually("clients are told of it", lambda: client_metadata(bootstrap).is_whole(TOPIC, 1), 20)
+    eventually("clients see it", lambda: client_metadata(bootstrap).is_whole(TOPIC, 1), 20)
     Librdkafka().produce(bootstrap, TOPIC, RECORDS[:1])
 
     cluster.kubectl("delete", "ct", TOPIC, "--timeout=60s")

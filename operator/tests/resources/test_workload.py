@@ -59,7 +59,7 @@ def test_the_volume_is_as_the_spec_says(cluster_with: ClusterWith, make: Make) -
 
 
 @pytest.mark.parametrize(
-    ("storage", "anew"),
+    ("storage", "is_recreated"),
     [
         ({"size": "10Gi"}, False),
         ({"size": "10240Mi"}, False),
@@ -67,8 +67,8 @@ def test_the_volume_is_as_the_spec_says(cluster_with: ClusterWith, make: Make) -
         ({"size": "10Gi", "class": "quick"}, True),
     ],
 )
-def test_only_a_changed_volume_makes_a_stateful_set_anew(
-    cluster_with: ClusterWith, make: Make, storage: dict[str, str], anew: bool
+def test_a_stateful_set_is_recreated_only_for_another_volume(
+    cluster_with: ClusterWith, make: Make, storage: dict[str, str], is_recreated: bool
 ) -> None:
     live = deepcopy(stateful_set(make(cluster_with())))
     (claim,) = live["spec"]["volumeClaimTemplates"]
@@ -76,7 +76,7 @@ def test_only_a_changed_volume_makes_a_stateful_set_anew(
     claim["spec"]["volumeMode"] = "Filesystem"
     claim["status"] = {"phase": "Pending"}
     wanted = stateful_set(make(cluster_with(storage=storage, config={"num.partitions": 2})))
-    assert must_be_recreated(live, wanted) is anew
+    assert must_be_recreated(live, wanted) is is_recreated
 
 
 def test_the_pod_is_restricted(full_cluster: BrokerCluster, make: Make) -> None:

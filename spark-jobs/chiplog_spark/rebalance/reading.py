@@ -44,7 +44,7 @@ def read_tallies(
 ) -> Tallies:
     """The tally of every partition with a record, read by all executors together.
 
-    `report` is told how far it is.
+    `report` is called with the progress.
     """
     splits = splits_in(inventory)
     if not splits:
