@@ -5,7 +5,7 @@ import errno
 import importlib
 import io
 import struct
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -371,12 +371,16 @@ class Kit:
         self.broker: Broker
         self._clients: list[Client] = []
 
+    def close(self) -> None:
+        """Give back locks and threads."""
+        self.disk.close()
+        self.metadata.close()
+
     def new_broker(
         self, config: Mapping[str, str] | None = None, listeners: list[Listener] | None = None
     ) -> Broker:
         """A broker on this folder, as a process of its own would find it."""
-        self.disk.close()
-        self.metadata.close()
+        self.close()
         self.disk = FaultyDisk(self.directory / "data")
         self.metadata = FaultyDisk(self.directory / "metadata")
         ports = Ports(SystemClock(), SystemRng(), self.disk, self.metadata)
@@ -427,5 +431,7 @@ class Kit:
 
 
 @pytest.fixture
-def kit(tmp_path: Path) -> Kit:
-    return Kit(tmp_path)
+def kit(tmp_path: Path) -> Iterator[Kit]:
+    kit = Kit(tmp_path)
+    yield kit
+    kit.close()

@@ -49,9 +49,11 @@ class Shell:
         assert self._process.stdout is not None
         descriptor, found = self._process.stdout.fileno(), b""
         mark = f"\n{self._mark} ".encode()
+        readable = select.poll()  # unlike select() it takes descriptors above 1,023
+        readable.register(descriptor, select.POLLIN)
         while mark not in found or not found.endswith(b"\n"):
             left_s = until_s - time.monotonic()
-            if left_s <= 0 or not select.select([descriptor], [], [], left_s)[0]:
+            if left_s <= 0 or not readable.poll(left_s * 1000):
                 self.close()
                 raise TimeoutError(f"did not end: {typed}\n{found.decode(errors='replace')}")
             read = os.read(descriptor, 65_536)

@@ -47,8 +47,10 @@ def on_terminal(
 
 def read(terminal: int, until: bytes) -> bytes:
     shown, deadline_s = b"", time.monotonic() + LIMIT_S
+    readable = select.poll()  # unlike select() it takes descriptors above 1,023
+    readable.register(terminal, select.POLLIN)
     while until not in shown and time.monotonic() < deadline_s:
-        if select.select([terminal], [], [], 0.1)[0]:
+        if readable.poll(100):
             try:
                 shown += os.read(terminal, 1 << 16)
             except OSError:  # how Linux says that nobody else has the terminal any more

@@ -119,9 +119,13 @@ def recovery_points(disks: Disks) -> dict[str, int]:
 
 
 def _batches_of(disks: Disks, directory: str, start: int) -> Iterator[tuple[Stored, int]]:
-    """The durable ones of a segment, each with its last offset, up to the first bad one."""
+    """The durable ones of a segment, each with its last offset, up to the first bad one.
+
+    A cut that is not yet durable takes its batches away all the same.
+    """
     path = f"{directory}/{start:020d}{LOG_SUFFIX}"
-    content, position = disks.data.durable_content(path), 0
+    content = disks.data.durable_content(path)[: len(disks.data.content(path))]
+    position = 0
     while position + HEADER_BYTES <= len(content):
         try:
             header = read_header(content, position)

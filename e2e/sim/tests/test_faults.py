@@ -334,6 +334,19 @@ def test_the_tail_is_what_no_recovery_point_covers() -> None:
     assert max(places) == 2 * size_bytes - 1
 
 
+def test_bytes_that_were_cut_do_not_rot_though_the_cut_is_not_durable() -> None:
+    """As a follower's log is after a truncation: simulated seed 1001894."""
+    one = disks()
+    with_all_files(one)
+    path = f"a-0/{0:020d}.log"
+    size_bytes = len(one.data.content(path))
+    one.data.open(path).truncate(size_bytes // 2)
+    assert len(one.data.durable_content(path)) == size_bytes
+    before = everything_on(one)
+    run(act(decaying(one), "tail rots"))
+    assert everything_on(one) == before
+
+
 async def act(stage: Stage, name: str) -> None:
     await decay.ACTS[name](stage)
 
