@@ -46,7 +46,7 @@ def main() -> None:
     if why_not := refusal(lane):
         print(why_not)
         sys.exit(2)
-    if lane in NEED_TOOLS:
+    if lane in NEED_TOOLS and "--collect-only" not in sys.argv:
         make_tools()
     if is_full():
         for name, value in LONG_FORM.items():
