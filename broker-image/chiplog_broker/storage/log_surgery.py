@@ -146,7 +146,8 @@ class LogSurgery:
     def _batch_start(self, offset: int) -> int:
         """The first offset of the batch that holds `offset`; itself if none does.
 
-        In a gap, which compaction leaves, it is where the last batch before it ends.
+        In or behind a gap, which compaction leaves, it is where the last batch before it ends: the
+        next start could not tell a log that ends with a gap from one that lost records.
         """
         state = self._state
         if offset >= state.end_offset:
@@ -154,7 +155,9 @@ class LogSurgery:
         segment = state.segments.holding(offset)
         with self._checks.checking(segment):
             base_offset = segment.header_at(segment.position_of(offset)).base_offset
-            return base_offset if base_offset <= offset else segment.end_at_or_below(offset)
+            if state.may_have_gaps or base_offset > offset:
+                return segment.end_at_or_below(min(base_offset, offset))
+            return base_offset
 
     async def _cut(self, end_offset: int, now_ms: int) -> None:
         state = self._state
