@@ -82,10 +82,17 @@ class Leaders:
             raise
 
     def produce_failed(self, topic: str, index: int, code: ErrorCode) -> None:
-        """A batch was refused: count it if the partition is here and the error is not routine."""
+        """A batch was refused: count it if the partition is here and the error is not routine.
+
+        If it is led elsewhere, it may be led here a moment later.
+        """
         partition = self._replicas.get(topic, index)
-        if partition is not None and code not in ROUTINE:
+        if partition is None:
+            return
+        if code not in ROUTINE:
             partition.counters.failed_produces += 1
+        elif code is ErrorCode.not_leader_or_follower and not partition.is_leader:
+            partition.note_refusal(code)
 
     def fetch_failed(self, topic: str, index: int, code: ErrorCode) -> None:
         """Like `produce_failed`, for a fetch that is answered with an error."""

@@ -19,7 +19,7 @@ from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.following import FULL_DISK_RETRY_S, Following
 from chiplog_broker.partitions.isolation import NEVER_S
 from chiplog_broker.partitions.proposals import Proposals
-from chiplog_broker.partitions.refusals import Refusals
+from chiplog_broker.partitions.refusals import ALIKE_S, Refusals
 from chiplog_broker.partitions.waiting import (
     FetchWaiter,
     FetchWaiters,
@@ -349,7 +349,11 @@ class Partition:
         try:
             self._check_takes(for_all=for_all)
             appended = self.log.append_as_leader(
-                records, self.leader_epoch, now_ms, keys_are_checked=keys_are_checked
+                records,
+                self.leader_epoch,
+                now_ms,
+                keys_are_checked=keys_are_checked,
+                begins_at_0=bool(self._refusals) and self._refused_lately() is not ErrorCode.none,
             )
         except TakesLong:
             self.counters.produces -= 1  # it comes again
@@ -358,7 +362,7 @@ class Partition:
             self._refusals.note(code_of(refused), self._clock.monotonic_s())
             raise
         except OutOfOrderSequenceError as gap:
-            code = self._refusals.lately(self._clock.monotonic_s())
+            code = self._refused_lately()
             if code is ErrorCode.none:
                 raise
             raise PartitionError(code, f"a batch was refused a moment ago, and {gap}") from gap
@@ -367,6 +371,20 @@ class Partition:
             self.counters.records_in += appended.last_offset - appended.base_offset + 1
             self._appended()
         return appended
+
+    def note_refusal(self, code: ErrorCode) -> None:
+        """A batch was refused before it came here, and may be taken when it is sent again."""
+        self._refusals.note(code, self._clock.monotonic_s())
+
+    def _refused_lately(self) -> ErrorCode:
+        """What was answered to a batch that was refused a moment ago; else `none`.
+
+        Before a new partition was here, all its batches were refused.
+        """
+        now_s = self._clock.monotonic_s()
+        if self.log.end_offset == 0 and now_s - self.led_since_s < ALIKE_S:
+            return ErrorCode.not_leader_or_follower
+        return self._refusals.lately(now_s)
 
     def _check_takes(self, *, for_all: bool) -> None:
         """Raises `PartitionError` if records are refused now."""

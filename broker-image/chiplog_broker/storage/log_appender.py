@@ -85,11 +85,18 @@ class LogAppender:
         state.epochs.assign(leader_epoch, state.end_offset)
 
     def append_as_leader(
-        self, batch: memoryview, leader_epoch: int, now_ms: int, *, keys_are_checked: bool = False
+        self,
+        batch: memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        keys_are_checked: bool = False,
+        begins_at_0: bool = False,
     ) -> AppendResult:
         """Check a produced batch, assign its offsets, and write it.
 
-        Offset and epoch are set in `batch` itself if it is writable. Raises `RecordsError` or
+        Offset and epoch are set in `batch` itself if it is writable. `begins_at_0`: whether a
+        producer that is not known must begin with sequence number 0. Raises `RecordsError` or
         `StorageError`, and then the log is unchanged; also `TakesLong`, unless `check_keys` has
         accepted the batch before.
         """
@@ -97,7 +104,7 @@ class LogAppender:
         state.check_writable()
         header = validate_produced(batch, self._limits, now_ms)
         if header.producer_id >= 0:
-            earlier = state.producers.check(header)
+            earlier = state.producers.check(header, begins_at_0=begins_at_0)
             if earlier is not None:
                 return self._duplicate(earlier)
         if batch.readonly:

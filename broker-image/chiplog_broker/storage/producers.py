@@ -8,7 +8,9 @@ process that starts does not know for how long it was away, so it counts that as
 producer may be remembered for too long, but it is never forgotten early.
 
 A producer that is not known may begin at any sequence number: it was idle for too long, or its
-records were deleted before this replica began.
+records were deleted before this replica began. It begins at 0 where neither can be, because the
+log never had a record, and where a batch was refused a moment ago: that may have been its first,
+which would never be taken after a later one (KAFKA-15591).
 """
 
 from collections import deque
@@ -149,8 +151,10 @@ class ProducerStates:
         for producer_id in idle:
             del self._entries[producer_id]
 
-    def check(self, header: BatchHeader) -> SentBatch | None:
+    def check(self, header: BatchHeader, *, begins_at_0: bool = False) -> SentBatch | None:
         """Whether a leader may append this batch; the earlier one if it is a duplicate.
+
+        `begins_at_0`: whether a producer that is not known must begin with sequence number 0.
 
         It may be one of long ago. A producer that sees a new leader sends its next batches there,
         any number of them, while those before wait for the old leader's answer. That may be an
@@ -160,9 +164,13 @@ class ProducerStates:
         `InvalidProducerEpochError`.
         """
         entry = self.get(header.producer_id)
-        if entry is None:
-            return None
         sequence = header.base_sequence
+        if entry is None:
+            if sequence and (begins_at_0 or not self.end_offset):
+                raise OutOfOrderSequenceError(
+                    f"producer {header.producer_id} begins with sequence {sequence}, expected 0"
+                )
+            return None
         if header.producer_epoch != entry.epoch:
             _check_new_epoch(header, entry)
             return None

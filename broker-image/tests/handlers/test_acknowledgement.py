@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chiplog_broker.metadata.view import NO_EPOCH
+from chiplog_broker.partitions import partition as partition_module
 from chiplog_broker.partitions import refusals
 from chiplog_broker.ports.disk import DiskUsage
 from chiplog_wire.protocol.apis import ApiKey
@@ -240,6 +242,69 @@ def test_what_followed_a_refused_batch_is_refused_alike(
             assert [await send(sequence) for sequence in (0, 1, 2)] == ["none"] * 3
             monkeypatch.setattr(refusals, "ALIKE_S", 0.0)
             assert await send(9) == "out_of_order_sequence_number"
+
+    kit.run(scenario)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize(
+    ("trouble", "code"),
+    [("too few replicas", "not_enough_replicas"), ("no leader", "not_leader_or_follower")],
+)
+def test_what_follows_the_first_batch_of_a_producer_is_not_taken_before_it(
+    kit: "Kit", trouble: str, code: str, monkeypatch: pytest.MonkeyPatch, *, is_new: bool
+) -> None:
+    """It would be taken as the first, as the producer is not known. The first one would be a gap
+    then, and Java's producer sends it in vain until its time is up (KAFKA-15591)."""
+
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            (partition,) = kit.partitions("orders")
+            if not is_new:
+                await client.produce("orders", kit.batch(b"of somebody else"))
+
+            async def send(sequence: int, producer_id: int = 7) -> str:
+                producer = Producer(producer_id=producer_id, epoch=0, base_sequence=sequence)
+                sent = kit.batch(b"%d" % sequence, producer=producer)
+                (answer,) = codes(await client.produce("orders", sent))
+                return answer.name
+
+            epoch = partition.leader_epoch
+            if trouble == "no leader":
+                partition.leader_epoch = NO_EPOCH
+            else:
+                partition.has_min_isr = False
+            assert await send(0) == code
+            partition.leader_epoch, partition.has_min_isr = epoch, True
+            assert await send(1) in {code, "not_leader_or_follower"}
+            assert [await send(sequence) for sequence in (0, 1)] == ["none"] * 2
+            assert await send(5, producer_id=8) == code, "it may have sent another before"
+            monkeypatch.setattr(refusals, "ALIKE_S", 0.0)
+            assert await send(5, producer_id=8) == "none", "it was known, and is forgotten"
+
+    kit.run(scenario)
+
+
+def test_a_producer_begins_at_0_in_a_new_partition(
+    kit: "Kit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was sent while the partition was not here yet was refused."""
+
+    async def scenario() -> None:
+        async with kit.running() as client:
+
+            async def send(topic: str, sequence: int) -> str:
+                producer = Producer(producer_id=7, epoch=0, base_sequence=sequence)
+                sent = kit.batch(b"%d" % sequence, producer=producer)
+                (answer,) = codes(await client.produce(topic, sent))
+                return answer.name
+
+            await client.create("orders")
+            assert await send("orders", 1) == "not_leader_or_follower"
+            monkeypatch.setattr(partition_module, "ALIKE_S", 0.0)
+            assert await send("orders", 1) == "out_of_order_sequence_number"
+            assert [await send("orders", sequence) for sequence in (0, 1)] == ["none"] * 2
 
     kit.run(scenario)
 

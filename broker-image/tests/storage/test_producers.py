@@ -65,7 +65,16 @@ def test_the_next_sequence_passes() -> None:
 
 @pytest.mark.parametrize("sequence", [0, 5, 1_000])
 def test_an_unknown_producer_may_begin_anywhere(sequence: int) -> None:
-    assert ProducerStates().check(header(sequence)) is None
+    states = states_after(header(0, producer_id=-1))
+    assert states.check(header(sequence)) is None
+
+
+def test_an_unknown_producer_begins_at_0_where_nobody_can_be_forgotten() -> None:
+    """Or right after something was refused, which may have been its first batch."""
+    for states, begins_at_0 in ((ProducerStates(), False), (ProducerStates(9), True)):
+        assert states.check(header(0), begins_at_0=begins_at_0) is None
+        with pytest.raises(OutOfOrderSequenceError):
+            states.check(header(5), begins_at_0=begins_at_0)
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 4, 100])
