@@ -9,6 +9,7 @@ all be in flight, is sent again: it must be answered with the offsets that it go
 import asyncio
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_broker.storage.directory import LogDirectory
+from chiplog_broker.storage.errors import OutOfOrderSequenceError
 from chiplog_broker.storage.log import PartitionLog
+from chiplog_broker.storage.producers import UNKNOWN_OFFSET
 from chiplog_wire.records.batch import iter_batches
 from chiplog_wire.records.writer import Producer
 
@@ -202,6 +205,23 @@ class Retries(RuleBasedStateMachine):
             result = log.append_as_leader(memoryview(sent.data), self.leader_epoch, self.now)
             assert result.duplicate
             assert (result.base_offset, result.last_offset) == (sent.first_offset, sent.last_offset)
+        assert log.end_offset == end_offset
+
+    @invariant()
+    def retries_of_long_ago_are_not_stored(self) -> None:
+        """Where they are known the answer waits for every offset that they may have."""
+        log = self.leader.log
+        end_offset = log.end_offset
+        for sender in self.senders:
+            here = [one for one in sender.sent if one.first_offset >= self.leader.begins_at]
+            for sent in here[:-IN_FLIGHT]:
+                with suppress(OutOfOrderSequenceError):
+                    result = log.append_as_leader(
+                        memoryview(sent.data), self.leader_epoch, self.now
+                    )
+                    assert result.duplicate
+                    assert result.base_offset == UNKNOWN_OFFSET
+                    assert sent.last_offset <= result.last_offset < log.end_offset
         assert log.end_offset == end_offset
 
     # --- inner workings ----------------------------------------------------------------------
