@@ -4,7 +4,7 @@ Thin: `verdicts` says what an answer means; here are the connections, the clock 
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeVar
@@ -124,7 +124,7 @@ class Client:
         }
         answer = self._send_request(connection, ApiKey.METADATA, version, layout(**values), name)
         self._brokers = {one.node_id: (one.host, one.port) for one in answer.brokers}
-        (found,) = answer.topics
+        found = self._single(answer.topics, connection, name)
         self._check(found.error_code, name, errors.NO_PARTITION, LEADER)
         partitions = {
             one.partition_index: PartitionFacts(
@@ -147,7 +147,7 @@ class Client:
         answer = self._send_request(
             connection, ApiKey.DESCRIBE_CONFIGS, version, layout(**values), topic
         )
-        (found,) = answer.results
+        found = self._single(answer.results, connection, topic)
         self._check(found.error_code, topic, errors.NO_PARTITION, LEADER)
         return {one.name: one.value for one in found.configs if one.value is not None}
 
@@ -167,7 +167,7 @@ class Client:
         answer = self._send_request(
             connection, ApiKey.LIST_OFFSETS, version, request, topic, partition
         )
-        found = answer.topics[0].partitions[0]
+        found = self._partition(answer.topics, connection, topic, partition)
         self._check(found.error_code, topic, partition, replica)
         return int(found.offset)
 
@@ -184,7 +184,7 @@ class Client:
         )
         key = ApiKey.OFFSET_FOR_LEADER_EPOCH
         answer = self._send_request(connection, key, version, request, topic, partition)
-        found = answer.topics[0].partitions[0]
+        found = self._partition(answer.topics, connection, topic, partition)
         self._check(found.error_code, topic, partition, LEADER)
         return EpochEnd(int(found.leader_epoch), int(found.end_offset))
 
@@ -202,10 +202,33 @@ class Client:
                 f"{connection}: {violation}", "see the broker's log", at.topic, at.partition
             ) from violation
         self._check(answer.error_code, at.topic, at.partition, at.replica, offset)
-        found: FetchPartitionResponse = answer.topics[0].partitions[0]
+        found: FetchPartitionResponse = self._partition(
+            answer.topics, connection, at.topic, at.partition
+        )
         self._check(found.error_code, at.topic, at.partition, at.replica, offset)
-        assert isinstance(found.records, memoryview | bytes)
-        return Fetched(found.high_watermark, found.log_start_offset, memoryview(found.records))
+        records = found.records or b""
+        assert isinstance(records, memoryview | bytes)
+        return Fetched(found.high_watermark, found.log_start_offset, memoryview(records))
+
+    def _partition(
+        self, topics: Sequence[Any], connection: Connection, topic: str, partition: int
+    ) -> Any:
+        found = self._single(topics, connection, topic, partition)
+        return self._single(found.partitions, connection, topic, partition)
+
+    def _single(
+        self,
+        entries: Sequence[Found],
+        connection: Connection,
+        topic: str,
+        partition: int = errors.NO_PARTITION,
+    ) -> Found:
+        """The only entry of an answer to a question about one thing. Raises `ProtocolError`."""
+        if len(entries) != 1:
+            self.lost(connection.address, topic)
+            what = f"{connection}: an answer with {len(entries)} entries in place of 1"
+            raise errors.ProtocolError(what, "see the broker's log", topic, partition)
+        return entries[0]
 
     # -- connections
 

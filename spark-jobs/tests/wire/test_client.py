@@ -2,10 +2,11 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
@@ -21,9 +22,11 @@ from chiplog_broker.security.credentials import Credentials, FixedCredentials, K
 from chiplog_spark.wire import errors
 from chiplog_spark.wire.access import Access, Address, Login, addresses_of
 from chiplog_spark.wire.client import Client
+from chiplog_spark.wire.connection import Connection
 from chiplog_spark.wire.errors import WireError
 from chiplog_spark.wire.facts import EARLIEST, LATEST, Place, RawBatch, TopicFacts, batches_in
 from chiplog_spark.wire.verdicts import LEADER
+from chiplog_wire.protocol.codec import replica_fetch
 from chiplog_wire.scram import Mechanism
 from e2e.clients.subject import subject
 from e2e.clients.topics import create_topic
@@ -100,6 +103,30 @@ def failure(broker: BrokerProcess, topic: TopicFacts, at: Place, offset: int) ->
         client.fetch(at, offset)
     assert topic.name in str(failed.value)
     return failed.value
+
+
+@pytest.mark.parametrize("question", ["topic", "config", "offsets", "epoch_end", "fetch"])
+def test_an_answer_without_what_was_asked_for_is_a_protocol_error(
+    broker: BrokerProcess, orders: str, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = SimpleNamespace(topics=(), results=(), brokers=(), error_code=0)
+    with client_of(broker, IMPATIENT_MS) as client:
+        topic = client.topic(orders)
+        client.fetch(place(topic), 0)
+        ask: dict[str, Callable[[], object]] = {
+            "topic": lambda: client.topic(orders),
+            "config": lambda: client.config(orders),
+            "offsets": lambda: client.offsets(topic, {0: EARLIEST}),
+            "epoch_end": lambda: client.epoch_end(topic, 0, 0),
+            "fetch": lambda: client.fetch(place(topic), 0),
+        }
+        with monkeypatch.context() as patch:
+            patch.setattr(Connection, "send_request", lambda *_: empty)
+            patch.setattr(replica_fetch, "decode_response", lambda *_: empty)
+            with pytest.raises(errors.ProtocolError, match="0 entries in place of 1") as failed:
+                ask[question]()
+        assert orders in str(failed.value)
+        ask[question]()  # on another connection
 
 
 def test_what_is_not_there_is_reported_by_its_name(broker: BrokerProcess, orders: str) -> None:
