@@ -259,7 +259,7 @@ class Broker:
         )
 
     async def _open_logs(self, cluster_id: str, broker_id: int) -> LogDirectory:
-        configs = {one.name: topic_log_config(one) for one in self._membership.known_topics()}
+        configs = {topic.name: topic_log_config(topic) for topic in self._membership.known_topics()}
         unclaimed = log_config(TopicConfig({}, topic_defaults(self._config)))
         ports = self._ports
         directory = await LogDirectory.open(
@@ -328,8 +328,10 @@ class Broker:
         }
         self.requests.budgets = [quota.memory for quota in quotas.values()]
         self.acceptors = acceptors = [
-            Acceptor(one, dispatcher, quotas[one.is_internal], self._ports.clock, self.requests)
-            for one in self._listeners
+            Acceptor(
+                listener, dispatcher, quotas[listener.is_internal], self._ports.clock, self.requests
+            )
+            for listener in self._listeners
         ]
         endpoints = {}
         for acceptor in acceptors:

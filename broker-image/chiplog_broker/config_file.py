@@ -168,7 +168,7 @@ def parse_listeners(text: str, key: str = "listeners") -> dict[str, tuple[str, i
 def split_listeners(text: str, key: str) -> dict[str, tuple[str, int]]:
     """Listener name -> (host, port) of `NAME://host:port,…`; a bare `host:port` is PLAINTEXT."""
     found: dict[str, tuple[str, int]] = {}
-    for part in filter(None, (one.strip() for one in text.split(","))):
+    for part in filter(None, (entry.strip() for entry in text.split(","))):
         name, separator, address = part.rpartition("://")
         host, _, port = address.rpartition(":")
         name = name if separator else "PLAINTEXT"

@@ -43,8 +43,8 @@ def progress(splits: Sequence[Split], done: Done) -> RunProgress:
 
     The total of bytes is unknown before they are read: it is estimated from the remaining offsets.
     """
-    planned = Counter(name_of(one.at.topic, one.at.partition) for one in splits)
-    total = sum(one.end - one.start for one in splits)
+    planned = Counter(name_of(split.at.topic, split.at.partition) for split in splits)
+    total = sum(split.end - split.start for split in splits)
     offsets = min(done[OFFSETS], total)
     return RunProgress(
         bytes=done[BYTES],

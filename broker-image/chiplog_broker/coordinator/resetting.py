@@ -43,7 +43,7 @@ def records_of_reset(
         if done.offsets and reset_id != reset.id
     ]
     return [
-        *(group_record(group_id, one, now_ms) for one in fenced),
+        *(group_record(group_id, group, now_ms) for group in fenced),
         *earlier,
         *commit_records(group_id, reset.commits, now_ms),
         reset_record(group_id, reset.id, reset.done, now_ms),

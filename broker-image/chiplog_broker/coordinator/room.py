@@ -46,12 +46,12 @@ class Room:
 
     def takes_groups(self) -> bool:
         """Whether there is memory for more groups."""
-        count = sum(one.group_count for one in self._shards())
+        count = sum(shard.group_count for shard in self._shards())
         return self._is_below("groups", count, MAX_GROUPS)
 
     def takes_offsets(self, count: int) -> bool:
         """Whether there is memory for this many more committed offsets."""
-        there = sum(one.offset_count for one in self._shards())
+        there = sum(shard.offset_count for shard in self._shards())
         return self._is_below("offsets", there + count - 1, MAX_OFFSETS)
 
     def _is_below(self, what: str, count: int, limit: int) -> bool:

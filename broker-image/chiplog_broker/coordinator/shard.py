@@ -204,7 +204,7 @@ class Shard:
             return
         code = self._why_no_group(group_id)
         known = self._log.state.offsets(group_id)
-        added = sum(one not in known for one in commits)
+        added = sum(partition not in known for partition in commits)
         if code is OK and added and not self._context.room.takes_offsets(added):
             code = ErrorCode.coordinator_not_available
         if code is not OK:
@@ -251,11 +251,11 @@ class Shard:
     ) -> None:
         """OffsetDelete. The group stays, as in Kafka, even without offsets, because tools delete
         offsets before the group. It expires like every empty group."""
-        keys = [OffsetCommitKey(group_id, one) for one in partitions]
+        keys = [OffsetCommitKey(group_id, partition) for partition in partitions]
         state, now_ms = self._log.state, self._context.now_ms()
         kept = []
         if state.group(group_id) is None and state.offsets(group_id).keys() <= {
-            one.partition for one in keys
+            key.partition for key in keys
         }:
             # A group that never had members exists by its offsets only.
             kept = [group_record(group_id, nobody(now_ms), now_ms)] if keys else []
@@ -275,7 +275,7 @@ class Shard:
         """
         membership, now_ms = self._membership(group_id), self._context.now_ms()
         effects = membership.fence(f"reset {reset.id}", self._context.ticks_ms())
-        fenced = [one.group for one in effects if isinstance(one, Store)]
+        fenced = [change.group for change in effects if isinstance(change, Store)]
         code = self._log.append(
             group_id,
             lambda: records_of_reset(self._log.state, group_id, reset, fenced, now_ms),

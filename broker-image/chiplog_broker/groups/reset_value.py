@@ -45,7 +45,7 @@ def encode_reset_value(reset: DoneReset) -> bytes:
     """Raises `UnstorableGroupRecordError` if a name is longer than 32,767 bytes."""
     topics = [
         (topic, list(of_topic))
-        for topic, of_topic in groupby(reset.offsets, lambda one: one.partition.topic)
+        for topic, of_topic in groupby(reset.offsets, lambda moved: moved.partition.topic)
     ]
     with storing("a reset"):
         return b"".join(
@@ -66,8 +66,10 @@ def _encode_topic(topic: str, offsets: list[MovedOffset]) -> bytes:
             string(topic),
             INT32.pack(len(offsets)),
             *(
-                INT32.pack(one.partition.partition) + INT64.pack(one.before) + INT64.pack(one.after)
-                for one in offsets
+                INT32.pack(moved.partition.partition)
+                + INT64.pack(moved.before)
+                + INT64.pack(moved.after)
+                for moved in offsets
             ),
         )
     )

@@ -48,8 +48,8 @@ class ActiveProducers:
         await slices.pause()
         try:
             # As they are at one instant: what follows may take several slices.
-            for one in list(self._leaders.get(topic, index).log.producers()):
-                producers.append(described(types, *one))
+            for producer in list(self._leaders.get(topic, index).log.producers()):
+                producers.append(described(types, *producer))
                 await slices.pause()
         except (PartitionError, *REFUSALS) as refused:
             code = code_of(refused)

@@ -130,8 +130,8 @@ class ConfigHandlers:
         types = answers(key)
         response = getattr(types, key.name.title().replace("_", "") + "Response")
         resources = call.message.resources
-        times = Counter((one.resource_type, one.resource_name) for one in resources)
-        named = {(one.resource_type, one.resource_name): one for one in resources}
+        times = Counter((item.resource_type, item.resource_name) for item in resources)
+        named = {(item.resource_type, item.resource_name): item for item in resources}
         results = []
         for (kind, name), resource in named.items():
             outcome = TWICE
@@ -214,9 +214,9 @@ def described(types: Any, request: Any, entry: Described) -> object:
         is_sensitive=False,
         synonyms=tuple(
             types.DescribeConfigsSynonym(
-                name=one.set_by, value=one.value, source=config_source(one.source)
+                name=synonym.set_by, value=synonym.value, source=config_source(synonym.source)
             )
-            for one in synonyms
+            for synonym in synonyms
         ),
         config_type=TYPES[entry.key.value_type.type],
         documentation=entry.key.doc if request.include_documentation else None,

@@ -65,7 +65,12 @@ class CoordinatorFinder:
         assert topic is not None, "the node has this partition"
         leader_id = topic.advertised_leader(topic.partitions[index])
         node = next(
-            (one for one in self._cluster.nodes(listener) if one.node_id == leader_id), None
+            (
+                candidate
+                for candidate in self._cluster.nodes(listener)
+                if candidate.node_id == leader_id
+            ),
+            None,
         )
         if node is None:
             raise GroupError(

@@ -49,9 +49,11 @@ class ElectionHandler:
         async def elect(name: str, indexes: Iterable[int]) -> tuple[str, Outcomes]:
             return name, await self._elect(name, indexes, call)
 
-        found = dict(await bounded_gather(elect(*one) for one in wanted.items()))
+        found = dict(await bounded_gather(elect(*item) for item in wanted.items()))
         if request.topic_partitions is None:
-            found = {name: without_unneeded(one) for name, one in found.items()}
+            found = {
+                name: without_unneeded(known_outcomes) for name, known_outcomes in found.items()
+            }
         return response(types, ErrorCode.none, found)
 
     async def _elect(self, name: str, indexes: Iterable[int], call: Call[Any]) -> Outcomes:
@@ -63,7 +65,7 @@ class ElectionHandler:
             for start in range(0, len(open_ones), MAX_ADMIN_RESULTS):
                 part = open_ones[start : start + MAX_ADMIN_RESULTS]
                 outcomes |= await self._submit(view, part, call, is_unclean=is_unclean)
-        return {index: one for index, one in outcomes.items() if one is not None}
+        return {index: outcome for index, outcome in outcomes.items() if outcome is not None}
 
     async def _submit(
         self, view: TopicView, indexes: list[int], call: Call[Any], *, is_unclean: bool
@@ -86,7 +88,7 @@ def requested_partitions(
 ) -> dict[str, dict[int, None]]:
     """Each topic and each of its partitions once, in the order of the request."""
     if topics is None:
-        return {one.name: dict.fromkeys(range(len(one.partitions))) for one in cluster}
+        return {topic.name: dict.fromkeys(range(len(topic.partitions))) for topic in cluster}
     wanted: dict[str, dict[int, None]] = {}
     for topic in topics:
         wanted.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partitions))
@@ -110,9 +112,9 @@ def is_led_by_preferred(partition: PartitionView) -> bool:
 
 def without_unneeded(outcomes: Outcomes) -> Outcomes:
     return {
-        index: one
-        for index, one in outcomes.items()
-        if one.code is not ErrorCode.election_not_needed
+        index: outcome
+        for index, outcome in outcomes.items()
+        if outcome.code is not ErrorCode.election_not_needed
     }
 
 
@@ -126,9 +128,9 @@ def response(types: Any, code: ErrorCode, found: Mapping[str, Outcomes]) -> obje
                 topic=name,
                 partition_result=tuple(
                     types.PartitionResult(
-                        partition_id=index, error_code=one.code, error_message=one.message
+                        partition_id=index, error_code=outcome.code, error_message=outcome.message
                     )
-                    for index, one in outcomes.items()
+                    for index, outcome in outcomes.items()
                 ),
             )
             for name, outcomes in found.items()

@@ -199,7 +199,9 @@ def refused(request: FetchRequest, code: ErrorCode) -> FetchResponse:
     return FetchResponse(
         [
             FetchTopicResponse(
-                topic.name, topic.topic_id, [unreadable(one, code) for one in topic.partitions]
+                topic.name,
+                topic.topic_id,
+                [unreadable(partition, code) for partition in topic.partitions],
             )
             for topic in request.topics
         ]

@@ -45,7 +45,9 @@ class GroupAdminHandlers:
             return not_described(types, group_id, code, GroupState.DEAD)
 
         # Each group once: its id takes a few bytes, its members up to some millions.
-        groups = await bounded_gather(described(one) for one in dict.fromkeys(call.message.groups))
+        groups = await bounded_gather(
+            described(group_id) for group_id in dict.fromkeys(call.message.groups)
+        )
         return types.DescribeGroupsResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
 
     async def consumer_group_describe(self, call: Call[Any]) -> object:
@@ -77,15 +79,15 @@ class GroupAdminHandlers:
 
         # Each group once: its id takes a few bytes, its answer a hundred.
         groups = await bounded_gather(
-            described(one) for one in dict.fromkeys(call.message.group_ids)
+            described(group_id) for group_id in dict.fromkeys(call.message.group_ids)
         )
         return types.ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
 
     async def list_groups(self, call: Call[Any]) -> object:
         """The groups coordinated here; a tool combines the answers of all brokers."""
         types, request = answers(ApiKey.LIST_GROUPS), call.message
-        states = {one.lower() for one in request.states_filter}
-        kinds = {one.lower() for one in request.types_filter}
+        states = {state.lower() for state in request.states_filter}
+        kinds = {kind.lower() for kind in request.types_filter}
         code, listed = ErrorCode.none, []
         try:
             listed = await self._list()
@@ -109,16 +111,16 @@ class GroupAdminHandlers:
 
     async def _list(self) -> list[tuple[str, Description]]:
         """Raises `GroupError` if the list would be incomplete."""
-        if any(one.is_loading for one in self._coordinator):
+        if any(shard.is_loading for shard in self._coordinator):
             raise GroupError(ErrorCode.coordinator_load_in_progress)
-        serving = [one for one in self._coordinator if one.is_serving]
+        serving = [shard for shard in self._coordinator if shard.is_serving]
         listed, slices = [], self._long_work.slices()
-        for one in serving:
-            for group_id in one:
+        for shard in serving:
+            for group_id in shard:
                 await slices.pause()
-                if one.exists(group_id):  # it may have gone meanwhile
-                    listed.append((group_id, one.describe(group_id)))
-        await bounded_gather(one.until_all_safe() for one in serving)
+                if shard.exists(group_id):  # it may have gone meanwhile
+                    listed.append((group_id, shard.describe(group_id)))
+        await bounded_gather(shard.until_all_safe() for shard in serving)
         return listed
 
     async def delete_groups(self, call: Call[Any]) -> object:
@@ -130,7 +132,7 @@ class GroupAdminHandlers:
             )
 
         # A group that is named twice is deleted once, and answered twice.
-        results = await bounded_gather(deleted(one) for one in call.message.groups_names)
+        results = await bounded_gather(deleted(group_id) for group_id in call.message.groups_names)
         return types.DeleteGroupsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
 
     async def _delete(self, group_id: str) -> ErrorCode:
@@ -162,7 +164,7 @@ def described_group(types: Any, group_id: str, group: Description) -> object:
         group_state=group.state.value,
         protocol_type=group.protocol_type,
         protocol_data=group.protocol,
-        members=tuple(described_member(types, one) for one in group.members),
+        members=tuple(described_member(types, member) for member in group.members),
     )
 
 

@@ -37,7 +37,7 @@ class GroupDescriber:
         """As many members as a status shows, and all partitions assigned to members."""
         described: list[Member] = []
         assigned: Assigned = {}
-        for member in sorted(group.members, key=lambda one: one.member_id):
+        for member in sorted(group.members, key=lambda member: member.member_id):
             theirs = assignment_of(group, member)
             assigned |= dict.fromkeys(theirs)
             if len(described) < MAX_GROUP_STATUS_MEMBERS:

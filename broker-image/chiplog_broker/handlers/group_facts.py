@@ -75,10 +75,10 @@ class GroupFactsHandler:
     async def answer(self, request: GroupsRequest) -> GroupsAnswer:
         """The named groups, or all groups of the named partitions."""
         slices, time_ms = Slices(self._clock), self._clock.now_ms()
-        shards = {one.partition.name.partition: one for one in self._coordinator}
+        shards = {shard.partition.name.partition: shard for shard in self._coordinator}
         refusals: dict[int, GroupRefusal | None] = {
-            one.partition: self._refusal(shards.get(one.partition), one)
-            for one in request.partitions
+            requested.partition: self._refusal(shards.get(requested.partition), requested)
+            for requested in request.partitions
         }
         serving = {index: shards[index] for index, why in refusals.items() if why is None}
         taken: list[Taken] = []
@@ -93,15 +93,15 @@ class GroupFactsHandler:
             await slices.pause()
         # Deleted groups are reported by their absence, so their deletion must be safe, too.
         unsafe = await self._until_safe(serving)
-        groups = [await self._facts(one, unsafe, slices) for one in taken]
+        groups = [await self._facts(state, unsafe, slices) for state in taken]
         return GroupsAnswer(
             groups=tuple(groups),
             partitions=tuple(
                 PartitionAnswer(
-                    partition=one.partition,
-                    refusal=refusals[one.partition] or unsafe.get(one.partition),
+                    partition=requested.partition,
+                    refusal=refusals[requested.partition] or unsafe.get(requested.partition),
                 )
-                for one in request.partitions
+                for requested in request.partitions
             ),
             next_after=next_after,
             time_ms=time_ms,
@@ -143,7 +143,7 @@ class GroupFactsHandler:
                 shard = serving.get(index)
                 refusal = refusals.get(index, GroupRefusal.NOT_COORDINATOR)
                 found.append((group_id, shard, None if shard is not None else refusal))
-        return sorted(found, key=lambda one: one[0])
+        return sorted(found, key=lambda entry: entry[0])
 
     def _partition_of(self, group_id: str) -> int:
         try:

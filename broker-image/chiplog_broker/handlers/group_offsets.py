@@ -122,18 +122,18 @@ class GroupOffsetHandlers:
         expires = request.retention_ms != RETENTION_OF_BROKER
         for place, topic in enumerate(request.topics):
             view, unknown = self._for_commits(topic.topic)
-            for index, one in enumerate(topic.partitions):
-                metadata = one.metadata or ""
+            for index, partition in enumerate(topic.partitions):
+                metadata = partition.metadata or ""
                 if view is None:
                     refused[place, index] = unknown
-                elif not 0 <= one.number < len(view.partitions):
+                elif not 0 <= partition.number < len(view.partitions):
                     refused[place, index] = ErrorCode.unknown_topic_or_partition
                 elif len(metadata.encode()) > longest_bytes:
                     refused[place, index] = ErrorCode.offset_metadata_too_large
                 else:
-                    commits[TopicPartition(view.name, one.number)] = CommittedOffset(
-                        offset=one.offset,
-                        leader_epoch=one.leader_epoch,
+                    commits[TopicPartition(view.name, partition.number)] = CommittedOffset(
+                        offset=partition.offset,
+                        leader_epoch=partition.leader_epoch,
                         metadata=metadata,
                         commit_timestamp_ms=now_ms,
                         expire_timestamp_ms=now_ms + request.retention_ms if expires else None,
@@ -160,10 +160,10 @@ class GroupOffsetHandlers:
         by_id = call.header.version >= IDS_FROM_VERSION
         slices = self._long_work.slices()
         # Each group once: its id takes a few bytes, its offsets up to some millions.
-        groups = {(one.group_id, one.topics): one for one in call.message.groups}.values()
-        found = await bounded_gather(self._fetch(one, slices, by_id=by_id) for one in groups)
+        groups = {(group.group_id, group.topics): group for group in call.message.groups}.values()
+        found = await bounded_gather(self._fetch(group, slices, by_id=by_id) for group in groups)
         if call.header.version < GROUP_ERRORS_FROM_VERSION:
-            found = [errors_by_partition(*one) for one in zip(groups, found, strict=True)]
+            found = [errors_by_partition(*pair) for pair in zip(groups, found, strict=True)]
         return OffsetFetchResponse(tuple(found))
 
     async def _fetch(self, wanted: WantedGroup, slices: Slices, *, by_id: bool) -> FoundGroup:
@@ -174,7 +174,7 @@ class GroupOffsetHandlers:
             if self._is_behind(offsets, wanted):
                 raise GroupError(ErrorCode.coordinator_load_in_progress)
             topics = self._all_of(offsets, by_id=by_id) if wanted.topics is None else wanted.topics
-            found = tuple([await self._found(offsets, one, slices) for one in topics])
+            found = tuple([await self._found(offsets, topic, slices) for topic in topics])
             await shard.until_current(wanted.group_id)
         except GroupError as refused:
             return FoundGroup(wanted.group_id, (), _RETRIED_CODES.get(refused.code, refused.code))
@@ -189,14 +189,14 @@ class GroupOffsetHandlers:
         whole group gets the one error that makes every client retry (decision 32).
         """
         if wanted.topics is None:
-            return any(self._is_for_expected(*one) for one in offsets.items())
+            return any(self._is_for_expected(*item) for item in offsets.items())
         return any(
             self._cluster.is_expected(ref.topic_id)
             if ref.topic_id is not None
             else any(
-                self._is_for_expected(one, offsets[one])
-                for one in (TopicPartition(ref.name or "", index) for index in partitions)
-                if one in offsets
+                self._is_for_expected(partition, offsets[partition])
+                for partition in (TopicPartition(ref.name or "", index) for index in partitions)
+                if partition in offsets
             )
             for ref, partitions in wanted.topics
         )
@@ -258,8 +258,8 @@ def committed(
             CommittedTopic(
                 topic.topic,
                 tuple(
-                    (one.number, refused.get((place, index), code))
-                    for index, one in enumerate(topic.partitions)
+                    (partition.number, refused.get((place, index), code))
+                    for index, partition in enumerate(topic.partitions)
                 ),
             )
             for place, topic in enumerate(request.topics)

@@ -137,22 +137,22 @@ class GroupResets:
                 and commit.is_for(view.topic_id)
             }
         chosen: dict[At, _Chosen] = {}
-        for one in request.reset.topics:
-            view = self._cluster.topic(one.topic)
+        for topic in request.reset.topics:
+            view = self._cluster.topic(topic.topic)
             if view is None:
-                raise ResetRefused(f"there is no topic {one.topic}: correct spec.reset.topics")
-            if is_internal(one.topic):
-                raise ResetRefused(f"{one.topic} is an internal topic: remove it")
+                raise ResetRefused(f"there is no topic {topic.topic}: correct spec.reset.topics")
+            if is_internal(topic.topic):
+                raise ResetRefused(f"{topic.topic} is an internal topic: remove it")
             size = len(view.partitions)
-            for index in one.partitions or range(size):
+            for index in topic.partitions or range(size):
                 if index >= size:
                     raise ResetRefused(
-                        f"{one.topic} has {counted(size, 'partition')} and none with number "
+                        f"{topic.topic} has {counted(size, 'partition')} and none with number "
                         f"{index}: correct spec.reset.topics"
                     )
-                commit = offsets.get(TopicPartition(one.topic, index))
+                commit = offsets.get(TopicPartition(topic.topic, index))
                 is_known = commit is not None and commit.is_for(view.topic_id)
-                chosen[At(one.topic, index)] = _Chosen(
+                chosen[At(topic.topic, index)] = _Chosen(
                     view.topic_id, commit.offset if commit is not None and is_known else None
                 )
         return chosen
@@ -163,19 +163,19 @@ def _standings(
 ) -> dict[At, Standing]:
     """Raises `_NotKnown`."""
     said = {
-        At(topic.topic, one.partition): one
+        At(topic.topic, position.partition): position
         for topic in request.positions
-        for one in topic.partitions
+        for position in topic.partitions
     }
     by_time = moment_ms(request.reset, 0) is not None
     return {
-        at: _standing(at, one, said.get(at), has_members=has_members, by_time=by_time)
-        for at, one in chosen.items()
+        at: _standing(at, state, said.get(at), has_members=has_members, by_time=by_time)
+        for at, state in chosen.items()
     }
 
 
 def _standing(
-    at: At, one: _Chosen, said: PartitionPosition | None, *, has_members: bool, by_time: bool
+    at: At, state: _Chosen, said: PartitionPosition | None, *, has_members: bool, by_time: bool
 ) -> Standing:
     earliest = None if said is None else said.log_start_offset
     latest = None if said is None else said.end_offset
@@ -183,13 +183,13 @@ def _standing(
     if earliest is None or latest is None or (by_time and of_time is None):
         why = f" ({said.refusal})" if said is not None and said.refusal else ""
         raise _NotKnown(f"the leader of {at} has not reported its first and last offset yet{why}")
-    if has_members and one.committed is not None:
+    if has_members and state.committed is not None:
         # Members consumed further since the end offset was requested: that offset exists.
-        latest = Offset(max(latest, one.committed))
+        latest = Offset(max(latest, state.committed))
     return Standing(
         earliest=earliest,
         latest=latest,
-        committed=one.committed,
+        committed=state.committed,
         of_time=of_time if of_time is not None and of_time < latest else None,
     )
 
@@ -198,8 +198,8 @@ def _new_reset(
     reset: Reset, planned: ResetPlan, chosen: Mapping[At, _Chosen], now_ms: int
 ) -> NewReset:
     offsets = [
-        MovedOffset(TopicPartition(one.topic, one.partition), one.offset, one.new_offset)
-        for one in planned.offsets
+        MovedOffset(TopicPartition(moved.topic, moved.partition), moved.offset, moved.new_offset)
+        for moved in planned.offsets
     ]
     return NewReset(
         id=reset.id,

@@ -26,7 +26,7 @@ class GroupRetentionHandler:
         """One result for each group; the operator retries refused ones, here or at another
         broker."""
         return RetentionAnswer(
-            groups=tuple(await bounded_gather(self._set(one) for one in request.groups))
+            groups=tuple(await bounded_gather(self._set(group) for group in request.groups))
         )
 
     async def _set(self, wanted: GroupRetention) -> RetentionStored:

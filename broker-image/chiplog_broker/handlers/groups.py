@@ -48,7 +48,7 @@ class GroupHandlers:
                 else request.rebalance_timeout
             ),
             protocol_type=request.protocol_type,
-            protocols=tuple((one.name, one.metadata) for one in request.protocols),
+            protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
             requires_known_member_id=call.header.version >= KNOWN_MEMBERS_FROM_VERSION,
             supports_skipping_assignment=call.header.version >= SKIPS_ASSIGNMENT_FROM_VERSION,
             reason=(request.reason or "")[:REASON_LENGTH],
@@ -74,7 +74,9 @@ class GroupHandlers:
             generation=request.generation_id,
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
-            assignments={one.member_id: one.assignment for one in request.assignments},
+            assignments={
+                assignment.member_id: assignment.assignment for assignment in request.assignments
+            },
         )
 
         def submit(shard: Shard, respond: Respond[Synced]) -> None:
@@ -102,11 +104,11 @@ class GroupHandlers:
         request = call.message
         leaving = [
             Leaving(
-                member_id=one.member_id,
-                group_instance_id=one.group_instance_id,
-                reason=(one.reason or "")[:REASON_LENGTH],
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                reason=(member.reason or "")[:REASON_LENGTH],
             )
-            for one in request.members
+            for member in request.members
         ]
 
         def submit(shard: Shard, respond: Respond[Left]) -> None:
@@ -150,11 +152,11 @@ def joined(answer: Joined) -> object:
         member_id=answer.member_id,
         members=tuple(
             types.JoinGroupResponseMember(
-                member_id=one.member_id,
-                group_instance_id=one.group_instance_id,
-                metadata=one.metadata,
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.metadata,
             )
-            for one in answer.members
+            for member in answer.members
         ),
     )
 
@@ -186,10 +188,10 @@ def left(answer: Left) -> object:
         error_code=ErrorCode(answer.code),
         members=tuple(
             types.MemberResponse(
-                member_id=one.member_id,
-                group_instance_id=one.group_instance_id,
-                error_code=ErrorCode(one.code),
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                error_code=ErrorCode(member.code),
             )
-            for one in answer.members
+            for member in answer.members
         ),
     )

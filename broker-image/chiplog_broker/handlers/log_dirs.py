@@ -26,7 +26,9 @@ class LogDirHandlers:
     async def describe_log_dirs(self, call: Call[Any]) -> object:
         types = answers(ApiKey.DESCRIBE_LOG_DIRS)
         wanted = call.message.topics
-        requested = wanted and {(one.topic, index) for one in wanted for index in one.partitions}
+        requested = wanted and {
+            (topic.topic, index) for topic in wanted for index in topic.partitions
+        }
         by_topic: dict[str, list[object]] = {}
         slices = self._long_work.slices()
         # As they are at one instant: a broker may have thousands.

@@ -73,7 +73,10 @@ class LogPositions:
             last_timestamp_ms=lookups.last_timestamp_ms(partition, end_offset),
             since_offset=await lookups.since(partition, since_ms, end_offset),
             times=tuple(
-                [one async for one in lookups.times(partition, wanted.offsets, end_offset)]
+                [
+                    timestamp_ms
+                    async for timestamp_ms in lookups.times(partition, wanted.offsets, end_offset)
+                ]
             ),
         )
 

@@ -59,7 +59,7 @@ class MetadataHandlers:
         """The brokers with their addresses on this listener, and the requested topics."""
         request = call.message
         if self._creates_topics and request.allow_auto_topic_creation and request.topics:
-            by_name = [one.name for one in request.topics if one.topic_id is None]
+            by_name = [topic.name for topic in request.topics if topic.topic_id is None]
             unknown = [name for name in by_name if self._can_be_created(name)]
             if unknown:
                 return self._after_creating(unknown, call)
@@ -69,8 +69,8 @@ class MetadataHandlers:
 
     async def _in_slices(self, call: Call[MetadataRequest]) -> MetadataResponse:
         slices, topics = self._long_work.slices(), []
-        for one in dict.fromkeys(call.message.topics or ()):
-            topics.append(self._topic(one, {}))
+        for topic in dict.fromkeys(call.message.topics or ()):
+            topics.append(self._topic(topic, {}))
             await slices.pause()
         return self._response(call, topics)
 
@@ -102,7 +102,7 @@ class MetadataHandlers:
             topics = [view.metadata for view in self._cluster]
         else:
             # Each topic once: a name takes a few bytes, its answer up to a hundred thousand.
-            topics = [self._topic(one, refused) for one in dict.fromkeys(wanted)]
+            topics = [self._topic(topic, refused) for topic in dict.fromkeys(wanted)]
         return self._response(call, topics)
 
     def _response(
@@ -166,7 +166,7 @@ class MetadataHandlers:
         request = call.message
         types = answers(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
         names = sorted(
-            {topic.name for topic in request.topics} or {one.name for one in self._cluster}
+            {topic.name for topic in request.topics} or {view.name for view in self._cluster}
         )
         cursor = request.cursor
         start = 0
@@ -213,16 +213,16 @@ def described_topic(
         partitions=tuple(
             types.DescribeTopicPartitionsResponsePartition(
                 error_code=(ErrorCode.none if leader_id >= 0 else ErrorCode.leader_not_available),
-                partition_index=one.index,
+                partition_index=partition.index,
                 leader_id=leader_id,
-                leader_epoch=one.leader_epoch,
-                replica_nodes=one.replicas,
-                isr_nodes=one.isr,
-                eligible_leader_replicas=one.elr,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=partition.replicas,
+                isr_nodes=partition.isr,
+                eligible_leader_replicas=partition.elr,
                 last_known_elr=(),
                 offline_replicas=(),
             )
-            for one in page
-            for leader_id in (view.advertised_leader(one),)
+            for partition in page
+            for leader_id in (view.advertised_leader(partition),)
         ),
     )

@@ -17,16 +17,16 @@ def named_once(topics: list[FetchTopic]) -> list[FetchTopic]:
     merged: dict[TopicKey, tuple[FetchTopic, dict[int, FetchPartition]]] = {}
     for topic in topics:
         _, partitions = merged.setdefault(topic.topic_id or topic.name, (topic, {}))
-        for one in topic.partitions:
-            partitions[one.partition] = one
+        for partition in topic.partitions:
+            partitions[partition.partition] = partition
     return [topic._replace(partitions=list(found.values())) for topic, found in merged.values()]
 
 
 def _names_twice(topics: Sequence[FetchTopic]) -> bool:
-    if len(topics) > 1 and len({one.topic_id or one.name for one in topics}) < len(topics):
+    if len(topics) > 1 and len({topic.topic_id or topic.name for topic in topics}) < len(topics):
         return True
     return any(
         len(topic.partitions) > 1
-        and len({one.partition for one in topic.partitions}) < len(topic.partitions)
+        and len({partition.partition for partition in topic.partitions}) < len(topic.partitions)
         for topic in topics
     )

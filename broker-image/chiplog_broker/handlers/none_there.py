@@ -94,7 +94,7 @@ def describe_transactions(call: Call[Any]) -> object:
 
 def list_transactions(call: Call[Any]) -> object:
     """No transactions; unknown states in the filter are reported all the same."""
-    unknown = [one for one in call.message.state_filters if one not in TRANSACTION_STATES]
+    unknown = [state for state in call.message.state_filters if state not in TRANSACTION_STATES]
     return answers(ApiKey.LIST_TRANSACTIONS).ListTransactionsResponse(
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,

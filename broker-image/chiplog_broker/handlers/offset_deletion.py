@@ -30,7 +30,7 @@ class OffsetDeletion:
         """Each partition has its own result, except for errors of the whole group."""
         types, request = answers(ApiKey.OFFSET_DELETE), call.message
         requested = {
-            topic.name: tuple(one.partition_index for one in topic.partitions)
+            topic.name: tuple(partition.partition_index for partition in topic.partitions)
             for topic in request.topics
         }
         code = ErrorCode.none
@@ -73,7 +73,9 @@ class OffsetDeletion:
             for index in indexes
         }
         stored = shard.offsets(group_id)
-        wanted = [one for one, code in codes.items() if not code and one in stored]
+        wanted = [
+            partition for partition, code in codes.items() if not code and partition in stored
+        ]
         code = await outcome(partial(shard.forget_offsets, group_id, wanted))
         if code is not ErrorCode.none:
             raise GroupError(code)

@@ -62,15 +62,19 @@ class OffsetHandlers:
         of_any = call.message.replica_id == DEBUGGING_CONSUMER_ID
         leaders = self._leaders.for_replica(call.message.replica_id, call.peer)
         times = Counter(
-            (topic.name, one.partition_index) for topic in topics for one in topic.partitions
+            (topic.name, partition.partition_index)
+            for topic in topics
+            for partition in topic.partitions
         )
         find = leaders.any if of_any else leaders.get
         lookup = Lookup(find, call.header.version, self._long_work, of_any=of_any)
         found = []
         for topic in topics:
             partitions = [
-                await lookup.listed_offset(topic.name, one, times[topic.name, one.partition_index])
-                for one in topic.partitions
+                await lookup.listed_offset(
+                    topic.name, partition, times[topic.name, partition.partition_index]
+                )
+                for partition in topic.partitions
             ]
             found.append(
                 types.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions))
@@ -102,8 +106,8 @@ class OffsetHandlers:
         topics, slices = [], self._long_work.slices()
         for topic in call.message.topics:
             results = []
-            for one in topic.partitions:
-                results.append(await self._delete(types, topic.name, one))
+            for partition in topic.partitions:
+                results.append(await self._delete(types, topic.name, partition))
                 await slices.pause()
             topics.append(
                 types.DeleteRecordsTopicResult(name=topic.name, partitions=tuple(results))

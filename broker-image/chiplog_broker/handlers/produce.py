@@ -71,7 +71,7 @@ class ProduceHandler:
     ) -> ProduceResponse | asyncio.Future[Answer] | None:
         """Append the remaining batches in slices."""
         topics, slices = pending.call.message.topics, self._long_work.slices()
-        wanted = ((topic.name, one) for topic in topics for one in topic.partitions)
+        wanted = ((topic.name, partition) for topic in topics for partition in topic.partitions)
         for topic, partition in islice(wanted, len(pending.answers), None):
             await slices.pause()
             now_ms = self._clock.now_ms()

@@ -36,7 +36,9 @@ class ReadReplicas:
         if own is not None and own.rack == rack_id:
             return ()
         return {
-            one.broker_id
-            for one in brokers.values()
-            if one.rack == rack_id and listener in one.endpoints and one.broker_id != own_id
+            broker.broker_id
+            for broker in brokers.values()
+            if broker.rack == rack_id
+            and listener in broker.endpoints
+            and broker.broker_id != own_id
         }

@@ -126,10 +126,10 @@ class Reading:
         for topic in self._request.topics:
             name, found = self.name_of(topic.name, topic.topic_id), []
             for wanted in topic.partitions:
-                one = self._one(name, wanted)
-                if isinstance(one.records, LogSlice):
-                    one = one._replace(records=one.records.read())
-                found.append(one)
+                answer = self._one(name, wanted)
+                if isinstance(answer.records, LogSlice):
+                    answer = answer._replace(records=answer.records.read())
+                found.append(answer)
                 await slices.pause()
             answers.append(FetchTopicResponse(topic.name, topic.topic_id, found))
         return FetchResponse(answers)
@@ -259,7 +259,7 @@ class Reading:
 
     def _topic(self, topic: FetchTopic) -> FetchTopicResponse:
         name = self.name_of(topic.name, topic.topic_id)
-        answers = [self._one(name, one) for one in topic.partitions]
+        answers = [self._one(name, partition) for partition in topic.partitions]
         return FetchTopicResponse(topic.name, topic.topic_id, answers)
 
     def _one(self, topic: str | None, wanted: FetchPartition) -> FetchPartitionResponse:

@@ -63,7 +63,9 @@ class SessionReading:
             if found is not None:
                 self._news.append((entry, found))
                 topics.setdefault(entry.topic, []).append(found)
-        answers = [FetchTopicResponse(one.name, one.topic_id, topics[one]) for one in topics]
+        answers = [
+            FetchTopicResponse(topic.name, topic.topic_id, topics[topic]) for topic in topics
+        ]
         return FetchResponse(answers, session_id=session.id)
 
     def sent(self, response: FetchResponse) -> FetchResponse:

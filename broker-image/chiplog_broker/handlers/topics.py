@@ -64,12 +64,12 @@ class TopicHandlers:
             return creation_result(types, name, outcome)
 
         pace = self._pacing.of(call)
-        results = await bounded_gather(result(*one) for one in named.items())
+        results = await bounded_gather(result(*item) for item in named.items())
         return types.CreateTopicsResponse(throttle_time=pace.throttle_time, topics=tuple(results))
 
     async def _create(self, topic: Any, call: Call[Any], pace: Pace) -> Outcome:
         given = topic.num_partitions, topic.replication_factor
-        partitions, replicas = (None if one == CLUSTER_DEFAULT else one for one in given)
+        partitions, replicas = (None if count == CLUSTER_DEFAULT else count for count in given)
         if any(config.value is None for config in topic.configs):
             return Outcome(ErrorCode.invalid_config, "a configuration value is null")
         wanted = len(topic.assignments) or partitions or self._default_partitions
@@ -84,7 +84,8 @@ class TopicHandlers:
                 partitions=partitions,
                 replicas=replicas,
                 assignments={
-                    one.partition_index: tuple(one.broker_ids) for one in topic.assignments
+                    assignment.partition_index: tuple(assignment.broker_ids)
+                    for assignment in topic.assignments
                 },
                 config={config.name: config.value for config in topic.configs},
                 validate_only=call.message.validate_only,
@@ -98,7 +99,7 @@ class TopicHandlers:
         times = Counter(call.message.topics)
         pace = self._pacing.of(call)
         # A topic may be named twice, by name and by id.
-        times_of_id = Counter(view.topic_id for one in times if (view := self._named(one)))
+        times_of_id = Counter(view.topic_id for wanted in times if (view := self._named(wanted)))
 
         async def result(wanted: Any, count: int) -> object:
             view = self._named(wanted)
@@ -114,7 +115,7 @@ class TopicHandlers:
                 error_message=outcome.message,
             )
 
-        results = await bounded_gather(result(*one) for one in times.items())
+        results = await bounded_gather(result(*item) for item in times.items())
         throttle_time = pace.throttle_time
         return types.DeleteTopicsResponse(throttle_time=throttle_time, responses=tuple(results))
 
@@ -166,7 +167,9 @@ class TopicHandlers:
             GrowTopic(
                 name=topic.name,
                 partitions=topic.count,
-                assignments=tuple(tuple(one.broker_ids) for one in topic.assignments or ()),
+                assignments=tuple(
+                    tuple(assignment.broker_ids) for assignment in topic.assignments or ()
+                ),
                 validate_only=call.message.validate_only,
                 timeout_ms=milliseconds(call.message.timeout),
             ),

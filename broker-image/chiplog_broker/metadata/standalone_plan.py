@@ -101,7 +101,7 @@ def check_identity(operation: DeleteTopic, record: TopicRecord) -> None:
 
 def facts(defaults: Defaults, topics: Mapping[str, TopicRecord] = NO_TOPICS) -> ClusterFacts:
     """The cluster that this broker is."""
-    users = [one for name, one in topics.items() if not is_internal(name)]
+    users = [record for name, record in topics.items() if not is_internal(name)]
     return ClusterFacts(
         broker_ids=(defaults.broker_id,),
         default_partitions=defaults.partitions,
@@ -109,7 +109,7 @@ def facts(defaults: Defaults, topics: Mapping[str, TopicRecord] = NO_TOPICS) -> 
         capacity=Capacity.of(
             defaults.config,
             topics=len(users),
-            partitions=sum(len(one.made_in_sessions) for one in users),
+            partitions=sum(len(record.made_in_sessions) for record in users),
         ),
         inherited=defaults.inherited,
     )

@@ -65,14 +65,14 @@ class TopicView:
         partitions = [
             MetadataPartition(
                 int(ErrorCode.none if leader_id >= 0 else ErrorCode.leader_not_available),
-                one.index,
+                partition.index,
                 leader_id,
-                one.leader_epoch,
-                one.replicas,
-                one.isr,
+                partition.leader_epoch,
+                partition.replicas,
+                partition.isr,
             )
-            for one in self.partitions
-            for leader_id in (self.advertised_leader(one),)
+            for partition in self.partitions
+            for leader_id in (self.advertised_leader(partition),)
         ]
         topic = MetadataTopic(
             int(ErrorCode.none),

@@ -176,14 +176,14 @@ class Followers:
 
     def appended(self) -> None:
         """Records were appended: resting followers do not have everything any more."""
-        for one in self._followers.values():
-            one.stir()
+        for follower in self._followers.values():
+            follower.stir()
 
     def safe_offset(self, own_end_offset: int) -> int:
         """The offset below which all counted followers have everything; -1 if one has not fetched
         yet."""
-        for one in self._counted:
-            own_end_offset = min(own_end_offset, one.end_offset)
+        for follower in self._counted:
+            own_end_offset = min(own_end_offset, follower.end_offset)
         return own_end_offset
 
     @property
@@ -194,12 +194,14 @@ class Followers:
     @property
     def last_fetch_s(self) -> float:
         """When a counted follower fetched last."""
-        return max((one.last_fetch_s for one in self._counted), default=NEVER_S)
+        return max((follower.last_fetch_s for follower in self._counted), default=NEVER_S)
 
     def counts(self, follower: ReplicaRef) -> bool:
         """Whether the high watermark waits for it."""
         known = self._followers.get(follower)
-        return known is not None and any(known is one for one in self._counted)
+        return known is not None and any(
+            known is counted_follower for counted_follower in self._counted
+        )
 
     def is_in_sync(self, follower: ReplicaRef) -> bool:
         """Whether it is in the ISR of the map."""
@@ -214,13 +216,13 @@ class Followers:
         """
         staying = self._isr if self._promise is None else self._promise.isr
         ranks = []
-        for one in self._isr:
-            if one.broker_id not in broker_ids or one not in staying:
+        for replica in self._isr:
+            if replica.broker_id not in broker_ids or replica not in staying:
                 continue
-            known = self._followers.get(one)
-            if known is not None and known.holds(offset) and one in self._view.live_refs:
+            known = self._followers.get(replica)
+            if known is not None and known.holds(offset) and replica in self._view.live_refs:
                 progress = known.progress
-                ranks.append((progress.end_offset, progress.caught_up_s, one.broker_id))
+                ranks.append((progress.end_offset, progress.caught_up_s, replica.broker_id))
         return max(ranks)[-1] if ranks else None
 
     def propose(self, high_watermark: int, now_s: float, lag_max_s: float) -> bool:
@@ -237,7 +239,7 @@ class Followers:
                 min_isr=self._min_isr,
                 high_watermark=high_watermark,
                 epoch_start_offset=self.epoch_start_offset,
-                progress={ref: one.progress for ref, one in self._followers.items()},
+                progress={ref: follower.progress for ref, follower in self._followers.items()},
                 now_s=now_s,
                 lag_max_s=lag_max_s,
             )
@@ -251,20 +253,22 @@ class Followers:
 
     def _count(self, now_s: float) -> None:
         waited_for = counted(self._own, self._isr, self._promise)
-        for one in waited_for:
+        for replica in waited_for:
             # A replica in the ISR gets time to make its first fetch.
-            self._followers.setdefault(one, Follower(now_s))
+            self._followers.setdefault(replica, Follower(now_s))
         known = {*waited_for, *self._allowed.values()}
-        self._followers = {ref: one for ref, one in self._followers.items() if ref in known}
-        self._counted = tuple(self._followers[one] for one in waited_for)
+        self._followers = {
+            ref: follower for ref, follower in self._followers.items() if ref in known
+        }
+        self._counted = tuple(self._followers[replica] for replica in waited_for)
 
 
 def newest_sessions(view: PartitionView) -> dict[int, ReplicaRef]:
     """The newest session of each replica in the map or the list of brokers: only it may fetch."""
     newest: dict[int, ReplicaRef] = {}
-    for one in (*view.live_refs, *view.isr_refs):
-        if one.broker_id != view.leader_id:
-            known = newest.get(one.broker_id)
-            if known is None or known.session < one.session:
-                newest[one.broker_id] = one
+    for replica in (*view.live_refs, *view.isr_refs):
+        if replica.broker_id != view.leader_id:
+            known = newest.get(replica.broker_id)
+            if known is None or known.session < replica.session:
+                newest[replica.broker_id] = replica
     return newest

@@ -65,7 +65,9 @@ class Housekeeping:
     def start(self) -> None:
         """Begin; the first round of each loop comes after one interval."""
         loop = asyncio.get_running_loop()
-        self._loops = [loop.create_task(self._repeat(*one)) for one in self._rounds]
+        self._loops = [
+            loop.create_task(self._repeat(*loop_arguments)) for loop_arguments in self._rounds
+        ]
         # Where nothing is compacted nothing looks for it.
         self._is_running = True
         if self._cleaner.has_work:

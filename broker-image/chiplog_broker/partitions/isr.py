@@ -54,15 +54,19 @@ def wanted_isr(known: InSync) -> tuple[ReplicaRef, ...] | None:
 
     A replica whose session has ended is replaced by its new session once that has caught up.
     """
-    joining = [one for one in known.live if one not in known.isr and may_join(one, known)]
-    replaced = {one.broker_id for one in joining}
-    staying = [one for one in known.isr if one.broker_id not in replaced]
+    joining = [
+        replica for replica in known.live if replica not in known.isr and may_join(replica, known)
+    ]
+    replaced = {replica.broker_id for replica in joining}
+    staying = [replica for replica in known.isr if replica.broker_id not in replaced]
     floor = min(known.min_isr, len(known.isr))
     kept = set(_without_lagging(staying, known, floor - len(joining))) | set(joining)
     if kept == set(known.isr):
         return None
     place = {broker_id: number for number, broker_id in enumerate(known.replicas)}
-    return tuple(sorted(kept, key=lambda one: (place.get(one.broker_id, len(place)), one)))
+    return tuple(
+        sorted(kept, key=lambda replica: (place.get(replica.broker_id, len(place)), replica))
+    )
 
 
 def may_join(follower: ReplicaRef, known: InSync) -> bool:
@@ -95,10 +99,10 @@ def is_answered(promise: Promise, partition_epoch: int) -> bool:
 def _without_lagging(members: list[ReplicaRef], known: InSync, floor: int) -> Iterable[ReplicaRef]:
     """The ISR without lagging replicas: dead ones and the longest behind leave first, to
     `floor`."""
-    lagging = [one for one in members if _lags(one, known)]
-    lagging.sort(key=lambda one: (one in known.live, _caught_up_s(one, known), one))
+    lagging = [replica for replica in members if _lags(replica, known)]
+    lagging.sort(key=lambda replica: (replica in known.live, _caught_up_s(replica, known), replica))
     going = set(lagging[: max(len(members) - max(floor, 1), 0)])
-    return [one for one in members if one not in going]
+    return [replica for replica in members if replica not in going]
 
 
 def _lags(replica: ReplicaRef, known: InSync) -> bool:

@@ -62,6 +62,6 @@ class Proposals:
 
     def forget(self, topic_id: UUID) -> None:
         """The topic is deleted for good."""
-        for key in [one for one in self._standing if one[0] == topic_id]:
+        for key in [key for key in self._standing if key[0] == topic_id]:
             del self._standing[key]
             self._changed()

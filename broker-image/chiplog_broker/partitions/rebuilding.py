@@ -66,7 +66,7 @@ class Debts:
         debt = self._debts.get(partition)
         if debt is None or view.leader_epoch <= debt.leader_epoch:
             return
-        if all(one.broker_id != BrokerId(broker_id) for one in view.isr_refs):
+        if all(replica.broker_id != BrokerId(broker_id) for replica in view.isr_refs):
             del self._debts[partition]
 
     def forget(self, partition: TopicPartition) -> None:

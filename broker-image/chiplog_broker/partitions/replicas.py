@@ -250,7 +250,9 @@ class Replicas:
         self._debts.seen(name, view, self._broker_id)
         if self._debts.owes(name):
             return
-        own = next((one for one in view.live_refs if one.broker_id == self._broker_id), None)
+        own = next(
+            (replica for replica in view.live_refs if replica.broker_id == self._broker_id), None
+        )
         if own is not None and own in view.isr_refs:
             await self._directory.is_whole(name)
             logger.info("damaged_replica_whole_again", extra={"partition": str(name)})
@@ -260,7 +262,9 @@ class Replicas:
         """A replica in the ISR of its present session has proved that it has everything."""
         if self._directory.committed_before_cut(name) is None:
             return
-        own = next((one for one in view.live_refs if one.broker_id == self._broker_id), None)
+        own = next(
+            (replica for replica in view.live_refs if replica.broker_id == self._broker_id), None
+        )
         if own is not None and own in view.isr_refs:
             await self._directory.is_in_sync_again(name)
 
@@ -371,18 +375,21 @@ class Replicas:
 
     def halted(self) -> list[Halted]:
         """The replicas here that halted, ordered by name."""
-        found = sorted((one for one in self if one.is_halted), key=lambda one: one.name)
+        found = sorted(
+            (partition for partition in self if partition.is_halted),
+            key=lambda partition: partition.name,
+        )
         return [
             Halted(
-                one.log.topic_id,
-                one.name.partition,
-                one.following.leader_epoch,
-                one.log.end_offset,
-                one.high_watermark,
-                one.following.why_over,
+                partition.log.topic_id,
+                partition.name.partition,
+                partition.following.leader_epoch,
+                partition.log.end_offset,
+                partition.high_watermark,
+                partition.following.why_over,
             )
-            for one in found
-            if one.following is not None
+            for partition in found
+            if partition.following is not None
         ]
 
     @asynccontextmanager
@@ -413,7 +420,7 @@ class Replicas:
     async def _release_others(self, topic: TopicView) -> None:
         """Release replicas that are not the topic's any more: of another topic id, or moved
         away."""
-        held_here = {one.index for one in topic.partitions if self._broker_id in one.replicas}
+        held_here = {view.index for view in topic.partitions if self._broker_id in view.replicas}
         for partition in self.of_topic(topic.name):
             same = partition.log.topic_id == topic.topic_id
             if not same or partition.name.partition not in held_here:

@@ -69,7 +69,7 @@ class SilenceWatch:
             else:
                 self._end(partition)
         # This also removes partitions that are not here any more.
-        self._isolated = {one: None for one in self._isolated if one.is_isolated}
+        self._isolated = {partition: None for partition in self._isolated if partition.is_isolated}
         self._publish()
 
     def _is_isolated(self, partition: Partition, now_s: float) -> bool:
@@ -122,7 +122,9 @@ class SilenceWatch:
         self._with_isolated = set(by_topic)
         self._cluster.send_clients_elsewhere(
             bool(self._isolated)
-            and not any(one.is_leader and not one.is_isolated for one in self._replicas)
+            and not any(
+                partition.is_leader and not partition.is_isolated for partition in self._replicas
+            )
         )
         self._log_change()
 

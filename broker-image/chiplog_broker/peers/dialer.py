@@ -61,9 +61,9 @@ class Dialer:
         """Tries each of the credentials: the peer may know a new password earlier or later than we
         do."""
         *newer, oldest = self._credentials.accepted()
-        for one in newer:
+        for user in newer:
             try:
-                return await self._dial_as(one, host, port, timeout_s)
+                return await self._dial_as(user, host, port, timeout_s)
             except PeerRefused:
                 continue
         return await self._dial_as(oldest, host, port, timeout_s)

@@ -42,10 +42,12 @@ class Spreading:
     async def until_known(self, topic: TopicView) -> None:
         """Return when every live broker knows a leader of each partition that this view has."""
         views = self._cluster.brokers.values()
-        found = (one.on(INTERNAL_NAME) for one in views if one.broker_id != self._cluster.broker_id)
+        found = (
+            view.on(INTERNAL_NAME) for view in views if view.broker_id != self._cluster.broker_id
+        )
         others = [node for node in found if node is not None]
         self._forget(others)
-        late: set[int] = {one.node_id for one in others}
+        late: set[int] = {node.node_id for node in others}
 
         async def wait(node: NodeEndpoint) -> None:
             await self._until_known_by(node, topic)

@@ -238,9 +238,9 @@ class LeaderFetcher:
 
     async def _take_all(self, planned: PlannedFetch, response: FetchResponse) -> None:
         clock = self._parts.clock
-        for one in planned.answers(response):
-            taken = await one.following.take(one.fetched)
-            self._plan.taken(one.following, taken, clock.monotonic_s())
+        for answered in planned.answers(response):
+            taken = await answered.following.take(answered.fetched)
+            self._plan.taken(answered.following, taken, clock.monotonic_s())
             if taken is Taken.PROGRESS:
                 # Other tasks have waited while this answer was checked and written.
                 await clock.sleep(0)

@@ -35,7 +35,7 @@ class ReplicaFetching:
 
     def __iter__(self) -> Iterator[Following]:
         """Everything that is followed."""
-        return (one for fetcher in self._fetchers.values() for one in fetcher)
+        return (following for fetcher in self._fetchers.values() for following in fetcher)
 
     @property
     def leaders(self) -> frozenset[int]:
@@ -45,7 +45,7 @@ class ReplicaFetching:
     @property
     def max_lag(self) -> int:
         """The lag in records of the partition that is the furthest behind."""
-        return max((one.lag for one in self), default=0)
+        return max((following.lag for following in self), default=0)
 
     def begin(self, following: Following) -> None:
         """Fetch this partition from its leader from now on."""

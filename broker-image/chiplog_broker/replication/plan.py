@@ -137,7 +137,9 @@ class FetchPlan:
             topics=self._topics(changes),
             forgotten_topics=[
                 ForgottenTopic(None, UUID(bytes=topic_id), [index for _, index in partitions])
-                for topic_id, partitions in groupby(changes.forgotten, key=lambda one: one[0])
+                for topic_id, partitions in groupby(
+                    changes.forgotten, key=lambda forgotten: forgotten[0]
+                )
             ],
             rack_id="",
             cluster_id=None,
@@ -217,6 +219,6 @@ class FetchPlan:
                 ],
             )
             for topic_id, partitions in groupby(
-                changes.positions.items(), key=lambda one: one[0][0]
+                changes.positions.items(), key=lambda item: item[0][0]
             )
         ]

@@ -49,7 +49,7 @@ class LeaderSession:
         return Changes(
             self._id,
             self._epoch,
-            {key: one for key, one in positions.items() if said.get(key) != one},
+            {key: position for key, position in positions.items() if said.get(key) != position},
             [key for key in said if key not in positions],
         )
 

@@ -131,7 +131,7 @@ class Keyring:
     ) -> None:
         self._source = source
         self._rng = rng
-        self.mechanisms = {one.value: one for one in mechanisms}
+        self.mechanisms = {mechanism.value: mechanism for mechanism in mechanisms}
         # Of this process. It makes one salt a name, also for names that do not exist, and
         # the same one for both passwords of a user whose password has just changed.
         self._secret = rng.token(32)
@@ -147,7 +147,9 @@ class Keyring:
         salt = mac(mechanism, secret, b"salt " + name)[:SALT_BYTES]
         accepted = self._source.accepted()
         self._keys = {held: keys for held, keys in self._keys.items() if held[1] in accepted}
-        keys = [self._keys_of(mechanism, one, salt) for one in accepted if one.username == username]
+        keys = [
+            self._keys_of(mechanism, user, salt) for user in accepted if user.username == username
+        ]
         return ScramCredential(salt, ITERATIONS, keys or [self._nobodys_keys(mechanism)])
 
     def _nobodys_keys(self, mechanism: Mechanism) -> ScramKeys:
@@ -155,9 +157,9 @@ class Keyring:
         nobody = mac(mechanism, self._secret, b"nobody")
         return ScramKeys(nobody, nobody)
 
-    def _keys_of(self, mechanism: Mechanism, one: Credentials, salt: bytes) -> ScramKeys:
-        held = mechanism, one
+    def _keys_of(self, mechanism: Mechanism, user: Credentials, salt: bytes) -> ScramKeys:
+        held = mechanism, user
         if held not in self._keys:
-            salted = salted_password(mechanism, one.password, salt, ITERATIONS)
+            salted = salted_password(mechanism, user.password, salt, ITERATIONS)
             self._keys[held] = derived_keys(mechanism, salted)
         return self._keys[held]

@@ -197,8 +197,8 @@ def elements_left(message: object, most: int) -> int:
     """How many more elements are allowed; stops counting below 0."""
     if not is_dataclass(message):
         return most
-    for one in fields(message):
-        value = getattr(message, one.name)
+    for field in fields(message):
+        value = getattr(message, field.name)
         if isinstance(value, tuple):
             most -= len(value)
             for element in value:

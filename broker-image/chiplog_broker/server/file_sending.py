@@ -156,7 +156,7 @@ class FileSender:
         self._watching = on
         loop = asyncio.get_running_loop()
         if on:
-            self._held = [one.file for one in self._left if isinstance(one, LogSlice)]
+            self._held = [piece.file for piece in self._left if isinstance(piece, LogSlice)]
             for file in self._held:
                 file.hold()
             loop.add_writer(to, self._writable, to)

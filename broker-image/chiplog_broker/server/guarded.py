@@ -59,7 +59,7 @@ class Guards:
         self._of_transport[guard.transport] = guard
         if len(self._open) > self.bounds.connections:
             greediest, _ = self._of_host.most_common(1)[0]
-            next(one for one, of in self._open.items() if of == greediest).abort()
+            next(guard for guard, of in self._open.items() if of == greediest).abort()
 
     def leave(self, guard: "Guard") -> None:
         host = self._open.pop(guard, None)

@@ -155,7 +155,7 @@ class InquiryServer:
             raise _Refused(403, Verdict.FORGED)
         message, signature = found
         verdict, secret = judge(
-            [one.password for one in self._credentials.accepted()],
+            [user.password for user in self._credentials.accepted()],
             message,
             signature,
             incarnation=self._incarnation,

@@ -72,21 +72,21 @@ class Acceptor:
 
     async def bind(self) -> Listener:
         """Take the address; returns the listener with its real port. Raises `CannotStart`."""
-        one = self._listener
+        socket = self._listener
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                self._new_connection, one.host, one.port, backlog=BACKLOG, start_serving=False
+                self._new_connection, socket.host, socket.port, backlog=BACKLOG, start_serving=False
             )
         except OSError as error:
             raise CannotStart(
-                f"server.properties[listeners] {one.name}://{one.host}:{one.port} cannot be "
-                f"used: {error.strerror or error}; stop the program that uses it, or set another "
-                "address"
+                f"server.properties[listeners] {socket.name}://{socket.host}:{socket.port} cannot "
+                f"be used: {error.strerror or error}; stop the program that uses it, or set "
+                "another address"
             ) from error
-        if one.port == 0:
+        if socket.port == 0:
             port = self._server.sockets[0].getsockname()[1]
-            advertised_port = one.advertised_port or port
-            self._listener = replace(one, port=port, advertised_port=advertised_port)
+            advertised_port = socket.advertised_port or port
+            self._listener = replace(socket, port=port, advertised_port=advertised_port)
         return self._listener
 
     async def accept(self) -> None:
@@ -94,8 +94,10 @@ class Acceptor:
         assert self._server is not None, "bind comes first"
         await self._server.start_serving()
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
-        one = self._listener
-        logger.info("listening", extra={"listener": one.name, "host": one.host, "port": one.port})
+        socket = self._listener
+        logger.info(
+            "listening", extra={"listener": socket.name, "host": socket.host, "port": socket.port}
+        )
 
     async def close(self) -> None:
         """Stop accepting, let what waits for the disk be answered, then drop all connections."""

@@ -142,7 +142,7 @@ class MemoryBudget:
     def _press(self) -> None:
         """Check again in a moment."""
         if self._timer is None:
-            self._frames_before = {one: one.holder.frames_in for one in self._holders}
+            self._frames_before = {account: account.holder.frames_in for account in self._holders}
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(PATIENCE_S, self._make_room)
 
@@ -167,19 +167,22 @@ class MemoryBudget:
 
     def _trim(self) -> None:
         """Take back memory that connections only keep for later use."""
-        for one in list(self._holders):
-            one.holder.trim()
+        for account in list(self._holders):
+            account.holder.trim()
 
     def _stuck(self) -> "list[Account]":
         """Connections that completed nothing since they began to use memory, the largest
         byte-seconds first."""
         until_s, before = now_s(), self._frames_before
         stuck = [
-            one
-            for one in self._holders
-            if before.get(one) == one.holder.frames_in and not one.is_trusted
+            account
+            for account in self._holders
+            if before.get(account) == account.holder.frames_in and not account.is_trusted
         ]
-        stuck.sort(key=lambda one: one.held_bytes * (until_s - self._holders[one]), reverse=True)
+        stuck.sort(
+            key=lambda account: account.held_bytes * (until_s - self._holders[account]),
+            reverse=True,
+        )
         return stuck
 
 

@@ -53,7 +53,7 @@ async def finish_swaps(disk: Disk, directory: str) -> None:
     if ends:
         # Once the new log file has its name, nothing says any more that the old ones must go.
         await disk.sync_directory(directory)
-    for name in sorted(names, key=lambda one: one.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
+    for name in sorted(names, key=lambda name: name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         if name.endswith(SWAP_SUFFIX):
             _settle(disk, directory, name, is_whole=_base_of(name) in ends)
     if ends:

@@ -85,8 +85,8 @@ class DamageMarks:
     async def _write(self) -> int:
         version = self._version
         lines = format_lines(
-            f"{name.topic} {name.partition} {_text_of(one)}"
-            for name, one in sorted(self._marks.items())
+            f"{name.topic} {name.partition} {_text_of(damage)}"
+            for name, damage in sorted(self._marks.items())
         )
         try:
             await self._disk.replace(DAMAGED_REPLICAS, with_checksum(lines))
@@ -95,10 +95,10 @@ class DamageMarks:
         return version
 
 
-def _text_of(one: Damage) -> str:
-    topic_id = _NOT_KNOWN if one.topic_id is None else Uuid(one.topic_id.bytes)
-    offset = _NOT_KNOWN if one.offset is None else one.offset
-    return f"{topic_id} {one.state.value} {one.file or _NOT_KNOWN} {offset}"
+def _text_of(damage: Damage) -> str:
+    topic_id = _NOT_KNOWN if damage.topic_id is None else Uuid(damage.topic_id.bytes)
+    offset = _NOT_KNOWN if damage.offset is None else damage.offset
+    return f"{topic_id} {damage.state.value} {damage.file or _NOT_KNOWN} {offset}"
 
 
 def _read(disk: Disk) -> dict[TopicPartition, Damage]:

@@ -154,7 +154,9 @@ class LogSync:
         ones."""
         for segment in segments:
             segment.unsynced = True
-        self._unsynced = segments + [one for one in self._unsynced if one not in segments]
+        self._unsynced = segments + [
+            segment for segment in self._unsynced if segment not in segments
+        ]
         kept = {offset: data for offset, data in snapshots.items() if offset <= self._round_end}
         self._snapshots = kept | self._snapshots
         self.unsynced_since_ms = since_ms

@@ -63,7 +63,7 @@ class LogCompaction:
 
     def segments_below(self, offset: int) -> list[Segment]:
         """The segments that begin below this offset."""
-        return [one for one in self._state.segments if one.base_offset < offset]
+        return [segment for segment in self._state.segments if segment.base_offset < offset]
 
     def groups_below(self, offset: int) -> list[list[Segment]]:
         """Segments that begin below `offset`, in groups that become one segment each."""

@@ -134,14 +134,14 @@ class LogSurgery:
         compacted, nor, where the loss of acknowledged records was accepted, as acknowledged."""
         state = self._state
         checkpoints = state.env.checkpoints
-        for one in (
+        for checkpoint in (
             checkpoints.recovery_points,
             checkpoints.high_watermarks,
             checkpoints.cleaner_offsets,
             checkpoints.cut_tails,
         ):
-            if (one.get(state.partition) or 0) > offset:
-                await one.put(state.partition, offset)
+            if (checkpoint.get(state.partition) or 0) > offset:
+                await checkpoint.put(state.partition, offset)
 
     def _batch_start(self, offset: int) -> int:
         """The first offset of the batch that holds `offset`; itself if none does.

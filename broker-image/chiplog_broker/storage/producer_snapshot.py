@@ -42,7 +42,9 @@ class SnapshotError(Exception):
 
 def encode_snapshot(states: ProducerStates, now_ms: int) -> bytes:
     packed = [
-        entry for producer_id, one in states for entry in _encode(producer_id, one, states, now_ms)
+        entry
+        for producer_id, producer in states
+        for entry in _encode(producer_id, producer, states, now_ms)
     ]
     body = _COUNT.pack(len(packed)) + b"".join(packed)
     return _PREFIX.pack(VERSION, crc32c(body)) + body

@@ -203,9 +203,9 @@ class LogRecovery:
         is_newest, tail.sealed = segment is self.segments[-1], segment.sealed
         segment.truncate(above.position, above.offset)
         await segment.log.sync()
-        for one in (segment,) if is_newest else (segment, tail):
-            one.seal()
-            one.sealed = True
+        for part in (segment,) if is_newest else (segment, tail):
+            part.seal()
+            part.sealed = True
         for segments in (self.segments, self.unsynced):
             segments.insert(segments.index(segment) + 1, tail)
 

@@ -111,10 +111,14 @@ def may_hold_newest(segments: Sequence[Segment], from_offset: int) -> list[Segme
     The segment that contains the offset is one of them, as its newest record may be before the
     offset.
     """
-    left = [one for one in segments if one.end_offset > from_offset and one.max_timestamp_ms >= 0]
-    whole = [one for one in left if one.base_offset >= from_offset]
-    begun = [one for one in left if one.base_offset < from_offset]
-    return begun + ([max(whole, key=lambda one: one.max_timestamp_ms)] if whole else [])
+    left = [
+        segment
+        for segment in segments
+        if segment.end_offset > from_offset and segment.max_timestamp_ms >= 0
+    ]
+    whole = [segment for segment in left if segment.base_offset >= from_offset]
+    begun = [segment for segment in left if segment.base_offset < from_offset]
+    return begun + ([max(whole, key=lambda segment: segment.max_timestamp_ms)] if whole else [])
 
 
 def newest_in(segment: Segment, from_offset: int, log: Access) -> Steps[TimestampOffset | None]:
@@ -225,6 +229,9 @@ def _records(payload: Buffer, header: BatchHeader) -> Iterator[list[tuple[int, i
     is_stamped, stamp_ms = header.is_log_append_time, header.max_timestamp_ms
     for records in scan_payload(payload, header.record_count):
         yield [
-            (base_offset + min(one[0], last_delta), stamp_ms if is_stamped else base_ms + one[3])
-            for one in records
+            (
+                base_offset + min(record[0], last_delta),
+                stamp_ms if is_stamped else base_ms + record[3],
+            )
+            for record in records
         ]

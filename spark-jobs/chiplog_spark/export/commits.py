@@ -86,20 +86,20 @@ class Commit:
 
     @property
     def offsets(self) -> int:
-        return sum(one.end - one.first for one in self.ranges)
+        return sum(exported.end - exported.first for exported in self.ranges)
 
     @property
     def size_bytes(self) -> int:
-        return sum(one.size_bytes for one in self.files)
+        return sum(file.size_bytes for file in self.files)
 
 
 def moved_on(
     ends: Iterable[CommittedEnd], ranges: Iterable[OffsetRange]
 ) -> tuple[CommittedEnd, ...]:
     """Where the partitions end when these ranges are committed or given up."""
-    known = {one.partition: one.offset for one in ends}
-    for one in ranges:
-        known[one.partition] = max(one.end, known.get(one.partition, 0))
+    known = {end.partition: end.offset for end in ends}
+    for exported in ranges:
+        known[exported.partition] = max(exported.end, known.get(exported.partition, 0))
     return tuple(
         CommittedEnd(partition=partition, offset=known[partition]) for partition in sorted(known)
     )

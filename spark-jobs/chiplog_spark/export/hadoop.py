@@ -43,7 +43,7 @@ class HadoopFiles:
         system, path = self._at(directory)
         if not system.exists(path):
             return []
-        return sorted(one.getPath().getName() for one in system.listStatus(path))
+        return sorted(status.getPath().getName() for status in system.listStatus(path))
 
     def tree(self, directory: str) -> Mapping[str, int]:
         system, path = self._at(directory)
@@ -52,8 +52,8 @@ class HadoopFiles:
         root = system.makeQualified(path).toUri().getPath()
         found, listed = {}, system.listFiles(path, True)
         while listed.hasNext():
-            one = listed.next()
-            found[one.getPath().toUri().getPath()[len(root) + 1 :]] = int(one.getLen())
+            status = listed.next()
+            found[status.getPath().toUri().getPath()[len(root) + 1 :]] = int(status.getLen())
         return found
 
     def exists(self, path: str) -> bool:

@@ -50,7 +50,7 @@ def plan(held: Mapping[int, Held], ends: Iterable[CommittedEnd]) -> Plan:
     A partition of which nothing is committed begins at its log start: what retention took before
     the first export was never to be exported.
     """
-    committed = {one.partition: one.offset for one in ends}
+    committed = {end.partition: end.offset for end in ends}
     if gone := sorted(set(committed) - set(held)):
         raise WentBack(f"partition {gone[0]} was exported, but does not exist any more")
     todo, lost = [], []
@@ -82,7 +82,7 @@ class Step:
 
         As the data source cuts ranges into splits, so that a task writes one file.
         """
-        return tuple(file for one in self.ranges for file in cut(one, self.records_per_file))
+        return tuple(file for whole in self.ranges for file in cut(whole, self.records_per_file))
 
 
 def cut(whole: OffsetRange, records: int) -> Iterable[OffsetRange]:
@@ -99,36 +99,40 @@ def cut(whole: OffsetRange, records: int) -> Iterable[OffsetRange]:
 
 def next_step(todo: Iterable[OffsetRange], records_per_file: int, files: int) -> Step:
     """As much as fits into one commit, shared out evenly among the partitions that wait."""
-    waiting = {one.partition: one for one in todo}
+    waiting = {range_.partition: range_ for range_ in todo}
     shares = dict.fromkeys(waiting, 0)
     room = files
     while room and waiting:
         for partition in sorted(waiting)[:room]:
-            one = waiting[partition]
+            range_ = waiting[partition]
             shares[partition] += 1
             room -= 1
-            if one.first + shares[partition] * records_per_file >= one.end:
+            if range_.first + shares[partition] * records_per_file >= range_.end:
                 del waiting[partition]
     ranges = [
         OffsetRange(
-            partition=one.partition,
-            first=one.first,
-            end=min(one.end, one.first + shares[one.partition] * records_per_file),
+            partition=range_.partition,
+            first=range_.first,
+            end=min(range_.end, range_.first + shares[range_.partition] * records_per_file),
         )
-        for one in todo
-        if shares[one.partition]
+        for range_ in todo
+        if shares[range_.partition]
     ]
     return Step(tuple(ranges), records_per_file)
 
 
 def without(todo: Iterable[OffsetRange], step: Step) -> tuple[OffsetRange, ...]:
     """What is left when a step is done."""
-    done = {one.partition: one.end for one in step.ranges}
+    done = {range_.partition: range_.end for range_ in step.ranges}
     left = [
-        OffsetRange(partition=one.partition, first=done.get(one.partition, one.first), end=one.end)
-        for one in todo
+        OffsetRange(
+            partition=range_.partition,
+            first=done.get(range_.partition, range_.first),
+            end=range_.end,
+        )
+        for range_ in todo
     ]
-    return tuple(one for one in left if one.first < one.end)
+    return tuple(range_ for range_ in left if range_.first < range_.end)
 
 
 def records_per_file(bounds: Bounds, offsets: int, written_bytes: int) -> int:

@@ -77,19 +77,21 @@ class ExportJob:
 
     @property
     def login(self) -> Login | None:
-        one = self.sasl
+        sasl = self.sasl
         return (
-            Login(one.username, one.password_file, Mechanism(one.mechanism.value)) if one else None
+            Login(sasl.username, sasl.password_file, Mechanism(sasl.mechanism.value))
+            if sasl
+            else None
         )
 
     @property
     def source_options(self) -> dict[str, str]:
         """Those of the data source that say who asks."""
-        one = self.sasl
-        if one is None:
+        sasl = self.sasl
+        if sasl is None:
             return {}
         return {
-            "sasl.username": one.username,
-            "sasl.password.file": one.password_file,
-            "sasl.mechanism": one.mechanism.value,
+            "sasl.username": sasl.username,
+            "sasl.password.file": sasl.password_file,
+            "sasl.mechanism": sasl.mechanism.value,
         }

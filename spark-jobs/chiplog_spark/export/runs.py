@@ -165,16 +165,22 @@ class Exporter:
                 f"topic {topic.name}: {back}; export it to another target, or move the old"
                 " export away",
             ) from back
-        for one in found.lost:
-            say("lost", topic=topic.name, partition=one.partition, first=one.first, end=one.end)
+        for lost_range in found.lost:
+            say(
+                "lost",
+                topic=topic.name,
+                partition=lost_range.partition,
+                first=lost_range.first,
+                end=lost_range.end,
+            )
         if found.lost and self.fail_on_data_loss:
-            one = found.lost[0]
+            lost_range = found.lost[0]
             more = f", and in {len(found.lost) - 1} more partitions" if len(found.lost) > 1 else ""
             raise Refused(
                 "OffsetOutOfRange",
-                f"topic {topic.name}: offsets {one.first} to {one.end - 1} of partition"
-                f" {one.partition} were deleted before they were exported{more}: set "
-                "job.failOnDataLoss to false to continue after them, and export more often or"
+                f"topic {topic.name}: offsets {lost_range.first} to {lost_range.end - 1} of"
+                f" partition {lost_range.partition} were deleted before they were exported{more}: "
+                "set job.failOnDataLoss to false to continue after them, and export more often or"
                 " raise the topic's retention",
             )
         return found
@@ -227,8 +233,8 @@ class Exporter:
                 self.table.append(place.directory, commit, staging)
             self.files.remove(staging)
             return
-        for one in commit.files:
-            source, path = f"{staging}/{one.staged}", f"{place.directory}/{one.path}"
+        for file in commit.files:
+            source, path = f"{staging}/{file.staged}", f"{place.directory}/{file.path}"
             if self.files.exists(path):  # an object store copies before it removes
                 self.files.remove(source)
             elif self.files.exists(source):
@@ -270,7 +276,7 @@ def log_progress(exported: Exported, commit: Commit, left: tuple[OffsetRange, ..
 
 
 def count(ranges: tuple[OffsetRange, ...]) -> int:
-    return sum(one.end - one.first for one in ranges)
+    return sum(range_.end - range_.first for range_ in ranges)
 
 
 def say(event: str, **facts: object) -> None:

@@ -59,9 +59,11 @@ def options(topic: str, step: Step) -> dict[str, str]:
     """What the data source is told: exactly the ranges of this step, one split a file."""
     return {
         "topic": topic,
-        "partitions": ",".join(str(one.partition) for one in step.ranges),
-        "startingOffsets": offsets(topic, {one.partition: one.first for one in step.ranges}),
-        "endingOffsets": offsets(topic, {one.partition: one.end for one in step.ranges}),
+        "partitions": ",".join(str(range_.partition) for range_ in step.ranges),
+        "startingOffsets": offsets(
+            topic, {range_.partition: range_.first for range_ in step.ranges}
+        ),
+        "endingOffsets": offsets(topic, {range_.partition: range_.end for range_ in step.ranges}),
         "recordsPerSplit": str(step.records_per_file),
     }
 
@@ -73,9 +75,9 @@ def offsets(topic: str, places: Mapping[int, int]) -> str:
 def file_expression(files: Iterable[OffsetRange]) -> str:
     """Which file of the step a record belongs to, in SQL; null for one that was not asked for."""
     cases = (
-        f"WHEN partition = {one.partition} AND offset >= {one.first} AND offset < {one.end}"
+        f"WHEN partition = {file.partition} AND offset >= {file.first} AND offset < {file.end}"
         f" THEN {number}"
-        for number, one in enumerate(files)
+        for number, file in enumerate(files)
     )
     return f"CASE {' '.join(cases)} END"
 

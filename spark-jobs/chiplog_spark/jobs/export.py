@@ -43,7 +43,7 @@ def work(session: SparkSession, request: Request) -> Result:
     )
     access = Access(addresses_of(request.bootstrap), job.login)
     done = [
-        exporter.run(job.target, name, lambda one: describe(access, one)) for name in job.topics
+        exporter.run(job.target, name, lambda topic: describe(access, topic)) for name in job.topics
     ]
     return result_of(done)
 
@@ -64,29 +64,31 @@ def describe(access: Access, name: str) -> Topic:
 
 
 def result_of(done: list[Exported]) -> Result:
-    lost = sum(len(one.lost) for one in done)
+    lost = sum(len(exported.lost) for exported in done)
     said = f"; {lost} ranges of offsets were deleted before they were exported" if lost else ""
-    records, files = (sum(getattr(one, what) for one in done) for what in ("records", "files"))
+    records, files = (
+        sum(getattr(exported, what) for exported in done) for what in ("records", "files")
+    )
     return Result(
         application="export",
         state=ResultState.SUCCEEDED,
         reason="Exported",
         message=f"{records} records in {files} files{said}",
-        summary={"topics": [summary_of(one) for one in done]},
+        summary={"topics": [summary_of(exported) for exported in done]},
     )
 
 
-def summary_of(one: Exported) -> dict[str, Any]:
+def summary_of(exported: Exported) -> dict[str, Any]:
     return {
-        "topic": one.topic,
-        "commits": one.commits,
-        "records": one.records,
-        "files": one.files,
-        "bytes": one.size_bytes,
-        "lostTotal": len(one.lost),
+        "topic": exported.topic,
+        "commits": exported.commits,
+        "records": exported.records,
+        "files": exported.files,
+        "bytes": exported.size_bytes,
+        "lostTotal": len(exported.lost),
         "lost": [
             {"partition": gone.partition, "firstOffset": gone.first, "lastOffset": gone.end - 1}
-            for gone in one.lost[:MAX_REPORTED_LOST]
+            for gone in exported.lost[:MAX_REPORTED_LOST]
         ],
     }
 

@@ -106,18 +106,18 @@ def _coverage(inventory: Inventory, tallies: Tallies) -> Json:
         "topics": len({name.topic for name in inventory.reaches}),
         "partitions": len(inventory.reaches),
         "replicas": len(inventory.reaches),
-        "records": sum(one.records for one in tallies.values()),
-        "bytes": sum(one.bytes for one in tallies.values()),
+        "records": sum(tally.records for tally in tallies.values()),
+        "bytes": sum(tally.bytes for tally in tallies.values()),
     }
 
 
 def _sampling(job: RebalanceJob, inventory: Inventory, tallies: Tallies, window: Window) -> Json:
     """How the figures were measured."""
     over = covered(window, tallies.values())
-    errors = [100 * one.keys.error / one.records for one in tallies.values() if one.records]
+    errors = [100 * tally.keys.error / tally.records for tally in tallies.values() if tally.records]
     return {
         "sampleRecords": job.sample_records,
-        "sampledPartitions": sum(one.is_sampled for one in inventory.reaches.values()),
+        "sampledPartitions": sum(reach.is_sampled for reach in inventory.reaches.values()),
         "windowStartMs": over.start_ms,
         "windowEndMs": over.end_ms,
         "keysCounted": CAPACITY,
@@ -133,16 +133,16 @@ def _partitions(
     names = sorted(figures, key=lambda name: (-figures[name].weight, -figures[name].bytes, name))
     reported = []
     for name in names[:MAX_REPORTED_PARTITIONS]:
-        one, tally = figures[name], tallies.get(name)
+        measured, tally = figures[name], tallies.get(name)
         reported.append(
             {
                 "topic": name.topic,
                 "partition": name.partition,
-                "records": one.records,
-                "bytes": one.bytes,
+                "records": measured.records,
+                "bytes": measured.bytes,
                 "exact": not inventory.reaches[name].is_sampled,
-                "bytesPerSecond": round(one.bytes_per_second),
-                "recordsPerSecond": round(one.records_per_second),
+                "bytesPerSecond": round(measured.bytes_per_second),
+                "recordsPerSecond": round(measured.records_per_second),
                 "recordsWithoutKey": tally.records_without_key if tally else 0,
                 "firstTimestampMs": tally.first_timestamp_ms if tally else None,
                 "lastTimestampMs": tally.last_timestamp_ms if tally else None,

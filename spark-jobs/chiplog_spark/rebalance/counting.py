@@ -51,9 +51,9 @@ def _count(part: pa.Table, window: Window, into: Tally) -> int:
     ends = pc.min_max(times_ms).as_py()
     into.see(ends["min"], ends["max"])
     counts: dict[bytes, int] = {}
-    for one in pc.value_counts(part["key"].drop_null()).to_pylist():
-        key = short(one["values"])
-        counts[key] = counts.get(key, 0) + one["counts"]
+    for entry in pc.value_counts(part["key"].drop_null()).to_pylist():
+        key = short(entry["values"])
+        counts[key] = counts.get(key, 0) + entry["counts"]
     into.keys.add(counts)
     return int(size)
 

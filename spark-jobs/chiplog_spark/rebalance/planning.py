@@ -32,7 +32,11 @@ def take_inventory(client: Client, topics: Iterable[str], sample_records: int) -
             found.gone.append(name)
             continue
         found.topics[name] = topic
-        led = [index for index, one in topic.partitions.items() if one.leader_id >= 0]
+        led = [
+            index
+            for index, replica_facts in topic.partitions.items()
+            if replica_facts.leader_id >= 0
+        ]
         starts = client.offsets(topic, dict.fromkeys(led, EARLIEST))
         ends = client.offsets(topic, dict.fromkeys(led, LATEST))
         for index, facts in sorted(topic.partitions.items()):
@@ -47,11 +51,11 @@ def take_inventory(client: Client, topics: Iterable[str], sample_records: int) -
 
 def partition_of(name: PartitionName, facts: PartitionFacts) -> Partition:
     """As the proposal takes it."""
-    replicas = tuple(BrokerId(one) for one in facts.replicas)
+    replicas = tuple(BrokerId(broker_id) for broker_id in facts.replicas)
     return Partition(
         name=name,
         replicas=replicas,
-        isr=tuple(BrokerId(one) for one in facts.isr if one in facts.replicas),
+        isr=tuple(BrokerId(broker_id) for broker_id in facts.isr if broker_id in facts.replicas),
         leader=BrokerId(facts.leader_id) if facts.leader_id in facts.replicas else None,
         leader_epoch=LeaderEpoch(facts.leader_epoch),
     )

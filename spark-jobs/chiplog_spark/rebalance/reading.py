@@ -98,6 +98,6 @@ def _counter(
     return count
 
 
-def _together(one: Tally, other: Tally) -> Tally:
-    one.merge(other)
-    return one
+def _together(tally: Tally, other: Tally) -> Tally:
+    tally.merge(other)
+    return tally

@@ -48,8 +48,8 @@ class Sketch:
 
     def most_frequent(self, at_least: float) -> tuple[tuple[bytes, int], ...]:
         """Keys and counts, the most frequent first, that surely reach a count."""
-        found = [one for one in self.counters.items() if one[1] >= at_least]
-        return tuple(sorted(found, key=lambda one: (-one[1], one[0])))
+        found = [item for item in self.counters.items() if item[1] >= at_least]
+        return tuple(sorted(found, key=lambda item: (-item[1], item[0])))
 
     def _shrink(self) -> None:
         if len(self.counters) <= self.capacity:

@@ -50,9 +50,9 @@ def reach(start: int, end: int, sample_records: int) -> Reach:
 def covered(window: Window, tallies: Iterable[Tally]) -> Window:
     """The window, from the oldest record of all on where there is none as old as the window."""
     firsts = [
-        one.first_timestamp_ms
-        for one in tallies
-        if one.first_timestamp_ms is not None and one.first_timestamp_ms >= 0
+        tally.first_timestamp_ms
+        for tally in tallies
+        if tally.first_timestamp_ms is not None and tally.first_timestamp_ms >= 0
     ]
     oldest = min(firsts, default=window.start_ms)
     latest_start = window.end_ms - SHORTEST_MS

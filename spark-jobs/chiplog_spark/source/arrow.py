@@ -25,9 +25,9 @@ def rows_of(options: Options, split: Split, schema: StructType) -> Iterator[pa.R
 
 def record_batch(chunk: Chunk, layout: pa.Schema) -> pa.RecordBatch:
     arrays = [
-        pa.nulls(chunk.rows, one.type)
-        if one.name == "headers" and not chunk.has_headers
-        else pa.array(chunk.columns[one.name], one.type)
-        for one in layout
+        pa.nulls(chunk.rows, column.type)
+        if column.name == "headers" and not chunk.has_headers
+        else pa.array(chunk.columns[column.name], column.type)
+        for column in layout
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=layout)

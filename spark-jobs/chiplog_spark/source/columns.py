@@ -104,7 +104,7 @@ def add_records(chunk: Chunk, batch: RawBatch, split: Split) -> None:
     chunk.rows += count
     chunk.size_bytes += sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
     if found.has_headers:
-        every = (one for of_record in found.headers[own] for one in of_record or ())
+        every = (header for of_record in found.headers[own] for header in of_record or ())
         chunk.size_bytes += sum(len(key) + len(value or b"") for key, value in every)
 
 
@@ -163,15 +163,15 @@ def chunks_of(
     """The chunks of a split, one at a time. Raises `WireError`."""
     names = BATCH_COLUMNS if batches else RECORD_COLUMNS
     chunk = new_chunk(names)
-    for one in found:
-        if isinstance(one, Unread):
+    for item in found:
+        if isinstance(item, Unread):
             if not batches:
-                raise one.why
-            add_unread(chunk, one, split.at)
+                raise item.why
+            add_unread(chunk, item, split.at)
         elif not batches:
-            add_records(chunk, one, split)
-        elif split.owns(one.base_offset):
-            add_batch(chunk, one, split.at, with_payload=with_payload)
+            add_records(chunk, item, split)
+        elif split.owns(item.base_offset):
+            add_batch(chunk, item, split.at, with_payload=with_payload)
         if chunk.is_full:
             yield chunk
             chunk = new_chunk(names)

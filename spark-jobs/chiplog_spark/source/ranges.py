@@ -69,7 +69,7 @@ def ranges_between(
     found = []
     for partition in sorted(starts):
         here = held[partition]
-        start, end = (resolved(one[partition], here) for one in (starts, ends))
+        start, end = (resolved(offsets[partition], here) for offsets in (starts, ends))
         for offset in (start, end):
             if not here.start <= offset <= here.end:
                 bounds = f": the replica has offsets {here.start} to {here.end}"
@@ -129,11 +129,11 @@ def ends_of_trigger(
 
     Raises `OffsetOutOfRange` if a partition ends below what was read of it.
     """
-    begins = {index: max(starts.get(index, one.start), 0) for index, one in held.items()}
-    for index, one in held.items():
-        if begins[index] > one.end:
+    begins = {index: max(starts.get(index, bounds.start), 0) for index, bounds in held.items()}
+    for index, bounds in held.items():
+        if begins[index] > bounds.end:
             raise errors.OffsetOutOfRange(
-                f"it was read up to {begins[index]}, but now it ends at {one.end}",
+                f"it was read up to {begins[index]}, but now it ends at {bounds.end}",
                 "if the topic was deleted and created again, start with a new checkpoint",
                 topic,
                 index,
@@ -143,9 +143,9 @@ def ends_of_trigger(
         remedy = "if the topic was deleted and created again, start with a new checkpoint"
         raise errors.UnknownTopic("the partition is gone", remedy, topic, missing[0])
     waiting = {
-        index: one.end - max(begins[index], one.start)
-        for index, one in held.items()
-        if one.end > begins[index]
+        index: bounds.end - max(begins[index], bounds.start)
+        for index, bounds in held.items()
+        if bounds.end > begins[index]
     }
     ends = {index: begins[index] for index in held}
     room = sum(waiting.values()) if max_records is None else max_records
@@ -163,7 +163,7 @@ def shared_out(room: int, waiting: Mapping[int, int]) -> dict[int, int]:
         return dict(waiting)
     shares = {index: count * room // total for index, count in waiting.items()}
     left = room - sum(shares.values())
-    for index in sorted(waiting, key=lambda one: (shares[one] - waiting[one], one)):
+    for index in sorted(waiting, key=lambda index: (shares[index] - waiting[index], index)):
         more = min(left, waiting[index] - shares[index], 1)
         shares[index] += more
         left -= more

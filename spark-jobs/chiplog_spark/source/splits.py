@@ -37,19 +37,21 @@ def splits_of(
 
     The size is in offsets: how many of them compaction has removed is unknown.
     """
-    wanted = [one for one in ranges if one.start < one.end]
-    total = sum(one.end - one.start for one in wanted)
+    wanted = [range_ for range_ in ranges if range_.start < range_.end]
+    total = sum(range_.end - range_.start for range_ in wanted)
     size = max(records_per_split, -(-total // MAX_SPLITS))
     return [
         split
-        for one in wanted
-        for split in _cut(Place(topic.name, topic.topic_id, one.partition, replica), one, size)
+        for range_ in wanted
+        for split in _cut(
+            Place(topic.name, topic.topic_id, range_.partition, replica), range_, size
+        )
     ]
 
 
-def _cut(at: Place, one: Range, size: int) -> Iterable[Split]:
-    length = one.end - one.start
+def _cut(at: Place, range_: Range, size: int) -> Iterable[Split]:
+    length = range_.end - range_.start
     count = -(-length // size)
-    bounds = [one.start + length * number // count for number in range(count + 1)]
+    bounds = [range_.start + length * number // count for number in range(count + 1)]
     for start, end in pairwise(bounds):
-        yield Split(at, start, end, begins_range=start == one.start)
+        yield Split(at, start, end, begins_range=start == range_.start)

@@ -58,8 +58,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             _, held = self._held(client)
         if self._last is not None:
             held = {
-                index: Held(min(one.start, self._last[index]), min(one.end, self._last[index]))
-                for index, one in held.items()
+                index: Held(
+                    min(bounds.start, self._last[index]), min(bounds.end, self._last[index])
+                )
+                for index, bounds in held.items()
                 if index in self._last
             }
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -73,12 +75,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         with Client(self._options.access) as client:
             _, held = self._held(client)
-        return self._written({index: one.end for index, one in held.items()})
+        return self._written({index: bounds.end for index, bounds in held.items()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         with Client(self._options.access) as client:
             _, held = self._held(client)
-        self._last = {index: one.end for index, one in held.items()}
+        self._last = {index: bounds.end for index, bounds in held.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         options = self._options

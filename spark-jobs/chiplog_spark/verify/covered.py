@@ -18,18 +18,18 @@ class Covered:
 
     def __init__(self, ranges: Iterable[Range]) -> None:
         joined: list[tuple[int, int]] = []
-        for one in sorted(ranges, key=lambda one: one.start):
-            if one.end <= one.start:
+        for part in sorted(ranges, key=lambda part: part.start):
+            if part.end <= part.start:
                 continue
-            if joined and one.start <= joined[-1][1]:
-                joined[-1] = joined[-1][0], max(joined[-1][1], one.end)
+            if joined and part.start <= joined[-1][1]:
+                joined[-1] = joined[-1][0], max(joined[-1][1], part.end)
             else:
-                joined.append((one.start, one.end))
+                joined.append((part.start, part.end))
         self.ranges = tuple(joined)
 
     def around(self, offset: int) -> tuple[int, int] | None:
         """The range that contains an offset; None if it was not read."""
-        at = bisect_right(self.ranges, offset, key=lambda one: one[0]) - 1
+        at = bisect_right(self.ranges, offset, key=lambda part: part[0]) - 1
         if at < 0 or offset >= self.ranges[at][1]:
             return None
         return self.ranges[at]

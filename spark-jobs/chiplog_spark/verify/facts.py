@@ -55,7 +55,7 @@ class EpochHistory:
 
     def epoch_at(self, offset: int) -> int:
         """The epoch under which an offset was written; -1 where that is not known."""
-        at = bisect_right(self.starts, offset, key=lambda one: one.start_offset)
+        at = bisect_right(self.starts, offset, key=lambda start: start.start_offset)
         return self.starts[at - 1].epoch if at else UNKNOWN
 
 
@@ -101,4 +101,4 @@ class PartitionFacts:
     """When the read was planned, since 1970: whatever is checked was appended before."""
 
     def replica(self, broker: int) -> ReplicaFacts | None:
-        return next((one for one in self.replicas if one.broker == broker), None)
+        return next((replica for replica in self.replicas if replica.broker == broker), None)

@@ -51,8 +51,8 @@ class Findings:
             self.kept.append(finding)
 
     def extend(self, found: Iterable[Finding]) -> None:
-        for one in found:
-            self.add(one)
+        for finding in found:
+            self.add(finding)
 
 
 def explained_by_retention(finding: Finding, start_offset_after: int) -> bool:

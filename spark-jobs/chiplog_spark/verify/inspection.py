@@ -118,11 +118,11 @@ class BatchInspector:
 
     def _keep(self, found: Iterator[Finding]) -> None:
         read = self._read
-        for one in found:
+        for finding in found:
             if len(read.findings) < self._wanted.limit:
-                read.findings.append(one)
+                read.findings.append(finding)
             else:
-                self._count(one.check.value)
+                self._count(finding.check.value)
 
     def _count(self, what: str) -> None:
         self._read.more[what] = self._read.more.get(what, 0) + 1

@@ -95,8 +95,8 @@ def verify(runner: Runner, access: Access, job: Job) -> Result:
     if verdict.suspects:
         again = _again(runner, access, job, wanted, verdict, deadline_s)
         findings += again
-        counts.update(one.check for one in again)
-        accusations |= {accusation_of(one) for one in again}
+        counts.update(finding.check for finding in again)
+        accusations |= {accusation_of(finding) for finding in again}
     cores = runner.parallel_tasks
     summary = {
         "coverage": verdict.coverage,
@@ -118,7 +118,10 @@ def result_of_findings(
     by_check = [
         {"check": check.value, "count": count} for check, count in sorted(counts.items()) if count
     ]
-    ordered = sorted(findings, key=lambda one: (one.topic, one.partition, one.offset, one.replica))
+    ordered = sorted(
+        findings,
+        key=lambda finding: (finding.topic, finding.partition, finding.offset, finding.replica),
+    )
     coverage, is_cut = summary["coverage"], summary["figures"]["timeLimitReached"]
     what = (
         f"{coverage['records']} records and {coverage['bytes']} bytes of"
@@ -131,7 +134,7 @@ def result_of_findings(
         reason="ViolationsFound" if total else "NoViolations",
         message=message,
         summary={**summary, "byCheck": by_check},
-        violations=tuple(one.violation() for one in ordered),
+        violations=tuple(finding.violation() for finding in ordered),
         violations_total=total,
     ).fitted()
 
@@ -142,7 +145,11 @@ def _run_splits(
     with Client(access) as client:
         now_ms = int(time.time() * 1000)
         plans = [planned_topic(client, name, now_ms) for name in dict.fromkeys(job.topics)]
-        facts = {(one.topic, one.partition): one for plan in plans for one in plan.partitions}
+        facts = {
+            (partition.topic, partition.partition): partition
+            for plan in plans
+            for partition in plan.partitions
+        }
         splits = _splits(plans, job.records_per_split)
         parallel = min(runner.parallel_tasks, max(len(splits), 1))
         task = Task(

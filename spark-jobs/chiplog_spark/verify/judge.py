@@ -116,9 +116,9 @@ class Judge:
     def _read_whole(self) -> set[Place]:
         """The in-sync replicas that were read to the end."""
         broken = {
-            (one.topic, one.partition)
-            for one in self._reads
-            if not one.is_whole and self._is_in_sync(one)
+            (read.topic, read.partition)
+            for read in self._reads
+            if not read.is_whole and self._is_in_sync(read)
         }
         return {place for place in self._facts if place not in broken}
 
@@ -130,7 +130,9 @@ class Judge:
         """Timestamps, and keys by the hash that fits the topic."""
         for topic, tally in self._tallies().items():
             partitions = next(
-                one.partitions for (name, _), one in self._facts.items() if name == topic
+                partition.partitions
+                for (name, _), partition in self._facts.items()
+                if name == topic
             )
             chosen = choose(tally, self._partitioners, partitions)
             verdict.chosen[topic] = chosen
@@ -166,7 +168,7 @@ class Judge:
 
     def _refusals(self, verdict: Verdict, reported: "_Reported") -> None:
         seen: set[tuple[str, int, int]] = set()
-        for read in sorted(self._reads, key=lambda one: one.start):
+        for read in sorted(self._reads, key=lambda read: read.start):
             if read.refusal is None:
                 continue
             reason, offset, message = read.refusal
@@ -193,9 +195,9 @@ class Judge:
         for topic, chosen in verdict.chosen.items():
             if chosen.reason:
                 skipped[topic, Check.KEY_PLACEMENT.value] = chosen.reason
-        for (topic, _), one in self._facts.items():
-            unknown = [r.broker for r in one.replicas if r.in_sync and r.clean_offset is None]
-            if one.compacts and unknown and Check.COMPACTION_ORDER in self._checks:
+        for (topic, _), partition in self._facts.items():
+            unknown = [r.broker for r in partition.replicas if r.in_sync and r.clean_offset is None]
+            if partition.compacts and unknown and Check.COMPACTION_ORDER in self._checks:
                 reason = f"brokers {unknown} do not report up to which offset they have compacted"
                 skipped[topic, Check.COMPACTION_ORDER.value] = reason
         for read in self._reads:
@@ -268,25 +270,25 @@ def confirmed(first: Verdict, second: Verdict) -> list[Finding]:
 
 def coverage(reads: Iterable[Read]) -> dict[str, int]:
     """What was covered; the records and bytes of each replica count."""
-    read = [one for one in reads if one.end > one.start or one.planned_end <= one.start]
+    read = [read for read in reads if read.end > read.start or read.planned_end <= read.start]
     return {
-        "topics": len({one.topic for one in read}),
-        "partitions": len({(one.topic, one.partition) for one in read}),
-        "replicas": len({(one.topic, one.partition, one.replica) for one in read}),
-        "records": sum(one.records for one in read),
-        "bytes": sum(one.bytes for one in read),
+        "topics": len({read.topic for read in read}),
+        "partitions": len({(read.topic, read.partition) for read in read}),
+        "replicas": len({(read.topic, read.partition, read.replica) for read in read}),
+        "records": sum(read.records for read in read),
+        "bytes": sum(read.bytes for read in read),
     }
 
 
 def partitioners(chosen: Mapping[str, Chosen]) -> list[dict[str, Any]]:
     """The partitioners for the summary."""
     reported = []
-    for topic, one in sorted(chosen.items()):
-        others = [other.partitioner for other in one.others]
+    for topic, choice in sorted(chosen.items()):
+        others = [other.partitioner for other in choice.others]
         entry = {
             "topic": topic,
-            "partitioner": one.partitioner,
-            "share": round(one.share_percent, 2),
+            "partitioner": choice.partitioner,
+            "share": round(choice.share_percent, 2),
         }
         reported.append({**entry, "others": others} if others else entry)
     return reported
@@ -295,11 +297,11 @@ def partitioners(chosen: Mapping[str, Chosen]) -> list[dict[str, Any]]:
 def figures(reads: Iterable[Read], *, seconds: float, cores: int) -> dict[str, float | int | bool]:
     """The throughput. That of one core is by the time that tasks spent reading and checking."""
     reads = list(reads)
-    busy_s = sum(one.seconds for one in reads)
-    megabytes = sum(one.bytes for one in reads) / 1e6
+    busy_s = sum(read.seconds for read in reads)
+    megabytes = sum(read.bytes for read in reads) / 1e6
     return {
         "seconds": round(seconds, 3),
         "cores": cores,
         "megabytesPerSecondPerCore": round(megabytes / busy_s, 3) if busy_s else 0.0,
-        "timeLimitReached": any(one.was_cut for one in reads),
+        "timeLimitReached": any(read.was_cut for read in reads),
     }

@@ -13,4 +13,4 @@ def odd_ones(said: Mapping[int, Hashable], leader: int) -> frozenset[int]:
         return frozenset()
     (first, most), (_, second) = Counter(said.values()).most_common(2)
     measure = first if most > second else said[leader if leader in said else min(said)]
-    return frozenset(broker for broker, one in said.items() if one != measure)
+    return frozenset(broker for broker, value in said.items() if value != measure)

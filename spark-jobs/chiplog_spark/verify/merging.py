@@ -50,11 +50,11 @@ class _Partition:
         self._found = Findings(limit)
         self._peers: Peers | None = None
         self._key: tuple[bytes, KeyHistory] | None = None
-        self._compared = frozenset(one.broker for one in facts.replicas if one.in_sync)
+        self._compared = frozenset(replica.broker for replica in facts.replicas if replica.in_sync)
         self._clean_offsets = {
-            one.broker: one.clean_offset
-            for one in facts.replicas
-            if one.clean_offset is not None and one.clean_offset > 0
+            replica.broker: replica.clean_offset
+            for replica in facts.replicas
+            if replica.clean_offset is not None and replica.clean_offset > 0
         }
 
     def see(self, row: Row) -> Iterator[Found]:
@@ -62,24 +62,24 @@ class _Partition:
         if row.kind == Kind.BATCH:
             if self._peers is None:
                 self._peers = self._begin()
-            yield from self._kept((None, one) for one in self._peers.see(row.batch()))
+            yield from self._kept((None, finding) for finding in self._peers.see(row.batch()))
             return
         if self._key is None or self._key[0] != row.key:
             yield from self._close_key()
             history = KeyHistory(self._facts, self._compared, self._clean_offsets)
             self._key = row.key, history
         if row.replica in self._compared:
-            yield from self._kept((None, one) for one in self._key[1].see(row.record()))
+            yield from self._kept((None, finding) for finding in self._key[1].see(row.record()))
 
     def finish(self) -> Iterator[Found]:
         """The partition has no more rows."""
         yield from self._close_key()
         if self.reads:
             peers = self._peers or self._begin()
-            yield from self._kept((None, one) for one in peers.finish())
+            yield from self._kept((None, finding) for finding in peers.finish())
         reported: dict[tuple[str, int], Finding] = {}
-        for one in self._found.kept:
-            reported.setdefault((one.check, one.replica), one)
+        for finding in self._found.kept:
+            reported.setdefault((finding.check, finding.replica), finding)
         for (check, replica), count in self._found.counts.items():
             if count > self._found.limit:
                 yield Found(finding=reported[check, replica], more=count - self._found.limit)

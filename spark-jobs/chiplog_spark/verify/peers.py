@@ -49,11 +49,11 @@ class Peers:
         self._replicas = {
             broker: _Replica(facts, broker, ranges) for broker, ranges in sorted(covered.items())
         }
-        self._in_sync = {one.broker for one in facts.replicas if one.in_sync}
+        self._in_sync = {replica.broker for replica in facts.replicas if replica.in_sync}
         self._late = [
-            one
-            for one in facts.replicas
-            if one.broker in self._replicas and one.start_offset > facts.start_offset
+            replica
+            for replica in facts.replicas
+            if replica.broker in self._replicas and replica.start_offset > facts.start_offset
         ]
         self._group: list[Batch] = []
 
@@ -139,22 +139,22 @@ class Peers:
         if len(group) < 2 or self._facts.compacts:
             return
         in_good_order = [
-            one
-            for one in group
-            if one.stored_crc == one.computed_crc and one.replica in self._in_sync
+            batch
+            for batch in group
+            if batch.stored_crc == batch.computed_crc and batch.replica in self._in_sync
         ]
-        said = {one.replica: one.digest for one in in_good_order}
+        said = {batch.replica: batch.digest for batch in in_good_order}
         odd = odd_ones(said, self._facts.leader)
-        for one in in_good_order:
-            if one.replica in odd:
+        for batch in in_good_order:
+            if batch.replica in odd:
                 others = [broker for broker in said if broker not in odd]
                 yield Finding(
                     Check.REPLICA_MISMATCH,
                     self._facts.topic,
                     self._facts.partition,
-                    one.base_offset,
-                    one.replica,
-                    f"the batch of offsets {one.base_offset} to {one.last_offset} differs from"
+                    batch.base_offset,
+                    batch.replica,
+                    f"the batch of offsets {batch.base_offset} to {batch.last_offset} differs from"
                     f" that of {_brokers(others)}",
                 )
 

@@ -249,7 +249,7 @@ def _others(tally: Tally, best: str, names: Sequence[str], partitions: int) -> t
             for name in names
             if name not in used
         }
-        name = max(counts, key=lambda one: (counts[one], one))
+        name = max(counts, key=lambda candidate: (counts[candidate], candidate))
         by_chance = by_nobody * hit * (1 - hit) ** len(used)
         if counts[name] - by_chance < max(1.0, 3 * sqrt(by_chance)):
             break
@@ -264,7 +264,7 @@ def notices(topic: str, chosen: Chosen, tally: Tally) -> list[dict[str, Any]]:
     if chosen.others:
         best = tally.fitting(chosen.partitioner)
         parts = [Share(chosen.partitioner, best), *chosen.others]
-        listed = ", ".join(f"{one.records} by {one.partitioner}" for one in parts)
+        listed = ", ".join(f"{share.records} by {share.partitioner}" for share in parts)
         message = (
             f"records were placed by more than one hash: {listed}; clients with different "
             "partitioners write to the topic, so a key may be in two partitions: let all clients "

@@ -42,7 +42,7 @@ def planned_topic(client: Client, name: str, now_ms: int) -> TopicPlan:
 
 def splits_of_replicas(plan: TopicPlan, records_per_split: int) -> Iterator[Split]:
     """The splits of every replica up to the same end offset."""
-    brokers = sorted({one.broker for facts in plan.partitions for one in facts.replicas})
+    brokers = sorted({replica.broker for facts in plan.partitions for replica in facts.replicas})
     for broker in brokers:
         ranges = [
             Range(facts.partition, max(known.start_offset, 0), facts.end_offset)
@@ -55,7 +55,8 @@ def splits_of_replicas(plan: TopicPlan, records_per_split: int) -> Iterator[Spli
 def interleaved(splits: Iterable[Split]) -> list[Split]:
     """Ordered so that after a time limit the replicas of a partition have been read equally far."""
     return sorted(
-        splits, key=lambda one: (one.at.topic, one.at.partition, one.start, one.at.replica)
+        splits,
+        key=lambda split: (split.at.topic, split.at.partition, split.start, split.at.replica),
     )
 
 
@@ -64,16 +65,16 @@ def offsets_afterwards(client: Client, facts: Mapping[Place, PartitionFacts]) ->
     found: dict[Place, After] = {}
     for name in sorted({topic for topic, _ in facts}):
         topic = client.topic(name)
-        for (of, index), one in facts.items():
+        for (of, index), partition in facts.items():
             if of != name or index not in topic.partitions:
                 continue
-            brokers = [known.broker for known in one.replicas]
+            brokers = [known.broker for known in partition.replicas]
             starts = {
                 broker: _offset_of(client, topic, index, EARLIEST, broker) for broker in brokers
             }
             cleans = {
                 broker: _offset_of(client, topic, index, CLEAN_POINT, broker)
-                if one.compacts
+                if partition.compacts
                 else None
                 for broker in brokers
             }
@@ -101,7 +102,7 @@ def _partition(
     start = client.offsets(topic, {index: EARLIEST})[index]
     end = client.offsets(topic, {index: LATEST})[index]
     policy = config.get(topic_keys.CLEANUP_POLICY.name, DELETE)
-    was_compacted = any((one.clean_offset or UNKNOWN) >= 0 for one in replicas)
+    was_compacted = any((replica.clean_offset or UNKNOWN) >= 0 for replica in replicas)
     return PartitionFacts(
         topic=topic.name,
         partition=index,

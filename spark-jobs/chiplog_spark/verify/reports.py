@@ -58,8 +58,8 @@ class Read:
     def from_json(text: str) -> "Read":
         value = json.loads(text)
         value["refusal"] = Refusal(*value["refusal"]) if value["refusal"] else None
-        value["findings"] = [_finding(one) for one in value["findings"]]
-        value["misplaced"] = [_finding(one) for one in value["misplaced"]]
+        value["findings"] = [_finding(finding) for finding in value["findings"]]
+        value["misplaced"] = [_finding(finding) for finding in value["misplaced"]]
         value["tally"] = Tally.from_json(value["tally"])
         return Read(**value)
 

@@ -90,11 +90,13 @@ class KeyHistory:
         latest = {broker: self._latest.get(broker, _Latest()) for broker in self.compared}
         if not latest:
             return
-        offset, is_tombstone = max((one.offset, one.is_tombstone) for one in latest.values())
+        offset, is_tombstone = max(
+            (newest.offset, newest.is_tombstone) for newest in latest.values()
+        )
         lacking = {
-            broker: one
-            for broker, one in latest.items()
-            if one.offset != offset and not (is_tombstone and one.offset == UNKNOWN)
+            broker: newest
+            for broker, newest in latest.items()
+            if newest.offset != offset and not (is_tombstone and newest.offset == UNKNOWN)
         }
         if not lacking:
             return
@@ -119,7 +121,7 @@ class KeyHistory:
 
     def _close_group(self) -> Iterator[Finding]:
         group, self._group = self._group, []
-        said = {one.replica: one.digest for one in group}
+        said = {record.replica: record.digest for record in group}
         for broker in sorted(odd_ones(said, self.facts.leader)):
             offset = group[0].offset
             message = f"the record at offset {offset} differs from the one on other replicas"

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 from chiplog_wire.scram import Mechanism
 
 Address: TypeAlias = tuple[str, int]
-MECHANISMS: Final = tuple(one.value for one in Mechanism)
+MECHANISMS: Final = tuple(mechanism.value for mechanism in Mechanism)
 _ADDRESS: Final = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s:\[\]/]+)):(?P<port>\d{1,5})"
 )
@@ -38,7 +38,7 @@ class Access:
 def addresses_of(servers: str) -> tuple[Address, ...]:
     """`host:port,host:port` as Kafka's clients take it. Raises `ValueError` naming the part."""
     found = []
-    for part in filter(None, (one.strip() for one in servers.split(","))):
+    for part in filter(None, (server.strip() for server in servers.split(","))):
         match = _ADDRESS.fullmatch(part)
         if match is None or not 0 < int(match["port"]) <= 65535:
             raise ValueError(f"{part!r} is not an address like host:port")

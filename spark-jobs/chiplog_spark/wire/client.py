@@ -123,14 +123,17 @@ class Client:
             "allow_auto_topic_creation": False,
         }
         answer = self._send_request(connection, ApiKey.METADATA, version, layout(**values), name)
-        self._brokers = {one.node_id: (one.host, one.port) for one in answer.brokers}
+        self._brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         found = self._single(answer.topics, connection, name)
         self._check(found.error_code, name, errors.NO_PARTITION, LEADER)
         partitions = {
-            one.partition_index: PartitionFacts(
-                one.leader_id, one.leader_epoch, one.replica_nodes, one.isr_nodes
+            partition.partition_index: PartitionFacts(
+                partition.leader_id,
+                partition.leader_epoch,
+                partition.replica_nodes,
+                partition.isr_nodes,
             )
-            for one in found.partitions
+            for partition in found.partitions
         }
         facts = TopicFacts(name, found.topic_id, partitions, self._brokers)
         self._topics[name] = facts
@@ -149,20 +152,20 @@ class Client:
         )
         found = self._single(answer.results, connection, topic)
         self._check(found.error_code, topic, errors.NO_PARTITION, LEADER)
-        return {one.name: one.value for one in found.configs if one.value is not None}
+        return {config.name: config.value for config in found.configs if config.value is not None}
 
     def _listed(self, topic: str, partition: int, place: int, replica: int) -> int:
         connection = self._broker(topic, partition, replica)
         version = connection.version(ApiKey.LIST_OFFSETS)
         layout = schema.request_class(ApiKey.LIST_OFFSETS, version)
         topics = schema.element(layout, "topics")
-        one = schema.element(topics, "partitions")(
+        wanted = schema.element(topics, "partitions")(
             partition_index=partition, current_leader_epoch=-1, timestamp=place
         )
         request = layout(
             replica_id=consumer_id(replica),
             isolation_level=0,
-            topics=(topics(name=topic, partitions=(one,)),),
+            topics=(topics(name=topic, partitions=(wanted,)),),
         )
         answer = self._send_request(
             connection, ApiKey.LIST_OFFSETS, version, request, topic, partition
@@ -176,11 +179,11 @@ class Client:
         version = connection.version(ApiKey.OFFSET_FOR_LEADER_EPOCH)
         layout = schema.request_class(ApiKey.OFFSET_FOR_LEADER_EPOCH, version)
         topics = schema.element(layout, "topics")
-        one = schema.element(topics, "partitions")(
+        wanted = schema.element(topics, "partitions")(
             partition=partition, current_leader_epoch=-1, leader_epoch=leader_epoch
         )
         request = layout(
-            replica_id=ORDINARY_CONSUMER_ID, topics=(topics(topic=topic, partitions=(one,)),)
+            replica_id=ORDINARY_CONSUMER_ID, topics=(topics(topic=topic, partitions=(wanted,)),)
         )
         key = ApiKey.OFFSET_FOR_LEADER_EPOCH
         answer = self._send_request(connection, key, version, request, topic, partition)

@@ -41,8 +41,8 @@ class TopicFacts:
         """The partitions of which there is a replica at that broker; all for `LEADER`."""
         return sorted(
             index
-            for index, one in self.partitions.items()
-            if replica == LEADER or replica in one.replicas
+            for index, partition in self.partitions.items()
+            if replica == LEADER or replica in partition.replicas
         )
 
 

@@ -49,7 +49,7 @@ def opening(client: ClientConnection, new_scram: Callable[[], ScramClient] | Non
 def learn_versions(client: ClientConnection) -> Opening:
     """Fill `client.versions`."""
     answer = yield from _request(ApiKey.API_VERSIONS, API_VERSIONS_VERSION)
-    client.versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    client.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
 
 def log_in(client: ClientConnection, scram: ScramClient) -> Opening:

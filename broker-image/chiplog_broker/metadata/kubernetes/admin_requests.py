@@ -93,21 +93,21 @@ class AdminRequests:
 
     def outstanding(self) -> tuple[AdminRequest, ...]:
         """The open requests to the operator."""
-        return tuple(one.request for one in self._pending.values())
+        return tuple(pending.request for pending in self._pending.values())
 
     def answered(self, answers: Iterable[AdminAnswer]) -> None:
         """The operator's present answers."""
-        for one in answers:
-            pending = self._pending.get(one.id)
+        for answer in answers:
+            pending = self._pending.get(answer.id)
             if pending is not None and not pending.answer.done():
-                pending.answer.set_result(one)
+                pending.answer.set_result(answer)
 
     def close(self) -> None:
         """The broker stops: end all waiting requests."""
         self._is_closed = True
-        for one in self._pending.values():
-            if one.patience is not None and not one.patience.expired():
-                one.patience.reschedule(asyncio.get_running_loop().time())
+        for pending in self._pending.values():
+            if pending.patience is not None and not pending.patience.expired():
+                pending.patience.reschedule(asyncio.get_running_loop().time())
 
     def topic_changed(self, name: str) -> None:
         """This broker's view of a topic may have changed."""
@@ -135,7 +135,7 @@ class AdminRequests:
             deadline=datetime.fromtimestamp((self._clock.now_ms() + timeout_ms) / 1000, UTC),
         )
         size_bytes = stored_bytes(request)
-        waiting_bytes = sum(one.size_bytes for one in self._pending.values())
+        waiting_bytes = sum(other.size_bytes for other in self._pending.values())
         if waiting_bytes + size_bytes > MAX_ADMIN_REQUESTS_BYTES:
             return TOO_LARGE
         with self._asking(request, size_bytes) as pending:
@@ -218,8 +218,8 @@ def elected(verdict: Verdict) -> Outcome:
     """The result of each partition of an election."""
     return Outcome(
         partitions={
-            one.partition: Outcome(ErrorCode(one.code), one.message or None)
-            for one in verdict.partitions
+            partition.partition: Outcome(ErrorCode(partition.code), partition.message or None)
+            for partition in verdict.partitions
         }
     )
 
@@ -235,11 +235,11 @@ def is_done(operation: Request, verdict: Verdict, view: TopicView | None) -> boo
         return False
     match operation:
         case CreateTopic():
-            return all(one.leader_id != NO_LEADER for one in view.partitions)
+            return all(partition.leader_id != NO_LEADER for partition in view.partitions)
         case GrowTopic():
             new = view.partitions[: operation.partitions]
             return len(new) == operation.partitions and all(
-                one.leader_id != NO_LEADER for one in new
+                partition.leader_id != NO_LEADER for partition in new
             )
         case ConfigureTopic():
             return shows_config(operation, view)
@@ -251,16 +251,19 @@ def shows_leaders(operation: ElectLeaders, verdict: Verdict, view: TopicView | N
     if view is None or (wanted is not None and view.topic_id.bytes != wanted.value):
         return True
     return all(
-        view.partitions[one.partition].leader_epoch > operation.partitions[one.partition]
-        for one in verdict.partitions
-        if one.code is Code.NONE
+        view.partitions[partition.partition].leader_epoch
+        > operation.partitions[partition.partition]
+        for partition in verdict.partitions
+        if partition.code is Code.NONE
     )
 
 
 def shows_config(operation: ConfigureTopic, view: TopicView) -> bool:
     """Whether the configuration has the values that the request sets."""
-    wanted = {one.name: one.value for one in operation.changes if one.change is Change.SET}
-    unset = {one.name for one in operation.changes if one.change is Change.DELETE}
+    wanted = {
+        change.name: change.value for change in operation.changes if change.change is Change.SET
+    }
+    unset = {change.name for change in operation.changes if change.change is Change.DELETE}
     own = view.config.own
     values = given_topic_config(wanted).values
     if operation.replace:

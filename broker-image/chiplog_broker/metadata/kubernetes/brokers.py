@@ -58,23 +58,23 @@ class Brokers:
         self._note_end(self._brokers.get(broker.metadata.name), broker)
         self._brokers[broker.metadata.name] = broker
         self._live = frozenset(
-            ReplicaRef(one.spec.broker_id, one.spec.session)
-            for one in self._brokers.values()
-            if is_live(one)
+            ReplicaRef(known.spec.broker_id, known.spec.session)
+            for known in self._brokers.values()
+            if is_live(known)
         )
         self._on_change(broker)
 
     def show(self, view: ClusterView) -> None:
         """Tell clients of the brokers that live, and of those that lived a moment ago."""
-        found = [broker_view(one) for one in self._brokers.values() if is_live(one)]
-        view.brokers = {one.broker_id: one for one in found}
+        found = [broker_view(broker) for broker in self._brokers.values() if is_live(broker)]
+        view.brokers = {broker.broker_id: broker for broker in found}
         since_s = self._clock.monotonic_s() - LINGER_S
         gone = [
             broker_view(self._brokers[name])
             for name, ended_s in self._ended_s.items()
             if ended_s > since_s
         ]
-        view.lingering = {one.broker_id: one for one in gone}
+        view.lingering = {broker.broker_id: broker for broker in gone}
 
     async def keep_showing(self, view: ClusterView) -> None:
         """Forget those that ended when it is time to, until cancelled."""
@@ -101,5 +101,7 @@ def is_live(broker: Broker) -> bool:
 
 def broker_view(broker: Broker) -> BrokerView:
     """Its addresses, as the operator has worked them out."""
-    endpoints = {one.listener: (one.host, one.port) for one in broker.spec.endpoints}
+    endpoints = {
+        endpoint.listener: (endpoint.host, endpoint.port) for endpoint in broker.spec.endpoints
+    }
     return BrokerView(broker.spec.broker_id, broker.spec.rack, endpoints)

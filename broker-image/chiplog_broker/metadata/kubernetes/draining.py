@@ -9,7 +9,7 @@ def can_be_left(broker_id: int, partition: PartitionView, min_isr: int) -> bool:
     A leader that is gone serves nobody, and a member of the ISR that is gone holds back the high
     watermark. At the ISR's floor nobody leaves, so that there is nothing to wait for.
     """
-    others = [one for one in partition.isr if one != broker_id]
+    others = [replica for replica in partition.isr if replica != broker_id]
     if partition.leader_id == broker_id:
         return bool(others)
     floor = max(min(min_isr, len(partition.isr_refs)), 1)

@@ -10,11 +10,11 @@ def why_less(new: PartitionMapSpec, applied: PartitionMapSpec, broker_id: Broker
 
     A generation may go only by a tombstone, and a tombstone's topic id never comes back.
     """
-    buried = {one.topic_id for one in new.tombstones}
-    generations = {one.topic_id: one for one in new.generations}
-    for one in applied.tombstones:
-        if one.topic_id in generations:
-            return f"topic id {one.topic_id} was deleted"
+    buried = {tombstone.topic_id for tombstone in new.tombstones}
+    generations = {generation.topic_id: generation for generation in new.generations}
+    for tombstone in applied.tombstones:
+        if tombstone.topic_id in generations:
+            return f"topic id {tombstone.topic_id} was deleted"
     for generation in applied.generations:
         if generation.topic_id in buried or not held_by(generation, broker_id):
             continue
@@ -27,15 +27,18 @@ def why_less(new: PartitionMapSpec, applied: PartitionMapSpec, broker_id: Broker
 
 
 def _why_generation_less(new: Generation, applied: Generation, broker_id: BrokerId) -> str:
-    known = {one.partition: one for one in new.partitions}
-    for one in held_by(applied, broker_id):
-        found = known.get(one.partition)
+    known = {partition.partition: partition for partition in new.partitions}
+    for partition in held_by(applied, broker_id):
+        found = known.get(partition.partition)
         if found is None:
-            return f"partition {one.partition} is missing"
-        if found.leader_epoch < one.leader_epoch or found.partition_epoch < one.partition_epoch:
+            return f"partition {partition.partition} is missing"
+        if (
+            found.leader_epoch < partition.leader_epoch
+            or found.partition_epoch < partition.partition_epoch
+        ):
             return (
-                f"partition {one.partition} is at leaderEpoch {found.leader_epoch} and "
+                f"partition {partition.partition} is at leaderEpoch {found.leader_epoch} and "
                 f"partitionEpoch {found.partition_epoch}, below the applied "
-                f"{one.leader_epoch} and {one.partition_epoch}"
+                f"{partition.leader_epoch} and {partition.partition_epoch}"
             )
     return ""

@@ -89,7 +89,7 @@ class Maps:
 
     def listed(self, present: Iterable[Manifest]) -> None:
         """These maps there are, and no others, by a consistent list."""
-        names = {one.get("spec", {}).get("topicName") for one in present}
+        names = {manifest.get("spec", {}).get("topicName") for manifest in present}
         self._gone |= (self.applied.keys() | self._seen.keys()) - names
         self._wake()
 
@@ -191,7 +191,7 @@ class Maps:
                 logger.error("map_not_kept", extra={"topic": spec.topic_name, "reason": str(error)})
                 failed.add(spec.topic_name)
 
-        changed = [one for one in newer.values() if one != self.applied.get(one.topic_name)]
+        changed = [spec for spec in newer.values() if spec != self.applied.get(spec.topic_name)]
         for start in range(0, len(changed), MAX_CONCURRENT):
             await asyncio.gather(*map(keep, changed[start : start + MAX_CONCURRENT]))
         return failed
@@ -223,7 +223,11 @@ class Maps:
 
     async def _bury(self, spec: PartitionMapSpec) -> None:
         topic = spec.topic_name
-        ordered = {one.topic_id for one in spec.tombstones if self._parts.broker_id in one.brokers}
+        ordered = {
+            tombstone.topic_id
+            for tombstone in spec.tombstones
+            if self._parts.broker_id in tombstone.brokers
+        }
         done = self.deleted.pop(topic, frozenset()) & ordered
         for topic_id in ordered - done:
             await self._parts.replicas.delete(topic, uuid_of(topic_id))
@@ -273,7 +277,7 @@ class Maps:
         Not so where the list was overtaken by what became known while it was under way. A map
         that does not read says nothing, and nothing is decided about it.
         """
-        by_name = {one.get("spec", {}).get("topicName"): one for one in listed}
+        by_name = {manifest.get("spec", {}).get("topicName"): manifest for manifest in listed}
         return all(
             topic in self.regressed or self._is_known(applied, by_name.get(topic))
             for topic, applied in self.applied.items()
@@ -301,9 +305,9 @@ class Maps:
             if self._parts.broker_id in spec.unflushed
         }
         return tuple(
-            one
-            for topic_id, one in sorted(self.flushed.items())
-            if awaited.get(topic_id) == one.durability_switch
+            topic
+            for topic_id, topic in sorted(self.flushed.items())
+            if awaited.get(topic_id) == topic.durability_switch
         )
 
 

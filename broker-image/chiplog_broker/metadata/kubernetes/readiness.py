@@ -34,7 +34,7 @@ def _is_behind(state: PartitionState, own: ReplicaRef, intact_since: Session) ->
     if state.leader is None and state.reports_wanted and len(state.isr) > 1:
         return False  # offline: it may wait for other members, or for a person
     carried_over = any(
-        one.broker_id == own.broker_id and intact_since <= one.session < own.session
-        for one in state.isr
+        replica.broker_id == own.broker_id and intact_since <= replica.session < own.session
+        for replica in state.isr
     )
     return state.leader is not None or carried_over

@@ -47,13 +47,13 @@ class Refetches:
         """The answers to the present orders."""
         return tuple(
             RefetchAnswer(
-                run=one.run,
-                topic_id=one.topic_id,
-                partition=one.partition,
-                refusal=self._refusals[_name(one)],
+                run=order.run,
+                topic_id=order.topic_id,
+                partition=order.partition,
+                refusal=self._refusals[_name(order)],
             )
-            for one in self._orders
-            if _name(one) in self._refusals
+            for order in self._orders
+            if _name(order) in self._refusals
         )
 
     def ordered(self, orders: tuple[RefetchOrder, ...]) -> None:
@@ -66,19 +66,23 @@ class Refetches:
     def reapply(self) -> None:
         """The session has changed, so orders for it may exist: check them."""
         due = [
-            one
-            for one in self._orders
-            if one.session == self._cluster.session and _name(one) not in self._taken
+            order
+            for order in self._orders
+            if order.session == self._cluster.session and _name(order) not in self._taken
         ]
         if due:
-            self._taken |= {_name(one) for one in due}
+            self._taken |= {_name(order) for order in due}
             self._start(self._carry_out(due))
 
     async def _carry_out(self, orders: list[RefetchOrder]) -> None:
-        for one in orders:
-            refusal = await self._refetch(one)
-            self._refusals[_name(one)] = refusal
-            facts = {"run": one.run, "topic_id": str(one.topic_id), "partition": one.partition}
+        for order in orders:
+            refusal = await self._refetch(order)
+            self._refusals[_name(order)] = refusal
+            facts = {
+                "run": order.run,
+                "topic_id": str(order.topic_id),
+                "partition": order.partition,
+            }
             if refusal:
                 logger.warning("refetch_refused", extra={**facts, "reason": refusal})
             else:
@@ -104,7 +108,11 @@ class Refetches:
         own = self._cluster.broker_id
         if view.leader_id == NO_LEADER:
             return "the partition has no leader"
-        others = [one for one in view.isr_refs if one.broker_id != own and one in view.live_refs]
+        others = [
+            replica
+            for replica in view.isr_refs
+            if replica.broker_id != own and replica in view.live_refs
+        ]
         if len(others) < max(topic.min_isr, 1):
             return (
                 f"only {len(others)} other replicas are in sync, and {topic.min_isr} are required"
@@ -113,7 +121,7 @@ class Refetches:
 
 
 def _partition(topic: TopicView, index: int) -> PartitionView | None:
-    return next((one for one in topic.partitions if one.index == index), None)
+    return next((partition for partition in topic.partitions if partition.index == index), None)
 
 
 def _name(order: RefetchOrder) -> Name:

@@ -62,9 +62,9 @@ def confirmed_tombstones(
     Those that the operator has not recorded yet come first, because the list is limited.
     """
     found = [
-        (broker_id in one.confirmed, one.topic_id)
+        (broker_id in tombstone.confirmed, tombstone.topic_id)
         for spec in applied
-        for one in spec.tombstones
-        if one.topic_id in deleted.get(spec.topic_name, ())
+        for tombstone in spec.tombstones
+        if tombstone.topic_id in deleted.get(spec.topic_name, ())
     ]
     return tuple(topic_id for _, topic_id in sorted(found)[:MAX_CONFIRMED])

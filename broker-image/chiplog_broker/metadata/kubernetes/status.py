@@ -103,7 +103,7 @@ def _directory(
         total_bytes=_whole_mib(usage.total_bytes) if usage else None,
         usable_bytes=_whole_mib(usage.free_bytes) if usage else None,
         full=parts.node.replicas.is_short_of_space,
-        damaged=tuple(_damage(*one, room) for one in damaged[:MAX_DAMAGED_PARTITIONS]),
+        damaged=tuple(_damage(*replica, room) for replica in damaged[:MAX_DAMAGED_PARTITIONS]),
         damage_history=_history(parts),
     )
 
@@ -111,10 +111,10 @@ def _directory(
 def _damaged_here(parts: StatusParts) -> list[tuple[TopicId, Damaged]]:
     """Damaged replicas of existing topics; nobody waits for the data of others."""
     found = []
-    for one in parts.node.replicas.damaged():
-        spec = parts.maps.applied.get(one.topic)
+    for replica in parts.node.replicas.damaged():
+        spec = parts.maps.applied.get(replica.topic)
         if spec is not None and spec.current is not None:
-            found.append((spec.current, one))
+            found.append((spec.current, replica))
     return found
 
 
@@ -122,43 +122,43 @@ def _history(parts: StatusParts) -> tuple[PastDamage, ...]:
     """The newest damage of replicas whose topic is known."""
     return tuple(
         PastDamage(
-            topic=one.partition.topic,
-            topic_id=TopicId(one.topic_id.bytes),
-            partition=PartitionIndex(one.partition.partition),
-            kind=DamageKind.TRUNCATED if one.is_cut else DamageKind.CHANGED,
-            file=(one.file or one.partition.directory)[: MAX_MESSAGE // 2],
-            offset=None if one.offset is None else Offset(one.offset),
-            message=one.why[:MAX_MESSAGE],
-            found_at=_moment(one.found_ms),
-            whole_at=None if one.whole_ms is None else _moment(one.whole_ms),
+            topic=found.partition.topic,
+            topic_id=TopicId(found.topic_id.bytes),
+            partition=PartitionIndex(found.partition.partition),
+            kind=DamageKind.TRUNCATED if found.is_cut else DamageKind.CHANGED,
+            file=(found.file or found.partition.directory)[: MAX_MESSAGE // 2],
+            offset=None if found.offset is None else Offset(found.offset),
+            message=found.why[:MAX_MESSAGE],
+            found_at=_moment(found.found_ms),
+            whole_at=None if found.whole_ms is None else _moment(found.whole_ms),
         )
-        for one in parts.node.replicas.damage_history
-        if one.topic_id is not None
+        for found in parts.node.replicas.damage_history
+        if found.topic_id is not None
     )
 
 
 def _halted(halted: list[Halted], room: Room) -> tuple[HaltedReplica, ...]:
     return tuple(
         HaltedReplica(
-            topic_id=TopicId(one.topic_id.bytes),
-            partition=PartitionIndex(one.partition),
-            leader_epoch=LeaderEpoch(one.leader_epoch),
-            log_end_offset=Offset(one.log_end_offset),
-            high_watermark=Offset(one.high_watermark),
-            message=one.why[: room.message],
+            topic_id=TopicId(replica.topic_id.bytes),
+            partition=PartitionIndex(replica.partition),
+            leader_epoch=LeaderEpoch(replica.leader_epoch),
+            log_end_offset=Offset(replica.log_end_offset),
+            high_watermark=Offset(replica.high_watermark),
+            message=replica.why[: room.message],
         )
-        for one in halted[:MAX_DAMAGED_PARTITIONS]
+        for replica in halted[:MAX_DAMAGED_PARTITIONS]
     )
 
 
-def _damage(topic_id: TopicId, one: Damaged, room: Room) -> DamagedPartition:
+def _damage(topic_id: TopicId, replica: Damaged, room: Room) -> DamagedPartition:
     return DamagedPartition(
         topic_id=topic_id,
-        partition=PartitionIndex(one.partition),
-        file=(one.file or f"{one.topic}-{one.partition}")[: room.file],
-        offset=None if one.offset is None else Offset(one.offset),
-        message=one.why[: room.message],
-        refetching=one.is_refetching and not one.is_owing,
+        partition=PartitionIndex(replica.partition),
+        file=(replica.file or f"{replica.topic}-{replica.partition}")[: room.file],
+        offset=None if replica.offset is None else Offset(replica.offset),
+        message=replica.why[: room.message],
+        refetching=replica.is_refetching and not replica.is_owing,
     )
 
 

@@ -171,7 +171,9 @@ class KubernetesStore:
     def _lost(self) -> set[tuple[str, int]]:
         """Damaged replicas that no other broker can replace."""
         damaged = self._parts.node.replicas.damaged()
-        return {(one.topic, one.partition) for one in damaged if not one.is_refetching}
+        return {
+            (replica.topic, replica.partition) for replica in damaged if not replica.is_refetching
+        }
 
     async def drain(self) -> None:
         """Report that this broker stops, and let others take over its leaderships."""
@@ -210,7 +212,7 @@ class KubernetesStore:
         if broker.spec.broker_id == self._parts.process.broker_id:
             self._own_changed(broker)
         before, self._live = self._live, self._find_live()
-        for broker_id in {one.broker_id for one in before ^ self._live}:
+        for broker_id in {replica.broker_id for replica in before ^ self._live}:
             self._maps.reapply(broker_id)
 
     def _own_changed(self, broker: Broker) -> None:
@@ -231,7 +233,9 @@ class KubernetesStore:
     def _find_live(self) -> frozenset[ReplicaRef]:
         """The live brokers: others as the operator says, this one as the process knows."""
         process, session = self._parts.process, self.registration.session
-        others = {one for one in self._brokers.live if one.broker_id != process.broker_id}
+        others = {
+            replica for replica in self._brokers.live if replica.broker_id != process.broker_id
+        }
         own = set() if session == NEVER_ADMITTED else {process.replica(session)}
         return frozenset(others | own)
 

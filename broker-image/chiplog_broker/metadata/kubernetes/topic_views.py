@@ -16,7 +16,9 @@ from chiplog_core.topic_name import is_internal
 
 def current_generation(spec: PartitionMapSpec) -> Generation | None:
     """The present generation of the name; None if there is no such topic."""
-    return next((one for one in spec.generations if one.topic_id == spec.current), None)
+    return next(
+        (generation for generation in spec.generations if generation.topic_id == spec.current), None
+    )
 
 
 def uuid_of(topic_id: TopicId) -> UUID:
@@ -28,11 +30,11 @@ def topic_view(spec: PartitionMapSpec, live: frozenset[ReplicaRef]) -> TopicView
     generation = current_generation(spec)
     if generation is None:
         return None
-    living = {one.broker_id: one for one in live}
+    living = {broker.broker_id: broker for broker in live}
     return TopicView(
         spec.topic_name,
         uuid_of(generation.topic_id),
-        tuple(_partition_view(one, living) for one in generation.partitions),
+        tuple(_partition_view(partition, living) for partition in generation.partitions),
         TopicConfig(spec.config, spec.inherited_config),
         is_internal(spec.topic_name),
         spec.min_isr,
@@ -45,27 +47,27 @@ def _partition_view(state: PartitionState, living: Mapping[BrokerId, ReplicaRef]
     leader = state.leader
     if leader is not None and living.get(leader.broker_id) != leader:
         leader = None
-    in_sync = [one for one in state.isr if living.get(one.broker_id) == one]
+    in_sync = [replica for replica in state.isr if living.get(replica.broker_id) == replica]
     return PartitionView(
         state.partition,
         leader.broker_id if leader else NO_LEADER,
         state.leader_epoch,
         state.replicas,
-        tuple(one.broker_id for one in in_sync),
-        tuple(one.broker_id for one in state.isr if one not in in_sync),
+        tuple(replica.broker_id for replica in in_sync),
+        tuple(replica.broker_id for replica in state.isr if replica not in in_sync),
         state.partition_epoch,
         leader.session if leader else NEVER_ADMITTED,
         state.isr,
-        tuple(living[one] for one in state.replicas if one in living),
+        tuple(living[replica] for replica in state.replicas if replica in living),
         NO_EPOCH if state.unclean_epoch is None else state.unclean_epoch,
     )
 
 
 def held_by(generation: Generation, broker_id: BrokerId) -> list[PartitionState]:
     """The partitions of which a broker has a replica."""
-    return [one for one in generation.partitions if broker_id in one.replicas]
+    return [partition for partition in generation.partitions if broker_id in partition.replicas]
 
 
 def holds_any(spec: PartitionMapSpec, broker_id: BrokerId) -> bool:
     """Whether a broker has a replica of any generation."""
-    return any(held_by(one, broker_id) for one in spec.generations)
+    return any(held_by(generation, broker_id) for generation in spec.generations)

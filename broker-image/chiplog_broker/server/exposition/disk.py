@@ -21,10 +21,12 @@ class DiskCollector(Collector):
             "again.",
             labels=["topic", "partition", "file", "offset", "refetching"],
         )
-        for one in self._replicas.damaged():
-            offset = "" if one.offset is None else str(one.offset)
-            refetching = str(one.is_refetching).lower()
-            damaged.add_metric([one.topic, str(one.partition), one.file, offset, refetching], 1)
+        for replica in self._replicas.damaged():
+            offset = "" if replica.offset is None else str(replica.offset)
+            refetching = str(replica.is_refetching).lower()
+            damaged.add_metric(
+                [replica.topic, str(replica.partition), replica.file, offset, refetching], 1
+            )
         yield damaged
         room = self._replicas.room
         unknown, usage = float("nan"), room.usage

@@ -39,7 +39,10 @@ def led_rows(cluster: ClusterView, replicas: Replicas) -> Rows[Led]:
 
 def size_rows(replicas: Iterable[Partition]) -> Rows[Partition]:
     """All replicas, with their names."""
-    return [(of_partition(one.name.topic, one.name.partition), one) for one in replicas]
+    return [
+        (of_partition(partition.name.topic, partition.name.partition), partition)
+        for partition in replicas
+    ]
 
 
 _OF_TOPIC, _OF_CLUSTER = "kafka_topic_partition", "kafka_cluster_partition"
@@ -57,30 +60,30 @@ PARTITION_SERIES: Final[tuple[Series[Led], ...]] = (
     Series(
         f"{_OF_TOPIC}_in_sync_replica",
         "Number of live in-sync replicas.",
-        lambda one: len(one.view.isr),
+        lambda led: len(led.view.isr),
     ),
     Series(f"{_OF_TOPIC}_leader", "Id of the leader.", attrgetter("view.leader_id")),
     Series(
         f"{_OF_TOPIC}_leader_is_preferred",
         "1 if the leader is the preferred leader, which is the first replica.",
-        lambda one: int(one.view.replicas[0] == one.view.leader_id),
+        lambda led: int(led.view.replicas[0] == led.view.leader_id),
     ),
-    Series(f"{_OF_TOPIC}_replicas", "Replicas.", lambda one: len(one.view.replicas)),
+    Series(f"{_OF_TOPIC}_replicas", "Replicas.", lambda led: len(led.view.replicas)),
     Series(
         f"{_OF_TOPIC}_under_replicated_partition",
         "1 if a replica is not in sync.",
-        lambda one: int(len(one.view.isr) < len(one.view.replicas)),
+        lambda led: int(len(led.view.isr) < len(led.view.replicas)),
     ),
     Series(
         f"{_OF_CLUSTER}_underminisr",
         "1 if acks=all is refused because fewer replicas than min.insync.replicas are in sync.",
-        lambda one: int(len(one.view.isr) < one.min_isr),
+        lambda led: int(len(led.view.isr) < led.min_isr),
     ),
     Series(
         f"{_OF_CLUSTER}_atminisr",
         "1 if the number of in-sync replicas equals min.insync.replicas: acks=all is refused when "
         "one more fails.",
-        lambda one: int(len(one.view.isr) == one.min_isr),
+        lambda led: int(len(led.view.isr) == led.min_isr),
     ),
 )
 PARTITION_SIZE: Final[Series[Partition]] = Series(

@@ -28,7 +28,9 @@ class ReplicaCollector(Collector):
         replicas = list(self._replicas)
         views = [(topic, view) for topic in self._cluster for view in topic.partitions]
         led = [(topic, view) for topic, view in views if view.leader_id == self._cluster.broker_id]
-        following = [one.following for one in replicas if one.following is not None]
+        following = [
+            partition.following for partition in replicas if partition.following is not None
+        ]
         leaderless = sum(view.leader_id == NO_LEADER for _, view in views)
         unreadable = len(replicas) if self._replicas.is_offline else self._replicas.quarantined
         prefix = "kafka_server_replicamanager"
@@ -73,7 +75,7 @@ class ReplicaCollector(Collector):
             (
                 "kafka_server_replicafetchermanager_maxlag",
                 "Largest lag of a replica on this broker behind its leader, in records.",
-                max((one.lag for one in following), default=0),
+                max((partition.lag for partition in following), default=0),
             ),
             (
                 "kafka_server_replicafetchermanager_failedpartitionscount",
@@ -81,7 +83,7 @@ class ReplicaCollector(Collector):
                     "Replicas on this broker that refuse to follow their leader because they would "
                     "lose records."
                 ),
-                sum(one.is_halted for one in replicas),
+                sum(partition.is_halted for partition in replicas),
             ),
             (
                 "chiplog_broker_damaged_replicas",
@@ -94,7 +96,7 @@ class ReplicaCollector(Collector):
                     "Partitions that this broker leads and that refuse writes because the broker "
                     "is isolated."
                 ),
-                sum(one.is_isolated for one in replicas),
+                sum(partition.is_isolated for partition in replicas),
             ),
             ("kafka_brokers", "Brokers of the cluster.", len(self._cluster.brokers)),
             (

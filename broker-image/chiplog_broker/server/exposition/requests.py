@@ -81,12 +81,12 @@ class RequestCollector(Collector):
         yield GaugeMetricFamily(
             "chiplog_broker_connection_memory_bytes",
             "Memory for incomplete requests and for answers that clients have not read yet.",
-            sum(one.taken_bytes for one in self._requests.budgets),
+            sum(budget.taken_bytes for budget in self._requests.budgets),
         )
         yield CounterMetricFamily(
             "chiplog_broker_connections_evicted",
             "Connections closed to free memory for other connections.",
-            sum(one.evictions for one in self._requests.budgets),
+            sum(budget.evictions for budget in self._requests.budgets),
         )
 
     def _session_families(self) -> Iterator[Metric]:

@@ -80,10 +80,10 @@ class Exposition:
     def _slices(self) -> Iterator[str]:
         names_partitions = setting(self._config, METRICS_PARTITIONS)
         topics = topic_rows(self._cluster, self._replicas)
-        yield from chain.from_iterable(written(one, topics) for one in TOPIC_SERIES)
+        yield from chain.from_iterable(written(series, topics) for series in TOPIC_SERIES)
         if not names_partitions:
             yield from written(SIZE_SERIES, topics)
             return
         yield from written(PARTITION_SIZE, size_rows(self._replicas))
         led = led_rows(self._cluster, self._replicas)
-        yield from chain.from_iterable(written(one, led) for one in PARTITION_SERIES)
+        yield from chain.from_iterable(written(series, led) for series in PARTITION_SERIES)

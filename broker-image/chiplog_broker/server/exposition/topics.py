@@ -43,14 +43,15 @@ def topic_rows(cluster: ClusterView, replicas: Iterable[Partition]) -> Rows[Topi
     for view in cluster:
         if speaker(view) == cluster.broker_id:
             totals.setdefault(view.name, TopicTotals()).partitions = len(view.partitions)
-    return [(labels(topic=topic), one) for topic, one in totals.items()]
+    return [(labels(topic=topic), total) for topic, total in totals.items()]
 
 
 def speaker(topic: TopicView) -> int:
     """The one broker that exposes a topic as a whole, so that the values of all brokers can be
     added: the leader of its first partition that has one."""
     return next(
-        (one.leader_id for one in topic.partitions if one.leader_id != NO_LEADER), NO_LEADER
+        (partition.leader_id for partition in topic.partitions if partition.leader_id != NO_LEADER),
+        NO_LEADER,
     )
 
 

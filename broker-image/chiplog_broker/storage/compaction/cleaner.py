@@ -120,10 +120,10 @@ class LogCleaner:
             else:
                 found.append(DirtyLog(log, dirt, high_watermark))
         self._count_uncleanable(logs)
-        self.stats.max_dirty_ratio = max((one.dirt.ratio for one in found), default=0.0)
-        self.stats.max_delay_ms = max((one.dirt.overdue_ms for one in found), default=0)
-        due = [one for one in found if is_due(one.dirt, one.log.config)]
-        return max(due, key=lambda one: one.dirt.ratio, default=None)
+        self.stats.max_dirty_ratio = max((candidate.dirt.ratio for candidate in found), default=0.0)
+        self.stats.max_delay_ms = max((candidate.dirt.overdue_ms for candidate in found), default=0)
+        due = [candidate for candidate in found if is_due(candidate.dirt, candidate.log.config)]
+        return max(due, key=lambda candidate: candidate.dirt.ratio, default=None)
 
     def _count_uncleanable(self, logs: list[PartitionLog]) -> None:
         self._without_room &= {log.partition for log in logs}

@@ -47,12 +47,12 @@ def decode_commit(version: int, body: memoryview) -> OffsetCommitRequest:
                 topic_ref(topic),
                 tuple(
                     CommitPartition(
-                        one.partition_index,
-                        one.committed_offset,
-                        getattr(one, "committed_leader_epoch", NO_LEADER_EPOCH),
-                        one.committed_metadata,
+                        partition.partition_index,
+                        partition.committed_offset,
+                        getattr(partition, "committed_leader_epoch", NO_LEADER_EPOCH),
+                        partition.committed_metadata,
                     )
-                    for one in topic.partitions
+                    for partition in topic.partitions
                 ),
             )
             for topic in request.topics
@@ -68,13 +68,13 @@ def encode_commit(version: int, response: OffsetCommitResponse) -> bytes:
     fields: dict[str, Any] = {
         "topics": tuple(
             topics(
-                **named(version, one.topic),
+                **named(version, topic.topic),
                 partitions=tuple(
                     partitions(partition_index=index, error_code=code)
-                    for index, code in one.partitions
+                    for index, code in topic.partitions
                 ),
             )
-            for one in response.topics
+            for topic in response.topics
         )
     }
     if version >= THROTTLE_FROM_VERSION:
@@ -89,14 +89,14 @@ def decode_fetch(version: int, body: memoryview) -> OffsetFetchRequest:
     return OffsetFetchRequest(
         tuple(
             WantedGroup(
-                one.group_id,
+                group.group_id,
                 None
-                if one.topics is None
-                else tuple(WantedTopic(topic_ref(t), t.partition_indexes) for t in one.topics),
-                getattr(one, "member_id", None),
-                getattr(one, "member_epoch", NO_GENERATION),
+                if group.topics is None
+                else tuple(WantedTopic(topic_ref(t), t.partition_indexes) for t in group.topics),
+                getattr(group, "member_id", None),
+                getattr(group, "member_epoch", NO_GENERATION),
             )
-            for one in groups
+            for group in groups
         ),
         getattr(request, "require_stable", False),
     )
@@ -112,11 +112,11 @@ def encode_fetch(version: int, response: OffsetFetchResponse) -> bytes:
         groups = schema.element(response_class, "groups")
         fields["groups"] = tuple(
             groups(
-                group_id=one.group_id,
-                topics=_found_topics(version, groups, one),
-                error_code=one.error_code,
+                group_id=group.group_id,
+                topics=_found_topics(version, groups, group),
+                error_code=group.error_code,
             )
-            for one in response.groups
+            for group in response.groups
         )
     else:
         (group,) = response.groups
@@ -133,15 +133,15 @@ def _found_topics(version: int, around: type[Any], group: FoundGroup) -> tuple[A
 
     def found(topic: FoundTopic) -> Any:
         values = []
-        for one in topic.partitions:
+        for partition in topic.partitions:
             fields: dict[str, Any] = {
-                "partition_index": one.number,
-                "committed_offset": one.offset,
-                "metadata": one.metadata,
-                "error_code": one.error_code,
+                "partition_index": partition.number,
+                "committed_offset": partition.offset,
+                "metadata": partition.metadata,
+                "error_code": partition.error_code,
             }
             if version >= LEADER_EPOCHS_FROM_VERSION:
-                fields["committed_leader_epoch"] = one.leader_epoch
+                fields["committed_leader_epoch"] = partition.leader_epoch
             values.append(partitions(**fields))
         return topics(**named(version, topic.topic), partitions=tuple(values))
 

@@ -71,13 +71,13 @@ def encode_request(version: int, request: FetchRequest) -> bytes:
 
 def _add_topic(parts: list[bytes], topic: FetchTopic) -> None:
     parts += (writer.uuid(topic.topic_id), writer.count(len(topic.partitions), compact=True))
-    parts += [_PARTITION.pack(*one, 0) for one in topic.partitions]
+    parts += [_PARTITION.pack(*partition, 0) for partition in topic.partitions]
     parts.append(writer.NO_TAGS)
 
 
 def _add_forgotten(parts: list[bytes], topic: ForgottenTopic) -> None:
     parts += (writer.uuid(topic.topic_id), writer.count(len(topic.partitions), compact=True))
-    parts += [writer.INT32.pack(one) for one in topic.partitions]
+    parts += [writer.INT32.pack(partition) for partition in topic.partitions]
     parts.append(writer.NO_TAGS)
 
 

@@ -74,8 +74,10 @@ def _one_leaves(values: Values) -> None:
 
 def _one_left(version: int, message: Any) -> Any:
     """Older versions say in one place what became of the group's and the member's part."""
-    codes = [message.error_code, *(one.error_code for one in message.members)]
-    fields: Values = {"error_code": next((ErrorCode(one) for one in codes if one), ErrorCode.none)}
+    codes = [message.error_code, *(member.error_code for member in message.members)]
+    fields: Values = {
+        "error_code": next((ErrorCode(code) for code in codes if code), ErrorCode.none)
+    }
     if version >= 1:
         fields["throttle_time"] = message.throttle_time
     return schema.response_class(ApiKey.LEAVE_GROUP, version)(**fields)
