@@ -72,9 +72,9 @@ class BrokerEvents:
         """Leaders here made a new proposal, or one was answered."""
         self._membership.proposals_changed()
 
-    def trouble_changed(self) -> None:
+    def problems_changed(self) -> None:
         """A replica here stopped because of an error, or works again."""
-        self._membership.trouble_changed()
+        self._membership.problems_changed()
 
     def topic_outdated(self, topic: str) -> None:
         """Apply the topic's map to the replicas here again."""

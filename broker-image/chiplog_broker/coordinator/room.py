@@ -40,16 +40,16 @@ class Room:
         """The metadata of a group's members grew or shrank by this many bytes."""
         self.members_bytes += bytes_more
 
-    def takes_members(self) -> bool:
+    def has_room_for_members(self) -> bool:
         """Whether there is memory for more members."""
         return self._is_below("members_bytes", self.members_bytes, MAX_MEMBERS_BYTES)
 
-    def takes_groups(self) -> bool:
+    def has_room_for_groups(self) -> bool:
         """Whether there is memory for more groups."""
         count = sum(shard.group_count for shard in self._shards())
         return self._is_below("groups", count, MAX_GROUPS)
 
-    def takes_offsets(self, count: int) -> bool:
+    def has_room_for_offsets(self, count: int) -> bool:
         """Whether there is memory for this many more committed offsets."""
         there = sum(shard.offset_count for shard in self._shards())
         return self._is_below("offsets", there + count - 1, MAX_OFFSETS)

@@ -164,7 +164,7 @@ class Shard:
     def join(self, group_id: str, request: Join, respond: Callable[[Joined], None]) -> None:
         if request.member_id == UNKNOWN_MEMBER:
             code = self._why_no_group(group_id)
-            if code is OK and not self._context.room.takes_members():
+            if code is OK and not self._context.room.has_room_for_members():
                 code = ErrorCode.coordinator_not_available
             if code is not OK:
                 respond(Joined(code=group_code(code)))
@@ -205,7 +205,7 @@ class Shard:
         code = self._why_no_group(group_id)
         known = self._log.state.offsets(group_id)
         added = sum(partition not in known for partition in commits)
-        if code is OK and added and not self._context.room.takes_offsets(added):
+        if code is OK and added and not self._context.room.has_room_for_offsets(added):
             code = ErrorCode.coordinator_not_available
         if code is not OK:
             self._log.answer(respond, group_id, code)
@@ -333,7 +333,9 @@ class Shard:
             return OK
         if len(group_id) > MAX_GROUP_ID_LENGTH:
             return ErrorCode.invalid_group_id
-        return OK if self._context.room.takes_groups() else ErrorCode.coordinator_not_available
+        return (
+            OK if self._context.room.has_room_for_groups() else ErrorCode.coordinator_not_available
+        )
 
     def exists(self, group_id: str) -> bool:
         return group_id in self._members or group_id in self._log.state

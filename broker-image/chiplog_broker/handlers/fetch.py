@@ -49,8 +49,8 @@ NEWS_WAIT_S = 0.01
 WIDE_PARTITIONS = 2_000
 # A wide fetch that found too little is tried again after this time, or after this multiple of the
 # time that the attempt took: an attempt for each append would occupy the broker.
-WIDE_REST_S = 0.1
-WIDE_REST_FACTOR = 10
+LARGE_FETCH_PAUSE_S = 0.1
+LARGE_FETCH_PAUSE_FACTOR = 10
 
 
 class FetchHandler:
@@ -75,7 +75,7 @@ class FetchHandler:
         self._metrics = metrics
         self._long_work, self._clock = long_work, long_work.clock
         self._sessions = sessions
-        self._reads_wide = asyncio.Lock()
+        self._large_fetch_lock = asyncio.Lock()
         self._max_bytes = setting(config, keys.FETCH_MAX_BYTES)
 
     def __call__(self, call: Call[FetchRequest]) -> FetchResponse | asyncio.Future[Answer]:
@@ -96,27 +96,27 @@ class FetchHandler:
             return reading
         if count > WIDE_PARTITIONS and isinstance(reading, Reading) and not call.peer.is_internal:
             # A task that is cancelled with its connection.
-            return asyncio.get_running_loop().create_task(self._wide(call, reading))
+            return asyncio.get_running_loop().create_task(self._fetch_in_slices(call, reading))
         response = reading.attempt()
         if reading.is_enough or request.max_wait_ms <= 0:
             return reading.sent(response)
         return WaitingFetch(call, reading, self._metrics).start()
 
-    async def _wide(self, call: Call[FetchRequest], reading: Reading) -> Answer:
+    async def _fetch_in_slices(self, call: Call[FetchRequest], reading: Reading) -> Answer:
         """One such fetch at a time, so that their records do not add up in memory."""
         wait_s = min(max(call.message.max_wait_ms, 0) / 1000, LONGEST_WAIT_S)
         until_s = self._clock.monotonic_s() + wait_s
         self._metrics.waiting_fetches += 1
         try:
             while True:
-                async with self._reads_wide:
+                async with self._large_fetch_lock:
                     began_s = self._clock.monotonic_s()
                     response = await reading.attempt_in_slices(self._long_work.slices())
                     now_s = self._clock.monotonic_s()
                     if reading.is_enough or now_s >= until_s:
                         return call.encode(reading.sent(response))
-                rest_s = max(WIDE_REST_S, WIDE_REST_FACTOR * (now_s - began_s))
-                await self._clock.sleep(min(rest_s, until_s - now_s))
+                pause_s = max(LARGE_FETCH_PAUSE_S, LARGE_FETCH_PAUSE_FACTOR * (now_s - began_s))
+                await self._clock.sleep(min(pause_s, until_s - now_s))
         except Exception:
             logger.exception("request_failed", extra={"api": call.header.api.name})
             raise

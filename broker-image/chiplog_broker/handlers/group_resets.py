@@ -50,14 +50,14 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
+class _PartitionToReset:
     """The state of a partition that is reset."""
 
     topic_id: UUID
     committed: int | None
 
 
-class _NotKnown(Exception):  # noqa: N818 - no error: it is asked again
+class _OffsetsMissing(Exception):  # noqa: N818 - no error: it is asked again
     """The request lacks an offset that the plan needs: the operator sends it again."""
 
 
@@ -75,7 +75,7 @@ class GroupResets:
             return await self._answer(shard, request)
         except GroupError as error:
             return _answer(request, refusal=refusal_of(error.code), message=str(error))
-        except _NotKnown as missing:
+        except _OffsetsMissing as missing:
             return _answer(request, refusal=GroupRefusal.UNAVAILABLE, message=str(missing))
 
     async def _answer(self, shard: Shard, request: ResetRequest) -> ResetAnswer:
@@ -93,11 +93,11 @@ class GroupResets:
         return answer
 
     async def _new(self, shard: Shard, request: ResetRequest) -> ResetAnswer:
-        """Raises `ResetRefused`, `GroupError`, `_NotKnown`."""
+        """Raises `ResetRefused`, `GroupError`, `_OffsetsMissing`."""
         group_id, reset = request.group_id, request.reset
         members = len(shard.describe(group_id).members) if shard.exists(group_id) else 0
         chosen = self._chosen(shard, request)
-        planned = plan(reset, _standings(request, chosen, has_members=members > 0))
+        planned = plan(reset, _reset_positions(request, chosen, has_members=members > 0))
         if reset.dry_run:
             answer = _answer(
                 request,
@@ -125,18 +125,18 @@ class GroupResets:
     def _now_ms(self) -> int:
         return self._coordinator.now_ms()
 
-    def _chosen(self, shard: Shard, request: ResetRequest) -> dict[At, _Chosen]:
+    def _chosen(self, shard: Shard, request: ResetRequest) -> dict[At, _PartitionToReset]:
         """The partitions to reset with their committed offsets. Raises `ResetRefused`."""
         offsets = shard.offsets(request.group_id)
         if not request.reset.topics:
             return {
-                At(*at): _Chosen(view.topic_id, commit.offset)
+                At(*at): _PartitionToReset(view.topic_id, commit.offset)
                 for at, commit in offsets.items()
                 if (view := self._cluster.topic(at.topic)) is not None
                 and at.partition < len(view.partitions)
                 and commit.is_for(view.topic_id)
             }
-        chosen: dict[At, _Chosen] = {}
+        chosen: dict[At, _PartitionToReset] = {}
         for topic in request.reset.topics:
             view = self._cluster.topic(topic.topic)
             if view is None:
@@ -152,16 +152,16 @@ class GroupResets:
                     )
                 commit = offsets.get(TopicPartition(topic.topic, index))
                 is_known = commit is not None and commit.is_for(view.topic_id)
-                chosen[At(topic.topic, index)] = _Chosen(
+                chosen[At(topic.topic, index)] = _PartitionToReset(
                     view.topic_id, commit.offset if commit is not None and is_known else None
                 )
         return chosen
 
 
-def _standings(
-    request: ResetRequest, chosen: Mapping[At, _Chosen], *, has_members: bool
+def _reset_positions(
+    request: ResetRequest, chosen: Mapping[At, _PartitionToReset], *, has_members: bool
 ) -> dict[At, Standing]:
-    """Raises `_NotKnown`."""
+    """Raises `_OffsetsMissing`."""
     said = {
         At(topic.topic, position.partition): position
         for topic in request.positions
@@ -169,20 +169,27 @@ def _standings(
     }
     by_time = moment_ms(request.reset, 0) is not None
     return {
-        at: _standing(at, state, said.get(at), has_members=has_members, by_time=by_time)
+        at: _reset_position(at, state, said.get(at), has_members=has_members, by_time=by_time)
         for at, state in chosen.items()
     }
 
 
-def _standing(
-    at: At, state: _Chosen, said: PartitionPosition | None, *, has_members: bool, by_time: bool
+def _reset_position(
+    at: At,
+    state: _PartitionToReset,
+    said: PartitionPosition | None,
+    *,
+    has_members: bool,
+    by_time: bool,
 ) -> Standing:
     earliest = None if said is None else said.log_start_offset
     latest = None if said is None else said.end_offset
     of_time = None if said is None else said.since_offset
     if earliest is None or latest is None or (by_time and of_time is None):
         why = f" ({said.refusal})" if said is not None and said.refusal else ""
-        raise _NotKnown(f"the leader of {at} has not reported its first and last offset yet{why}")
+        raise _OffsetsMissing(
+            f"the leader of {at} has not reported its first and last offset yet{why}"
+        )
     if has_members and state.committed is not None:
         # Members consumed further since the end offset was requested: that offset exists.
         latest = Offset(max(latest, state.committed))
@@ -195,7 +202,7 @@ def _standing(
 
 
 def _new_reset(
-    reset: Reset, planned: ResetPlan, chosen: Mapping[At, _Chosen], now_ms: int
+    reset: Reset, planned: ResetPlan, chosen: Mapping[At, _PartitionToReset], now_ms: int
 ) -> NewReset:
     offsets = [
         MovedOffset(TopicPartition(moved.topic, moved.partition), moved.offset, moved.new_offset)

@@ -98,7 +98,9 @@ class GroupHandlers:
         def submit(shard: Shard, respond: Respond[ErrorCode]) -> None:
             shard.heartbeat(request.group_id, member_request, respond)
 
-        return self._submit(call, request.group_id, submit, beaten, put_off)
+        return self._submit(
+            call, request.group_id, submit, heartbeat_response, heartbeat_response_while_loading
+        )
 
     def leave_group(self, call: Call[Any]) -> Waiting | object:
         request = call.message
@@ -171,14 +173,14 @@ def synced(answer: Synced) -> object:
     )
 
 
-def beaten(code: ErrorCode) -> object:
+def heartbeat_response(code: ErrorCode) -> object:
     return answers(ApiKey.HEARTBEAT).HeartbeatResponse(throttle_time=NO_THROTTLE, error_code=code)
 
 
-def put_off(code: ErrorCode) -> object:
+def heartbeat_response_while_loading(code: ErrorCode) -> object:
     """As Kafka does it: what is loading will know the member, whose client knows no such code."""
     is_loading = code is ErrorCode.coordinator_load_in_progress
-    return beaten(ErrorCode.none if is_loading else code)
+    return heartbeat_response(ErrorCode.none if is_loading else code)
 
 
 def left(answer: Left) -> object:

@@ -18,7 +18,7 @@ from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, Refusal, code_of
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.server.call import Answer, Call, Slow
+from chiplog_broker.server.call import Answer, Call, SlowRequest
 from chiplog_wire.protocol.errors import ErrorCode, ProtocolViolation
 from chiplog_wire.protocol.messages import (
     ProducePartition,
@@ -49,17 +49,17 @@ class ProduceHandler:
 
     def __call__(
         self, call: Call[ProduceRequest]
-    ) -> ProduceResponse | asyncio.Future[Answer] | Slow | None:
+    ) -> ProduceResponse | asyncio.Future[Answer] | SlowRequest | None:
         pending = PendingProduce(call)
         now_ms = self._clock.now_ms()
         for topic in call.message.topics:
             for place, partition in enumerate(topic.partitions):
                 if len(pending.answers) >= MAX_UNSLICED_BATCHES:
-                    return Slow(self._append_in_slices(pending))
+                    return SlowRequest(self._append_in_slices(pending))
                 try:
                     answer = self._append(topic.name, partition, pending, now_ms)
                 except TakesLong:
-                    return Slow(self._append_in_slices(pending))
+                    return SlowRequest(self._append_in_slices(pending))
                 pending.answers.append(answer)
                 if partition.records is not None and len(partition.records) >= LARGE_BYTES:
                     # They are in the log, so their buffer can be released while the request waits.

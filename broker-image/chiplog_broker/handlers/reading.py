@@ -213,7 +213,7 @@ class Reading:
         """Where a session of such readers registers for changes of the partition."""
         return partition.watchers
 
-    def rests(self, partition: Partition, entry: SessionEntry) -> bool:
+    def try_idle(self, partition: Partition, entry: SessionEntry) -> bool:
         """Whether a reader that has everything need not be read for until the partition changes.
 
         A follower may stop serving without a change, when it loses contact with its leader.

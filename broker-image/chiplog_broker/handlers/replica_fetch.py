@@ -57,7 +57,7 @@ class ReplicaReading(Reading):
     def watchers(self, partition: Partition) -> dict[Watcher, None]:
         return partition.replica_watchers
 
-    def rests(self, partition: Partition, entry: SessionEntry) -> bool:
+    def try_idle(self, partition: Partition, entry: SessionEntry) -> bool:
         """With the next use of its session it counts as caught up without being read for.
 
         Not for a follower outside the ISR, because each fetch may add it; nor while the leader is
@@ -69,7 +69,7 @@ class ReplicaReading(Reading):
             return False
         if not followers.is_in_sync(self._follower):
             return False
-        followers.rests(self._follower, entry)
+        followers.mark_idle(self._follower, entry)
         return True
 
     def sent(self, response: FetchResponse) -> FetchResponse:

@@ -96,6 +96,6 @@ class SessionReading:
             return reading.refused(name, wanted, code_of(refused))
         if entry.is_news(found):
             return found
-        if reading.rests(partition, entry):
+        if reading.try_idle(partition, entry):
             self._session.settled(entry)
         return None

@@ -142,7 +142,7 @@ class ReplicaReports(Protocol):
     def proposals_changed(self) -> None:
         """`LocalReplicas.proposals` has changed."""
 
-    def trouble_changed(self) -> None:
+    def problems_changed(self) -> None:
         """`damaged`, `halted` or `is_short_of_space` may have changed."""
 
     def topic_outdated(self, topic: str) -> None:

@@ -90,7 +90,7 @@ class StandaloneStore:
         for name in disk.names(TOPICS):
             # A power cut leaves half of a file that was being replaced under another name.
             if name.endswith(FILE_SUFFIX):
-                record = record_from(disk, f"{TOPICS}/{name}")
+                record = read_record(disk, f"{TOPICS}/{name}")
                 self._topics[record.name] = record
 
     async def start(self, changed: TopicChanged, deleted: TopicDeleted) -> None:
@@ -181,12 +181,12 @@ class StandaloneStore:
             logger.exception("undo_failed", extra={"topic": record.name})
 
     async def _write(self, record: TopicRecord) -> None:
-        await write_json(self._disk, path_of(record.name), record_to(record))
+        await write_json(self._disk, topic_path(record.name), encode_record(record))
 
     async def _delete(self, record: TopicRecord) -> Outcome:
         # First nobody claims the data any more, then it goes. After a crash in between it
         # lies there unclaimed: the other way round, the topic would be back without records.
-        self._disk.remove(path_of(record.name))
+        self._disk.remove(topic_path(record.name))
         await self._disk.sync_directory(TOPICS)
         self._topics.pop(record.name, None)
         await self._deleted(record.name, record.topic_id)
@@ -202,12 +202,12 @@ class StandaloneStore:
         return TopicView(record.name, record.topic_id, partitions, config, is_internal(record.name))
 
 
-def path_of(topic: str) -> str:
+def topic_path(topic: str) -> str:
     """A topic's file; names of 249 characters and of capital letters need another form."""
     return f"{TOPICS}/{object_name(topic)}{FILE_SUFFIX}"
 
 
-def record_to(record: TopicRecord) -> dict[str, object]:
+def encode_record(record: TopicRecord) -> dict[str, object]:
     return {
         "name": record.name,
         "topicId": str(record.topic_id),
@@ -216,7 +216,7 @@ def record_to(record: TopicRecord) -> dict[str, object]:
     }
 
 
-def record_from(disk: Disk, path: str) -> TopicRecord:
+def read_record(disk: Disk, path: str) -> TopicRecord:
     """The topic in a file. Raises `ValueError` naming the file where it does not read."""
     name, topic_id, sessions, config = read_fields(
         disk, path, "name", "topicId", "madeInSessions", "config"

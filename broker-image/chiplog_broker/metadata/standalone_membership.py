@@ -71,7 +71,7 @@ class StandaloneMembership:
     def proposals_changed(self) -> None:
         """No other broker is in sync."""
 
-    def trouble_changed(self) -> None:
+    def problems_changed(self) -> None:
         """What this broker logs and measures says it."""
 
     def topic_outdated(self, topic: str) -> None:

@@ -56,7 +56,7 @@ class IsrChanges:
         self.expands = 0
         self.shrinks = 0
 
-    def saw(self, before: Iterable[int] | None, after: Iterable[int]) -> None:
+    def count_change(self, before: Iterable[int] | None, after: Iterable[int]) -> None:
         """The in-sync replicas are others, perhaps; None before the first that were known."""
         if before is not None:
             gone, come = set(before) - set(after), set(after) - set(before)

@@ -14,10 +14,10 @@ from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.isolation import NEVER_S
 from chiplog_broker.partitions.isr import (
     NOTHING,
+    BindingProposal,
     InSync,
     Progress,
-    Promise,
-    counted,
+    counted_followers,
     wanted_isr,
 )
 from chiplog_broker.partitions.proposals import Proposals
@@ -28,7 +28,7 @@ LAST_PAUSE_S = 30.0
 """Longest pause after refused proposals: operator and leader must not retry endlessly."""
 
 
-class Resting(Protocol):
+class IdleEntry(Protocol):
     """A partition in a follower's fetch session that has nothing new for it (KIP-227)."""
 
     @property
@@ -50,15 +50,15 @@ class Follower:
     is_answered: bool = False
     """Whether it fetched after an answer of this leader epoch: then it has a valid high
     watermark."""
-    resting: Resting | None = None
+    idle_entry: IdleEntry | None = None
     """Set while it has everything and confirms that by each use of its fetch session."""
 
-    def stir(self) -> None:
+    def end_idle(self) -> None:
         """End the rest; times that were confirmed by its fetch session are kept."""
-        if self.resting is not None:
-            self.fetched_s = max(self.fetched_s, self.resting.polled_s)
+        if self.idle_entry is not None:
+            self.fetched_s = max(self.fetched_s, self.idle_entry.polled_s)
             self.caught_up_s = max(self.caught_up_s, self.fetched_s)
-            self.resting = None
+            self.idle_entry = None
 
     def holds(self, offset: int) -> bool:
         """Whether a consumer can read there from this offset."""
@@ -68,30 +68,32 @@ class Follower:
     def last_fetch_s(self) -> float:
         """When it fetched last, explicitly or by a use of its fetch session."""
         return (
-            self.fetched_s if self.resting is None else max(self.fetched_s, self.resting.polled_s)
+            self.fetched_s
+            if self.idle_entry is None
+            else max(self.fetched_s, self.idle_entry.polled_s)
         )
 
     @property
     def progress(self) -> Progress:
         """Its log end offset, and when it last had everything."""
-        if self.resting is None:
+        if self.idle_entry is None:
             return Progress(self.end_offset, self.caught_up_s)
-        return Progress(self.end_offset, max(self.caught_up_s, self.resting.polled_s))
+        return Progress(self.end_offset, max(self.caught_up_s, self.idle_entry.polled_s))
 
 
 class Followers:
     """The followers of one partition that this broker leads."""
 
     __slots__ = (
-        "_allowed",
-        "_counted",
+        "_counted_followers",
         "_followers",
         "_isr",
         "_min_isr",
+        "_newest_sessions",
         "_not_before_s",
         "_own",
         "_pause_s",
-        "_promise",
+        "_proposal",
         "_proposals",
         "_topic_id",
         "_view",
@@ -104,14 +106,14 @@ class Followers:
         self._followers: dict[ReplicaRef, Follower] = {}
         self._not_before_s = NEVER_S
         self._pause_s = FIRST_PAUSE_S
-        self._promise: Promise | None = None
+        self._proposal: BindingProposal | None = None
         self._min_isr = 1
         self.epoch_start_offset = 0
         self._view: PartitionView
         self._own: ReplicaRef
         self._isr: tuple[ReplicaRef, ...] = ()
-        self._counted: tuple[Follower, ...] = ()
-        self._allowed: dict[int, ReplicaRef] = {}
+        self._counted_followers: tuple[Follower, ...] = ()
+        self._newest_sessions: dict[int, ReplicaRef] = {}
 
     def begin(self, end_offset: int) -> None:
         """A leadership starts at this log end offset; `know` sets the replicas."""
@@ -124,19 +126,19 @@ class Followers:
         """Set the replicas and sessions of the map."""
         self._view, self._min_isr, self._isr = view, min_isr, view.isr_refs
         self._own = ReplicaRef(BrokerId(view.leader_id), Session(view.leader_session))
-        before = self._promise
-        self._promise = self._proposals.standing(self._topic_id, view.index)
-        if before and self._promise is None and set(before.isr) != set(view.isr_refs):
+        before = self._proposal
+        self._proposal = self._proposals.open_proposal(self._topic_id, view.index)
+        if before and self._proposal is None and set(before.isr) != set(view.isr_refs):
             self._not_before_s = now_s + self._pause_s
             self._pause_s = min(self._pause_s * 2, LAST_PAUSE_S)
-        elif before and self._promise is None:
+        elif before and self._proposal is None:
             self._pause_s = FIRST_PAUSE_S
-        self._allowed = newest_sessions(view)
+        self._newest_sessions = newest_sessions(view)
         self._count(now_s)
 
     def admits(self, follower: ReplicaRef) -> bool:
         """Whether this is a replica in its newest known session (R1)."""
-        return self._allowed.get(follower.broker_id) == follower
+        return self._newest_sessions.get(follower.broker_id) == follower
 
     def fetched(
         self,
@@ -153,7 +155,7 @@ class Followers:
         known = self._followers.get(follower)
         if known is None:
             known = self._followers[follower] = Follower(NEVER_S)
-        known.stir()
+        known.end_idle()
         known.is_answered = known.leader_end_offset > NOTHING
         known.log_start_offset = log_start_offset
         if offset >= leader_end_offset:
@@ -164,7 +166,7 @@ class Followers:
         known.end_offset = max(known.end_offset, offset)
         known.fetched_s, known.leader_end_offset = now_s, leader_end_offset
 
-    def rests(self, follower: ReplicaRef, resting: Resting) -> None:
+    def mark_idle(self, follower: ReplicaRef, idle_entry: IdleEntry) -> None:
         """It has everything, and uses its fetch session from now on.
 
         A partition that a fetch does not name counts as fetched at its last offset, as in Kafka,
@@ -172,35 +174,35 @@ class Followers:
         """
         known = self._followers.get(follower)
         if known is not None:
-            known.resting = resting
+            known.idle_entry = idle_entry
 
     def appended(self) -> None:
         """Records were appended: resting followers do not have everything any more."""
         for follower in self._followers.values():
-            follower.stir()
+            follower.end_idle()
 
     def safe_offset(self, own_end_offset: int) -> int:
         """The offset below which all counted followers have everything; -1 if one has not fetched
         yet."""
-        for follower in self._counted:
+        for follower in self._counted_followers:
             own_end_offset = min(own_end_offset, follower.end_offset)
         return own_end_offset
 
     @property
     def are_waited_for(self) -> bool:
         """Whether the high watermark waits for any follower."""
-        return bool(self._counted)
+        return bool(self._counted_followers)
 
     @property
     def last_fetch_s(self) -> float:
         """When a counted follower fetched last."""
-        return max((follower.last_fetch_s for follower in self._counted), default=NEVER_S)
+        return max((follower.last_fetch_s for follower in self._counted_followers), default=NEVER_S)
 
     def counts(self, follower: ReplicaRef) -> bool:
         """Whether the high watermark waits for it."""
         known = self._followers.get(follower)
         return known is not None and any(
-            known is counted_follower for counted_follower in self._counted
+            known is counted_follower for counted_follower in self._counted_followers
         )
 
     def is_in_sync(self, follower: ReplicaRef) -> bool:
@@ -214,7 +216,7 @@ class Followers:
         to have everything, then the largest id (Kafka's order, KIP-392). A follower that is
         proposed for removal from the ISR is not returned.
         """
-        staying = self._isr if self._promise is None else self._promise.isr
+        staying = self._isr if self._proposal is None else self._proposal.isr
         ranks = []
         for replica in self._isr:
             if replica.broker_id not in broker_ids or replica not in staying:
@@ -227,7 +229,7 @@ class Followers:
 
     def propose(self, high_watermark: int, now_s: float, lag_max_s: float) -> bool:
         """Propose another ISR if the present one is not right."""
-        if self._promise is not None or now_s < self._not_before_s:
+        if self._proposal is not None or now_s < self._not_before_s:
             return False
         view = self._view
         isr = wanted_isr(
@@ -246,21 +248,21 @@ class Followers:
         )
         if isr is None:
             return False
-        self._promise = Promise(base_partition_epoch=view.partition_epoch, isr=isr)
+        self._proposal = BindingProposal(base_partition_epoch=view.partition_epoch, isr=isr)
         self._count(now_s)
-        self._proposals.make(self._topic_id, view, self._promise)
+        self._proposals.make(self._topic_id, view, self._proposal)
         return True
 
     def _count(self, now_s: float) -> None:
-        waited_for = counted(self._own, self._isr, self._promise)
+        waited_for = counted_followers(self._own, self._isr, self._proposal)
         for replica in waited_for:
             # A replica in the ISR gets time to make its first fetch.
             self._followers.setdefault(replica, Follower(now_s))
-        known = {*waited_for, *self._allowed.values()}
+        known = {*waited_for, *self._newest_sessions.values()}
         self._followers = {
             ref: follower for ref, follower in self._followers.items() if ref in known
         }
-        self._counted = tuple(self._followers[replica] for replica in waited_for)
+        self._counted_followers = tuple(self._followers[replica] for replica in waited_for)
 
 
 def newest_sessions(view: PartitionView) -> dict[int, ReplicaRef]:

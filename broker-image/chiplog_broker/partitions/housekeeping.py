@@ -89,7 +89,7 @@ class Housekeeping:
     async def often(self) -> None:
         """What is to be done soon after it is due."""
         self._directory.room.configure(setting(self._config, keys.DISK_RESERVE_BYTES))
-        self._replicas.check_room()
+        self._replicas.check_free_space()
         await self._make_room()
         await self.flush()
         self._replicas.check_copies()

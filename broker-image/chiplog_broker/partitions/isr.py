@@ -25,7 +25,7 @@ class Progress(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class BindingProposal:
     """A proposal that was made: it is binding until it is answered."""
 
     base_partition_epoch: int
@@ -83,17 +83,17 @@ def may_join(follower: ReplicaRef, known: InSync) -> bool:
     return not _lags(follower, known)
 
 
-def counted(
-    own: ReplicaRef, isr: Iterable[ReplicaRef], promise: Promise | None
+def counted_followers(
+    own: ReplicaRef, isr: Iterable[ReplicaRef], proposal: BindingProposal | None
 ) -> tuple[ReplicaRef, ...]:
     """The followers that the high watermark waits for: in the ISR, or proposed for it."""
-    proposed = promise.isr if promise else ()
+    proposed = proposal.isr if proposal else ()
     return tuple(sorted({*isr, *proposed} - {own}))
 
 
-def is_answered(promise: Promise, partition_epoch: int) -> bool:
+def is_answered(proposal: BindingProposal, partition_epoch: int) -> bool:
     """Whether the map has a higher partition epoch: the proposal was accepted or refused."""
-    return partition_epoch > promise.base_partition_epoch
+    return partition_epoch > proposal.base_partition_epoch
 
 
 def _without_lagging(members: list[ReplicaRef], known: InSync, floor: int) -> Iterable[ReplicaRef]:

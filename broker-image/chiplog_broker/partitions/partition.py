@@ -170,7 +170,7 @@ class Partition:
             self.high_watermark = min(self.high_watermark, self.log.end_offset)
         # The follower that the high watermark waited for may not count any more.
         alone = self.followers is None
-        self._know_followers(view, min_isr, is_new=is_new)
+        self._update_followers(view, min_isr, is_new=is_new)
         if is_new or not alone or self.followers is not None:
             self._appended()
         if is_new:
@@ -186,7 +186,7 @@ class Partition:
         self.resign()
         context = self._context
         self.following = Following(
-            self, view, self._clock, context.events.trouble_changed, context.lag_max_s
+            self, view, self._clock, context.events.problems_changed, context.lag_max_s
         )
 
     # -- as its leader says; called by `Following` alone
@@ -242,12 +242,12 @@ class Partition:
         self._produce_waiters.fail(ErrorCode.not_leader_or_follower)
         self._wake_fetchers()
 
-    def learn_in_sync(self, in_sync: tuple[int, ...], min_isr: int) -> None:
+    def set_in_sync(self, in_sync: tuple[int, ...], min_isr: int) -> None:
         """Set the ISR of the map, and how many of its replicas acks=all needs."""
         self.in_sync = in_sync
         self.has_min_isr = len(in_sync) >= min_isr
 
-    def learn_whole(self, *, is_whole: bool) -> None:
+    def set_undamaged(self, *, is_whole: bool) -> None:
         """Set whether the replica has been refetched since it was found damaged."""
         self.is_whole = is_whole
 
@@ -268,7 +268,7 @@ class Partition:
         self.followers.appended()
         self._fetch_waiters.notify(self.replica_watchers, wakes=False)
 
-    def _know_followers(self, view: PartitionView, min_isr: int, *, is_new: bool) -> None:
+    def _update_followers(self, view: PartitionView, min_isr: int, *, is_new: bool) -> None:
         if len(view.replicas) <= 1 and len(view.isr_refs) <= 1:
             self.followers = None
             return
@@ -384,7 +384,7 @@ class Partition:
         now_s = self._clock.monotonic_s()
         if self.log.end_offset == 0 and now_s - self.led_since_s < ALIKE_S:
             return ErrorCode.not_leader_or_follower
-        return self._refusals.lately(now_s)
+        return self._refusals.recent_code(now_s)
 
     def _check_takes(self, *, for_all: bool) -> None:
         """Raises `PartitionError` if records are refused now."""

@@ -29,7 +29,7 @@ class Refusals:
         """A batch was refused that may be taken when it is sent again."""
         self._code, self._at_s = code, now_s
 
-    def lately(self, now_s: float) -> ErrorCode:
+    def recent_code(self, now_s: float) -> ErrorCode:
         """What the answer was, if it is not long ago; else `none`."""
         if now_s - self._at_s >= ALIKE_S:
             self._code = ErrorCode.none

@@ -221,12 +221,12 @@ class Replicas:
         partition.configure(config)
         if view.leader_id == self._broker_id:
             # Only leaders count changes, so that the counts of all brokers can be added.
-            self.isr_changes.saw(partition.in_sync, view.isr)
-        partition.learn_in_sync(view.isr, topic.min_isr)
-        await self._check_whole(name, view)
-        partition.learn_whole(is_whole=not self._directory.is_refetching(name))
+            self.isr_changes.count_change(partition.in_sync, view.isr)
+        partition.set_in_sync(view.isr, topic.min_isr)
+        await self._check_refetched(name, view)
+        partition.set_undamaged(is_whole=not self._directory.is_refetching(name))
         await self._check_cut(name, view)
-        await self._take_part(partition, view, topic.min_isr)
+        await self._set_role(partition, view, topic.min_isr)
 
     async def _replace_damaged(self, name: TopicPartition, view: PartitionView) -> bool:
         """Set a damaged replica aside, if another broker leads, so that it is fetched again.
@@ -240,10 +240,10 @@ class Replicas:
         kept_as = await self._directory.set_aside(name)
         extra = {"partition": str(name), "reason": why, "kept_as": kept_as}
         logger.warning("damaged_replica_fetched_anew", extra=extra)
-        self._events.trouble_changed()
+        self._events.problems_changed()
         return True
 
-    async def _check_whole(self, name: TopicPartition, view: PartitionView) -> None:
+    async def _check_refetched(self, name: TopicPartition, view: PartitionView) -> None:
         """A refetched replica is complete once its leader has proposed it for the ISR."""
         if not self._directory.is_refetching(name):
             return
@@ -256,7 +256,7 @@ class Replicas:
         if own is not None and own in view.isr_refs:
             await self._directory.is_whole(name)
             logger.info("damaged_replica_whole_again", extra={"partition": str(name)})
-            self._events.trouble_changed()
+            self._events.problems_changed()
 
     async def _check_cut(self, name: TopicPartition, view: PartitionView) -> None:
         """A replica in the ISR of its present session has proved that it has everything."""
@@ -268,7 +268,7 @@ class Replicas:
         if own is not None and own in view.isr_refs:
             await self._directory.is_in_sync_again(name)
 
-    async def _take_part(self, partition: Partition, view: PartitionView, min_isr: int) -> None:
+    async def _set_role(self, partition: Partition, view: PartitionView, min_isr: int) -> None:
         """Lead, follow or idle. A leader's log has no follower task (replication.md, 2)."""
         following = partition.following
         is_led_here = view.leader_id == self._broker_id
@@ -292,7 +292,7 @@ class Replicas:
             self._fetchers.end(partition.following)
         await partition.stop_following()
 
-    def check_room(self) -> None:
+    def check_free_space(self) -> None:
         """Measure the free space of the volume; to be called often."""
         room = self._directory.room
         room.refresh()
@@ -304,7 +304,7 @@ class Replicas:
             logger.error("disk_is_full", extra=extra)
         else:
             logger.info("disk_has_room_again", extra=extra)
-        self._events.trouble_changed()
+        self._events.problems_changed()
 
     @property
     def room(self) -> DiskRoom:
@@ -325,7 +325,7 @@ class Replicas:
                 continue
             if self._debts.reached(name, partition.log.countable_end_offset):
                 logger.info("damaged_replica_caught_up", extra={"partition": str(name)})
-                self._events.trouble_changed()
+                self._events.problems_changed()
                 self._events.topic_outdated(name.topic)
 
     def check_followers(self) -> None:
@@ -474,7 +474,7 @@ class Replicas:
         work = self._quarantine(name, found)
         task = asyncio.get_running_loop().create_task(work)
         self._quarantining.add(task)
-        self._events.trouble_changed()  # who is refused because of it asks what was found
+        self._events.problems_changed()  # who is refused because of it asks what was found
         task.add_done_callback(self._quarantining.discard)
 
     async def _quarantine(self, name: TopicPartition, found: DamagedLogError) -> None:
@@ -503,7 +503,7 @@ class Replicas:
                 # It is not served; the next start has to find out whether it is damaged.
                 extra = {"partition": str(name), "reason": str(failed)}
                 logger.error("damage_not_remembered", extra=extra)
-        self._events.trouble_changed()
+        self._events.problems_changed()
         self._events.topic_outdated(name.topic)
 
     def go_offline(self, failure: OSError) -> None:

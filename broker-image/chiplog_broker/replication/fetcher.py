@@ -27,7 +27,7 @@ from chiplog_broker.replication.plan import (
     FetchLimits,
     FetchPlan,
     PlannedFetch,
-    rest_s,
+    pause_s,
 )
 from chiplog_broker.replication.session import SESSION_ERRORS
 from chiplog_wire.protocol.apis import ApiKey
@@ -73,7 +73,7 @@ class LeaderFetcher:
         self._news = self._contact.news
         self._connection: PeerConnection | None = None
         self._polling_since_s: float | None = None
-        self._giving_up: asyncio.TimerHandle | None = None
+        self._cancel_timer: asyncio.TimerHandle | None = None
         self._given_up = False
         self._failures = 0
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -89,7 +89,7 @@ class LeaderFetcher:
         following.use_contact(self._contact)
         self._plan.put(following)
         self._news.set()
-        self._give_up_poll()
+        self._cancel_poll_soon()
 
     def drop(self, following: Following) -> None:
         """Stop following it; answers that still arrive are not applied."""
@@ -100,21 +100,21 @@ class LeaderFetcher:
         self._task.cancel()
         return self._task
 
-    def _give_up_poll(self) -> None:
+    def _cancel_poll_soon(self) -> None:
         """A new leader of a partition waits for our fetch: do not let it wait behind a long
         poll."""
         since_s = self._polling_since_s
         if since_s is None:
             return
-        if self._giving_up is not None:
+        if self._cancel_timer is not None:
             # The request may have been for a fetch that has been answered since.
-            self._giving_up.cancel()
+            self._cancel_timer.cancel()
         left_s = since_s + SHORTEST_POLL_S - self._parts.clock.monotonic_s()
         loop = asyncio.get_running_loop()
-        self._giving_up = loop.call_later(max(left_s, 0), self._give_up, since_s)
+        self._cancel_timer = loop.call_later(max(left_s, 0), self._cancel_poll, since_s)
 
-    def _give_up(self, since_s: float) -> None:
-        self._giving_up = None
+    def _cancel_poll(self, since_s: float) -> None:
+        self._cancel_timer = None
         if self._polling_since_s == since_s and self._connection is not None:
             self._given_up = True
             self._connection.close()
@@ -129,10 +129,10 @@ class LeaderFetcher:
                 except Exception as failed:
                     # Whatever the reason, without this task nothing would be replicated.
                     logger.exception("fetcher_failed", extra={"leader": self._leader_id})
-                    await self._lost(failed)
+                    await self._disconnected(failed)
         finally:
-            if self._giving_up is not None:
-                self._giving_up.cancel()
+            if self._cancel_timer is not None:
+                self._cancel_timer.cancel()
             if self._connection is not None:
                 self._connection.close()
 
@@ -158,7 +158,7 @@ class LeaderFetcher:
                     return  # and say everything again
                 raise PeerLost(name_of(response.error_code))
         except (PeerError, ProtocolViolation) as lost:
-            await self._lost(lost)
+            await self._disconnected(lost)
             return
         self._given_up = False
         self._contact.answered(self._parts.clock.monotonic_s())
@@ -176,13 +176,13 @@ class LeaderFetcher:
     async def _wait_for_news(self, now_s: float) -> None:
         wakes_at_s = self._plan.wakes_at_s(now_s)
         if wakes_at_s is not None:
-            await self._rest(wakes_at_s - now_s)
+            await self._pause(wakes_at_s - now_s)
         elif not self._parts.cluster.session:
-            await self._rest(NO_SESSION_REST_S)
+            await self._pause(NO_SESSION_REST_S)
         else:
             await self._news.wait()
 
-    async def _rest(self, seconds: float) -> None:
+    async def _pause(self, seconds: float) -> None:
         """Pause, but not beyond the next change."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -208,7 +208,7 @@ class LeaderFetcher:
             raise PeerUnreachable(f"broker {self._leader_id} has no address yet")
         return await self._parts.dialer.dial(node.host, node.port, DIAL_TIMEOUT_S)
 
-    async def _lost(self, why: Exception) -> None:
+    async def _disconnected(self, why: Exception) -> None:
         self._plan.lost()
         if self._connection is not None:
             self._connection.close()
@@ -224,7 +224,7 @@ class LeaderFetcher:
             logger.log(level, "leader_unreachable", extra=extra)
         # A new partition may be the first sign that a leader is back.
         self._news.clear()
-        await self._rest(rest_s(self._failures, self._parts.chance()))
+        await self._pause(pause_s(self._failures, self._parts.chance()))
 
     async def _take(self, planned: PlannedFetch, response: FetchResponse) -> None:
         taking = asyncio.get_running_loop().create_task(self._take_all(planned, response))

@@ -78,11 +78,11 @@ class PlannedFetch(NamedTuple):
 @dataclass(slots=True)
 class _Entry:
     following: Following
-    rests_until_s: float = 0.0
+    paused_until_s: float = 0.0
     failures: int = 0
 
 
-def rest_s(failures: int, chance: float) -> float:
+def pause_s(failures: int, chance: float) -> float:
     """The pause after this many failures in a row; `chance` is between 0 and 1."""
     longest_s = min(FIRST_REST_S * (1 << min(failures - 1, 16)), LONGEST_REST_S)
     return longest_s * (0.5 + chance / 2)
@@ -119,7 +119,7 @@ class FetchPlan:
         positions: dict[Key, FetchPosition] = {}
         following: dict[Key, Following] = {}
         for key, entry in self._entries.items():
-            if entry.rests_until_s <= now_s and (position := entry.following.position()):
+            if entry.paused_until_s <= now_s and (position := entry.following.position()):
                 positions[key], following[key] = position, entry.following
         if not positions:
             return None
@@ -165,9 +165,9 @@ class FetchPlan:
     def wakes_at_s(self, now_s: float) -> float | None:
         """When the next pause ends; None if no partition pauses."""
         resting = [
-            entry.rests_until_s
+            entry.paused_until_s
             for entry in self._entries.values()
-            if entry.rests_until_s > now_s and not entry.following.is_over
+            if entry.paused_until_s > now_s and not entry.following.is_over
         ]
         return min(resting, default=None)
 
@@ -179,7 +179,7 @@ class FetchPlan:
         match taken:
             case Taken.FAILED:
                 entry.failures += 1
-                entry.rests_until_s = now_s + rest_s(entry.failures, self._chance())
+                entry.paused_until_s = now_s + pause_s(entry.failures, self._chance())
             case Taken.PROGRESS:
                 entry.failures = 0
                 # A partition that got records is fetched last, so that no partition starves.

@@ -50,7 +50,7 @@ class Call(Generic[M]):
             future.set_exception(fault)
 
 
-class Slow:
+class SlowRequest:
     """What is left to do of a request that takes long, behind which nothing may start.
 
     The frame of the request stays as it is until then. The work ends as a coroutine does, or
@@ -65,5 +65,7 @@ class Slow:
 
 # A message is answered at once, None is not answered at all, a future is already bytes,
 # and a coroutine is run and ends with the message.
-Outcome: TypeAlias = object | asyncio.Future[Answer] | Coroutine[Any, Any, object] | Slow | None
+Outcome: TypeAlias = (
+    object | asyncio.Future[Answer] | Coroutine[Any, Any, object] | SlowRequest | None
+)
 Handler: TypeAlias = Callable[[Call[Any]], Outcome]

@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from types import CoroutineType
 from typing import Any, Final, TypeVar
 
-from chiplog_broker.server.call import Answer, Call, Handler, Slow
+from chiplog_broker.server.call import Answer, Call, Handler, SlowRequest
 from chiplog_broker.server.connection import Alone
 from chiplog_broker.server.file_sending import FileAnswer, in_memory, with_files
 from chiplog_broker.server.metrics import RequestMetrics
@@ -85,7 +85,7 @@ class Dispatcher:
             return outcome
         if isinstance(outcome, CoroutineType):
             return self._run(call, outcome)
-        if isinstance(outcome, Slow):
+        if isinstance(outcome, SlowRequest):
             return Alone(asyncio.get_running_loop().create_task(self._finish(call, outcome)))
         return self._encode_now(call, outcome)
 
@@ -140,7 +140,7 @@ class Dispatcher:
 
         return self._to_its_end(answer())
 
-    async def _finish(self, call: Call[Any], slow: Slow) -> Answer:
+    async def _finish(self, call: Call[Any], slow: SlowRequest) -> Answer:
         """The answer of a slow request; waiting for records is not part of its work."""
 
         async def work() -> asyncio.Future[Answer] | Answer:

@@ -37,14 +37,14 @@ class Gate:
 
     def __init__(
         self,
-        behind: Service,
+        service: Service,
         session: SaslSession,
         clock: Clock,
         max_frame_bytes: int,
         refused: Refused,
     ) -> None:
         """`max_frame_bytes` is what a client may send once it is known."""
-        self._behind = behind
+        self._service = service
         self._session = session
         self._clock = clock
         self._max_frame_bytes = max_frame_bytes
@@ -55,16 +55,16 @@ class Gate:
 
     def connected(self, connection: Connection) -> Peer | None:
         self._connection = connection
-        peer = self._behind.connected(connection)
+        peer = self._service.connected(connection)
         if peer is not None:
             peer.sasl = self._session
         return peer
 
     def unsent(self, change_bytes: int) -> None:
-        self._behind.unsent(change_bytes)
+        self._service.unsent(change_bytes)
 
     def disconnected(self, connection: Connection, why: Exception | None) -> None:
-        self._behind.disconnected(connection, why)
+        self._service.disconnected(connection, why)
 
     def start(self, request: AnyRequest, peer: Peer) -> Started:
         api = request.header.api if isinstance(request, Request) else APIS[ApiKey.API_VERSIONS]
@@ -74,7 +74,7 @@ class Gate:
         if isinstance(request, Request) and request.header is _BARE_TOKEN:
             started = self._bare_token(bytes(request.body))
         else:
-            started = self._behind.start(request, peer)
+            started = self._service.start(request, peer)
         if session.state is SaslState.DONE:
             self._open(peer)
         elif session.state is SaslState.FAILED:
@@ -91,7 +91,7 @@ class Gate:
         if peer.memory is not None:
             peer.memory.is_trusted = peer.is_internal
         peer.sasl = None
-        self._connection.open(self._behind, self._max_frame_bytes)
+        self._connection.open(self._service, self._max_frame_bytes)
 
     def _close(self, peer: Peer, started: Started) -> None:
         """Say so, late, and hang up."""

@@ -74,7 +74,7 @@ class Guards:
         """How long nothing is read from a connection after an answer."""
         return REST_S * self._of_host[self._open.get(guard, "")]
 
-    async def watched(self, request: "web.Request", handler: Handler) -> "web.StreamResponse":
+    async def notify_guard(self, request: "web.Request", handler: Handler) -> "web.StreamResponse":
         """An aiohttp middleware that notifies a connection's guard of complete headers."""
         guard = None if request.transport is None else self._of_transport.get(request.transport)
         if guard is None:
@@ -89,11 +89,11 @@ class Guards:
 class Guard(asyncio.Protocol):
     """The protocol between the transport and the library's protocol, for one connection."""
 
-    def __init__(self, guards: Guards, behind: asyncio.Protocol) -> None:
+    def __init__(self, guards: Guards, protocol: asyncio.Protocol) -> None:
         self._guards = guards
-        self._behind = behind
+        self._protocol = protocol
         self._timer: asyncio.TimerHandle | None = None
-        self._rest: asyncio.TimerHandle | None = None
+        self._read_timer: asyncio.TimerHandle | None = None
         self._is_answering = False
         self._bytes = 0
         """Bytes received of this request."""
@@ -105,36 +105,36 @@ class Guard(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
         host, *_ = transport.get_extra_info("peername") or ("",)
         self._guards.enter(self, host)
-        self._within(HEADER_TIMEOUT_S)
-        self._behind.connection_made(transport)
+        self._close_after(HEADER_TIMEOUT_S)
+        self._protocol.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         if not (self._is_answering or self._bytes):
-            self._within(HEADER_TIMEOUT_S)
+            self._close_after(HEADER_TIMEOUT_S)
         self._bytes += len(data)
         self._requests_since_receive = 0
         if self._bytes > HEADER_BYTES + self._guards.bounds.body_bytes:
             self.abort()
         else:
-            self._behind.data_received(data)
+            self._protocol.data_received(data)
 
     def eof_received(self) -> bool | None:
-        return self._behind.eof_received()
+        return self._protocol.eof_received()
 
     def pause_writing(self) -> None:
-        self._within(UNREAD_TIMEOUT_S)
-        self._behind.pause_writing()
+        self._close_after(UNREAD_TIMEOUT_S)
+        self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        self._within(None if self._is_answering else IDLE_TIMEOUT_S)
-        self._behind.resume_writing()
+        self._close_after(None if self._is_answering else IDLE_TIMEOUT_S)
+        self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._within(None)
-        if self._rest is not None:
-            self._rest.cancel()
+        self._close_after(None)
+        if self._read_timer is not None:
+            self._read_timer.cancel()
         self._guards.leave(self)
-        self._behind.connection_lost(exc)
+        self._protocol.connection_lost(exc)
 
     def abort(self) -> None:
         """Close the connection; it is not counted any more."""
@@ -144,7 +144,7 @@ class Guard(asyncio.Protocol):
     def began(self) -> None:
         """The headers of a request are complete; it is being answered."""
         self._is_answering = True
-        self._within(None)
+        self._close_after(None)
         self._requests_since_receive += 1
         if self._requests_since_receive > PIPELINED:
             self.abort()
@@ -153,17 +153,17 @@ class Guard(asyncio.Protocol):
         """The answer was made; it may not be sent completely yet."""
         self._is_answering = False
         self._bytes = 0
-        self._within(IDLE_TIMEOUT_S)
+        self._close_after(IDLE_TIMEOUT_S)
         if not self.transport.is_closing():
             self.transport.pause_reading()
             loop = asyncio.get_running_loop()
-            self._rest = loop.call_later(self._guards.rest_s(self), self._read_on)
+            self._read_timer = loop.call_later(self._guards.rest_s(self), self._resume_reading)
 
-    def _read_on(self) -> None:
+    def _resume_reading(self) -> None:
         if not self.transport.is_closing():
             self.transport.resume_reading()
 
-    def _within(self, seconds: float | None) -> None:
+    def _close_after(self, seconds: float | None) -> None:
         """Close the connection after this time unless something happens; None for no limit."""
         if self._timer is not None:
             self._timer.cancel()

@@ -74,11 +74,13 @@ def application(guards: Guards) -> "web.Application":
     from aiohttp import web  # noqa: PLC0415
 
     @web.middleware
-    async def watched(request: web.Request, handler: Handler) -> web.StreamResponse:
-        return await guards.watched(request, handler)
+    async def notify_guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        return await guards.notify_guard(request, handler)
 
     # A body of size 0 would mean any size.
-    return web.Application(client_max_size=guards.bounds.body_bytes or 1, middlewares=[watched])
+    return web.Application(
+        client_max_size=guards.bounds.body_bytes or 1, middlewares=[notify_guard]
+    )
 
 
 async def start(app: "web.Application", guards: Guards, host: str, port: int) -> "web.AppRunner":

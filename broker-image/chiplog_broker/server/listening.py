@@ -33,7 +33,7 @@ BACKLOG = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Activity:
     """A connection as it was when it last had something to do."""
 
     frames: int
@@ -43,7 +43,7 @@ class Mark:
     looked at, and the beginning of the one that is on its way."""
 
     @classmethod
-    def of(cls, connection: Connection, now_s: float) -> "Mark":
+    def of(cls, connection: Connection, now_s: float) -> "Activity":
         return cls(connection.frames_in, now_s, [(now_s, connection.bytes_in)])
 
 
@@ -65,7 +65,7 @@ class Acceptor:
         self._limits = quota.limits
         self._clock = clock
         self._metrics = metrics
-        self._connections: dict[Connection, Mark] = {}
+        self._connections: dict[Connection, Activity] = {}
         self._logged_s = float("-inf")
         self._sweeper: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
@@ -134,7 +134,7 @@ class Acceptor:
             self._metrics.refused_total += 1
             self._log("connection_refused", host, why)
             return None
-        self._connections[connection] = Mark.of(connection, self._clock.monotonic_s())
+        self._connections[connection] = Activity.of(connection, self._clock.monotonic_s())
         self._metrics.connections += 1
         self._metrics.connections_total += 1
         account = Account(self._quota.memory, connection)
@@ -156,10 +156,10 @@ class Acceptor:
                 "open files (RLIMIT_NOFILE), or have fewer connections or partitions"
             )
         if self._quota.is_full:
-            self._drop_a_stranger()
+            self._close_longest_login()
         return "" if self._quota.enter(host) else "there are too many connections"
 
-    def _drop_a_stranger(self) -> None:
+    def _close_longest_login(self) -> None:
         """Make room by the connection that has tried to log in for longest, if there is one: those
         who can are done in a moment, and must not be kept out by those who cannot."""
         for connection in self._connections:
@@ -206,13 +206,13 @@ class Acceptor:
             if login is not None and now_s > login.deadline_s:
                 connection.abort()
             elif connection.frames_in != mark.frames or not connection.idle:
-                self._connections[connection] = Mark.of(connection, now_s)
-            elif self._is_lost(connection, mark, now_s):
+                self._connections[connection] = Activity.of(connection, now_s)
+            elif self._is_idle_or_slow(connection, mark, now_s):
                 connection.abort()
             else:
                 connection.trim()
 
-    def _is_lost(self, connection: Connection, mark: Mark, now_s: float) -> bool:
+    def _is_idle_or_slow(self, connection: Connection, mark: Activity, now_s: float) -> bool:
         """Whether a peer has been silent for too long, or sends a request too slowly."""
         limits, arrived = self._limits, mark.arrived
         if not connection.mid_frame:

@@ -41,7 +41,7 @@ class Holder(Protocol):
         """It uses too much memory: close the connection."""
 
 
-class Gone:
+class ClosedHolder:
     """In place of a connection that is closed."""
 
     frames_in = 0
@@ -53,7 +53,7 @@ class Gone:
         """It is closed already."""
 
 
-GONE: Final = Gone()
+GONE: Final = ClosedHolder()
 
 
 class MemoryBudget:
@@ -88,7 +88,7 @@ class MemoryBudget:
         room_bytes = self.room_bytes
         if room_bytes < self.limit_bytes // 8:
             self._is_short = True
-            self._press()
+            self._check_again_soon()
         return min(room_bytes, self.answer_bytes)
 
     # -- for accounts
@@ -112,7 +112,7 @@ class MemoryBudget:
             account.reserved(size_bytes)
             return True
         self._waiting[account] = size_bytes, granted
-        self._press()
+        self._check_again_soon()
         return False
 
     def left(self, account: "Account") -> None:
@@ -139,7 +139,7 @@ class MemoryBudget:
             # Later: the caller that released memory may be in the middle of other work.
             asyncio.get_running_loop().call_soon(granted)
 
-    def _press(self) -> None:
+    def _check_again_soon(self) -> None:
         """Check again in a moment."""
         if self._timer is None:
             self._frames_before = {account: account.holder.frames_in for account in self._holders}
@@ -163,7 +163,7 @@ class MemoryBudget:
             worst.close()
         self._is_short = False
         if self._waiting:
-            self._press()
+            self._check_again_soon()
 
     def _trim(self) -> None:
         """Take back memory that connections only keep for later use."""

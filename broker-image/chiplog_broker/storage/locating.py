@@ -14,7 +14,7 @@ from chiplog_wire.records.batch import HEADER, HEADER_BYTES, MAGIC
 from chiplog_wire.records.errors import CorruptBatchError, DamagedBatchError
 
 
-class Flaw(NamedTuple):
+class DamageLocation(NamedTuple):
     """The first batch that is not what was written, as far as it can be told."""
 
     why: str
@@ -24,23 +24,23 @@ class Flaw(NamedTuple):
     """The file ends too early."""
 
 
-def locate(segment: Segment, error: CorruptBatchError, history: History) -> Flaw:
+def locate_damage(segment: Segment, error: CorruptBatchError, history: History) -> DamageLocation:
     """What is wrong exactly, after a read or a look that failed with this.
 
     Reads what lies between two index entries at most. Raises `OSError`.
     """
     if not isinstance(error, DamagedBatchError):
-        return Flaw(str(error))
+        return DamageLocation(str(error))
     try:
         first = _first_wrong(segment, error, history)
     except CorruptBatchError:
         first = error  # the batch at the index entry is no batch either
     is_short = not segment.log.read(segment.size_bytes - 1, 1)
-    is_cut = is_short and lacks_end(segment.log, first.position)
-    return Flaw(str(first), first.position, first.offset, is_cut)
+    is_cut = is_short and is_cut_short(segment.log, first.position)
+    return DamageLocation(str(first), first.position, first.offset, is_cut)
 
 
-def lacks_end(file: File, position: int) -> bool:
+def is_cut_short(file: File, position: int) -> bool:
     """Whether the batch that belongs here is not there, or not to the end that it names."""
     head = file.read(position, HEADER_BYTES)
     if len(head) < HEADER_BYTES:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from chiplog_broker.storage.checking import Checked, History, batch_end, check_batches
 from chiplog_broker.storage.errors import DamagedLogError
-from chiplog_broker.storage.locating import Flaw, locate
+from chiplog_broker.storage.locating import DamageLocation, locate_damage
 from chiplog_broker.storage.log_state import LogState
 from chiplog_broker.storage.segment import Segment
 from chiplog_wire.records.batch import BatchHeader, iter_batches
@@ -142,9 +142,9 @@ class LogChecks:
             state.env.events.log_damaged(state.partition, found)
         return state.damage
 
-    def _located(self, segment: Segment, error: CorruptBatchError) -> Flaw:
+    def _located(self, segment: Segment, error: CorruptBatchError) -> DamageLocation:
         try:
-            return locate(segment, error, self._history(segment))
+            return locate_damage(segment, error, self._history(segment))
         except OSError as failure:
             self._state.health.read_failed(failure)
 

@@ -32,30 +32,30 @@ class LogSurgery:
     async def truncate_to(self, offset: int, now_ms: int) -> None:
         """Cut off what lies at or above `offset`, and the rest of the batch that holds it."""
         state = self._state
-        async with self._alone():
+        async with self._exclusively():
             end_offset = self._batch_start(offset) if offset >= state.log_start_offset else offset
             is_cut = end_offset >= state.log_start_offset
             if is_cut:
-                with self._no_writers(end_offset):
+                with self._block_appends(end_offset):
                     await self._cut_to(end_offset, now_ms)
             else:
                 # The batch began before the log start: no part of it can stay. A log that only
                 # ends at its start is another matter: it still knows who wrote what was deleted.
-                await self._drop_all(min(offset, state.log_start_offset), now_ms)
+                await self._remove_all(min(offset, state.log_start_offset), now_ms)
         if not is_cut:
             await state.sync.flush()
 
     async def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Drop everything; the log is empty and begins at `offset`."""
-        async with self._alone():
-            await self._drop_all(offset, now_ms)
+        async with self._exclusively():
+            await self._remove_all(offset, now_ms)
         await self._state.sync.flush()
 
     async def delete_records_before(self, offset: int, now_ms: int) -> int:
         """Raise the log start, durably; returns it. Segments wholly below go with it."""
         state = self._state
         state.check_writable()
-        async with self._alone():
+        async with self._exclusively():
             if offset > state.end_offset:
                 raise OffsetOutOfRangeError(f"{offset} is past the end of {state.partition}")
             if offset > state.log_start_offset:
@@ -93,7 +93,7 @@ class LogSurgery:
     # --- inner workings ----------------------------------------------------------
 
     @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
+    async def _exclusively(self) -> AsyncIterator[None]:
         """The only one to take something away, from a log that is not closed.
 
         Whoever waited looks at the log again: it may have been cut, or closed, meanwhile.
@@ -103,7 +103,7 @@ class LogSurgery:
             yield
 
     @contextmanager
-    def _no_writers(self, offset: int) -> Iterator[None]:
+    def _block_appends(self, offset: int) -> Iterator[None]:
         """Nobody appends, and what lies above `offset` counts as gone."""
         self._state.truncating_to = offset
         try:
@@ -118,10 +118,10 @@ class LogSurgery:
             await self._cut(end_offset, now_ms)
         state.epochs.truncate_end(end_offset)
 
-    async def _drop_all(self, offset: int, now_ms: int) -> None:
+    async def _remove_all(self, offset: int, now_ms: int) -> None:
         state = self._state
         floor = min(offset, state.log_start_offset)
-        with self._no_writers(floor):
+        with self._block_appends(floor):
             # Nothing counts as durable any more, so recovery may drop what is left of the
             # old segments wherever the power fails; the new start is known before they go.
             await self._lower_checkpoints(floor)
@@ -166,7 +166,7 @@ class LogSurgery:
         # From here to the end nothing waits: other tasks see the log before or after.
         holding = state.segments.holding(end_offset)
         with self._checks.checking(holding):
-            self._cut_in(holding, end_offset, now_ms)
+            self._truncate_segment(holding, end_offset, now_ms)
         state.end_offset = end_offset
         state.producers = producers
         state.sync.wrote_to(state.segments.active, now_ms)
@@ -188,7 +188,7 @@ class LogSurgery:
             await state.env.clock.sleep(0)
         return producers
 
-    def _cut_in(self, holding: Segment, end_offset: int, now_ms: int) -> None:
+    def _truncate_segment(self, holding: Segment, end_offset: int, now_ms: int) -> None:
         state = self._state
         position = holding.position_of(end_offset)
         holding.open_files()

@@ -109,7 +109,7 @@ class Opening:
                     await self._remember_cut(partition)
                     was_cut = True
                 await self._env.clock.sleep(0)
-            await recovery.write_again()
+            await recovery.rewrite_tail()
             if recovery.had_no_room:
                 with suppress(DiskFullError):
                     await self._remember_cut(partition)

@@ -36,7 +36,7 @@ from chiplog_broker.storage.epochs import EpochHistory, decode_epochs
 from chiplog_broker.storage.errors import DamagedLogError
 from chiplog_broker.storage.health import NO_SPACE
 from chiplog_broker.storage.loaded_log import LoadedLog
-from chiplog_broker.storage.locating import lacks_end
+from chiplog_broker.storage.locating import is_cut_short
 from chiplog_broker.storage.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -80,7 +80,7 @@ class LogSource:
     """The log was compacted, here or where it was copied from: some offsets may be missing."""
 
 
-def _pieces(segment: Segment, position: int) -> Iterator[bytes]:
+def _read_chunks(segment: Segment, position: int) -> Iterator[bytes]:
     """The bytes of a segment from a position on."""
     while position < segment.size_bytes:
         data = segment.log.read(position, min(_SCAN_BYTES, segment.size_bytes - position))
@@ -88,7 +88,7 @@ def _pieces(segment: Segment, position: int) -> Iterator[bytes]:
         yield data
 
 
-class _Above(NamedTuple):
+class _TailStart(NamedTuple):
     """Where the bytes of a segment begin that lie above the recovery point."""
 
     position: int
@@ -130,7 +130,7 @@ class LogRecovery:
         """The producers as of where those segments begin that have no snapshot on disk."""
         self.had_no_room = False
         """What lies above the recovery point could be written only over itself."""
-        self._above: dict[int, _Above] = {}
+        self._above: dict[int, _TailStart] = {}
         """By the base offsets of the segments that were read."""
 
     def run(self) -> Steps:
@@ -145,14 +145,14 @@ class LogRecovery:
                 yield from self._recover()
         except CorruptBatchError as error:
             raise DamagedLogError(str(error)) from error
-        yield from self._settle_start()
+        yield from self._fix_log_start()
         self.epochs.truncate_start(self.log_start_offset)
         # An epoch that wrote nothing is forgotten; of an empty log the last one is kept, unless
         # it may be one that never was: no leader's records would ever continue that.
         last_kept = self.log_start_offset + (0 if self._epochs_refuted else 1)
         self.epochs.truncate_end(max(self._end_offset, last_kept))
 
-    async def write_again(self) -> None:
+    async def rewrite_tail(self) -> None:
         """Write what lies above the recovery point into new files, durable on return.
 
         A sync that failed may have left pages that are clean to the kernel and were never
@@ -168,11 +168,11 @@ class LogRecovery:
             and above.position < segment.size_bytes
         ]
         for segment, above in again:
-            await self._into_new_file(segment, above)
+            await self._rewrite_to_new_file(segment, above)
         if again:
             self.epochs.touch()
 
-    async def _into_new_file(self, segment: Segment, above: "_Above") -> None:
+    async def _rewrite_to_new_file(self, segment: Segment, above: "_TailStart") -> None:
         """What is durable stays where it is, as a segment of its own."""
         path = self._path(segment_file(above.offset, LOG_SUFFIX))
         try:
@@ -185,7 +185,7 @@ class LogRecovery:
                 raise
             self._disk.remove(path + _UNFINISHED)
             self.had_no_room = True
-            await self._over_itself(segment, above.position)
+            await self._rewrite_in_place(segment, above.position)
             return
         self._disk.rename(path + _UNFINISHED, path)
         # Before the old bytes go. Until then the next start finds both, and takes the new ones.
@@ -214,21 +214,21 @@ class LogRecovery:
         file = self._disk.open(path, create=True)
         try:
             file.truncate(0)
-            for data in _pieces(segment, position):
+            for data in _read_chunks(segment, position):
                 file.append(data)
                 await asyncio.sleep(0)
             await file.sync()
         finally:
             file.close()
 
-    async def _over_itself(self, segment: Segment, position: int) -> None:
+    async def _rewrite_in_place(self, segment: Segment, position: int) -> None:
         """Rewrite a segment in place, so that its pages are dirty and get synced again.
 
         Used if the volume has no space for a new file.
         """
         with suppress(SyncFailedError):
             await segment.log.sync()
-        for data in _pieces(segment, position):
+        for data in _read_chunks(segment, position):
             segment.log.write_at(position, data)
             position += len(data)
             await asyncio.sleep(0)
@@ -278,7 +278,7 @@ class LogRecovery:
         checkpointed = self._source.log_start_offset
         is_gone = first is None or (checkpointed is not None and first > checkpointed)
         if is_gone:
-            self._require_nothing_durable()
+            self._check_nothing_durable_is_missing()
             yield from self._replace_all(
                 self.log_start_offset, "the segments it held are not there"
             )
@@ -292,7 +292,7 @@ class LogRecovery:
         """
         gone = max(bisect_right(bases, self.log_start_offset) - 1, 0)
         while gone and segment_file(bases[gone], SNAPSHOT_SUFFIX) not in self._names:
-            is_whole = yield from self._leads_up_to(bases[gone - 1], bases[gone])
+            is_whole = yield from self._is_complete_up_to(bases[gone - 1], bases[gone])
             if not is_whole:
                 break
             gone -= 1
@@ -300,7 +300,7 @@ class LogRecovery:
             self._remove_segment(base_offset)
         del bases[:gone]
 
-    def _leads_up_to(self, base_offset: int, next_base: int) -> Generator[int, None, bool]:
+    def _is_complete_up_to(self, base_offset: int, next_base: int) -> Generator[int, None, bool]:
         """Whether nothing is missing or wrong in a segment up to where the next one begins."""
         end_offset = base_offset
         file = self._disk.open(self._path(segment_file(base_offset, LOG_SUFFIX)))
@@ -318,7 +318,7 @@ class LogRecovery:
             file.close()
         return end_offset == next_base
 
-    def _require_nothing_durable(self) -> None:
+    def _check_nothing_durable_is_missing(self) -> None:
         recovery_point = self._source.recovery_point
         if recovery_point is None or recovery_point > self.log_start_offset:
             raise DamagedLogError(
@@ -363,7 +363,7 @@ class LogRecovery:
                 f"it was durable up to {self._source.recovery_point}"
             )
         if not self._epochs_known:
-            yield from self._learn_epochs(self.segments)
+            yield from self._rebuild_epochs(self.segments)
         self.producers = self._snapshot_up_to(self._end_offset)
         yield from replay(self.producers, self.segments, self._end_offset)
 
@@ -375,16 +375,16 @@ class LogRecovery:
                 pass  # the index may be what is wrong: the batches decide
             else:
                 return
-        yield from self._must_scan(segment)
+        yield from self._scan_durable(segment)
 
     # --- after anything else -------------------------------------------------------
 
     def _recover(self) -> Steps:
-        suspect = self._first_suspect()
+        suspect = self._first_unverified()
         for number, segment in enumerate(self.segments[:suspect]):
             yield from self._check_sealed(segment, self.segments[number + 1].base_offset)
         if not self._epochs_known:
-            yield from self._learn_epochs(self.segments[:suspect])
+            yield from self._rebuild_epochs(self.segments[:suspect])
         yield from self._prepare_producers(suspect)
         self.unsynced = self.segments[suspect:]
         for number, segment in enumerate(self.unsynced, suspect):
@@ -408,7 +408,7 @@ class LogRecovery:
             segment.sealed = True
         self.durable_end_offset = min(self._trusted_end, self._end_offset)
 
-    def _first_suspect(self) -> int:
+    def _first_unverified(self) -> int:
         """The last segment with durable records.
 
         Those before it were sealed before these became durable, and all of a sealed
@@ -481,7 +481,7 @@ class LogRecovery:
     def _rebuild_sealed(
         self, segment: Segment, next_base: int, *, up_to: int | None = None
     ) -> Steps:
-        yield from self._must_scan(segment, up_to=up_to)
+        yield from self._scan_durable(segment, up_to=up_to)
         if segment.end_offset != next_base:
             raise self._damaged(
                 segment, f"ends at {segment.end_offset}, the next segment begins at {next_base}"
@@ -490,7 +490,7 @@ class LogRecovery:
         segment.sealed = True
         self._rebuilt.append(segment)
 
-    def _must_scan(self, segment: Segment, *, up_to: int | None = None) -> Steps:
+    def _scan_durable(self, segment: Segment, *, up_to: int | None = None) -> Steps:
         """Read a segment that was durable: the indexes are made anew, a fault is damage."""
         fault = yield from self._scan(segment, up_to=up_to)
         if fault is not None:
@@ -504,7 +504,7 @@ class LogRecovery:
         `up_to`: what follows there was written again into the next segment by the last start.
         """
         segment.start_rebuild(self._source.now_ms)
-        self._above[segment.base_offset] = _Above(0, segment.base_offset)
+        self._above[segment.base_offset] = _TailStart(0, segment.base_offset)
         unreported_bytes = 0
         try:
             file = segment.log
@@ -520,7 +520,7 @@ class LogRecovery:
                     self._snapshot = self._snapshot_now()
                 segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
                 if not is_above:
-                    above = _Above(segment.size_bytes, segment.end_offset)
+                    above = _TailStart(segment.size_bytes, segment.end_offset)
                     self._above[segment.base_offset] = above
                 if header.last_offset >= self.producers.end_offset:
                     self.producers.record(header, header.base_offset)
@@ -562,7 +562,7 @@ class LogRecovery:
                 f"offset {offset} has epoch {epoch}, but the epoch history has {known}"
             )
 
-    def _learn_epochs(self, segments: list[Segment]) -> Steps:
+    def _rebuild_epochs(self, segments: list[Segment]) -> Steps:
         """The history is lost: the batches of the log say it again."""
         for segment in segments:
             walked_bytes = 0
@@ -583,10 +583,10 @@ class LogRecovery:
             f"{place}: {why}",
             file=path,
             offset=segment.end_offset,
-            is_cut=lacks_end(segment.log, segment.size_bytes),
+            is_cut=is_cut_short(segment.log, segment.size_bytes),
         )
 
-    def _settle_start(self) -> Steps:
+    def _fix_log_start(self) -> Steps:
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         if self._end_offset < self.log_start_offset:
             # What was left lies wholly below a log start that was raised durably.

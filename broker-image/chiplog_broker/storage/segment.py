@@ -239,8 +239,8 @@ class Segment:
     def open_files(self) -> None:
         """Have everything open that `truncate` needs: half-way it must not be missing."""
         self.log.size()
-        self.offset_index.open_file()
-        self.time_index.open_file()
+        self.offset_index.keep_open()
+        self.time_index.keep_open()
 
     async def sync(self) -> None:
         """Make the bytes durable; of a sealed segment the indexes too."""

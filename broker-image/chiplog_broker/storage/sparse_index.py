@@ -40,7 +40,9 @@ class SparseIndex:
 
     def is_whole(self) -> bool:
         """Whether the file is there and holds whole entries only."""
-        return self._disk.exists(self._path) and self._opened().size() % self._layout.size == 0
+        return (
+            self._disk.exists(self._path) and self._open_if_closed().size() % self._layout.size == 0
+        )
 
     def start_empty(self) -> None:
         """Forget a file of this name without reading it.
@@ -67,7 +69,7 @@ class SparseIndex:
     def flush(self) -> None:
         """Write what waits; makes the file even if it stays empty."""
         stored = self._stored_entries()
-        file = self._opened()
+        file = self._open_if_closed()
         if self._pending:
             pack = self._layout.pack
             file.write_at(
@@ -80,12 +82,12 @@ class SparseIndex:
         """The file has another name now."""
         self._path = path
 
-    def open_file(self) -> None:
+    def keep_open(self) -> None:
         """Have the file open from now on."""
-        self._opened()
+        self._open_if_closed()
 
     async def sync(self) -> None:
-        await self._opened().sync()
+        await self._open_if_closed().sync()
 
     def entry(self, number: int) -> Entry:
         stored = self._stored_entries()
@@ -120,7 +122,7 @@ class SparseIndex:
             else:
                 high = middle
         width, unpack = self._layout.size, self._layout.unpack_from
-        data = self._opened().read(low * width, (high - low) * width) if low < high else b""
+        data = self._open_if_closed().read(low * width, (high - low) * width) if low < high else b""
 
         def in_page(number: int) -> Entry:
             first, second = unpack(data, number * width)
@@ -133,7 +135,7 @@ class SparseIndex:
         """Keep the first `count` entries."""
         stored = self._stored_entries()
         if count < stored:
-            self._opened().truncate(count * self._layout.size)
+            self._open_if_closed().truncate(count * self._layout.size)
             self._stored = count
             self._pending.clear()
         else:
@@ -147,15 +149,15 @@ class SparseIndex:
     def _stored_entries(self) -> int:
         if self._stored is None:
             exists = self._disk.exists(self._path)
-            self._stored = self._opened().size() // self._layout.size if exists else 0
+            self._stored = self._open_if_closed().size() // self._layout.size if exists else 0
         return self._stored
 
-    def _opened(self) -> File:
+    def _open_if_closed(self) -> File:
         if self._file is None:
             self._file = self._disk.open(self._path, create=True)
         return self._file
 
     def _read(self, first: int, count: int) -> list[Entry]:
         width = self._layout.size
-        data = self._opened().read(first * width, count * width)
+        data = self._open_if_closed().read(first * width, count * width)
         return [(left, right) for left, right in self._layout.iter_unpack(data)]

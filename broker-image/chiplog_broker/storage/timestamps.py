@@ -161,7 +161,7 @@ def _first_in(
     """The first record of a batch that is new enough, or that is beyond the limit of the search."""
     header = place.header
     if log.is_over():
-        return _whole(header, from_offset)
+        return _from_header(header, from_offset)
     batch = log.read(segment, place)
     try:
         payload = yield from _payload(batch, header)
@@ -172,11 +172,11 @@ def _first_in(
                     return TimestampOffset(found_ms, offset, header.leader_epoch)
             log.records_left -= len(records)
             if log.is_over():
-                return _whole(header, max(records[-1][0], from_offset))
+                return _from_header(header, max(records[-1][0], from_offset))
             yield None
             log.check(segment)
     except RecordsError:
-        return _whole(header, from_offset)
+        return _from_header(header, from_offset)
     return None
 
 
@@ -196,15 +196,15 @@ def _newest_of(
                     best = TimestampOffset(found_ms, offset, header.leader_epoch)
             log.records_left -= len(records)
             if log.is_over():
-                return _whole(header, from_offset)
+                return _from_header(header, from_offset)
             yield None
             log.check(segment)
     except RecordsError:
-        return _whole(header, from_offset)
+        return _from_header(header, from_offset)
     return best
 
 
-def _whole(header: BatchHeader, from_offset: int) -> TimestampOffset:
+def _from_header(header: BatchHeader, from_offset: int) -> TimestampOffset:
     """The answer by the batch header alone."""
     offset = max(header.base_offset, from_offset)
     return TimestampOffset(header.max_timestamp_ms, offset, header.leader_epoch)

@@ -30,7 +30,7 @@ from chiplog_broker.groups.keys import (
 from chiplog_broker.groups.offset_value import CommittedOffset, encode_offset_value
 from chiplog_broker.groups.reset_value import DoneReset, MovedOffset
 from chiplog_broker.storage.compaction.key_map import KeyMap
-from chiplog_broker.storage.compaction.rewrite import Survival, index_batch, rewrite_batch
+from chiplog_broker.storage.compaction.rewrite import RetentionRules, index_batch, rewrite_batch
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.stored import StoredGroup
 from chiplog_wire.records.batch import iter_batches
@@ -293,7 +293,7 @@ def cleaned(batches: list[bytearray], *, drops_tombstones: bool) -> Iterator[Any
     """The log after this broker's own cleaner; tombstones go at the second pass at once."""
     for now_ms in (0, 1) if drops_tombstones else (0,):
         keys = KeyMap(2**20)
-        survival = Survival(
+        survival = RetentionRules(
             keys=keys, now_ms=now_ms, delete_retention_ms=0, remembered_batches=frozenset()
         )
         headers = [next(iter_batches(batch))[1] for batch in batches]

@@ -355,7 +355,7 @@ def test_who_rests_in_a_session_counts_as_if_it_had_named_every_partition(seed: 
                     resting.fetch(A, offset)
                     if offset == resting.end_offset:
                         rest = Rest(resting.now_s)
-                        resting.followers.rests(A, rest)
+                        resting.followers.mark_idle(A, rest)
                 assert progress_of(full, A) == progress_of(resting, A)
         assert full.high_watermark == resting.high_watermark
 
@@ -365,7 +365,7 @@ def test_a_resting_follower_that_stops_fetching_lags_like_any_other() -> None:
     rest = Rest(0)
     for follower in (A, B):
         leader.fetch(follower, 10)
-        leader.followers.rests(follower, rest if follower == A else Rest(0))
+        leader.followers.mark_idle(follower, rest if follower == A else Rest(0))
     leader.now_s = LAG_MAX_S * 5
     rest.polled_s = leader.now_s
     # With nothing to fetch nobody is behind, however long ago it was heard.

@@ -8,10 +8,10 @@ import pytest
 
 from chiplog_broker.partitions.isr import (
     NOTHING,
+    BindingProposal,
     InSync,
     Progress,
-    Promise,
-    counted,
+    counted_followers,
     is_answered,
     may_join,
     wanted_isr,
@@ -125,10 +125,13 @@ def test_a_process_takes_the_place_of_the_one_before_it_only_when_it_has_caught_
 
 
 def test_the_high_watermark_waits_for_listed_and_proposed_until_the_map_answers() -> None:
-    out = Promise(base_partition_epoch=4, isr=(L, A))
-    assert counted(L, (L, A, B), None) == (A, B)
-    assert counted(L, (L, A, B), out) == (A, B)
-    assert counted(L, (L, A), Promise(base_partition_epoch=4, isr=(L, A, B))) == (A, B)
+    out = BindingProposal(base_partition_epoch=4, isr=(L, A))
+    assert counted_followers(L, (L, A, B), None) == (A, B)
+    assert counted_followers(L, (L, A, B), out) == (A, B)
+    assert counted_followers(L, (L, A), BindingProposal(base_partition_epoch=4, isr=(L, A, B))) == (
+        A,
+        B,
+    )
     assert [is_answered(out, PartitionEpoch(epoch)) for epoch in (3, 4, 5)] == [False, False, True]
 
 

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from chiplog_broker.metadata.view import PartitionView, TopicView
-from chiplog_broker.partitions.isr import Promise
+from chiplog_broker.partitions.isr import BindingProposal
 from chiplog_broker.partitions.proposals import Proposals
 from chiplog_core.config.effective import TopicConfig
 from chiplog_core.ids import (
@@ -29,8 +29,8 @@ def view(index: int, partition_epoch: int = 9) -> PartitionView:
     )
 
 
-def promise(base_partition_epoch: int = 9) -> Promise:
-    return Promise(base_partition_epoch=base_partition_epoch, isr=ISR)
+def promise(base_partition_epoch: int = 9) -> BindingProposal:
+    return BindingProposal(base_partition_epoch=base_partition_epoch, isr=ISR)
 
 
 def applied(*views: PartitionView, topic_id: UUID = ORDERS) -> TopicView:
@@ -50,7 +50,7 @@ class Counted(Proposals):
 
 def test_what_the_operator_gets_names_all_that_it_depends_on() -> None:
     made = Counted()
-    assert (len(made), made.oldest(9), made.standing(ORDERS, 2)) == (0, (), None)
+    assert (len(made), made.oldest(9), made.open_proposal(ORDERS, 2)) == (0, (), None)
     made.make(ORDERS, view(2), promise())
     assert made.oldest(9) == (
         IsrProposal(
@@ -62,8 +62,8 @@ def test_what_the_operator_gets_names_all_that_it_depends_on() -> None:
             isr=ISR,
         ),
     )
-    assert made.standing(ORDERS, 2) == promise()
-    assert (made.standing(ORDERS, 1), made.standing(CLICKS, 2)) == (None, None)
+    assert made.open_proposal(ORDERS, 2) == promise()
+    assert (made.open_proposal(ORDERS, 1), made.open_proposal(CLICKS, 2)) == (None, None)
     assert (len(made), made.changes) == (1, 1)
 
 
@@ -72,7 +72,7 @@ def test_a_promise_is_neither_changed_nor_withdrawn() -> None:
     made.make(ORDERS, view(2), promise())
     with pytest.raises(AssertionError):
         made.make(ORDERS, view(2), promise(10))
-    assert made.standing(ORDERS, 2) == promise(9)
+    assert made.open_proposal(ORDERS, 2) == promise(9)
 
 
 def test_only_a_higher_partition_epoch_of_this_very_partition_answers() -> None:
@@ -84,8 +84,8 @@ def test_only_a_higher_partition_epoch_of_this_very_partition_answers() -> None:
     made.applied(applied(view(0, 100), view(2, 100), topic_id=CLICKS))
     assert (len(made), made.changes) == (2, 2)
     made.applied(applied(view(0), view(1, 100), view(2, 10)))
-    assert made.standing(ORDERS, 2) is None
-    assert made.standing(ORDERS, 0) == promise()
+    assert made.open_proposal(ORDERS, 2) is None
+    assert made.open_proposal(ORDERS, 0) == promise()
     assert (len(made), made.changes) == (1, 3)
 
 

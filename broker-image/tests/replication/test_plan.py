@@ -16,7 +16,7 @@ from chiplog_broker.replication.plan import (
     FetchLimits,
     FetchPlan,
     PlannedFetch,
-    rest_s,
+    pause_s,
 )
 from chiplog_wire.protocol.messages import (
     FetchPartitionResponse,
@@ -118,8 +118,8 @@ def test_failures_rest_longer_each_time_and_end_with_a_success() -> None:
 
 @pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
 def test_rests_are_spread(chance: float) -> None:
-    assert rest_s(1, chance) == FIRST_REST_S * (0.5 + chance / 2)
-    assert rest_s(10_000, chance) <= LONGEST_REST_S
+    assert pause_s(1, chance) == FIRST_REST_S * (0.5 + chance / 2)
+    assert pause_s(10_000, chance) <= LONGEST_REST_S
 
 
 def test_a_sync_that_runs_makes_the_leader_wait_less() -> None:

@@ -112,9 +112,9 @@ def test_every_partition_by_itself(kit: "Kit") -> None:
 
 def test_one_in_the_place_of_another_is_both() -> None:
     changes = IsrChanges()
-    changes.saw(None, (1, 2))
+    changes.count_change(None, (1, 2))
     assert (changes.shrinks, changes.expands) == (0, 0)
-    changes.saw((1, 2), (1, 3))
+    changes.count_change((1, 2), (1, 3))
     assert (changes.shrinks, changes.expands) == (1, 1)
 
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 import pytest
 
 from chiplog_broker.storage.compaction.key_map import KeyMap
-from chiplog_broker.storage.compaction.rewrite import Survival, index_batch, rewrite_batch
+from chiplog_broker.storage.compaction.rewrite import RetentionRules, index_batch, rewrite_batch
 from chiplog_wire.buffer import Buffer
 from chiplog_wire.records.batch import (
     DELETE_HORIZON_MASK,
@@ -67,8 +67,8 @@ def newer(*keys: bytes) -> memoryview:
 
 def survival(
     keys: KeyMap, *, now_ms: int = NOW, remembered_batches: Set[int] = frozenset()
-) -> Survival:
-    return Survival(
+) -> RetentionRules:
+    return RetentionRules(
         keys=keys,
         now_ms=now_ms,
         delete_retention_ms=KEEP_MS,
@@ -76,7 +76,7 @@ def survival(
     )
 
 
-def rewritten(by: Survival, batch: memoryview, end_offset: int = 10**6) -> Buffer | None:
+def rewritten(by: RetentionRules, batch: memoryview, end_offset: int = 10**6) -> Buffer | None:
     return run(rewrite_batch(by, batch, read_header(batch), end_offset))[0]
 
 

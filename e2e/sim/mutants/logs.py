@@ -10,7 +10,7 @@ from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.storage import log_surgery, producers
-from chiplog_broker.storage.compaction.rewrite import Survival
+from chiplog_broker.storage.compaction.rewrite import RetentionRules
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.errors import OffsetOutOfRangeError
 from chiplog_broker.storage.log import LogSlice
@@ -25,7 +25,7 @@ from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 _sound_lead = Partition.lead
 _sound_read = Partition.read
 _sound_cut = LogSurgery._cut  # noqa: SLF001
-_sound_take_part = Replicas._take_part  # noqa: SLF001
+_sound_take_part = Replicas._set_role  # noqa: SLF001
 
 
 def _lead_without_producers(partition: Partition, view: PartitionView, min_isr: int) -> None:
@@ -114,9 +114,9 @@ def _count_all_as_old(
 
 
 def _drop_tombstones_early(
-    survival: Survival, records: list[ScannedRecord], header: BatchHeader
+    survival: RetentionRules, records: list[ScannedRecord], header: BatchHeader
 ) -> list[ScannedRecord]:
-    return survival.keys.survivors(records, header.base_offset, drops_tombstones=True)
+    return survival.keys.retained(records, header.base_offset, drops_tombstones=True)
 
 
 SMALL_SEGMENTS: Final = {"index.interval.bytes": "0", "segment.index.bytes": "180"}
@@ -147,7 +147,7 @@ MUTANTS: Final = (
         "followers truncate to the high watermark",
         mix(3, 1.5, "domino", "slow network"),
         LOSS | FORK,
-        plant(Replicas, "_take_part", _truncate_first),
+        plant(Replicas, "_set_role", _truncate_first),
     ),
     Mutant(
         "the index is kept after truncation",
@@ -224,6 +224,6 @@ MUTANTS: Final = (
             cluster_config=CHECK_OFTEN,
         ),
         LOSS | {"deleted-key-back", "poll-skip"},
-        plant(Survival, "of", _drop_tombstones_early),
+        plant(RetentionRules, "of", _drop_tombstones_early),
     ),
 )

@@ -9,7 +9,7 @@ from chiplog_broker.handlers.producers import COUNTER_BITS, ProducerIds
 from chiplog_broker.partitions import followers as followers_module
 from chiplog_broker.partitions import isr
 from chiplog_broker.partitions.followers import Followers
-from chiplog_broker.partitions.isr import InSync, Promise
+from chiplog_broker.partitions.isr import BindingProposal, InSync
 from chiplog_broker.partitions.partition import Partition, PartitionContext
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
@@ -37,8 +37,8 @@ def _count_the_living(followers: Followers, now_s: float) -> None:
     _sound_count(followers, now_s)
     living = set(followers._view.live_refs)  # noqa: SLF001
     known = followers._followers  # noqa: SLF001
-    waited_for = isr.counted(followers._own, followers._isr, followers._promise)  # noqa: SLF001
-    followers._counted = tuple(known[one] for one in waited_for if one in living)  # noqa: SLF001
+    waited_for = isr.counted_followers(followers._own, followers._isr, followers._proposal)  # noqa: SLF001
+    followers._counted_followers = tuple(known[one] for one in waited_for if one in living)  # noqa: SLF001
 
 
 def _duplicate_is_done(
@@ -56,7 +56,7 @@ def _join_by_high_watermark(follower: ReplicaRef, known: InSync) -> bool:
 
 
 def _forget_promise(
-    own: ReplicaRef, listed: Any, promise: Promise | None
+    own: ReplicaRef, listed: Any, promise: BindingProposal | None
 ) -> tuple[ReplicaRef, ...]:
     del promise
     return tuple(sorted({*listed} - {own}))
@@ -139,7 +139,7 @@ MUTANTS: Final = (
         "a proposal is withdrawn",
         mix(3, 2.0, "promised and lost", faults_s=20.0),
         LOSS | FORK,
-        plant(followers_module, "counted", _forget_promise),
+        plant(followers_module, "counted_followers", _forget_promise),
     ),
     Mutant(
         "the session is ignored in Fetch",

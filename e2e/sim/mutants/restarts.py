@@ -66,7 +66,7 @@ MUTANTS: Final = (
         "what recovery has read is not written again",
         mix(3, 20.0, "eio then dark", faults_s=110.0),
         LOSS | FORK | {"not-durable"},
-        plant(LogRecovery, "write_again", _nothing),
+        plant(LogRecovery, "rewrite_tail", _nothing),
     ),
     Mutant(
         "the first member to return leads",

@@ -93,7 +93,7 @@ class Commit:
         return sum(file.size_bytes for file in self.files)
 
 
-def moved_on(
+def advanced_ends(
     ends: Iterable[CommittedEnd], ranges: Iterable[OffsetRange]
 ) -> tuple[CommittedEnd, ...]:
     """Where the partitions end when these ranges are committed or given up."""

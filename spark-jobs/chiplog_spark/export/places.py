@@ -77,7 +77,7 @@ def newest(names: Iterable[str], suffix: str = "") -> int:
     return max((int(found[1]) for found in map(form.fullmatch, names) if found), default=0)
 
 
-class StrangeFile(Exception):  # noqa: N818 - named for what it says
+class UnexpectedFile(Exception):  # noqa: N818 - named for what it says
     """In a staging folder lies what no step writes."""
 
 
@@ -87,7 +87,7 @@ def placed(
     """The files of a commit from what lies in its staging folder: path -> size in bytes.
 
     A file holds one range and one day. Should a range have become several of one day, a number
-    tells them apart. Raises `StrangeFile`.
+    tells them apart. Raises `UnexpectedFile`.
     """
     found: dict[tuple[int, str], list[str]] = {}
     for path in sorted(staged):
@@ -95,7 +95,7 @@ def placed(
             continue
         match = _STAGED.fullmatch(path)
         if match is None or int(match[1]) >= len(files):
-            raise StrangeFile(path)
+            raise UnexpectedFile(path)
         found.setdefault((int(match[1]), match[2]), []).append(path)
     return tuple(
         CommittedFile(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from chiplog_spark.export import places
-from chiplog_spark.export.commits import Commit, OffsetRange, moved_on
+from chiplog_spark.export.commits import Commit, OffsetRange, advanced_ends
 from chiplog_spark.export.files import Files
 from chiplog_spark.export.places import Place
 from chiplog_spark.export.plan import (
@@ -90,7 +90,9 @@ class Exporter:
         topic = describe(name)
         todo = self.wanted(topic, last)
         exported = Exported(name, lost=list(todo.lost))
-        say("begun", topic=name, run=run, offsets=count(todo.todo), partitions=len(topic.held))
+        log_event(
+            "begun", topic=name, run=run, offsets=count(todo.todo), partitions=len(topic.held)
+        )
         left, lost = todo.todo, todo.lost
         while left or lost:
             size = records_per_file(
@@ -106,7 +108,7 @@ class Exporter:
         """The number of this run. No earlier one may commit from here on."""
         number = places.newest(self.files.names(place.runs)) + 1
         if not self.files.create(f"{place.runs}/{places.numbered(number)}", ""):
-            raise another_run(place)
+            raise superseded_error(place)
         for name in self.files.names(place.runs):
             if name != places.numbered(number):
                 self.files.remove(f"{place.runs}/{name}")
@@ -145,7 +147,7 @@ class Exporter:
             self.finish(place, last)
         for name in self.files.names(place.staging):
             self.files.remove(f"{place.staging}/{name}")
-            say("removed what a run left that did not end", topic=place.topic, staging=name)
+            log_event("removed what a run left that did not end", topic=place.topic, staging=name)
         return last
 
     def wanted(self, topic: Topic, last: Commit | None) -> Plan:
@@ -166,7 +168,7 @@ class Exporter:
                 " export away",
             ) from back
         for lost_range in found.lost:
-            say(
+            log_event(
                 "lost",
                 topic=topic.name,
                 partition=lost_range.partition,
@@ -208,14 +210,14 @@ class Exporter:
             records=records,
             ranges=step.ranges,
             lost=lost,
-            ends=moved_on(last.ends if last else (), (*lost, *step.ranges)),
+            ends=advanced_ends(last.ends if last else (), (*lost, *step.ranges)),
             files=files,
         )
         if places.newest(self.files.names(place.runs)) != run:
-            raise another_run(place)
+            raise superseded_error(place)
         path = f"{place.commits}/{places.commit_name(number)}"
         if not self.files.create(path, commit.to_json()):
-            raise another_run(place)
+            raise superseded_error(place)
         self.finish(place, commit)
         return commit
 
@@ -250,7 +252,7 @@ class Exporter:
         self.files.remove(staging)
 
 
-def another_run(place: Place) -> Refused:
+def superseded_error(place: Place) -> Refused:
     return Refused(
         "AnotherExport",
         f"another export of topic {place.topic} to {place.target} has begun: let only one run at"
@@ -264,7 +266,7 @@ def log_progress(exported: Exported, commit: Commit, left: tuple[OffsetRange, ..
     exported.records += commit.records
     exported.files += len(commit.files)
     exported.size_bytes += commit.size_bytes
-    say(
+    log_event(
         "committed",
         topic=commit.topic,
         commit=commit.number,
@@ -279,5 +281,5 @@ def count(ranges: tuple[OffsetRange, ...]) -> int:
     return sum(range_.end - range_.first for range_ in ranges)
 
 
-def say(event: str, **facts: object) -> None:
+def log_event(event: str, **facts: object) -> None:
     log.info(event, extra=facts)

@@ -103,7 +103,7 @@ def run(kind: JobKind, work: Work, path: Path, context: JobContext) -> int:
         context.report(request, result)
     except reporting.NotReported as error:
         log.error("the result could not be written", extra={**about, "why": str(error)})
-        leave_behind(result, error)
+        write_termination_message(result, error)
         return BROKEN
     return code
 
@@ -154,7 +154,7 @@ def stop(session: SparkSession) -> None:
         log.exception("the session did not stop")
 
 
-def leave_behind(result: Result, error: reporting.NotReported) -> None:
+def write_termination_message(result: Result, error: reporting.NotReported) -> None:
     """Write the result and the error to the pod's status, as far as the operator shows them."""
     text = f"{result.reason}: {result.message}"[:500]
     text += f"; the result could not be written: {error}"[:500]

@@ -56,7 +56,7 @@ def read_tallies(
     tallies = (
         context.parallelize(splits, min(len(splits), MAX_TASKS))
         .flatMap(_counter(access, window, of_task, done.add))
-        .reduceByKey(_together, numPartitions=workers)
+        .reduceByKey(_merged, numPartitions=workers)
     )
     with reporting_progress(lambda: progress(splits, done.value), report):
         return dict(tallies.collect())
@@ -98,6 +98,6 @@ def _counter(
     return count
 
 
-def _together(tally: Tally, other: Tally) -> Tally:
+def _merged(tally: Tally, other: Tally) -> Tally:
     tally.merge(other)
     return tally

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from chiplog_wire.records.batch import BatchHeader
 from chiplog_wire.records.errors import InvalidRecordError
-from chiplog_wire.records.scan import payload_of, read_raw
+from chiplog_wire.records.scan import payload_of, read_raw_varint
 
 HeaderColumn: TypeAlias = list[tuple[str, bytes | None]] | None
 """A record's headers; None where there are none, as in Spark's Kafka source."""
@@ -61,7 +61,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
             size = size & 0x7F | payload[at + 1] << 7
             at += 2
         else:
-            size, at = read_raw(payload, at)
+            size, at = read_raw_varint(payload, at)
         end = at + (size >> 1)
         if size & 1 or end > length:
             raise InvalidRecordError("a record does not fit into its batch")
@@ -72,7 +72,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
             time = time & 0x7F | payload[at + 2] << 7
             at += 3
         else:
-            time, at = read_raw(payload, at + 1)
+            time, at = read_raw_varint(payload, at + 1)
         delta = payload[at]
         if delta < 0x80:
             at += 1
@@ -80,12 +80,12 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
             delta = delta & 0x7F | payload[at + 1] << 7
             at += 2
         else:
-            delta, at = read_raw(payload, at)
+            delta, at = read_raw_varint(payload, at)
         size = payload[at]
         if size < 0x80:
             at += 1
         else:
-            size, at = read_raw(payload, at)
+            size, at = read_raw_varint(payload, at)
         if size & 1:
             keys.append(None)
         else:
@@ -98,7 +98,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
             size = size & 0x7F | payload[at + 1] << 7
             at += 2
         else:
-            size, at = read_raw(payload, at)
+            size, at = read_raw_varint(payload, at)
         if size & 1:
             values.append(None)
         else:
@@ -143,5 +143,5 @@ def _bytes(payload: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _signed(payload: bytes, at: int) -> tuple[int, int]:
-    value, at = read_raw(payload, at)
+    value, at = read_raw_varint(payload, at)
     return (value >> 1) ^ -(value & 1), at

@@ -14,7 +14,7 @@ from chiplog_spark.verify.surviving import Surviving
 from chiplog_spark.verify.times import check_bounds, check_newest
 from chiplog_wire.records.batch import BatchHeader
 from chiplog_wire.records.errors import RecordsError
-from chiplog_wire.records.scan import ScannedRecord, payload_of, rest_of, scan_payload
+from chiplog_wire.records.scan import ScannedRecord, attributes_and_rest, payload_of, scan_payload
 
 _DIGEST_BYTES: Final = 16
 COMPARING: Final = frozenset({Check.REPLICA_MISMATCH, Check.COMPACTION_ORDER})
@@ -111,7 +111,7 @@ class BatchInspector:
             if keys is not None and name not in keys:
                 continue
             # Without the timestamp delta: its base changes with compaction.
-            _, rest = rest_of(payload, start)
+            _, rest = attributes_and_rest(payload, start)
             digest = digest_of(payload[rest:stop])
             offset = batch.base_offset + delta
             yield Surviving(name, offset, batch.replica, digest, is_tombstone)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping
 
 
-def odd_ones(said: Mapping[int, Hashable], leader: int) -> frozenset[int]:
+def disagreeing_replicas(said: Mapping[int, Hashable], leader: int) -> frozenset[int]:
     """The replicas that differ from the majority; without a majority, from the leader.
 
     If the leader has no value, the replica with the lowest id is the reference.

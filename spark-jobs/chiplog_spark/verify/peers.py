@@ -18,7 +18,7 @@ from chiplog_spark.verify.epochs import EpochOrder
 from chiplog_spark.verify.extent import Front, check_front
 from chiplog_spark.verify.facts import UNKNOWN, Batch, PartitionFacts
 from chiplog_spark.verify.findings import Finding
-from chiplog_spark.verify.majority import odd_ones
+from chiplog_spark.verify.majority import disagreeing_replicas
 from chiplog_spark.verify.times import AppendOrder
 
 
@@ -144,7 +144,7 @@ class Peers:
             if batch.stored_crc == batch.computed_crc and batch.replica in self._in_sync
         ]
         said = {batch.replica: batch.digest for batch in in_good_order}
-        odd = odd_ones(said, self._facts.leader)
+        odd = disagreeing_replicas(said, self._facts.leader)
         for batch in in_good_order:
             if batch.replica in odd:
                 others = [broker for broker in said if broker not in odd]

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.facts import UNKNOWN, PartitionFacts
 from chiplog_spark.verify.findings import Finding
-from chiplog_spark.verify.majority import odd_ones
+from chiplog_spark.verify.majority import disagreeing_replicas
 
 
 class Surviving(NamedTuple):
@@ -100,7 +100,9 @@ class KeyHistory:
         }
         if not lacking:
             return
-        accused = odd_ones({broker: broker in lacking for broker in latest}, self.facts.leader)
+        accused = disagreeing_replicas(
+            {broker: broker in lacking for broker in latest}, self.facts.leader
+        )
         for broker in sorted(accused):
             holds = broker not in lacking
             where = self._latest.get(broker, _Latest()).offset
@@ -122,7 +124,7 @@ class KeyHistory:
     def _close_group(self) -> Iterator[Finding]:
         group, self._group = self._group, []
         said = {record.replica: record.digest for record in group}
-        for broker in sorted(odd_ones(said, self.facts.leader)):
+        for broker in sorted(disagreeing_replicas(said, self.facts.leader)):
             offset = group[0].offset
             message = f"the record at offset {offset} differs from the one on other replicas"
             yield self._finding(Check.REPLICA_MISMATCH, offset, broker, message)

@@ -40,7 +40,7 @@ _LONGEST_PAUSE_S: Final = 1.0
 Found = TypeVar("Found")
 
 
-class _Again(Exception):  # noqa: N818 - not an error yet
+class _Retry(Exception):  # noqa: N818 - not an error yet
     """It may go better in a moment; `final` is what it is when patience has ended."""
 
     def __init__(self, final: WireError) -> None:
@@ -81,7 +81,7 @@ class Client:
 
     def topic(self, name: str) -> TopicFacts:
         """Id, partitions, leaders and brokers of a topic, asked anew."""
-        return self._persist(lambda: self._described(name))
+        return self._retry(lambda: self._described(name))
 
     def offsets(
         self, topic: TopicFacts, wanted: Mapping[int, int], replica: int = LEADER
@@ -94,22 +94,22 @@ class Client:
         return {index: self._offset(topic.name, index, wanted[index], replica) for index in wanted}
 
     def _offset(self, topic: str, partition: int, place: int, replica: int) -> int:
-        return self._persist(lambda: self._listed(topic, partition, place, replica))
+        return self._retry(lambda: self._listed(topic, partition, place, replica))
 
     def epoch_end(self, topic: TopicFacts, partition: int, leader_epoch: int) -> EpochEnd:
         """Where this epoch, or the largest one below it, ends in the leader's log (KIP-320)."""
-        return self._persist(lambda: self._epoch_end(topic.name, partition, leader_epoch))
+        return self._retry(lambda: self._epoch_end(topic.name, partition, leader_epoch))
 
     def config(self, topic: str) -> dict[str, str]:
         """What is in force for a topic, under Kafka's names; a list has commas."""
-        return self._persist(lambda: self._configured(topic))
+        return self._retry(lambda: self._configured(topic))
 
     def fetch(self, at: Place, offset: int, max_bytes: int = FETCH_BYTES) -> Fetched:
         """Batches from the one with `offset` on; waits a moment where there are none yet.
 
         They may begin before `offset`, as a batch is never cut.
         """
-        return self._persist(lambda: self._fetched(at, offset, max_bytes))
+        return self._retry(lambda: self._fetched(at, offset, max_bytes))
 
     # -- one attempt each
 
@@ -195,7 +195,7 @@ class Client:
         connection = self._broker(at.topic, at.partition, at.replica)
         version = connection.version(ApiKey.FETCH)
         request = replica_fetch.encode_request(version, fetch_request(at, offset, max_bytes))
-        with _Watched(self, connection.address, at.topic, at.partition):
+        with _RetriedOnLoss(self, connection.address, at.topic, at.partition):
             body = connection.exchange(ApiKey.FETCH, version, request)
         try:
             answer = replica_fetch.decode_response(version, body)
@@ -244,7 +244,7 @@ class Client:
             except OSError as error:
                 last = error
         servers = ", ".join(f"{host}:{port}" for host, port in self._access.bootstrap)
-        raise _Again(unreachable(f"no broker answers at {servers}", last))
+        raise _Retry(unreachable(f"no broker answers at {servers}", last))
 
     def _broker(self, topic: str, partition: int, replica: int) -> Connection:
         """To the one that is to be asked about a partition."""
@@ -262,8 +262,8 @@ class Client:
         if address is None:
             self._topics.pop(topic, None)
             what = f"broker {broker_id} has no address on this listener, or is not alive"
-            raise _Again(unreachable(what, None, topic, partition))
-        with _Watched(self, address, topic, partition):
+            raise _Retry(unreachable(what, None, topic, partition))
+        with _RetriedOnLoss(self, address, topic, partition):
             return self._to(address)
 
     def _to(self, address: Address) -> Connection:
@@ -281,7 +281,7 @@ class Client:
         topic: str,
         partition: int = errors.NO_PARTITION,
     ) -> Any:
-        with _Watched(self, connection.address, topic, partition):
+        with _RetriedOnLoss(self, connection.address, topic, partition):
             return connection.send_request(key, version, request)
 
     def lost(self, address: Address, topic: str) -> None:
@@ -299,16 +299,16 @@ class Client:
         verdict, final = judged(error_code(code), topic, partition, replica, offset)
         self._topics.pop(topic, None)
         if verdict is Verdict.AGAIN or isinstance(final, errors.UnknownTopic):
-            raise _Again(final)
+            raise _Retry(final)
         raise final
 
-    def _persist(self, attempt: Callable[[], Found]) -> Found:
+    def _retry(self, attempt: Callable[[], Found]) -> Found:
         """Try until it works, is hopeless, or patience ends: sooner for an unknown topic."""
         began_s = time.monotonic()
         for pause_s in _pauses():
             try:
                 return attempt()
-            except _Again as again:
+            except _Retry as again:
                 patience_s = self._access.patience_ms / 1000
                 if isinstance(again.final, errors.UnknownTopic):
                     patience_s = min(patience_s, _UNKNOWN_PATIENCE_S)
@@ -318,7 +318,7 @@ class Client:
         raise AssertionError("pauses have no end")
 
 
-class _Watched:
+class _RetriedOnLoss:
     """What goes wrong on a connection is tried again on another one."""
 
     def __init__(self, client: Client, address: Address, topic: str, partition: int) -> None:
@@ -340,7 +340,7 @@ class _Watched:
         self._client.lost(self._address, self._topic)
         if isinstance(error, OSError):
             what = f"{self._address[0]}:{self._address[1]} does not answer"
-            raise _Again(unreachable(what, error, self._topic, self._partition)) from error
+            raise _Retry(unreachable(what, error, self._topic, self._partition)) from error
 
 
 def fetch_request(at: Place, offset: int, max_bytes: int) -> FetchRequest:

@@ -8,7 +8,7 @@ from chiplog_spark.verify.covered import Covered, Range
 from chiplog_spark.verify.epochs import history_of, next_epoch_to_request
 from chiplog_spark.verify.facts import UNKNOWN, EpochStart
 from chiplog_spark.verify.findings import Finding, Findings
-from chiplog_spark.verify.majority import odd_ones
+from chiplog_spark.verify.majority import disagreeing_replicas
 from chiplog_spark.verify.pace import Pace, share_of
 
 
@@ -23,7 +23,7 @@ def test_covered_holds_what_its_ranges_hold(pairs: list[tuple[int, int]], offset
 
 @given(st.dictionaries(st.integers(1, 5), st.integers(0, 2), min_size=1), st.integers(1, 5))
 def test_odd_ones_are_never_most(said: dict[int, int], leader: int) -> None:
-    odd = odd_ones(said, leader)
+    odd = disagreeing_replicas(said, leader)
     assert bool(odd) == (len(set(said.values())) > 1)
     assert len({one for broker, one in said.items() if broker not in odd}) == 1
     for value in set(said.values()):

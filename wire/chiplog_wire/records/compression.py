@@ -82,7 +82,7 @@ def _inflate(
     size_bytes = max(len(data) * _FIRST_GUESS_RATIO, _SMALLEST_BUFFER_BYTES)
     while True:
         size_bytes = min(size_bytes, cap_bytes)
-        output = _room(size_bytes)
+        output = _output_buffer(size_bytes)
         try:
             written = inflate_into(data, output)
         except (cramjam.DecompressionError, ValueError) as error:
@@ -95,7 +95,7 @@ def _inflate(
             return memoryview(output)[:written]
 
 
-def _room(size_bytes: int) -> bytearray | mmap.mmap:
+def _output_buffer(size_bytes: int) -> bytearray | mmap.mmap:
     """Memory to write into. A large bytearray would be filled with zeros first, which takes longer
     than inflating, and no other thread runs meanwhile."""
     is_large = size_bytes >= _MAPPED_FROM_BYTES

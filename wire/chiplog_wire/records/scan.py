@@ -65,7 +65,7 @@ def scan_records(  # noqa: C901, PLR0912 (hot: a call per number would double th
                 size = size & 0x7F | payload[at + 1] << 7
                 at += 2
             else:
-                size, at = read_raw(payload, at)
+                size, at = read_raw_varint(payload, at)
             if size & 1 or not size:
                 raise InvalidRecordError("a record without a size")
             end = at + (size >> 1)
@@ -76,17 +76,17 @@ def scan_records(  # noqa: C901, PLR0912 (hot: a call per number would double th
                 time = time & 0x7F | payload[at + 2] << 7
                 at += 3
             else:
-                time, at = read_raw(payload, at + 1)
+                time, at = read_raw_varint(payload, at + 1)
             delta = payload[at]
             if delta < 0x80:
                 at += 1
             else:
-                delta, at = read_raw(payload, at)
+                delta, at = read_raw_varint(payload, at)
             length = payload[at]
             if length < 0x80:
                 at += 1
             else:
-                length, at = read_raw(payload, at)
+                length, at = read_raw_varint(payload, at)
             if length & 1:
                 key = None
             else:
@@ -141,14 +141,14 @@ def _check(payload: Buffer, count: int) -> Steps[None]:
         yield None
 
 
-def rest_of(payload: bytes, start: int) -> tuple[bytes, int]:
+def attributes_and_rest(payload: bytes, start: int) -> tuple[bytes, int]:
     """Attributes of the record at `start`, and the position after its timestamp delta."""
-    _, at = read_raw(payload, start)
-    _, rest = read_raw(payload, at + 1)
+    _, at = read_raw_varint(payload, start)
+    _, rest = read_raw_varint(payload, at + 1)
     return payload[at : at + 1], rest
 
 
-def read_raw(payload: Buffer, at: int) -> tuple[int, int]:
+def read_raw_varint(payload: Buffer, at: int) -> tuple[int, int]:
     """A variable-length number as it stands (zigzag is the caller's), and what follows it."""
     value = shift = 0
     for index in range(at, at + 10):

@@ -76,7 +76,7 @@ class Brokers:
         ]
         view.lingering = {broker.broker_id: broker for broker in gone}
 
-    async def keep_showing(self, view: ClusterView) -> None:
+    async def keep_view_current(self, view: ClusterView) -> None:
         """Forget those that ended when it is time to, until cancelled."""
         while True:
             await self._ended.wait()

@@ -5,7 +5,7 @@ from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec
 
 
-def why_less(new: PartitionMapSpec, applied: PartitionMapSpec, broker_id: BrokerId) -> str:
+def why_older(new: PartitionMapSpec, applied: PartitionMapSpec, broker_id: BrokerId) -> str:
     """What `new` does not know of the broker's replicas; empty where it knows everything.
 
     A generation may go only by a tombstone, and a tombstone's topic id never comes back.
@@ -21,12 +21,12 @@ def why_less(new: PartitionMapSpec, applied: PartitionMapSpec, broker_id: Broker
         known = generations.get(generation.topic_id)
         if known is None:
             return f"topic id {generation.topic_id} is missing"
-        if why := _why_generation_less(known, generation, broker_id):
+        if why := _why_generation_older(known, generation, broker_id):
             return why
     return ""
 
 
-def _why_generation_less(new: Generation, applied: Generation, broker_id: BrokerId) -> str:
+def _why_generation_older(new: Generation, applied: Generation, broker_id: BrokerId) -> str:
     known = {partition.partition: partition for partition in new.partitions}
     for partition in held_by(applied, broker_id):
         found = known.get(partition.partition)

@@ -51,7 +51,7 @@ class LeaseKeeper:
 
     async def renew(self) -> None:
         """Once; a failure is for the next time to mend."""
-        await self._renewals.count_on()
+        await self._renewals.store_next_number()
         patch = {
             "spec": {
                 "holderIdentity": self._process.incarnation,

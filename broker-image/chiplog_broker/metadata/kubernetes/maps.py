@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
-from chiplog_broker.metadata.kubernetes.knowledge import why_less
+from chiplog_broker.metadata.kubernetes.knowledge import why_older
 from chiplog_broker.metadata.kubernetes.map_files import MapFiles
 from chiplog_broker.metadata.kubernetes.topic_views import (
     current_generation,
@@ -123,7 +123,7 @@ class Maps:
             await self._work.wait()
             self._work.clear()
             # Half a change would be left to a log that is being closed.
-            self._running = asyncio.get_running_loop().create_task(self._round())
+            self._running = asyncio.get_running_loop().create_task(self._apply_changes())
             failed = await asyncio.shield(self._running)
             if not self._work.is_set():
                 self._idle.set()
@@ -137,12 +137,12 @@ class Maps:
         if self._running is not None:
             await asyncio.wait([self._running])
 
-    async def _round(self) -> set[str]:
+    async def _apply_changes(self) -> set[str]:
         """Everything that is to be done now; returns the topics for which it failed."""
         seen, self._seen = self._seen, {}
         newer = {topic: spec for topic, spec in seen.items() if self._may_follow(spec)}
         self._expect(newer.values())
-        failed = await self._keep(newer)
+        failed = await self._store_maps(newer)
         for topic in failed:
             self._seen.setdefault(topic, newer.pop(topic))
         self.applied |= newer
@@ -157,7 +157,7 @@ class Maps:
         for topic in gone - self.applied.keys():
             self._parts.cluster.remove(topic)  # it was expected, and never came about
         for topic in gone & self.applied.keys():
-            if not await self._miss(topic):
+            if not await self._apply_missing_map(topic):
                 failed.add(topic)
         return failed
 
@@ -170,7 +170,7 @@ class Maps:
     def _may_follow(self, spec: PartitionMapSpec) -> bool:
         topic = spec.topic_name
         applied = self.applied.get(topic)
-        why = why_less(spec, applied, self._parts.broker_id) if applied else ""
+        why = why_older(spec, applied, self._parts.broker_id) if applied else ""
         if why:
             if topic not in self.regressed:
                 logger.error("metadata_regressed", extra={"topic": topic, "reason": why})
@@ -180,7 +180,7 @@ class Maps:
         self.regressed.discard(topic)
         return True
 
-    async def _keep(self, newer: dict[str, PartitionMapSpec]) -> set[str]:
+    async def _store_maps(self, newer: dict[str, PartitionMapSpec]) -> set[str]:
         """Make these maps durable; returns the topics for which that failed."""
         failed: set[str] = set()
 
@@ -200,7 +200,7 @@ class Maps:
         """Make this broker what a map says; whether that went well."""
         parts = self._parts
         try:
-            await self._bury(spec)
+            await self._delete_tombstoned(spec)
             view = topic_view(spec, parts.live())
             if view is None:
                 parts.cluster.remove(spec.topic_name)
@@ -221,7 +221,7 @@ class Maps:
             parts.on_applied(spec.topic_name)
         return True
 
-    async def _bury(self, spec: PartitionMapSpec) -> None:
+    async def _delete_tombstoned(self, spec: PartitionMapSpec) -> None:
         topic = spec.topic_name
         ordered = {
             tombstone.topic_id
@@ -247,7 +247,7 @@ class Maps:
                 topic_id=generation.topic_id, durability_switch=spec.durability_switch
             )
 
-    async def _miss(self, topic: str) -> bool:
+    async def _apply_missing_map(self, topic: str) -> bool:
         """The API has no map for a topic. Only one of which nothing is here may be forgotten."""
         parts, spec = self._parts, self.applied[topic]
         if holds_any(spec, parts.broker_id):
@@ -271,7 +271,7 @@ class Maps:
         parts.on_applied(topic)
         return True
 
-    def has_compared(self, listed: Iterable[Manifest]) -> bool:
+    def has_compared_all(self, listed: Iterable[Manifest]) -> bool:
         """Whether everything that is applied and not in this list of all maps is `regressed`.
 
         Not so where the list was overtaken by what became known while it was under way. A map
@@ -288,11 +288,11 @@ class Maps:
         if manifest is None:
             return not holds_any(applied, own)
         spec = read_spec(manifest)
-        return spec is None or not why_less(spec, applied, own)
+        return spec is None or not why_older(spec, applied, own)
 
     # -- what the operator is told
 
-    def to_answer(self) -> list[PartitionMapSpec]:
+    def maps_to_report(self) -> list[PartitionMapSpec]:
         """The few maps that this broker's status may have to say something of."""
         topics = sorted(self._asking | self.regressed)
         return [self.applied[topic] for topic in topics if topic in self.applied]
@@ -301,7 +301,7 @@ class Maps:
         """Topics made durable since they became Fsync, as far as their maps wait for it."""
         awaited = {
             spec.current: spec.durability_switch
-            for spec in self.to_answer()
+            for spec in self.maps_to_report()
             if self._parts.broker_id in spec.unflushed
         }
         return tuple(

@@ -72,7 +72,7 @@ class MapsCheck:
                 self._outages.worked()
                 self._maps.listed(listed.items)
                 await self._maps.idle()
-                if self._maps.has_compared(listed.items):
+                if self._maps.has_compared_all(listed.items):
                     return
             except (ApiError, TimeoutError) as error:
                 self._outages.failed(error)

@@ -156,7 +156,7 @@ class KubernetesMembership:
         if self._store is not None:
             self._store.status_changed()
 
-    def trouble_changed(self) -> None:
+    def problems_changed(self) -> None:
         if self._store is not None:
             self._store.status_changed()
 

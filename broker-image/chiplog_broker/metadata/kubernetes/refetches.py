@@ -56,7 +56,7 @@ class Refetches:
             if _name(order) in self._refusals
         )
 
-    def ordered(self, orders: tuple[RefetchOrder, ...]) -> None:
+    def orders_changed(self, orders: tuple[RefetchOrder, ...]) -> None:
         """The present orders of the Broker object."""
         if orders != self._orders:
             self._orders = orders

@@ -58,7 +58,7 @@ class Renewals:
         return stored < published
 
     async def run(self) -> None:
-        """Count until cancelled, once for each `count_on`.
+        """Count until cancelled, once for each `store_next_number`.
 
         Only for an admitted process, whose disk the operator knows.
         """
@@ -78,7 +78,7 @@ class Renewals:
             await self._wanted.wait()
             self._wanted.clear()
 
-    async def count_on(self) -> None:
+    async def store_next_number(self) -> None:
         """Make the next number durable just before it is published. So a copy of the volume is
         detected if it is older than two renewals."""
         if not self._is_counting:

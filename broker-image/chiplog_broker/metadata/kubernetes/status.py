@@ -65,9 +65,11 @@ class StatusParts:
 
 def broker_status(parts: StatusParts) -> BrokerStatus:
     """The whole status."""
-    to_answer, broker_id = parts.maps.to_answer(), parts.process.broker_id
+    maps_to_report, broker_id = parts.maps.maps_to_report(), parts.process.broker_id
     log_end = parts.node.replicas.log_end
-    unrequested, requested = replica_reports(to_answer, parts.maps.regressed, broker_id, log_end)
+    unrequested, requested = replica_reports(
+        maps_to_report, parts.maps.regressed, broker_id, log_end
+    )
     damaged, halted = _damaged_here(parts), parts.node.replicas.halted()
     room = room_for(len(unrequested) + len(requested), len(damaged) + len(halted))
     return BrokerStatus(
@@ -86,7 +88,7 @@ def broker_status(parts: StatusParts) -> BrokerStatus:
         maps_checked=parts.maps_checked or None if len(unrequested) <= room.reports else None,
         halted_replicas=_halted(halted, room),
         flushed_topics=parts.maps.flushed_topics(),
-        confirmed_tombstones=confirmed_tombstones(to_answer, parts.maps.deleted, broker_id),
+        confirmed_tombstones=confirmed_tombstones(maps_to_report, parts.maps.deleted, broker_id),
     )
 
 

@@ -139,7 +139,7 @@ class KubernetesStore:
             start("status", self._writer.run()),
             start("registration", self.registration.run()),
             start("brokers", self._brokers_watch.run()),
-            start("brokers_gone", self._brokers.keep_showing(self._cluster)),
+            start("brokers_gone", self._brokers.keep_view_current(self._cluster)),
             start("partition_maps", self._maps_watch.run()),
             start("disk_usage", self._keep_measuring()),
         ]
@@ -220,7 +220,7 @@ class KubernetesStore:
         self._writer.observed(broker)
         self._check.requested(broker.spec.maps_check)
         self._admin.answered(broker.spec.answers)
-        self._refetches.ordered(broker.spec.refetches)
+        self._refetches.orders_changed(broker.spec.refetches)
         self._rack = broker.spec.rack
         self._given_out = broker.spec.session
         # The operator may know of another disk between two that were found intact.

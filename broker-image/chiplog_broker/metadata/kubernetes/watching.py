@@ -39,11 +39,11 @@ def watch(
 ) -> Reflector:
     """A reflector of the cluster's objects of this kind; calls `seen` with every change."""
 
-    def heard(before: Manifest | None, after: Manifest | None) -> None:
+    def changed(before: Manifest | None, after: Manifest | None) -> None:
         parts.outages.answered()
         seen(before, after)
 
-    cache = ObjectCache(heard, without_managed_fields)
+    cache = ObjectCache(changed, without_managed_fields)
     return Reflector(
         parts.api,
         Scope(

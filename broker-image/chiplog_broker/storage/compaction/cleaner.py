@@ -52,7 +52,7 @@ class LogCleaner:
         self._directory = directory
         self._clock = clock
         self.stats = directory.cleaner_stats
-        self._without_room: set[TopicPartition] = set()
+        self._disk_full_logs: set[TopicPartition] = set()
         """Logs whose last pass ended for want of room."""
         self._is_over = False
 
@@ -80,7 +80,7 @@ class LogCleaner:
         dirtiest = self._dirtiest(compacted, high_watermarks)
         if dirtiest is None:
             return False
-        self._without_room.discard(dirtiest.log.partition)
+        self._disk_full_logs.discard(dirtiest.log.partition)
         try:
             await self._clean(dirtiest, settings)
         except DirectoryOfflineError:
@@ -89,7 +89,7 @@ class LogCleaner:
             logger.error("log_not_compacted", extra=_facts(dirtiest, reason=str(damage)))
         except DiskFullError as full:
             logger.warning("log_not_compacted", extra=_facts(dirtiest, reason=str(full)))
-            self._without_room.add(dirtiest.log.partition)
+            self._disk_full_logs.add(dirtiest.log.partition)
             return False
         except CompactionAbortedError as aborted:
             self.stats.aborted += 1
@@ -126,9 +126,9 @@ class LogCleaner:
         return max(due, key=lambda candidate: candidate.dirt.ratio, default=None)
 
     def _count_uncleanable(self, logs: list[PartitionLog]) -> None:
-        self._without_room &= {log.partition for log in logs}
+        self._disk_full_logs &= {log.partition for log in logs}
         self.stats.uncleanable = sum(
-            log.damage is not None or log.partition in self._without_room for log in logs
+            log.damage is not None or log.partition in self._disk_full_logs for log in logs
         )
 
     async def _clean(self, dirty: DirtyLog, settings: CleanerSettings) -> None:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from chiplog_broker.storage.compaction.key_map import KeyMap
 from chiplog_broker.storage.compaction.pace import Pace
-from chiplog_broker.storage.compaction.rewrite import Survival, index_batch, rewrite_batch
+from chiplog_broker.storage.compaction.rewrite import RetentionRules, index_batch, rewrite_batch
 from chiplog_broker.storage.compaction_plan import Dirt
 from chiplog_broker.storage.errors import CompactionAbortedError
 from chiplog_broker.storage.log_compaction import LogCompaction
@@ -104,7 +104,7 @@ class CleaningPass:
     async def _clean(self, group: Sequence[Segment], now_ms: int) -> None:
         log = self._log
         log.check_untouched(group, self._cut_count)
-        survival = Survival(
+        rules = RetentionRules(
             keys=self._keys,
             now_ms=now_ms,
             delete_retention_ms=log.config.delete_retention_ms,
@@ -113,7 +113,7 @@ class CleaningPass:
         output = _Output(log.begin_cleaned(group[0].base_offset), self._pace)
         try:
             for segment in group:
-                for _ in self._rewrite(segment, output, survival, group[-1].end_offset):
+                for _ in self._rewrite(segment, output, rules, group[-1].end_offset):
                     await output.sync_some()
                     await self._give_way(group)
                 await self._give_way(group)
@@ -129,7 +129,7 @@ class CleaningPass:
         self._count(output)
 
     def _rewrite(
-        self, segment: Segment, output: "_Output", survival: Survival, end_offset: int
+        self, segment: Segment, output: "_Output", rules: RetentionRules, end_offset: int
     ) -> Steps:
         self._reading = segment
         batches = self._log.finished_batches(segment, segment.base_offset, _READ_BYTES)
@@ -137,7 +137,7 @@ class CleaningPass:
             self._pace.moved(header.size_bytes)
             self.result.read_bytes += header.size_bytes
             self.result.read_records += header.record_count
-            left = yield from self._paced(rewrite_batch(survival, batch, header, end_offset))
+            left = yield from self._paced(rewrite_batch(rules, batch, header, end_offset))
             output.take(batch, header, left)
             if self._pace.is_due():
                 yield

@@ -56,7 +56,7 @@ class KeyMap:
                     return
             self.latest_offset = offset
 
-    def survivors(
+    def retained(
         self, records: Sequence[ScannedRecord], base_offset: int, *, drops_tombstones: bool
     ) -> list[ScannedRecord]:
         """Those of a batch that stay: the latest of their keys, as far as is known here."""

@@ -19,8 +19,8 @@ from chiplog_wire.records.batch import (
 from chiplog_wire.records.errors import RecordsError
 from chiplog_wire.records.scan import (
     ScannedRecord,
+    attributes_and_rest,
     payload_of,
-    rest_of,
     scan_payload,
 )
 from chiplog_wire.records.writer import encode_varint, pack_batch
@@ -30,7 +30,7 @@ _HELD_RECORDS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survival:
+class RetentionRules:
     """By what a pass decides."""
 
     keys: KeyMap
@@ -48,7 +48,7 @@ class Survival:
         """Which of a batch's records stay. A tombstone goes once its batch's horizon is past."""
         horizon_ms = header.delete_horizon_ms
         is_past = horizon_ms is not None and self.now_ms >= horizon_ms
-        return self.keys.survivors(records, header.base_offset, drops_tombstones=is_past)
+        return self.keys.retained(records, header.base_offset, drops_tombstones=is_past)
 
 
 def index_batch(
@@ -79,25 +79,25 @@ def index_batch(
 
 
 def rewrite_batch(
-    survival: Survival, batch: memoryview, header: BatchHeader, end_offset: int
+    rules: RetentionRules, batch: memoryview, header: BatchHeader, end_offset: int
 ) -> Generator[int, None, Buffer | None]:
     """The batch as it is written again: itself if nothing goes, None if nothing stays."""
-    if header.base_offset > survival.keys.latest_offset:
+    if header.base_offset > rules.keys.latest_offset:
         return batch
     if not header.record_count:
-        return batch if survival.needs_batch(header, end_offset) else None
+        return batch if rules.needs_batch(header, end_offset) else None
     try:
-        left = yield from _survivors(survival, batch, header)
+        left = yield from _retained_records(rules, batch, header)
     except RecordsError:
         return batch
     if not left.count:
-        return empty_batch(header) if survival.needs_batch(header, end_offset) else None
+        return empty_batch(header) if rules.needs_batch(header, end_offset) else None
     if (
         left.has_tombstones
         and header.delete_horizon_ms is None
-        and header.last_offset <= survival.keys.latest_offset
+        and header.last_offset <= rules.keys.latest_offset
     ):
-        horizon_ms = survival.now_ms + survival.delete_retention_ms
+        horizon_ms = rules.now_ms + rules.delete_retention_ms
         return (yield from _with_horizon(header, left, horizon_ms))
     return batch if left.count == header.record_count else left.packed(header)
 
@@ -115,7 +115,7 @@ def empty_batch(header: BatchHeader) -> Buffer:
 
 
 @dataclass(slots=True)
-class _Survivors:
+class _RetainedRecords:
     """Records that stay, as they are: their deltas still count from the batch's bases."""
 
     payload: bytearray
@@ -132,16 +132,16 @@ class _Survivors:
         return pack_batch(changed, self.payload)
 
 
-def _survivors(
-    survival: Survival, batch: memoryview, header: BatchHeader
-) -> Generator[int, None, _Survivors]:
+def _retained_records(
+    rules: RetentionRules, batch: memoryview, header: BatchHeader
+) -> Generator[int, None, _RetainedRecords]:
     payload = payload_of(batch, header)
-    left = _Survivors(bytearray())
+    left = _RetainedRecords(bytearray())
     for records in scan_payload(payload, header.record_count):
-        kept = survival.of(records, header)
+        kept = rules.of(records, header)
         if kept:
             left.count += len(kept)
-            for begin, end in _runs(kept):
+            for begin, end in _adjacent_ranges(kept):
                 left.payload += payload[begin:end]
             newest_delta_ms = max(record[3] for record in kept)
             if left.newest_delta_ms is None or newest_delta_ms > left.newest_delta_ms:
@@ -152,7 +152,7 @@ def _survivors(
 
 
 def _with_horizon(
-    header: BatchHeader, left: _Survivors, horizon_ms: int
+    header: BatchHeader, left: _RetainedRecords, horizon_ms: int
 ) -> Generator[int, None, Buffer]:
     """The horizon takes the place of the base timestamp, so all deltas are written anew."""
     payload = bytes(left.payload)
@@ -160,7 +160,7 @@ def _with_horizon(
     shifted = bytearray()
     for records in scan_payload(payload, left.count):
         for _, start, end, delta_ms, _, _ in records:
-            attributes, rest = rest_of(payload, start)
+            attributes, rest = attributes_and_rest(payload, start)
             body = attributes + encode_varint(delta_ms + shift_ms) + payload[rest:end]
             shifted += encode_varint(len(body)) + body
         yield len(records)
@@ -170,10 +170,10 @@ def _with_horizon(
     changed = header._replace(
         attributes=header.attributes | DELETE_HORIZON_MASK, base_timestamp_ms=horizon_ms
     )
-    return _Survivors(shifted, left.count, newest_delta_ms).packed(changed)
+    return _RetainedRecords(shifted, left.count, newest_delta_ms).packed(changed)
 
 
-def _runs(records: list[ScannedRecord]) -> Iterator[tuple[int, int]]:
+def _adjacent_ranges(records: list[ScannedRecord]) -> Iterator[tuple[int, int]]:
     """Where records lie side by side."""
     begin = until = records[0][1]
     for _, start, end, _, _, _ in records:

@@ -148,7 +148,7 @@ def at_rest(replica: Partition | None) -> bool:
     assert replica is not None
     followers = replica.followers
     assert followers is not None
-    return all(one.resting is not None for one in followers._counted)
+    return all(one.idle_entry is not None for one in followers._counted_followers)
 
 
 def stepped_cluster(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> SteppedCluster:

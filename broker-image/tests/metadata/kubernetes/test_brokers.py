@@ -87,7 +87,9 @@ def test_it_is_forgotten_though_nothing_else_happens() -> None:
         told = Told()
         told.see(1)
         told.see(2)
-        forgetting = asyncio.get_running_loop().create_task(told.brokers.keep_showing(told.view))
+        forgetting = asyncio.get_running_loop().create_task(
+            told.brokers.keep_view_current(told.view)
+        )
         told.see(2, fenced=True)
         assert told.named == [1, 2]
         for _ in range(10):  # turns of the loop; the clock runs as soon as somebody sleeps

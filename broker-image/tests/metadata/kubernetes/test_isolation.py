@@ -172,7 +172,7 @@ def test_an_outage_of_the_api_server_alone_changes_nothing_also_at_rest(
             has_fetched = partial(has_fetched_since, followers, SteppedClock().monotonic_s())
             await cluster.brokers.eventually(has_fetched)
             await cluster.check()
-        assert [one.resting is not None for one in followers._counted] == [True, True]
+        assert [one.idle_entry is not None for one in followers._counted_followers] == [True, True]
         assert await cluster.told() == [(OK, 1)] * 2
         assert [await cluster.produce(index=index) for index in (0, 1)] == [OK, OK]
 

@@ -54,7 +54,7 @@ async def count(renewals: Renewals, disk: MemoryDisk, number: int) -> None:
     for _ in range(1_000):
         if renewals.durable == number:
             break
-        await renewals.count_on()
+        await renewals.store_next_number()
         await asyncio.sleep(0)
     task.cancel()
     await asyncio.wait([task])
@@ -134,12 +134,12 @@ def test_a_number_that_is_not_durable_is_not_published() -> None:
 def test_a_renewal_publishes_what_was_made_durable_just_before_it() -> None:
     async def scenario() -> list[int | None]:
         _, renewals = await compared(MemoryDisk(), lease("4"))
-        await renewals.count_on()
+        await renewals.store_next_number()
         seen = [renewals.durable]
         task = asyncio.get_running_loop().create_task(renewals.run())
         await asyncio.sleep(0)
         for _ in range(3):
-            await renewals.count_on()
+            await renewals.store_next_number()
             seen.append(renewals.durable)
         task.cancel()
         await asyncio.wait([task])
@@ -158,7 +158,7 @@ def test_a_disk_that_hangs_does_not_end_the_lease() -> None:
         task = asyncio.get_running_loop().create_task(renewals.run())
         await asyncio.sleep(0)
         async with asyncio.timeout(5):
-            await renewals.count_on()
+            await renewals.store_next_number()
         task.cancel()
         await asyncio.wait([task])
         return renewals.durable

@@ -11,7 +11,7 @@ from chiplog_broker.metadata.kubernetes.attestation import (
     attest,
     intact_since,
 )
-from chiplog_broker.metadata.kubernetes.knowledge import why_less
+from chiplog_broker.metadata.kubernetes.knowledge import why_older
 from chiplog_broker.metadata.kubernetes.readiness import behind
 from chiplog_broker.metadata.kubernetes.reports import confirmed_tombstones
 from chiplog_broker.metadata.kubernetes.session_file import SessionRecord
@@ -140,17 +140,17 @@ APPLIED = spec([part(0), part(1)])
     ],
 )
 def test_a_map_that_knows_less(new: PartitionMapSpec, less: bool) -> None:
-    assert bool(why_less(new, APPLIED, ONE)) is less
+    assert bool(why_older(new, APPLIED, ONE)) is less
 
 
 def test_what_others_hold_is_for_them_to_say() -> None:
     elsewhere = spec([part(0, replicas=[2], isr=["2@8"], leader="2@8")])
-    assert not why_less(spec([], current=None, generations=[]), elsewhere, ONE)
+    assert not why_older(spec([], current=None, generations=[]), elsewhere, ONE)
 
 
 def test_a_buried_topic_id_does_not_come_back() -> None:
     buried = spec([], current=None, generations=[], tombstones=[{"topicId": TOPIC, "brokers": [1]}])
-    assert "was deleted" in why_less(APPLIED, buried, ONE)
+    assert "was deleted" in why_older(APPLIED, buried, ONE)
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def encode_commit(version: int, response: OffsetCommitResponse) -> bytes:
     fields: dict[str, Any] = {
         "topics": tuple(
             topics(
-                **named(version, topic.topic),
+                **topic_fields(version, topic.topic),
                 partitions=tuple(
                     partitions(partition_index=index, error_code=code)
                     for index, code in topic.partitions
@@ -143,7 +143,7 @@ def _found_topics(version: int, around: type[Any], group: FoundGroup) -> tuple[A
             if version >= LEADER_EPOCHS_FROM_VERSION:
                 fields["committed_leader_epoch"] = partition.leader_epoch
             values.append(partitions(**fields))
-        return topics(**named(version, topic.topic), partitions=tuple(values))
+        return topics(**topic_fields(version, topic.topic), partitions=tuple(values))
 
     return tuple(found(topic) for topic in group.topics)
 
@@ -153,7 +153,7 @@ def topic_ref(topic: Any) -> TopicRef:
     return TopicRef(getattr(topic, "name", None), getattr(topic, "topic_id", None))
 
 
-def named(version: int, topic: TopicRef) -> dict[str, Any]:
+def topic_fields(version: int, topic: TopicRef) -> dict[str, Any]:
     """The fields that name a topic in this version."""
     if version >= IDS_FROM_VERSION:
         return {"topic_id": topic.topic_id}
