@@ -1,7 +1,7 @@
-"""One broker put together: its parts made, started in order and stopped in reverse.
+"""One broker: creates its parts, starts them in order and stops them in reverse order.
 
-A broker opens its logs, becomes a member of its cluster, learns its topics and only then
-listens. It stops listening first and marks its logs as cleanly closed last.
+A broker opens its logs, joins its cluster, learns its topics and only then listens. When it stops,
+it closes its listeners first and writes the mark of a clean shutdown last.
 """
 
 import asyncio
@@ -68,23 +68,24 @@ ALL_THERE_IS = Allowance()
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything of the world outside that a broker touches, but its sockets."""
+    """The services outside the broker that it uses, except sockets."""
 
     clock: Clock
     rng: Rng
     data: Disk
     metadata: Disk
     allowance: Allowance = ALL_THERE_IS
-    """What the process may take of its machine."""
+    """The memory and descriptors that the process may use."""
 
 
 class Broker:
-    """One broker process, whichever way it becomes part of a cluster."""
+    """One broker process, standalone or on Kubernetes."""
 
     inquiries: "InquiryServer | None" = None
-    """Where the operator asks; None where there is none, or no secret to know it by."""
+    """Answers the operator's inquiries; None for a standalone broker, or without the secret that
+    authenticates the operator."""
     waits_for_others: bool = False
-    """Whether a client that made a topic is told when the other live brokers know it, too."""
+    """Whether CreateTopics is answered only when the other live brokers know the topic, too."""
 
     def __init__(
         self,
@@ -95,7 +96,8 @@ class Broker:
         membership: Membership | None = None,
         dialer: Dialer | None = None,
     ) -> None:
-        """Without a `membership` it is a cluster by itself; without a `dialer` it follows none."""
+        """Without a `membership` the broker is standalone; without a `dialer` it follows no
+        leaders."""
         self._ports = ports
         self._config = config
         self._listeners = listeners
@@ -219,14 +221,15 @@ class Broker:
         logger.info("stopped", extra={"session": self._cluster.session})
 
     def _new_fetching(self) -> ReplicaFetching | None:
-        """What gets what others lead; nothing is begun before there is something to follow."""
+        """Fetches from leaders on other brokers; starts no task before there is something to
+        follow."""
         if self._dialer is None:
             return None
         ports = self._ports
         return ReplicaFetching(self._cluster, self._dialer, ports.clock, ports.rng, self._config)
 
     def _spread(self) -> Spreading | None:
-        """What asks other brokers whether they know a new topic; None where nobody is asked."""
+        """Asks other brokers whether they know a new topic; None if nobody is to be asked."""
         if self._dialer is None or not self.waits_for_others:
             return None
         spreading = Spreading(self._cluster, self._dialer, self._ports.clock)
@@ -234,7 +237,7 @@ class Broker:
         return spreading
 
     def _silence_watch(self) -> SilenceWatch | None:
-        """What looks for leaders here that are isolated; None where nobody else could lead."""
+        """Finds isolated leaders on this broker; None if no other broker can lead."""
         authority = self._membership.authority
         if authority is None:
             return None
@@ -382,7 +385,8 @@ def connection_limits(
     *,
     is_internal: bool,
 ) -> ConnectionLimits:
-    """What clients are allowed, or brokers: by Kafka's own keys, and by what there is."""
+    """The limits for clients or brokers, from Kafka's configuration keys and the available
+    memory."""
     idle_ms = setting(config, keys.CONNECTIONS_MAX_IDLE_MS)
     frame_bytes = setting(config, keys.SOCKET_REQUEST_MAX_BYTES)
     held_bytes = memory.brokers_bytes if is_internal else memory.clients_bytes
@@ -402,5 +406,5 @@ def connection_limits(
 
 
 def or_derived(given: int, derived: int) -> int:
-    """What was configured; what is derived from the memory where that is Kafka's "no limit"."""
+    """The configured value; the derived one if the configured value is Kafka's "no limit"."""
     return derived if given == MAX_INT32 else given

@@ -1,8 +1,7 @@
-"""Which part of a broker is notified of what: the one place that says so.
+"""Which parts of a broker are notified of which events.
 
-The parts are made one after the other, and each is given these events when it is made. Whom an
-event concerns may not be there yet, or not any more. Nothing is missed by that: each part looks at
-everything there is when it begins.
+Each part gets these events when it is created. The part that an event concerns may not exist yet,
+or not any more. No event is lost by that, because each part checks everything when it starts.
 """
 
 import logging

@@ -1,7 +1,7 @@
-"""`server.properties`: Kafka's configuration file, for what needs a restart.
+"""`server.properties`: Kafka's configuration file, for settings that need a restart.
 
-The format is Java's: `key=value` or `key: value` a line, `#` and `!` for comments, a
-backslash before the line's end to go on with the next.
+The format is Java's: `key=value` or `key: value` per line, `#` and `!` for comments, a backslash at
+the end of a line that continues in the next.
 """
 
 import re
@@ -21,7 +21,7 @@ WITHOUT_SECURITY = ("PLAINTEXT", "EXTERNAL", "INTERNAL")
 
 
 class InvalidConfigFile(CannotStart):
-    """A configuration that the broker cannot start with; one problem a line."""
+    """A configuration that the broker cannot start with; the text has one problem per line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def read_config(path: Path | None) -> Mapping[str, str]:
 
 
 def standalone_config(path: Path | None) -> Mapping[str, str]:
-    """The configuration of a broker that is a cluster by itself. Raises `InvalidConfigFile`."""
+    """The configuration of a standalone broker. Raises `InvalidConfigFile`."""
     config = read_config(path)
     if config.get("default.replication.factor", "1") != "1":
         raise InvalidConfigFile(
@@ -134,7 +134,7 @@ def listeners(config: Mapping[str, str]) -> list[Listener]:
 
 
 def member_listeners(config: Mapping[str, str]) -> list[Listener]:
-    """The listeners of a broker whose addresses the operator tells clients.
+    """The listeners of a broker whose advertised addresses the operator determines.
 
     They have the names of BrokerCluster.spec.listeners; none of them has security.
     """
@@ -182,5 +182,5 @@ def split_listeners(text: str, key: str) -> dict[str, tuple[str, int]]:
 
 
 def reachable(host: str) -> str:
-    """The address clients are told where none was advertised."""
+    """The address that clients get if none is advertised."""
     return "127.0.0.1" if host in EVERY_ADDRESS else host

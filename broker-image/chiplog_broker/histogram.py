@@ -1,4 +1,4 @@
-"""A count of durations: plain integers while the broker works, labels only when it is asked."""
+"""A histogram of durations, as plain integers; labels are added at a scrape."""
 
 from bisect import bisect_left
 from typing import Final
@@ -21,11 +21,11 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """How many durations there were."""
+        """The number of durations."""
         return sum(self.counts)
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """(upper bound, durations up to it), as Prometheus wants them."""
+        """Pairs of an upper bound and the number of durations up to it, as Prometheus expects."""
         total = 0
         buckets: list[tuple[str, float]] = []
         for bound, count in zip((*BUCKETS_S, "+Inf"), self.counts, strict=True):

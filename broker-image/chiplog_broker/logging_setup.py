@@ -1,4 +1,4 @@
-"""Where a broker's log goes."""
+"""The destination of a broker's log."""
 
 import logging
 import sys

@@ -1,7 +1,7 @@
 """The process: arguments, configuration, signals, exit status.
 
-Exit status 2 says that the broker cannot start with what it was given; the one line on
-standard error names what and the remedy.
+Exit status 2 means that the broker cannot start with its configuration; one line on standard error
+names the setting and the remedy.
 """
 
 import argparse
@@ -32,7 +32,7 @@ MAX_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the probes and Prometheus ask."""
+    """The addresses for probes and for Prometheus."""
 
     health: tuple[str, int]
     metrics: tuple[str, int]
@@ -99,7 +99,8 @@ MEMBER_OPTIONS = ("broker_id", "data", "kubeconfig", "namespace", "credentials")
 
 
 def check_mode(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Ends the process with what to write instead, where options do not go together."""
+    """End the process with an error if the options do not belong together; the error says which to
+    use."""
     names = {name: "--" + name.replace("_", "-") for name in MEMBER_OPTIONS}
     if options.cluster is None:
         given = [text for name, text in names.items() if getattr(options, name) is not None]
@@ -150,9 +151,9 @@ def standalone(directory: Path, config_file: Path | None) -> Broker:
 
 
 async def serve(broker: Broker, addresses: Addresses) -> None:
-    """Start, wait for a signal, stop. A signal during recovery ends it: nothing is lost by that.
+    """Start, wait for a signal, stop. A signal during recovery stops it, which loses nothing.
 
-    Raises `CannotStart` where the broker cannot start, and where it may not go on.
+    Raises `CannotStart` if the broker cannot start, or must not continue.
     """
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -181,7 +182,7 @@ async def serve(broker: Broker, addresses: Addresses) -> None:
 
 
 def host_and_port(option: str, address: str) -> tuple[str, int]:
-    """Of `host:port`. Raises `CannotStart`."""
+    """The parts of `host:port`. Raises `CannotStart`."""
     host, _, port = address.rpartition(":")
     if not port.isdigit() or int(port) > MAX_PORT:
         raise CannotStart(f"{option} {address!r} is not an address: write HOST:PORT")

@@ -1,4 +1,4 @@
-"""A broker of a cluster on Kubernetes, put together from a process's arguments."""
+"""Creates a broker of a cluster on Kubernetes from the arguments of its process."""
 
 import argparse
 import logging
@@ -36,9 +36,9 @@ def member(
 ) -> Broker:
     """A broker that the operator admits. Raises `CannotStart`.
 
-    Several on one machine need an `internal_host` each, since the port is the same for all, and a
-    `net` that finds the others there, since their names are those of pods. `connection` takes the
-    place of `--kubeconfig`, and of what a pod knows.
+    If several run on one machine, each needs its own `internal_host`, since all use the same port,
+    and a `net` that resolves the others' addresses, since these are names of pods. `connection`
+    replaces `--kubeconfig` and the pod's own access to the API server.
     """
     config = member_config(options.config, options.broker_id)
     connection = connection or api_server(options.kubeconfig)
@@ -82,7 +82,7 @@ def member(
 
 
 def api_server(kubeconfig: Path | None) -> Connection:
-    """Raises `CannotStart` with the remedy."""
+    """A client of the API server. Raises `CannotStart` with the remedy."""
     try:
         return find(kubeconfig)
     except NoConnection as problem:
@@ -92,7 +92,8 @@ def api_server(kubeconfig: Path | None) -> Connection:
 
 
 def internal_credentials(directory: Path | None, clock: Clock) -> FileCredentials | None:
-    """What brokers know each other by; a process outside of a pod has it only if it is told to."""
+    """The credentials that brokers use among themselves; outside a pod only if an option names
+    them."""
     if directory is None and not CREDENTIALS.is_dir():
         return None
     return FileCredentials(directory or CREDENTIALS, clock)

@@ -1,9 +1,9 @@
-"""What the process asks of its operating system: memory that stays, descriptors enough.
+"""Settings of the process: freed memory is kept, and the limit of open files is raised.
 
-Reads of up to a few megabytes come and go with every fetch. By default glibc maps and
-unmaps such blocks each time, which costs more than the read itself (measured: 0.87
-against 0.33 CPU seconds a gigabyte). And each partition has files open, each client a
-socket: the usual limit of 1024 is for programs that use `select`.
+Every fetch allocates and frees blocks of up to a few megabytes. By default glibc maps and unmaps
+such blocks each time, which costs more than the read itself (measured: 0.87 against 0.33 CPU
+seconds per gigabyte). Each partition has open files and each client a socket; the usual limit of
+1024 descriptors exists for programs that use `select`.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ OWN_CGROUPS = Path("/proc/self/cgroup")
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What the process may take of the machine."""
+    """The memory and descriptors that the process may use."""
 
     memory_bytes: int = 2**50
     descriptors: int = 2**30
@@ -38,19 +38,19 @@ def keep_freed_memory(keep_bytes: int) -> None:
 
 
 def raise_open_file_limit() -> None:
-    """Allow as many open files as we may allow ourselves."""
+    """Raise the limit of open files to the maximum that the process may set."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def allowance() -> Allowance:
-    """What this process may take now."""
+    """The present limits of this process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return Allowance(memory_limit_bytes(), soft)
 
 
 def memory_limit_bytes() -> int:
-    """What the container may take; the machine's memory where it has no limit."""
+    """The memory limit of the container; the machine's memory if there is none."""
     found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for path in _limit_files():
         try:
@@ -63,7 +63,8 @@ def memory_limit_bytes() -> int:
 
 
 def _limit_files() -> Iterator[Path]:
-    """Of cgroup 2 and of cgroup 1: as a container sees its own, and by its path."""
+    """The limit files of cgroup 2 and cgroup 1: by their path in the container, and by their full
+    path."""
     yield CGROUPS / "memory.max"
     yield CGROUPS / "memory" / "memory.limit_in_bytes"
     try:

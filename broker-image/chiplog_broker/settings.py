@@ -1,4 +1,4 @@
-"""Values of the broker's own configuration that always have one."""
+"""Values of the broker's configuration that always have a default."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 def setting(config: Mapping[str, str], key: ConfigKey[V]) -> V:
-    """The value in force of a key that has a default."""
+    """The effective value of a key that has a default."""
     value = broker_value(config, key)
     assert value is not None, f"{key.name} has no default"
     return value

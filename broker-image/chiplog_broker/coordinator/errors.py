@@ -1,4 +1,4 @@
-"""From the errors of a partition to the errors that a group's clients get."""
+"""Maps errors of a partition to the errors that a group's clients get."""
 
 from typing import Final
 

@@ -93,7 +93,7 @@ class Safety:
 
 
 class _Held:
-    """One waiting answer. It is given once: when its offset is safe, or on timeout."""
+    """One waiting answer. It is given once: when its offset is safe, or after a timeout."""
 
     __slots__ = ("_then", "_timeout")
 

@@ -117,8 +117,8 @@ class Shard:
         return self.partition.leader_epoch == self._log.epoch
 
     def give_up(self) -> None:
-        """Another broker coordinates now: waiting clients get an error that makes them look for
-        it."""
+        """Stop coordinating: waiting clients get an error that makes them look for the new
+        coordinator."""
         self._is_over = True
         for timer in self._timers.values():
             timer.cancel()

@@ -1,11 +1,12 @@
-"""Consumer groups as `__consumer_offsets` holds them, in Kafka's own record formats.
+"""Consumer groups as records of `__consumer_offsets`, in Kafka's own formats.
 
-Values in, values out: nothing here waits, reads a clock or knows a socket.
+These modules are pure: they wait for nothing, read no clock and use no socket.
 
-* `keys`, `offset_value`, `group_value`, `reset_value`, `retention_value`: single keys and values,
-  as bytes and back.
-* `fold`: the state that the records of one partition add up to; `transactions`: what it holds back.
-* `batches`: the batches that change it.
-* `forgetting`: what expires, what is purged, what goes with a deleted group.
+* `keys`, `offset_value`, `group_value`, `reset_value`, `retention_value`: encode and decode single
+  keys and values.
+* `fold`: the state that results from the records of one partition; `transactions`: offsets of open
+  transactions.
+* `batches`: the batches that change this state.
+* `forgetting`: expired offsets, and the keys that are deleted with a topic or a group.
 * `placement`: which partition a group belongs to.
 """

@@ -1,7 +1,7 @@
 """The batches by which a coordinator changes its partition of `__consumer_offsets`.
 
-Records first, then batches: what must not be torn apart goes to `to_batches` together, and is in
-one batch if it fits.
+Callers make records first and batches of them afterwards. Records that must be written together are
+passed to `to_batches` together; they are in one batch if they fit.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ bytes, but 10 for the timestamp."""
 def commit_records(
     group: str, commits: Mapping[TopicPartition, CommittedOffset], now_ms: int
 ) -> list[NewRecord]:
-    """What one OffsetCommit writes. Raises `UnstorableGroupRecordError`."""
+    """The records of one OffsetCommit. Raises `UnstorableGroupRecordError`."""
     return [
         _record(OffsetCommitKey(group, partition), encode_offset_value(commit), now_ms)
         for partition, commit in commits.items()
@@ -43,36 +43,36 @@ def commit_records(
 
 
 def group_record(group: str, stored: StoredGroup, now_ms: int) -> NewRecord:
-    """A group's generation and members. Raises `UnstorableGroupRecordError`."""
+    """The record of a group's generation and members. Raises `UnstorableGroupRecordError`."""
     return _record(GroupMetadataKey(group), encode_group_value(stored), now_ms)
 
 
 def reset_record(group: str, reset_id: str, reset: DoneReset, now_ms: int) -> NewRecord:
-    """That a reset is done. Raises `UnstorableGroupRecordError`."""
+    """The record of an offset reset that was carried out. Raises `UnstorableGroupRecordError`."""
     return _record(DoneResetKey(group, reset_id), encode_reset_value(reset), now_ms)
 
 
 def retention_record(group: str, retention_ms: int | None, now_ms: int) -> NewRecord:
-    """How long a group's offsets are kept; None: as long as all others'."""
+    """The record of a group's own offset retention; None removes it."""
     value = None if retention_ms is None else encode_retention_value(retention_ms)
     return _record(GroupRetentionKey(group), value, now_ms)
 
 
 def tombstones(keys: Iterable[Key], now_ms: int) -> list[NewRecord]:
-    """What forgets these offsets and groups."""
+    """The tombstones that delete these offsets and groups."""
     return [_record(key, None, now_ms) for key in keys]
 
 
 def read_mark(now_ms: int) -> NewRecord:
-    """Says nothing. That it becomes safe proves that nobody else coordinated before."""
+    """A record without content. When it is safe, no other broker has coordinated before it."""
     return NewRecord(None, INT16.pack(READ_MARK), now_ms)
 
 
 def to_batches(records: Iterable[NewRecord], max_batch_bytes: int) -> list[bytearray]:
     """The records in their order, in one batch if they fit, in none larger than `max_batch_bytes`.
 
-    Each record is counted with the most that can stand around its key and value. Raises
-    `BatchTooLargeError` if one alone is too large, so that all are written or none.
+    The size of each record is estimated with the maximum overhead. Raises `BatchTooLargeError` if a
+    single record is too large; then no record is written.
     """
     portions: list[list[NewRecord]] = []
     size_bytes = 0

@@ -1,4 +1,4 @@
-"""What the schemas of keys and values have in common."""
+"""Helpers that all keys and values of `__consumer_offsets` share."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ fields, which older readers pass over (KIP-915)."""
 
 
 def read_value(value: bytes, group: str, name: str, read: Callable[[Reader, int], T]) -> T:
-    """`read` what follows the version. Raises `UnreadableGroupRecordError`."""
+    """Reads the version, and calls `read` for the rest. Raises `UnreadableGroupRecordError`."""
     version = None
     try:
         (version,) = INT16.unpack_from(value)
@@ -35,7 +35,8 @@ def read_value(value: bytes, group: str, name: str, read: Callable[[Reader, int]
 
 @contextmanager
 def storing(name: str) -> Iterator[None]:
-    """Raises `UnstorableGroupRecordError` where a text or number is too large for its field."""
+    """A context that raises `UnstorableGroupRecordError` if a text or number is too large for its
+    field."""
     try:
         yield
     except struct.error as error:

@@ -1,13 +1,14 @@
-"""What the records of one partition of `__consumer_offsets` add up to.
+"""The state of groups, as the result of all records of one partition of `__consumer_offsets`.
 
 The same records give the same state on every broker, after every restart, and before and after
-compaction: of each key, the record that stands last in the log counts, once it counts at all. A
-commit of a transaction (TxnOffsetCommit) counts from the transaction's commit marker on, but *as of
-its own place*: had a later plain commit been written meanwhile, that one wins, as it does once
-compaction has removed the earlier record. This is Kafka's rule too. Nothing is kept but what is
-stored, and the open transactions.
+compaction: the last record of each key in the log counts.
 
-Whoever reads for clients folds up to the high watermark.
+A transactional commit (TxnOffsetCommit) counts once its commit marker was read, but it keeps its
+position in the log: a plain commit that was written between the two is newer and wins, as it does
+after compaction. This is Kafka's rule, too.
+
+Only stored values and open transactions are kept. A coordinator that answers clients applies
+records up to the high watermark.
 """
 
 from collections.abc import Iterator, KeysView, Mapping
@@ -58,7 +59,7 @@ class GroupsState:
     )
 
     def __init__(self, end_offset: int = 0) -> None:
-        """Empty; `end_offset` is where the first batch may begin, the log's start."""
+        """Empty; `end_offset` is the log start offset, where the first batch may begin."""
         self.end_offset = end_offset
         self._groups: dict[str, StoredGroup] = {}
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
@@ -69,11 +70,11 @@ class GroupsState:
         self._transactions = OpenTransactions()
 
     def apply(self, batches: Buffer) -> None:
-        """Fold in whole batches, as they stand in the log, in its order.
+        """Apply whole batches, in the order of the log.
 
-        After an error the state is of no use any more. Raises `UnreadableGroupRecordError` and
-        `RecordsError`, the latter also where a checksum does not fit: compaction or a bad disk may
-        have changed what was written long ago, and a wrong offset makes a group skip records.
+        After an error the state must not be used any more. Raises `UnreadableGroupRecordError` and
+        `RecordsError`. The checksums are compared, because compaction or a disk may have changed
+        old records, and a wrong offset makes a group skip records.
         """
         view = memoryview(batches)
         for position, header in iter_batches(view):
@@ -89,21 +90,21 @@ class GroupsState:
 
     @property
     def group_count(self) -> int:
-        """How many groups there are, about: quick to tell."""
+        """The approximate number of groups; quick."""
         return max(len(self._groups), len(self._offsets))
 
     @property
     def offset_count(self) -> int:
-        """How many offsets all groups have committed."""
+        """The number of committed offsets of all groups."""
         return self._offset_count
 
     def group_ids(self) -> frozenset[str]:
-        """All groups that there is anything of, those of which only transactions know included."""
+        """The ids of all groups with any state, open transactions included."""
         of_keys: frozenset[str] = frozenset().union(self._groups, self._offsets, self._resets)
         return of_keys | self._transactions.groups()
 
     def __contains__(self, group: str) -> bool:
-        """Whether it is one of `group_ids`."""
+        """Whether `group_ids` contains it."""
         return (
             group in self._groups
             or group in self._offsets
@@ -112,44 +113,44 @@ class GroupsState:
         )
 
     def group(self, group: str) -> StoredGroup | None:
-        """Its generation and members; None for a group that only ever committed offsets."""
+        """Its generation and members; None for a group that has only committed offsets."""
         return self._groups.get(group)
 
     def offsets(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
-        """All it has committed, a live view. Check `CommittedOffset.is_for` before use."""
+        """Its committed offsets, as a live view. Check `CommittedOffset.is_for` before use."""
         offsets = self._offsets.get(group)
         return _NO_OFFSETS if offsets is None else MappingProxyType(offsets)
 
     def resets(self, group: str) -> Mapping[str, DoneReset]:
-        """By id, all resets that were carried out since there is the group; a live view."""
+        """All resets since the group exists, by id; a live view."""
         resets = self._resets.get(group)
         return _NO_RESETS if resets is None else MappingProxyType(resets)
 
     def retention_ms(self, group: str) -> int | None:
-        """How long its offsets are kept, -1 for ever; None where it has no say of its own."""
+        """Its own offset retention, -1 for ever; None if it has none."""
         return self._retentions.get(group)
 
     def retained(self) -> KeysView[str]:
-        """Groups that have, not all of which need exist; a live view."""
+        """Groups with a retention of their own, also ones that do not exist; a live view."""
         return self._retentions.keys()
 
     def committed(
         self, group: str, partition: TopicPartition, topic_id: UUID | None
     ) -> CommittedOffset | None:
-        """What a group committed for this partition of the topic of this id.
+        """The committed offset of a group for this partition of the topic with this id.
 
-        None too where that was for another topic of the name. `topic_id` is None where no topic
-        has the name now: then whatever was committed last.
+        None if the offset was committed for another topic of the name. If no topic has the name
+        now, `topic_id` is None, and any committed offset is returned.
         """
         commit = self.offsets(group).get(partition)
         return commit if commit is not None and commit.is_for(topic_id) else None
 
     def has_pending(self, group: str, partition: TopicPartition) -> bool:
-        """Whether an open transaction may still commit here (UNSTABLE_OFFSET_COMMIT)."""
+        """Whether an open transaction may still commit an offset here (UNSTABLE_OFFSET_COMMIT)."""
         return self._transactions.has(OffsetCommitKey(group, partition))
 
     def pending(self, group: str) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
-        """What open transactions would commit for a group, if they were committed."""
+        """The offsets that open transactions would commit for a group."""
         return self._transactions.of_group(group)
 
     def _apply_record(self, record: Record, header: BatchHeader) -> None:

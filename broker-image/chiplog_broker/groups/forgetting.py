@@ -1,11 +1,11 @@
-"""What of a partition of `__consumer_offsets` is to be forgotten, and when.
+"""Which keys of a partition of `__consumer_offsets` are deleted, and when.
 
-Each function names keys; `batches.tombstones` makes the records. A group's offsets come before the
-group itself: should only the first batches be written, the next look finds the rest. The resets
-that it had go with it: an id runs once for as long as there is the group.
+Each function returns keys; `batches.tombstones` makes the records. A group's offsets come before
+the group itself: if only the first batches are written, the next call finds the rest. The resets of
+a group are deleted with it, because a reset id is unique only within the lifetime of a group.
 
-What an open transaction may still commit is never forgotten in passing: its marker would bring the
-offset back, or the tombstone would take what was committed for another topic.
+Offsets that an open transaction may still commit do not expire: the commit marker would restore the
+offset, or the tombstone would delete an offset that was committed for another topic.
 """
 
 from collections.abc import Iterator
@@ -22,11 +22,11 @@ from chiplog_wire.protocol.consumer_protocol import CONSUMER, subscribed_topics
 
 @dataclass(frozen=True, slots=True)
 class _Expiry:
-    """From when on the time of a group's offsets runs, and of which topics it does not."""
+    """When the retention of a group's offsets begins, and which topics are exempt."""
 
     spared_topics: frozenset[str] = frozenset()
     since_ms: int | None = None
-    """None: since each was committed."""
+    """None: from the commit of each offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +41,22 @@ class _Retention:
 def expired_keys(
     state: GroupsState, group: str, *, is_rebalancing: bool, now_ms: int, retention_ms: int
 ) -> list[Key]:
-    """The offsets of a group whose time is over, and the group, once it has neither offset nor
-    member (KIP-211 and `offsets.retention.minutes`).
+    """The expired offsets of a group, and the group itself if it has neither offsets nor members
+    (KIP-211 and `offsets.retention.minutes`).
 
-    * Of a group with members nothing expires, except, in a group of consumers that is Stable, what
-      was committed longer ago than `retention_ms` for topics to which no member subscribes.
-    * Of an Empty group everything expires `retention_ms` after it became Empty; where an old Kafka
-      did not store when that was, each offset that long after its commit.
-    * Of a group without a protocol type, whose consumers assign their partitions, each offset
-      `retention_ms` after its commit.
-    * A commit with an expiry of its own goes then, wherever another would go in time.
-    * Where the group has a retention of its own, it is in the place of `retention_ms` and of what a
-      commit says: who set it meant all of the group's offsets.
+    * If a group has members, nothing expires, with one exception: in a Stable group of consumers,
+      offsets that were committed more than `retention_ms` ago for topics to which no member
+      subscribes.
+    * In an Empty group everything expires `retention_ms` after it became Empty. If an old Kafka did
+      not store that time, each offset expires `retention_ms` after its commit.
+    * In a group without a protocol type, whose consumers assign their partitions themselves, each
+      offset expires `retention_ms` after its commit.
+    * A commit with an expiry time of its own expires at that time.
+    * A retention of the group's own replaces `retention_ms` and the expiry times of commits: it was
+      set for all offsets of the group.
 
-    `is_rebalancing` is true while what is stored is not what the group is: members join or wait
-    for their assignment. Then nothing expires.
+    `is_rebalancing` is true while the stored group is not the current one: members join or wait for
+    their assignment. Then nothing expires.
     """
     stored = state.group(group)
     expiry = None if is_rebalancing else _expiry(stored)
@@ -81,9 +82,9 @@ def expired_keys(
 
 
 def keys_of_topic(state: GroupsState, topic_id: UUID) -> dict[str, list[Key]]:
-    """By group, the offsets committed for a topic that was deleted for good.
+    """By group, the offsets that were committed for a topic that was deleted.
 
-    Not those without an id: the name may mean another topic by now.
+    Commits without a topic id are not included: the name may belong to another topic now.
     """
     return {
         group: keys
@@ -101,9 +102,10 @@ def _of_topic(state: GroupsState, group: str, topic_id: UUID) -> Iterator[Key]:
 
 
 def keys_of_group(state: GroupsState, group: str) -> list[Key]:
-    """All that there is of a group (DeleteGroups), open transactions included.
+    """All keys of a group (DeleteGroups), also of open transactions.
 
-    But not how long its offsets are kept: that is said of the name, for whoever uses it next too.
+    Its offset retention is not included: it belongs to the name, and applies to the next group of
+    this name, too.
     """
     partitions = dict.fromkeys(state.offsets(group))
     partitions |= dict.fromkeys(partition for partition, _ in state.pending(group))

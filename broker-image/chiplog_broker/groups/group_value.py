@@ -1,6 +1,6 @@
 """`GroupMetadataValue`, versions 0 to 4: a group's generation and members.
 
-Schema: Apache Kafka 4.3.1, which writes version 3, and so do we.
+The schema is that of Apache Kafka 4.3.1. Like Kafka, we write version 3.
 """
 
 from typing import Final
@@ -50,7 +50,7 @@ def _encode_member(member: StoredMember) -> bytes:
 
 
 def decode_group_value(value: bytes, group: str) -> StoredGroup:
-    """What is stored of this group. Raises `UnreadableGroupRecordError`."""
+    """The stored generation and members of this group. Raises `UnreadableGroupRecordError`."""
     return read_value(value, group, "GroupMetadataValue", _read_group)
 
 
@@ -87,7 +87,7 @@ def _read_member(reader: Reader, version: int) -> StoredMember:
         group_instance_id=group_instance_id,
         client_id=client_id,
         client_host=client_host,
-        # Before the rebalance timeout was a field of its own, the session timeout was it.
+        # Version 0 has no rebalance timeout: the session timeout is used for both.
         rebalance_timeout_ms=session_timeout_ms
         if rebalance_timeout_ms == _NO_TIMEOUT
         else rebalance_timeout_ms,

@@ -1,12 +1,12 @@
-"""The keys of `__consumer_offsets`: what a record is about.
+"""The keys of `__consumer_offsets`.
 
-A key begins with a number that says which kind it is (Kafka calls it a version). Kinds that are not
-ours to understand, those of Kafka's newer group protocols and any later one, read as None: such
-records stay in the log, and nobody here acts on them.
+A key begins with the number of its kind (Kafka calls it a version). Kinds that we do not know are
+read as None: those of Kafka's newer group protocols, and any later one. Their records stay in the
+log and are ignored.
 
 Schemas: `LegacyOffsetCommitKey` (0), `OffsetCommitKey` (1) and `GroupMetadataKey` (2) of Apache
-Kafka 4.3.1. Kinds of our own have numbers far above those that Kafka counts up: its readers pass
-over kinds they do not know, as we do.
+Kafka 4.3.1. Our own kinds have numbers far above Kafka's. Kafka's readers ignore unknown kinds, as
+we do.
 """
 
 from dataclasses import dataclass
@@ -52,9 +52,9 @@ class DoneResetKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupRetentionKey:
-    """How long a group's offsets are kept, where it is to be said of this group alone.
+    """How long the offsets of one group are kept, if it has a retention of its own.
 
-    No tuple: as one it would be equal to the group's `GroupMetadataKey`.
+    This is not a NamedTuple: it would be equal to the group's `GroupMetadataKey`.
     """
 
     group: str
@@ -88,9 +88,9 @@ def encode_key(key: Key) -> bytes:
 
 
 def decode_key(key: bytes | None) -> Key | None:
-    """None for a kind that is not ours. Raises `UnreadableGroupRecordError`.
+    """The key; None for an unknown kind. Raises `UnreadableGroupRecordError`.
 
-    Both kinds of commit keys are the same to us. Kafka stopped writing kind 0 with 0.8.2.
+    Both kinds of commit keys give the same type. Kafka stopped writing kind 0 with 0.8.2.
     """
     kind = group = None
     try:

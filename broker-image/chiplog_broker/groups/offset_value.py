@@ -1,9 +1,10 @@
-"""`OffsetCommitValue`, versions 0 to 4: how far a group has come in one partition.
+"""`OffsetCommitValue`, versions 0 to 4: a committed offset. The schema is that of Apache Kafka
+4.3.1.
 
-Schema: Apache Kafka 4.3.1. Kafka's key of a commit names the topic but not which topic of that
-name; the topic's id is a tagged field of version 4. So that a topic made anew never inherits what
-was committed for the one before it, a commit under another id counts as absent. Only a commit of
-an older version has no id; it counts for whatever topic has the name.
+The key of a commit has only the name of the topic. The topic id is a tagged field of version 4. A
+topic that was deleted and created again must not inherit the offsets of the previous one, so a
+commit under another id counts as absent. Commits of older versions have no id; they count for any
+topic of the name.
 """
 
 from dataclasses import dataclass, field
@@ -27,32 +28,33 @@ _EXPIRING_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """What a group committed for one partition."""
+    """A committed offset of a group for one partition."""
 
     offset: int
-    """The next record that the group wants."""
+    """The offset of the next record to read."""
     leader_epoch: int = NO_LEADER_EPOCH
-    """Of the last record consumed; -1 where the client did not say."""
+    """The leader epoch of the last consumed record; -1 if the client did not send it."""
     metadata: str = ""
     commit_timestamp_ms: int
     expire_timestamp_ms: int | None = None
-    """Set only where an old client asked for a time of its own (OffsetCommit 2 to 4)."""
+    """Set only if an old client asked for an expiry time of its own (OffsetCommit 2 to 4)."""
     topic_id: UUID | None = None
-    """None where whoever wrote the commit did not know it."""
+    """None if the writer of the commit did not know it."""
     record_offset: int = field(default=_NO_RECORD, compare=False)
-    """Where the commit stands in the log; -1 before it is there. No part of what is stored."""
+    """The offset of the commit's record in the log; -1 before it is appended. It is not stored."""
 
     def is_for(self, topic_id: UUID | None) -> bool:
-        """Whether it was committed for the topic of this id. An id that is not known fits all."""
+        """Whether it was committed for the topic with this id. A commit without an id is for any
+        topic."""
         return self.topic_id is None or topic_id is None or self.topic_id == topic_id
 
 
 def encode_offset_value(commit: CommittedOffset) -> bytes:
-    """Version 4, whatever the client asked for: only this version can name the topic.
+    """Version 4, whatever the client asked for: only this version has the topic id.
 
-    Kafka writes version 1 where a commit has an expiry of its own, and that version has neither a
-    topic's id nor a leader epoch. Kafka passes over the tagged field of ours, so to its tools such
-    a commit expires as all others do.
+    Kafka writes version 1 for a commit with an expiry time of its own, and that version has neither
+    a topic id nor a leader epoch. Kafka ignores our tagged field, so for Kafka's tools such a
+    commit expires like all others.
     """
     fields = []
     if commit.topic_id is not None:
@@ -72,7 +74,8 @@ def encode_offset_value(commit: CommittedOffset) -> bytes:
 
 
 def decode_offset_value(value: bytes, group: str, record_offset: int) -> CommittedOffset:
-    """A commit of this group, found at this offset. Raises `UnreadableGroupRecordError`."""
+    """A committed offset of this group, from the record at this offset. Raises
+    `UnreadableGroupRecordError`."""
 
     def read(reader: Reader, version: int) -> CommittedOffset:
         (offset,) = reader.unpack(INT64)
@@ -98,7 +101,7 @@ def decode_offset_value(value: bytes, group: str, record_offset: int) -> Committ
 
 
 def _tagged(reader: Reader) -> tuple[UUID | None, int]:
-    """The topic's id, and the expiry."""
+    """The topic id and the expiry time."""
     topic_id, expire_timestamp_ms = None, _NO_TIMESTAMP
     fields = reader.tagged_fields()
     if (field_reader := fields.get(_TOPIC_ID_TAG)) is not None:

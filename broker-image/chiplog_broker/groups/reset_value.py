@@ -1,11 +1,12 @@
-"""That a reset is done: its id, and what it did. A record of ours, under a key Kafka passes over.
+"""The record of an offset reset: its id, and the offsets that it changed.
 
-It is written in one batch with the offsets that the reset commits, so that whoever has the one has
-the other: the id runs once, whatever happens between that batch and its answer.
+The record is our own, under a key that Kafka ignores. It is written in one batch with the offsets
+that the reset commits, so both exist or neither does. So a reset with an id is carried out once,
+whatever happens between that batch and the answer.
 
-Value, version 0: `int64` when it was done (milliseconds since 1970), `bytes` fingerprint, and an
-array of topics, each a `string` name and an array of `int32` partition, `int64` offset before (-1
-where there was none) and `int64` offset after.
+Value, version 0: `int64` time when it was done (milliseconds since 1970), `bytes` fingerprint, and
+an array of topics, each a `string` name and an array of `int32` partition, `int64` offset before
+(-1 for none) and `int64` offset after.
 """
 
 from dataclasses import dataclass
@@ -22,11 +23,11 @@ _VERSION: Final = 0
 
 
 class MovedOffset(NamedTuple):
-    """What a reset did to one partition."""
+    """The change that a reset made to one partition."""
 
     partition: TopicPartition
     before: int
-    """-1 where nothing was committed."""
+    """-1 if no offset was committed."""
     after: int
 
 
@@ -35,10 +36,11 @@ class DoneReset:
     """One reset that was carried out."""
 
     fingerprint: bytes
-    """Tells it from another one under the same id."""
+    """Distinguishes it from another reset with the same id."""
     done_ms: int
     offsets: tuple[MovedOffset, ...] = ()
-    """By topic and partition. Only of a group's last reset: of others only the id matters."""
+    """By topic and partition. Stored only for a group's last reset: of earlier ones only the id is
+    needed."""
 
 
 def encode_reset_value(reset: DoneReset) -> bytes:

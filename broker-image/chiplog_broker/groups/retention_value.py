@@ -1,7 +1,7 @@
-"""How long one group's offsets are kept: a record of ours, under a key that Kafka passes over.
+"""The record of a group's own offset retention, under a key that Kafka ignores.
 
-It is in the group's own partition, so whoever coordinates the group knows it from the first moment:
-offsets that are never to expire must not do so because the operator is away.
+It is stored in the group's own partition, so its coordinator always knows it: offsets that must
+never expire do not depend on the operator.
 
 Value, version 0: `int64` milliseconds, -1 for ever.
 """
@@ -18,7 +18,7 @@ _VERSION: Final = 0
 
 
 def encode_retention_value(retention_ms: int) -> bytes:
-    """Of -1 or more."""
+    """`retention_ms` is -1 or more."""
     return INT16.pack(_VERSION) + INT64.pack(retention_ms)
 
 

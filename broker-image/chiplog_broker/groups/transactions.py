@@ -1,9 +1,9 @@
-"""The commits of open transactions, which count for nothing until a marker says so.
+"""Offsets in open transactions, which do not count before a commit marker.
 
-A producer has one transaction at a time. Of an older instance of it, fenced by a newer epoch, no
-marker can follow that commits: what it left open is dropped, and what is older than what is known
-is not taken in. A marker may have a newer epoch than the transaction it ends: an abort that fences,
-and every end of a transaction since KIP-890.
+A producer has one transaction at a time. If a newer epoch has fenced an older instance of the
+producer, no commit marker can follow for the older one: its open offsets are dropped, and later
+records of the old epoch are ignored. A marker may have a newer epoch than the transaction that it
+ends: an abort that fences, and every end of a transaction since KIP-890.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from chiplog_broker.storage.names import TopicPartition
 
 
 class _Transaction:
-    """What one producer would commit."""
+    """The offsets that one producer would commit."""
 
     __slots__ = ("commits", "epoch")
 
@@ -44,7 +44,7 @@ class OpenTransactions:
     def end(
         self, producer_id: int, epoch: int
     ) -> Iterable[tuple[OffsetCommitKey, CommittedOffset]]:
-        """Close a producer's transaction; what it held back."""
+        """Close a producer's transaction and return its offsets."""
         transaction = self._by_producer.get(producer_id)
         if transaction is None or transaction.epoch > epoch:
             return ()
@@ -52,24 +52,24 @@ class OpenTransactions:
         return transaction.commits.items()
 
     def forget(self, key: OffsetCommitKey) -> None:
-        """The offset was deleted after these commits were written."""
+        """Remove an offset that was deleted after it was written in a transaction."""
         for producer_id, transaction in list(self._by_producer.items()):
             transaction.commits.pop(key, None)
             if not transaction.commits:
                 del self._by_producer[producer_id]
 
     def has(self, key: OffsetCommitKey) -> bool:
-        """Whether any of them would commit this."""
+        """Whether any of them would commit this offset."""
         return any(key in transaction.commits for transaction in self._by_producer.values())
 
     def groups(self) -> frozenset[str]:
-        """The groups they would commit for."""
+        """The groups for which they would commit offsets."""
         return frozenset(
             key.group for transaction in self._by_producer.values() for key in transaction.commits
         )
 
     def of_group(self, group: str) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
-        """What they would commit for this group."""
+        """The offsets that they would commit for this group."""
         for transaction in self._by_producer.values():
             for key, commit in transaction.commits.items():
                 if key.group == group:

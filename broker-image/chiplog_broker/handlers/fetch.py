@@ -45,9 +45,9 @@ LONGEST_WAIT_S = 60.0
 # would double its fetches wherever producers use acks=all; Kafka, which did so for a time
 # (KAFKA-9731), waits until the fetch ends.
 NEWS_WAIT_S = 0.01
-# A client's fetch of more partitions than this, outside a session, is read in slices.
+# A client's fetch of more partitions than this, outside a session, is large: read in slices.
 WIDE_PARTITIONS = 2_000
-# A wide fetch that found too little is tried again after this time, or after this multiple of the
+# A large fetch that found too little is tried again after this time, or after this multiple of the
 # time that the attempt took: an attempt for each append would occupy the broker.
 LARGE_FETCH_PAUSE_S = 0.1
 LARGE_FETCH_PAUSE_FACTOR = 10
@@ -103,7 +103,8 @@ class FetchHandler:
         return WaitingFetch(call, reading, self._metrics).start()
 
     async def _fetch_in_slices(self, call: Call[FetchRequest], reading: Reading) -> Answer:
-        """One such fetch at a time, so that their records do not add up in memory."""
+        """Read many partitions in slices; one such fetch at a time, so that their records do not
+        add up in memory."""
         wait_s = min(max(call.message.max_wait_ms, 0) / 1000, LONGEST_WAIT_S)
         until_s = self._clock.monotonic_s() + wait_s
         self._metrics.waiting_fetches += 1

@@ -1,12 +1,13 @@
-"""What this broker knows of the groups that it coordinates, for the operator.
+"""Reports the groups that this broker coordinates to the operator.
 
-In three steps, so that no lag is ever negative and nothing is told that could be lost:
+It takes three steps, so that no lag is negative and nothing is reported that could be lost:
 
-1. members and committed offsets are taken, of each group at one instant;
-2. all of that becomes safe: the high watermark of its partition passes it;
-3. the ends of the partitions that are led here are read, which only grow.
+1. read members and committed offsets, those of each group at one instant;
+2. wait until all of that is safe: the high watermark of its partition has passed it;
+3. read the end offsets of the partitions that are led here, which only grow.
 
-Whatever stops this broker from coordinating on the way is told in the place of the facts.
+If this broker stops coordinating a partition in the meantime, the answer contains a refusal
+instead.
 """
 
 from collections.abc import Mapping
@@ -44,7 +45,7 @@ ANSWERED_ITEMS: Final = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """The state of a group at one instant."""
+    """The state of a group at one instant, or why it is not known."""
 
     group_id: str
     shard: Shard | None = None

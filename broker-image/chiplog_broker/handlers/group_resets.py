@@ -1,8 +1,9 @@
-"""Resets of groups' offsets, as the operator asks for them: planned, refused, or done once.
+"""Resets offsets of groups, as the operator requests it: each reset is planned, refused, or carried
+out once.
 
-What is decided is decided between two awaits: what the group has committed, who its members are,
-the plan, and the batch that carries it out are of one instant. Only where partitions begin and end
-is older: the operator asked their leaders a moment before.
+There is no await between reading the committed offsets and members, planning, and appending the
+batch, so all of this has one consistent state. Only the start and end offsets of partitions are
+older: the operator requested them from the leaders just before.
 """
 
 import logging
@@ -51,14 +52,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _PartitionToReset:
-    """The state of a partition that is reset."""
+    """The topic id and the committed offset of a partition that is reset."""
 
     topic_id: UUID
     committed: int | None
 
 
 class _OffsetsMissing(Exception):  # noqa: N818 - no error: it is asked again
-    """The request lacks an offset that the plan needs: the operator sends it again."""
+    """The request lacks an offset that the plan needs: the operator sends it again with more
+    offsets."""
 
 
 class GroupResets:
@@ -161,7 +163,7 @@ class GroupResets:
 def _reset_positions(
     request: ResetRequest, chosen: Mapping[At, _PartitionToReset], *, has_members: bool
 ) -> dict[At, Standing]:
-    """Raises `_OffsetsMissing`."""
+    """The offsets that each partition can be reset to. Raises `_OffsetsMissing`."""
     said = {
         At(topic.topic, position.partition): position
         for topic in request.positions
@@ -235,7 +237,7 @@ def _moved(done: DoneReset) -> tuple[ResetOffset, ...]:
 
 
 def _with_members(message: str, reset: Reset, members: int) -> str:
-    """A plan that also says that members are in the way."""
+    """The refusal of a plan, which also says that members prevent the reset."""
     if not members:
         return message
     group = f"the group has {counted(members, 'member')}"

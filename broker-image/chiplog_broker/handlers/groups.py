@@ -129,7 +129,8 @@ class GroupHandlers:
         made: Callable[[A], object],
         refused: Callable[[ErrorCode], object],
     ) -> Waiting | object:
-        """Have a group's shard answer; `made` makes a message of that, `refused` of a code."""
+        """Submit a request to the group's shard. `made` makes the response from the shard's answer,
+        `refused` from an error code."""
         if not group_id:
             return refused(ErrorCode.invalid_group_id)
         try:
@@ -178,7 +179,11 @@ def heartbeat_response(code: ErrorCode) -> object:
 
 
 def heartbeat_response_while_loading(code: ErrorCode) -> object:
-    """As Kafka does it: what is loading will know the member, whose client knows no such code."""
+    """The answer to a heartbeat that was refused with `code`.
+
+    While the coordinator loads, it answers without an error, as Kafka does: the group may know the
+    member once it is loaded, and clients do not expect that error code here.
+    """
     is_loading = code is ErrorCode.coordinator_load_in_progress
     return heartbeat_response(ErrorCode.none if is_loading else code)
 

@@ -1,7 +1,7 @@
-"""Finds the partition that a client means, and whether it is led here.
+"""Finds the partition that a client names, and checks whether this broker leads it.
 
-A partition that is led elsewhere and one that does not exist have different errors: the first makes
-a client look for the leader, the second says that there is none.
+A partition that another broker leads and a partition that does not exist give different errors: the
+first makes a client look for the leader, the second says that there is none.
 """
 
 from chiplog_broker.metadata.view import ClusterView

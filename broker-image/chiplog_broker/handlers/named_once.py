@@ -1,7 +1,7 @@
-"""Each partition once in a Fetch, however often its request names it.
+"""Removes duplicate partitions from a Fetch request.
 
-As in Kafka, whose `FetchRequest.fetchData` collects the partitions of a request in a map that keeps
-their order: what was said first gives the place, what was said last counts.
+As in Kafka, whose `FetchRequest.fetchData` collects the partitions of a request in an ordered map:
+the first occurrence determines the position, the last one the values.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from chiplog_wire.protocol.messages import FetchPartition, FetchTopic
 
 
 def named_once(topics: list[FetchTopic]) -> list[FetchTopic]:
-    """The same topics and partitions, none of them twice; nearly always that is what is given."""
+    """The same topics and partitions without duplicates; usually the list itself."""
     if not _names_twice(topics):
         return topics
     merged: dict[TopicKey, tuple[FetchTopic, dict[int, FetchPartition]]] = {}

@@ -1,7 +1,7 @@
-"""InitProducerId: numbers for idempotent producers, unique without asking anyone.
+"""InitProducerId: unique producer ids, assigned without coordination between brokers.
 
-A producer id is made of the broker's id (15 bits), the session the operator admitted it
-with (20 bits) and a counter (28 bits): no two processes ever hold the same prefix.
+A producer id consists of the broker's id (15 bits), its session (20 bits) and a counter (28 bits).
+No two processes have the same broker id and session.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ COUNTER_BITS = 28
 
 
 class ProducerIds:
-    """The producer ids of one broker. A new session is a new prefix, counted from 0 again."""
+    """The producer ids of one broker. In each session the counter starts at 0."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster
@@ -37,13 +37,13 @@ class ProducerIds:
 
     def _assign(self, request: Any) -> tuple[ErrorCode, int, int]:
         if request.transactional_id is not None:
-            # Fatal on purpose: transactions are not built, and "later" would loop clients.
+            # Fatal on purpose: transactions are not supported, and clients would retry for ever.
             return ErrorCode.transactional_id_authorization_failed, -1, -1
         if self._session != self._cluster.session:
             self._session, self._next = self._cluster.session, 0
         if self._session == 0 or self._next >> COUNTER_BITS:
             return ErrorCode.coordinator_load_in_progress, -1, -1
-        # Without a transactional id Kafka gives a new id whatever the producer names.
+        # Without a transactional id Kafka assigns a new id, whatever id the request contains.
         prefix = self._cluster.broker_id << SESSION_BITS | self._session
         producer_id = prefix << COUNTER_BITS | self._next
         self._next += 1

@@ -1,8 +1,8 @@
-"""Where consumers that name a rack are sent to read (KIP-392): `replica.selector.class`.
+"""Which replica consumers with a rack should read from (KIP-392, `replica.selector.class`).
 
-Only leaders send anybody anywhere, by the setting in force when they are asked. A follower goes
-by what the consumer says, not by its own setting: while a change of the setting reaches one broker
-after another, leader and follower may differ, and a consumer sent to and fro would read nothing.
+Only leaders send consumers to another replica, by their present setting. A follower does not check
+its own setting: while a changed setting reaches one broker after the other, leader and follower may
+have different ones, and would send a consumer to each other.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ from chiplog_core.config.broker_keys import RACK_AWARE_SELECTOR, REPLICA_SELECTO
 
 
 class ReadReplicas:
-    """The replica selector in force on this broker."""
+    """The replica selector of this broker."""
 
     def __init__(self, cluster: ClusterView, config: Mapping[str, str]) -> None:
         """`config` may change at any time."""

@@ -36,7 +36,8 @@ class Attempts(Protocol):
 
     @property
     def is_enough(self) -> bool:
-        """Whether the last attempt found what the reader wants, or cannot find more."""
+        """Whether the last attempt found enough for an answer, or more attempts cannot find
+        more."""
 
     @property
     def has_news(self) -> bool:
@@ -98,7 +99,8 @@ class Reading:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the last attempt found what the reader wants, or cannot find more."""
+        """Whether the last attempt found enough for an answer, or more attempts cannot find
+        more."""
         enough_bytes = min(self._min_bytes, self._max_bytes)
         return self._bytes >= enough_bytes or self._has_more or self._is_urgent
 
@@ -214,7 +216,8 @@ class Reading:
         return partition.watchers
 
     def try_idle(self, partition: Partition, entry: SessionEntry) -> bool:
-        """Whether a reader that has everything need not be read for until the partition changes.
+        """Whether the partition need not be read again for a reader that has everything, until it
+        changes.
 
         A follower may stop serving without a change, when it loses contact with its leader.
         """

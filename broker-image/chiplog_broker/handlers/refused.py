@@ -1,4 +1,4 @@
-"""What is not built yet or switched off, refused in the words that clients act on."""
+"""Requests for features that do not exist or are disabled, with the errors that clients expect."""
 
 from typing import Any
 

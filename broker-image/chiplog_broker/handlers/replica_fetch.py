@@ -58,7 +58,8 @@ class ReplicaReading(Reading):
         return partition.replica_watchers
 
     def try_idle(self, partition: Partition, entry: SessionEntry) -> bool:
-        """With the next use of its session it counts as caught up without being read for.
+        """Like `Reading.try_idle`; from then on, each use of the session counts as a fetch at the
+        log end.
 
         Not for a follower outside the ISR, because each fetch may add it; nor while the leader is
         isolated, because each fetch may end that.

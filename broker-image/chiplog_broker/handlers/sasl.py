@@ -1,8 +1,8 @@
-"""SaslHandshake and SaslAuthenticate: how a client says who it is.
+"""SaslHandshake and SaslAuthenticate: how a client authenticates.
 
-Served while a connection's login is under way, which `server/gate.py` sees to. On a
-listener that asks nobody, and after a login, Kafka answers that there is nothing to do; so
-clients do not log in again, and no session ever ends.
+They are served only during the login of a connection (see `server/gate.py`). After a login, and on
+a listener without authentication, the answer is an error, as in Kafka. So there is no
+re-authentication, and no session expires.
 """
 
 from datetime import timedelta
@@ -18,13 +18,13 @@ from chiplog_wire.scram import AuthenticationFailed
 
 BARE_TOKENS_VERSION = 0
 NOTHING_TO_DO = "this listener does not use SASL authentication"
-# One text for all reasons: which of them it was is nobody's business but the log's.
+# One text for all reasons: only the log says which it was.
 REFUSED = "Authentication failed during authentication due to invalid credentials"
 UNLIMITED = timedelta(0)
 
 
 class SaslHandlers:
-    """Answers with what the connection's login says."""
+    """Answers with the state of the connection's login."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,1 +1,1 @@
-"""What the broker knows of its cluster, and how it learns and changes it."""
+"""The metadata of the cluster: what the broker knows of it, and how it learns and changes it."""

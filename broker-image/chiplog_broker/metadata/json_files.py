@@ -1,4 +1,4 @@
-"""Small files of JSON that brokers write for themselves, with a checksum as their last line."""
+"""Small JSON files of the broker, with a checksum as their last line."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from chiplog_broker.ports.whole_files import read_file
 
 
 def read_json(disk: Disk, path: str) -> dict[str, Any]:
-    """The object written last. Raises `FileNotFoundError`, and `ValueError` for anything else."""
+    """The stored object. Raises `FileNotFoundError`, and `ValueError` if the file is invalid."""
     value = json.loads(without_checksum(read_file(disk, path)))
     if not isinstance(value, dict):
         raise ValueError("it is not an object")

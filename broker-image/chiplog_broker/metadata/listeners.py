@@ -1,4 +1,4 @@
-"""Where a broker listens, and the address clients are told to use."""
+"""The listeners of a broker, with the addresses that they advertise."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ INTERNAL_PORT = 9091
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One listening socket of this broker, by the name Kafka's configuration gives it."""
+    """One listening socket of this broker, under its name in Kafka's configuration."""
 
     name: str
     host: str
@@ -18,9 +18,9 @@ class Listener:
     advertised_host: str
     advertised_port: int
     keyring: Keyring | None = field(default=None, compare=False, repr=False)
-    """What its clients must log in with; without one they are all `User:ANONYMOUS`."""
+    """The credentials that its clients must log in with; without it all are `User:ANONYMOUS`."""
     is_internal: bool = False
-    """Whether those who log in are this cluster's own: they may do what brokers do."""
+    """Whether its clients are processes of this cluster, with the permissions of brokers."""
 
     def __post_init__(self) -> None:
         assert self.keyring or not self.is_internal, "an internal listener lets nobody in unasked"

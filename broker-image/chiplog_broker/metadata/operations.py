@@ -1,4 +1,4 @@
-"""What an admin client is told about an operation it asked for."""
+"""The result of an admin operation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from chiplog_wire.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class PlannedTopic:
-    """What a topic would be whose creation was only validated."""
+    """The topic that would be created, if its creation was only validated."""
 
     partitions: int
     replicas: int
@@ -20,14 +20,14 @@ class PlannedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Kafka's code, a text where it is an error, and the topic as it is now or would be."""
+    """Kafka's error code, a message for an error, and the topic as it is now or would be."""
 
     code: ErrorCode = ErrorCode.none
     message: str | None = None
     topic: TopicView | None = None
     planned: PlannedTopic | None = None
     partitions: Mapping[int, "Outcome"] = field(default_factory=dict)
-    """Of the partitions that have an answer of their own; the rest says nothing of those."""
+    """Results of single partitions; the other fields do not apply to those."""
 
     @classmethod
     def refused(cls, why: Refused) -> "Outcome":

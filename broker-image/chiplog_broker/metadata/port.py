@@ -1,4 +1,5 @@
-"""Where the cluster's metadata is kept and changed, and how a broker becomes part of it."""
+"""The interfaces of the cluster's metadata: how a broker joins a cluster, and learns and changes
+it."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -18,50 +19,51 @@ TopicDeleted = Callable[[str, UUID], Awaitable[None]]
 
 
 class Proposals(Protocol):
-    """Changes of in-sync replicas that were promised."""
+    """Proposed changes of the ISR that are not answered yet."""
 
     def oldest(self, most: int) -> tuple[IsrProposal, ...]:
-        """So many, the oldest first."""
+        """At most this many, the oldest first."""
 
 
 class MetadataStore(Protocol):
-    """A file in standalone mode, the Kubernetes API otherwise."""
+    """The metadata: files in standalone mode, the Kubernetes API otherwise."""
 
     async def submit(self, operation: Request, principal: str = ANONYMOUS) -> Outcome:
-        """Have an admin operation carried out; returns when this broker has seen its effect."""
+        """Carry out an admin operation; returns when this broker has seen its effect."""
 
 
 class LogEnd(NamedTuple):
-    """How far a replica's log goes."""
+    """The end of a replica's log."""
 
     offset: int
     leader_epoch: int | None
-    """The last one of the log, also where retention has emptied it; None where nothing ever was
-    in it."""
+    """The last leader epoch of the log, also if retention has deleted all records; None if it never
+    had any."""
     high_watermark: int = 0
-    """Records below it were committed, as far as the disk remembers."""
+    """The last stored high watermark: records below it were committed."""
     is_cut: bool = False
-    """A start cut the end of the log, and the replica has not been in sync since."""
+    """Whether recovery truncated the log, and the replica has not been in sync since."""
 
 
 class Damaged(NamedTuple):
-    """A replica whose bytes were found damaged and that is not whole again."""
+    """A replica that was found damaged and is not completely refetched."""
 
     topic: str
     partition: int
     why: str
     is_refetching: bool
-    """A copy was begun in its place; else what was found is all there is."""
+    """Whether a new copy was begun; if not, only the damaged replica exists."""
     is_owing: bool = False
-    """Somebody may still believe that the copy has what its forerunner had."""
+    """Whether other brokers may still count on records of the damaged replica that the copy
+    lacks."""
     file: str = ""
-    """Where the damage was found, in the data directory; empty where nobody could say."""
+    """The damaged file, in the data directory; empty if it is not known."""
     offset: int | None = None
     """The first offset that could not be trusted."""
 
 
 class Halted(NamedTuple):
-    """A replica that does not follow its leader, because acknowledged records would be lost."""
+    """A replica that does not follow its leader, because that would lose acknowledged records."""
 
     topic_id: UUID
     partition: int
@@ -72,17 +74,18 @@ class Halted(NamedTuple):
 
 
 class LocalReplicas(Protocol):
-    """The replicas of this broker, as far as metadata commands and asks them."""
+    """The replicas of this broker, as metadata controls and queries them."""
 
     def damaged(self) -> list[Damaged]:
-        """The damaged replicas here, as far as they are not whole again."""
+        """The damaged replicas here that are not completely refetched."""
 
     @property
     def damage_history(self) -> Iterable[FoundDamage]:
-        """What was found damaged here, also when it is whole again; the newest first."""
+        """All damage found here, also if it has been repaired; the newest first."""
 
     async def condemn(self, topic_id: UUID, name: TopicPartition, why: str) -> bool:
-        """Take a replica for damaged and serve it no more; False where there is none whole."""
+        """Treat a replica as damaged and stop serving it; False if there is no undamaged replica
+        here."""
 
     @property
     def is_short_of_space(self) -> bool:
@@ -92,37 +95,37 @@ class LocalReplicas(Protocol):
         """The replicas here that have stopped following."""
 
     async def apply(self, topic: TopicView) -> None:
-        """Create, configure, lead or resign them as the topic's view says."""
+        """Create, configure, lead or stop replicas, as the topic's view says."""
 
     async def release(self, name: str) -> None:
         """Stop serving a topic; its data stays."""
 
     async def delete(self, name: str, topic_id: UUID) -> None:
-        """Remove all data of exactly this topic."""
+        """Delete all data of exactly this topic."""
 
     async def flush(self, topic_id: UUID) -> None:
-        """Make durable everything that is held of a topic."""
+        """Make all records of a topic durable."""
 
     @property
     def proposals(self) -> Proposals:
-        """What leaders here have proposed and no map has answered."""
+        """The proposals of leaders here that no map has answered."""
 
     def log_end(self, topic_id: UUID, name: str, partition: int) -> LogEnd:
-        """How far the log goes; 0 where there is none."""
+        """The end of the log; offset 0 if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedData:
-    """The data directory as this start found it."""
+    """The state of the data directory when it was opened."""
 
     storage_uuid: UUID
     closed_in_session: int | None
-    """The session whose process closed it in order; None where none did."""
+    """The session of the process that shut down cleanly; None if there was no clean shutdown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """This broker with its logs open: what metadata acts on."""
+    """This broker with its open logs, which metadata acts on."""
 
     cluster: ClusterView
     replicas: LocalReplicas
@@ -161,7 +164,7 @@ class MembershipEvents(Protocol):
 
 
 class Membership(ReplicaReports, Protocol):
-    """How one process becomes part of a cluster and learns its topics."""
+    """How a process joins a cluster and learns its topics."""
 
     @property
     def incarnation(self) -> str | None:
@@ -169,16 +172,16 @@ class Membership(ReplicaReports, Protocol):
 
     @property
     def authority(self) -> Authority | None:
-        """Who could have made another the leader; None where nobody else can."""
+        """The service that could elect another leader; None for a standalone broker."""
 
     async def begin(self, events: MembershipEvents) -> str:
-        """Begin; returns the cluster's id. `events` are notified from now on.
+        """Start; returns the cluster id. `events` are notified from now on.
 
         Raises `CannotStart`, `ValueError`, `OSError`.
         """
 
     def known_topics(self) -> list[TopicView]:
-        """The topics as of the last time: their logs are opened with these settings."""
+        """The topics that the last process knew: logs are opened with these settings."""
 
     async def join(self, node: Node) -> MetadataStore:
         """Get a session, and bring the node's view and replicas up to date.
@@ -187,7 +190,7 @@ class Membership(ReplicaReports, Protocol):
         """
 
     def listening(self, view: BrokerView) -> None:
-        """The addresses that were bound, with what the configuration tells clients of them."""
+        """Set the bound addresses, and those that the configuration advertises to clients."""
 
     def is_ready(self) -> tuple[bool, str]:
         """Whether the replicas here have caught up, and what is missing."""
@@ -196,13 +199,13 @@ class Membership(ReplicaReports, Protocol):
         """A write or a sync failed: nothing is stored here any more."""
 
     async def drain(self) -> None:
-        """Have leaderships taken away where somebody else can lead; never takes long."""
+        """Let other brokers take over the leaderships, if they can; limited in time."""
 
     async def leave(self) -> None:
-        """Change nothing here any more. The logs are closed after it."""
+        """Change nothing here any more. The logs are closed afterwards."""
 
     async def close(self) -> None:
-        """The process ends: stop showing that it lives."""
+        """The process ends: stop renewing the Lease."""
 
     async def deposed(self) -> str:
         """Returns, with the reason, when this process may not act for its broker any more."""

@@ -1,7 +1,7 @@
-"""Metadata of a broker that is a cluster by itself: files in a directory, decided in process.
+"""Metadata of a standalone broker: files in a directory, changed by this process only.
 
-One file for the cluster, one for each topic, each replaced whole and durably before anyone
-sees the change. Operations are carried out one after another.
+There is one file for the cluster and one for each topic. Each is replaced atomically and durably
+before its change is visible. Operations are carried out one after the other.
 """
 
 import asyncio
@@ -44,17 +44,17 @@ FILE_SUFFIX = ".json"
 
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
-    """Who this cluster is, and how often its broker has started."""
+    """The cluster id, and the number of starts of its broker."""
 
     cluster_id: str
     session: int
 
 
 async def admit(disk: Disk, rng: Rng) -> ClusterRecord:
-    """Begin a session: its number is durable before anything is done in it.
+    """Begin a session; its number is durable before it is used.
 
-    Raises `ValueError` for a file that does not read: a guess would give out producer ids
-    and leader epochs twice.
+    Raises `ValueError` if the file cannot be read: a guessed session could assign producer ids and
+    leader epochs twice.
     """
     disk.make_directory(TOPICS)
     if disk.exists(CLUSTER_FILE):
@@ -68,9 +68,9 @@ async def admit(disk: Disk, rng: Rng) -> ClusterRecord:
 
 
 class StandaloneStore:
-    """The `MetadataStore` of a broker without Kubernetes.
+    """The `MetadataStore` of a standalone broker.
 
-    Reads all topics at once; raises `ValueError` for a file that does not read.
+    Reads all topics when it is created; raises `ValueError` if a file cannot be read.
     """
 
     def __init__(
@@ -110,10 +110,10 @@ class StandaloneStore:
                 return Outcome(ErrorCode.kafka_storage_error, str(failed))
 
     async def close(self) -> None:
-        """Nothing runs by itself."""
+        """Does nothing: there are no tasks."""
 
     def views(self) -> list[TopicView]:
-        """All topics, for those that need them before the logs are open."""
+        """All topics; needed before the logs are open."""
         return [self._view(record) for record in self._topics.values()]
 
     async def _carry_out(self, operation: Request) -> Outcome:
@@ -145,7 +145,8 @@ class StandaloneStore:
         return await self._put(record, validate_only=operation.validate_only)
 
     async def _make_offsets_topic(self) -> None:
-        """Or configure it as it is now wanted. Where the disk refuses, the next start tries."""
+        """Create `__consumer_offsets`, or update its configuration. If the disk fails, the next
+        start tries again."""
         topic_id = UUID(bytes=TopicId.draw(self._rng.token).value)
         known = self._topics.get(CONSUMER_OFFSETS)
         record = plan.offsets_record(known, self._defaults, topic_id)
@@ -170,7 +171,7 @@ class StandaloneStore:
         return Outcome(topic=view)
 
     async def _undo(self, record: TopicRecord, old: TopicRecord | None) -> None:
-        """A change that failed on the way did not happen, as far as the disk lets us say so."""
+        """Restore the file after a failed change, if the disk allows it."""
         try:
             if old is None:
                 await self._delete(record)
@@ -184,8 +185,8 @@ class StandaloneStore:
         await write_json(self._disk, topic_path(record.name), encode_record(record))
 
     async def _delete(self, record: TopicRecord) -> Outcome:
-        # First nobody claims the data any more, then it goes. After a crash in between it
-        # lies there unclaimed: the other way round, the topic would be back without records.
+        # The record is deleted before the data. After a crash in between, the data belongs to
+        # no topic; in the other order the topic would exist again without its records.
         self._disk.remove(topic_path(record.name))
         await self._disk.sync_directory(TOPICS)
         self._topics.pop(record.name, None)
@@ -203,7 +204,8 @@ class StandaloneStore:
 
 
 def topic_path(topic: str) -> str:
-    """A topic's file; names of 249 characters and of capital letters need another form."""
+    """The file of a topic. Names of 249 characters, or with capital letters, are encoded in its
+    name."""
     return f"{TOPICS}/{object_name(topic)}{FILE_SUFFIX}"
 
 
@@ -217,7 +219,7 @@ def encode_record(record: TopicRecord) -> dict[str, object]:
 
 
 def read_record(disk: Disk, path: str) -> TopicRecord:
-    """The topic in a file. Raises `ValueError` naming the file where it does not read."""
+    """The topic stored in a file. Raises `ValueError` naming the file if it cannot be read."""
     name, topic_id, sessions, config = read_fields(
         disk, path, "name", "topicId", "madeInSessions", "config"
     )
@@ -227,7 +229,7 @@ def read_record(disk: Disk, path: str) -> TopicRecord:
 
 
 def read_fields(disk: Disk, path: str, *fields: str) -> list[object]:
-    """These fields of a small file of ours. Raises `ValueError` naming a file that is not."""
+    """The named fields of a JSON file. Raises `ValueError` naming the file if it is invalid."""
     try:
         found = read_json(disk, path)
         return [found[field] for field in fields]

@@ -1,4 +1,4 @@
-"""A broker that is a cluster by itself: it admits itself and decides everything in process."""
+"""The membership of a standalone broker, which admits itself."""
 
 import asyncio
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ class StandaloneMembership:
 
     @property
     def incarnation(self) -> None:
-        """Its sessions are its own affair."""
+        """None: no operator admits it."""
 
     @property
     def authority(self) -> None:
-        """What is decided here is decided in this process."""
+        """None: no other service elects leaders."""
         return
 
     async def begin(self, _events: MembershipEvents) -> str:
@@ -61,33 +61,33 @@ class StandaloneMembership:
         return self._store
 
     def listening(self, view: BrokerView) -> None:
-        """Clients are told the addresses that were bound."""
+        """Clients get the addresses that were bound."""
         self._node.cluster.brokers[view.broker_id] = view
 
     def is_ready(self) -> tuple[bool, str]:
-        """Nobody else has anything to catch up with."""
+        """Always: there is no other replica to catch up with."""
         return True, "ready"
 
     def proposals_changed(self) -> None:
-        """No other broker is in sync."""
+        """Does nothing: there is no other replica."""
 
     def problems_changed(self) -> None:
-        """What this broker logs and measures says it."""
+        """Does nothing: the log and the metrics of this broker report problems."""
 
     def topic_outdated(self, topic: str) -> None:
-        """There is no other copy to be had."""
+        """Does nothing: there is no other replica to fetch from."""
 
     def disk_failed(self) -> None:
-        """Every start reads what is really there."""
+        """Does nothing: every start verifies the data."""
 
     async def drain(self) -> None:
-        """Nobody else can lead."""
+        """Does nothing: no other broker can lead."""
 
     async def leave(self) -> None:
         await self._store.close()
 
     async def close(self) -> None:
-        """Nobody watches."""
+        """Does nothing: there is no Lease."""
 
     async def deposed(self) -> str:
         never: asyncio.Future[str] = asyncio.get_running_loop().create_future()

@@ -1,6 +1,6 @@
-"""What becomes of an admin operation where one broker is the whole cluster: pure decisions.
+"""The effect of admin operations on a standalone broker, as pure decisions.
 
-What can be done at all is decided as for every cluster, in `chiplog_core.admin.checks`.
+`chiplog_core.admin.checks` decides whether an operation is possible, as for every cluster.
 """
 
 from collections.abc import Mapping
@@ -24,10 +24,10 @@ from chiplog_core.topic_name import CONSUMER_OFFSETS, is_internal
 
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
-    """What a standalone broker keeps of a topic.
+    """The stored state of a topic of a standalone broker.
 
-    A partition's leader epoch is counted from the session that made it: every session of
-    the broker is a new reign over every partition, without a write for each.
+    The leader epoch of a partition is the number of sessions since the one that created it. So
+    every session is a new leadership of every partition, without a write for each.
     """
 
     name: str
@@ -41,19 +41,20 @@ NO_TOPICS: Mapping[str, TopicRecord] = {}
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a client may leave to the cluster, and who the cluster is."""
+    """The cluster's defaults for new topics, and its identity."""
 
     broker_id: int
     partitions: int
     session: int
     inherited: Mapping[str, str] = field(default_factory=dict)
-    """The broker's configuration, as far as topics inherit it."""
+    """The part of the broker's configuration that topics inherit."""
     config: Mapping[str, str] = field(default_factory=dict)
-    """All of the broker's configuration."""
+    """The complete configuration of the broker."""
 
 
 def offsets_record(known: TopicRecord | None, defaults: Defaults, topic_id: UUID) -> TopicRecord:
-    """`__consumer_offsets` as it is to be. What it was made with stays, its configuration not."""
+    """The record of `__consumer_offsets`: existing partitions stay, the configuration is the
+    present one."""
     if known is None:
         partitions = offsets_topic(defaults.config, brokers=1).partitions
         sessions = (defaults.session,) * partitions
@@ -94,13 +95,13 @@ def configured(operation: ConfigureTopic, record: TopicRecord, defaults: Default
 
 
 def check_identity(operation: DeleteTopic, record: TopicRecord) -> None:
-    """Whether the name still is the topic that was meant. Raises `Refused`."""
+    """Whether the name still belongs to the topic that the client means. Raises `Refused`."""
     if operation.topic_id not in (None, TopicId(record.topic_id.bytes)):
         raise Refused(Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
 
 
 def facts(defaults: Defaults, topics: Mapping[str, TopicRecord] = NO_TOPICS) -> ClusterFacts:
-    """The cluster that this broker is."""
+    """The state of this one-broker cluster, for the checks."""
     users = [record for name, record in topics.items() if not is_internal(name)]
     return ClusterFacts(
         broker_ids=(defaults.broker_id,),

@@ -1,1 +1,1 @@
-"""The replicas this broker holds: who may write to them, who waits for them."""
+"""The replicas on this broker: their roles, high watermarks and waiting requests."""

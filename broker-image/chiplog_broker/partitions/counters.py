@@ -1,10 +1,10 @@
-"""What is counted of partitions while they work: plain integers, nothing else."""
+"""Counters of partitions, as plain integers."""
 
 from collections.abc import Iterable
 
 
 class PartitionCounters:
-    """What went in and out since the broker started."""
+    """The traffic of a partition since the broker started."""
 
     __slots__ = (
         "bytes_in",
@@ -35,7 +35,8 @@ class PartitionCounters:
         self.failed_fetches = 0
 
     def add(self, more: "PartitionCounters") -> None:
-        """Spelled out, as it is done for every replica with every scrape."""
+        """Add another partition's counters. Written out because every scrape does it for every
+        replica."""
         self.bytes_in += more.bytes_in
         self.bytes_out += more.bytes_out
         self.records_in += more.records_in
@@ -48,7 +49,7 @@ class PartitionCounters:
 
 
 class IsrChanges:
-    """How often partitions led here lost and won in-sync replicas since the broker started."""
+    """How often partitions led here lost and gained in-sync replicas since the broker started."""
 
     __slots__ = ("expands", "shrinks")
 
@@ -57,7 +58,7 @@ class IsrChanges:
         self.shrinks = 0
 
     def count_change(self, before: Iterable[int] | None, after: Iterable[int]) -> None:
-        """The in-sync replicas are others, perhaps; None before the first that were known."""
+        """Compare the number of in-sync replicas in two maps; None before the first map."""
         if before is not None:
             gone, come = set(before) - set(after), set(after) - set(before)
             self.shrinks += bool(gone)

@@ -1,4 +1,4 @@
-"""From what a replica refuses to Kafka's error codes: the one place where they meet."""
+"""Maps the refusals of a replica to Kafka's error codes."""
 
 from typing import Final
 
@@ -33,7 +33,7 @@ class PartitionError(Exception):
 
 
 def code_of(refusal: Refusal | PartitionError) -> ErrorCode:
-    """The code a client is answered with."""
+    """The error code that a client gets for this refusal."""
     if isinstance(refusal, PartitionError):
         return refusal.code
     return ErrorCode[refusal.kafka_error.lower()]

@@ -1,6 +1,7 @@
-"""What the replicas of a broker notify others of, as a protocol that is given when they are made.
+"""The notifications of a broker's replicas, as a protocol that is passed to them when they are
+created.
 
-Each method is called on the event loop's thread, in the middle of other work: none may raise, or
+Each method is called on the event loop's thread, in the middle of other work: it must not raise or
 wait.
 """
 

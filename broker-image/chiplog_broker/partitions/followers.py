@@ -51,22 +51,24 @@ class Follower:
     """Whether it fetched after an answer of this leader epoch: then it has a valid high
     watermark."""
     idle_entry: IdleEntry | None = None
-    """Set while it has everything and confirms that by each use of its fetch session."""
+    """Set while the follower has everything: each use of its fetch session then counts as a
+    fetch."""
 
     def end_idle(self) -> None:
-        """End the rest; times that were confirmed by its fetch session are kept."""
+        """The follower is not idle any more; the times of its last fetches are kept."""
         if self.idle_entry is not None:
             self.fetched_s = max(self.fetched_s, self.idle_entry.polled_s)
             self.caught_up_s = max(self.caught_up_s, self.fetched_s)
             self.idle_entry = None
 
     def holds(self, offset: int) -> bool:
-        """Whether a consumer can read there from this offset."""
+        """Whether a consumer can read from this follower at this offset."""
         return self.is_answered and self.log_start_offset <= offset <= self.end_offset
 
     @property
     def last_fetch_s(self) -> float:
-        """When it fetched last, explicitly or by a use of its fetch session."""
+        """When it fetched last. While it is idle, each use of its fetch session counts as a
+        fetch."""
         return (
             self.fetched_s
             if self.idle_entry is None
@@ -75,7 +77,7 @@ class Follower:
 
     @property
     def progress(self) -> Progress:
-        """Its log end offset, and when it last had everything."""
+        """Its log end offset, and when it last had all records of the leader."""
         if self.idle_entry is None:
             return Progress(self.end_offset, self.caught_up_s)
         return Progress(self.end_offset, max(self.caught_up_s, self.idle_entry.polled_s))
@@ -167,7 +169,7 @@ class Followers:
         known.fetched_s, known.leader_end_offset = now_s, leader_end_offset
 
     def mark_idle(self, follower: ReplicaRef, idle_entry: IdleEntry) -> None:
-        """It has everything, and uses its fetch session from now on.
+        """The follower has everything, and only uses its fetch session from now on.
 
         A partition that a fetch does not name counts as fetched at its last offset, as in Kafka,
         but costs no work. Call this after `fetched`.
@@ -177,7 +179,7 @@ class Followers:
             known.idle_entry = idle_entry
 
     def appended(self) -> None:
-        """Records were appended: resting followers do not have everything any more."""
+        """Records were appended: idle followers do not have everything any more."""
         for follower in self._followers.values():
             follower.end_idle()
 

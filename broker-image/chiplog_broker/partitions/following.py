@@ -79,7 +79,7 @@ class FollowedReplica(Protocol):
         """The newest epoch whose leader is known to have had all below this high watermark."""
 
     def agree_with(self, leader_epoch: int) -> None:
-        """The leader of this epoch has every record below our log end."""
+        """The leader of this epoch has every record below our log end offset."""
 
     def follow_to(self, high_watermark: int) -> None:
         """Raise the high watermark to that of the leader."""

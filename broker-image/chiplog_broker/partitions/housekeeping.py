@@ -1,4 +1,4 @@
-"""What must be done from time to time: flushes, retention, compaction, checkpoints."""
+"""Periodic tasks of the replicas: flushes, retention, compaction, checkpoints."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ MAKE_ROOM_INTERVAL_S = 2.0
 
 
 class Housekeeping:
-    """Loops, each with its own interval; a round that fails does not end its loop."""
+    """Runs each task in a loop with its own interval; an error in one run does not end its loop."""
 
     def __init__(
         self,
@@ -36,9 +36,8 @@ class Housekeeping:
         silence: SilenceWatch | None = None,
         most_dedupe_bytes: int = 2**62,
     ) -> None:
-        """Without `silence` no leader here can be isolated. `most_dedupe_bytes` is what compaction
-        may take of the memory, whatever is configured.
-        """
+        """Without `silence` no leader here can be isolated. `most_dedupe_bytes` limits the memory
+        of compaction, whatever is configured."""
         self._directory = directory
         self._replicas = replicas
         self._clock = clock
@@ -63,20 +62,20 @@ class Housekeeping:
         self._running: set[asyncio.Task[Any]] = set()
 
     def start(self) -> None:
-        """Begin; the first round of each loop comes after one interval."""
+        """Start the loops; each waits one interval before its first run."""
         loop = asyncio.get_running_loop()
         self._loops = [
             loop.create_task(self._repeat(*loop_arguments)) for loop_arguments in self._rounds
         ]
-        # Where nothing is compacted nothing looks for it.
+        # Without compacted logs there is no task for compaction.
         self._is_running = True
         if self._cleaner.has_work:
             self._begin_cleaning()
 
     async def stop(self) -> None:
-        """End the loops, each after the round it is in: half a round helps nobody.
+        """Stop the loops, each after its present run is complete.
 
-        A compaction, which may take minutes, is given up: its source is all there.
+        A compaction may take minutes, so it is cancelled: its source segments still exist.
         """
         self._is_running = False
         self._cleaner.stop()
@@ -87,7 +86,7 @@ class Housekeeping:
         await asyncio.gather(*self._loops, *self._running, return_exceptions=True)
 
     async def often(self) -> None:
-        """What is to be done soon after it is due."""
+        """Run the tasks that must not be late."""
         self._directory.room.configure(setting(self._config, keys.DISK_RESERVE_BYTES))
         self._replicas.check_free_space()
         await self._make_room()
@@ -103,7 +102,7 @@ class Housekeeping:
             await self.maintain()
 
     async def scrub(self) -> None:
-        """Read on, to see whether what is stored is still what was written."""
+        """Continue to verify the checksums of stored records."""
         pace = self._pace()
         if pace is not None:
             async with self._replicas.unchanged():
@@ -117,12 +116,13 @@ class Housekeeping:
         return Pace(interval_ms / 1000, limit)
 
     async def flush(self) -> None:
-        """Make durable what `flush.ms`, `flush.messages` or a finished segment ask for."""
+        """Sync the logs for which `flush.ms`, `flush.messages` or a finished segment requires
+        it."""
         async with self._replicas.unchanged():
             await self._directory.flush_due()
 
     async def maintain(self) -> None:
-        """Keep logs within their limits and remove files that have been deleted for a while."""
+        """Apply retention, and remove the files of segments that were deleted some time ago."""
         async with self._replicas.unchanged():
             self._directory.forget_idle_producers(
                 setting(self._config, keys.PRODUCER_ID_EXPIRATION_MS)
@@ -132,16 +132,16 @@ class Housekeeping:
                 partition.report_log_start()
 
     async def checkpoint(self) -> None:
-        """Write down how far each log is durable, so that recovery need not read it again."""
+        """Store how far each log is durable, so that recovery need not read it again."""
         async with self._replicas.unchanged():
             await self._directory.checkpoint(self._replicas.high_watermarks())
 
     async def check_followers(self) -> None:
-        """Propose out of the in-sync replicas who has been behind for too long."""
+        """Propose to remove replicas from the ISR that have lagged for too long."""
         self._replicas.check_followers()
 
     async def clean(self) -> bool:
-        """Compact the log that needs it most; False if none does, or it could not be done."""
+        """Compact the log that needs it most; False if none does, or compaction failed."""
         dedupe_bytes = setting(self._config, keys.LOG_CLEANER_DEDUPE_BUFFER_SIZE)
         return await self._cleaner.clean_dirtiest(
             self._replicas.high_watermarks(),
@@ -155,7 +155,7 @@ class Housekeeping:
         )
 
     def log_compacts(self) -> None:
-        """A log is to be compacted from now on."""
+        """Compaction was enabled for a log: start to compact."""
         if self._is_running:
             self._begin_cleaning()
 
@@ -164,7 +164,7 @@ class Housekeeping:
             self._cleaning = asyncio.get_running_loop().create_task(self._keep_clean())
 
     async def _keep_clean(self) -> None:
-        """For as long as there are logs to be compacted."""
+        """Compact logs as long as there are compacted ones."""
         backoff_s = setting(self._config, keys.LOG_CLEANER_BACKOFF_MS) / 1000
         while self._cleaner.has_work and not self._replicas.is_offline:
             if not await self._one_round("compaction_failed", self.clean):
@@ -178,7 +178,7 @@ class Housekeeping:
             await self._one_round(failed, work)
 
     async def _one_round(self, failed: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
-        """Do it, to its end even if the loop is ended meanwhile; None if it fails."""
+        """Run the task; it is completed even if its loop is cancelled. Returns None if it fails."""
         one_round = asyncio.get_running_loop().create_task(work())
         self._running.add(one_round)
         one_round.add_done_callback(self._running.discard)

@@ -26,7 +26,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingProposal:
-    """A proposal that was made: it is binding until it is answered."""
+    """A proposal that was made: it is binding until the map answers it."""
 
     base_partition_epoch: int
     isr: tuple[ReplicaRef, ...]
@@ -86,7 +86,7 @@ def may_join(follower: ReplicaRef, known: InSync) -> bool:
 def counted_followers(
     own: ReplicaRef, isr: Iterable[ReplicaRef], proposal: BindingProposal | None
 ) -> tuple[ReplicaRef, ...]:
-    """The followers that the high watermark waits for: in the ISR, or proposed for it."""
+    """The followers that the high watermark waits for: those in the ISR or in the proposed ISR."""
     proposed = proposal.isr if proposal else ()
     return tuple(sorted({*isr, *proposed} - {own}))
 

@@ -248,7 +248,7 @@ class Partition:
         self.has_min_isr = len(in_sync) >= min_isr
 
     def set_undamaged(self, *, is_whole: bool) -> None:
-        """Set whether the replica has been refetched since it was found damaged."""
+        """Set whether the replica is undamaged: False until it has been refetched."""
         self.is_whole = is_whole
 
     def end_isolation(self) -> None:
@@ -353,7 +353,7 @@ class Partition:
                 self.leader_epoch,
                 now_ms,
                 keys_are_checked=keys_are_checked,
-                begins_at_0=bool(self._refusals) and self._refused_lately() is not ErrorCode.none,
+                begins_at_0=bool(self._refusals) and self._recent_refusal() is not ErrorCode.none,
             )
         except TakesLong:
             self.counters.produces -= 1  # it comes again
@@ -362,7 +362,7 @@ class Partition:
             self._refusals.note(code_of(refused), self._clock.monotonic_s())
             raise
         except OutOfOrderSequenceError as gap:
-            code = self._refused_lately()
+            code = self._recent_refusal()
             if code is ErrorCode.none:
                 raise
             raise PartitionError(code, f"a batch was refused a moment ago, and {gap}") from gap
@@ -373,13 +373,14 @@ class Partition:
         return appended
 
     def note_refusal(self, code: ErrorCode) -> None:
-        """A batch was refused before it came here, and may be taken when it is sent again."""
+        """A batch was refused before it reached this replica; it may succeed when it is sent
+        again."""
         self._refusals.note(code, self._clock.monotonic_s())
 
-    def _refused_lately(self) -> ErrorCode:
-        """What was answered to a batch that was refused a moment ago; else `none`.
+    def _recent_refusal(self) -> ErrorCode:
+        """The error of a recent refusal; else `none`.
 
-        Before a new partition was here, all its batches were refused.
+        Before a new partition existed here, all its batches were refused.
         """
         now_s = self._clock.monotonic_s()
         if self.log.end_offset == 0 and now_s - self.led_since_s < ALIKE_S:

@@ -1,7 +1,7 @@
-"""The proposals of this broker that no map has answered yet, the oldest first.
+"""The ISR proposals of this broker that no map has answered yet, the oldest first.
 
-They outlive what made them: a leader that resigns, or a topic that goes and comes back, has
-still promised. Only the map ends a promise, or the order to delete the topic (R5).
+A proposal outlives the leadership that made it, and the absence of its topic: it is still binding.
+It ends only with a map that answers it, or when the topic is deleted by order (R5).
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from chiplog_core.model.broker_status import IsrProposal
 
 
 class Proposals:
-    """By topic id and partition."""
+    """The open proposals, by topic id and partition."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         """`changed` is called after every change. It must not raise."""
@@ -26,18 +26,19 @@ class Proposals:
         return len(self._open)
 
     def oldest(self, most: int) -> tuple[IsrProposal, ...]:
-        """What the operator is told; what is beyond the limit comes when others are answered."""
+        """At most this many proposals, for the operator. The others follow when these are
+        answered."""
         return tuple(islice(self._open.values(), most))
 
     def open_proposal(self, topic_id: UUID, index: int) -> BindingProposal | None:
-        """What was promised for a partition and not answered."""
+        """The proposal for a partition that is not answered yet, or None."""
         found = self._open.get((topic_id, index))
         if found is None:
             return None
         return BindingProposal(base_partition_epoch=found.base_partition_epoch, isr=found.isr)
 
     def make(self, topic_id: UUID, view: PartitionView, proposal: BindingProposal) -> None:
-        """BindingProposal it. There must be none for this partition."""
+        """Add a proposal. The partition must not have an open one."""
         key = topic_id, view.index
         assert key not in self._open, "a promise is neither changed nor withdrawn"
         self._open[key] = IsrProposal(
@@ -51,7 +52,7 @@ class Proposals:
         self._changed()
 
     def applied(self, topic: TopicView) -> None:
-        """A map is in force here: the promises that it answers are kept."""
+        """A map is in force: remove the proposals that it answers."""
         if not self._open:
             return
         for view in topic.partitions:
@@ -61,7 +62,7 @@ class Proposals:
                 self._changed()
 
     def forget(self, topic_id: UUID) -> None:
-        """The topic is deleted for good."""
+        """The topic was deleted."""
         for key in [key for key in self._open if key[0] == topic_id]:
             del self._open[key]
             self._changed()

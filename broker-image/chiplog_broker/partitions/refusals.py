@@ -1,10 +1,11 @@
-"""What a partition refused a moment ago, for a reason that passes.
+"""Remembers that a partition just refused a batch for a temporary reason.
 
-An idempotent producer has several batches under way. Where one is refused and the reason passes
-before the next arrives, that one does not follow what is stored. It is refused alike: librdkafka
-(2.x) takes a gap for a reason to number everything anew, in all partitions, and what is stored and
-was not acknowledged yet is stored a second time then. If the refused batch was the first of its
-producer, the next one would even be taken as the first, and the refused one never.
+An idempotent producer has several batches in flight. If one is refused, and the reason is gone
+before the next one arrives, the sequence number of the next one has a gap. The next one is refused
+with the same error: librdkafka (2.x) reacts to a sequence gap by numbering all batches of all
+partitions again, and then records that were stored but not acknowledged yet are stored twice. If
+the refused batch was the first of its producer, the next one would even be accepted as the first,
+and the refused one never.
 """
 
 from chiplog_wire.protocol.errors import ErrorCode
@@ -14,7 +15,7 @@ ALIKE_S = 5.0
 
 
 class Refusals:
-    """The last one of a partition."""
+    """The last refusal of a partition."""
 
     __slots__ = ("_at_s", "_code")
 
@@ -22,15 +23,15 @@ class Refusals:
         self._code, self._at_s = ErrorCode.none, 0.0
 
     def __bool__(self) -> bool:
-        """Whether there may be one that is not long ago."""
+        """Whether there may be a recent refusal."""
         return self._code is not ErrorCode.none
 
     def note(self, code: ErrorCode, now_s: float) -> None:
-        """A batch was refused that may be taken when it is sent again."""
+        """A batch was refused with this code; it may succeed when it is sent again."""
         self._code, self._at_s = code, now_s
 
     def recent_code(self, now_s: float) -> ErrorCode:
-        """What the answer was, if it is not long ago; else `none`."""
+        """The code of the last refusal, if it was recent; else `none`."""
         if now_s - self._at_s >= ALIKE_S:
             self._code = ErrorCode.none
         return self._code

@@ -1,4 +1,4 @@
-"""From a topic's configuration to what its logs obey."""
+"""The settings of a topic's logs, from its configuration."""
 
 from chiplog_broker.metadata.view import TopicView
 from chiplog_broker.storage.config import Durability, LogConfig
@@ -8,12 +8,12 @@ from chiplog_wire.records.validate import TimestampType
 
 
 def topic_log_config(topic: TopicView) -> LogConfig:
-    """The settings of every log of a topic."""
+    """The settings of all logs of a topic."""
     return log_config(topic.config, topic.durability)
 
 
 def log_config(config: TopicConfig, durability: str | None = None) -> LogConfig:
-    """The settings that a configuration means; `durability` where another one is in force."""
+    """The settings that a configuration determines; `durability` replaces the configured one."""
     return LogConfig(
         segment_bytes=config[keys.SEGMENT_BYTES],
         segment_ms=config[keys.SEGMENT_MS],

@@ -1,4 +1,6 @@
-"""The broker's edges: one protocol for each thing that is not a function of its input.
+"""The interfaces to the world outside the broker: one protocol each for disk, network, clock,
+randomness and machine.
 
-Production implementations (`System...`) stand in the module of their protocol, or beside it.
+Production implementations (`System...`) are in the module of their protocol, or in one of their
+own.
 """

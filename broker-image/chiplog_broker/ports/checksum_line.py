@@ -1,7 +1,7 @@
-"""The last line of a small text file: the CRC-32C of every byte before it.
+"""A checksum as the last line of small text files: the CRC-32C of all bytes before it.
 
-A disk may change a bit without a word. In a segment the checksums of the batches tell; in a small
-file a digit that became another digit would be believed.
+A disk may change bits without an error. Batches in segments have checksums of their own; in a small
+file a changed digit would not be noticed.
 """
 
 from crc32c import crc32c
@@ -11,19 +11,22 @@ _DIGITS_AND_END_BYTES = 9
 
 
 class ChecksumError(ValueError):
-    """The bytes are not those that were written."""
+    """The content does not match its checksum."""
 
 
 def with_checksum(content: bytes, mark: bytes = b"") -> bytes:
-    """`content`, which ends with a line break, and the line; `mark` makes it a comment there."""
+    """`content`, which must end with a line feed, and the checksum line.
+
+    `mark` is put before the checksum, so that the line is a comment in the file's format.
+    """
     return content + _line_for(content, mark)
 
 
 def without_checksum(data: bytes, mark: bytes = b"") -> bytes:
-    """The content, checked if a checksum is there: files of earlier versions have none.
+    """The content without its checksum line. Files of earlier versions have no such line.
 
-    Where a bit of the line itself changed, so that nobody takes it for one, it is left in the
-    content, which then has a line too many. Raises `ChecksumError`.
+    If a bit of the line itself changed, it may not be recognized; then it stays in the content as
+    an extra line. Raises `ChecksumError`.
     """
     name = mark + _NAME
     size = len(name) + _DIGITS_AND_END_BYTES

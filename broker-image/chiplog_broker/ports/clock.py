@@ -1,4 +1,4 @@
-"""Time."""
+"""The clock."""
 
 import asyncio
 import time

@@ -1,9 +1,10 @@
-"""The disk: files below one root, with a say in what is durable.
+"""The disk: files below a root directory, with control over what is durable.
 
-Nothing is durable before a `sync`: neither a file's bytes nor the name it was given.
-Calls that only touch the page cache are synchronous; what may wait for the device is
-a coroutine. Every call raises `OSError` as the kernel gives it. What fails to become durable
-raises `SyncFailedError`, whatever its number, and must not be retried.
+Nothing is durable before a `sync`: neither the bytes of a file nor its name. Calls that only access
+the page cache are synchronous; calls that may wait for the device are coroutines.
+
+Every call raises `OSError` as the kernel does. A failed sync raises `SyncFailedError`, whatever its
+error number, and must not be retried.
 """
 
 from dataclasses import dataclass
@@ -13,12 +14,12 @@ from chiplog_wire.buffer import Buffer
 
 
 class SyncFailedError(OSError):
-    """What was not durable yet may be gone for good, although it can still be read.
+    """Data that was not durable yet may be lost, although it can still be read.
 
-    The kernel marks the pages that it could not write as clean: they are never written again, and
-    the next sync of the file succeeds. `ENOSPC` is no exception. A device that takes its space when
-    it is written to (thin provisioning, a file on a full file system) has dropped these bytes,
-    while an append for which the file system has no room has changed nothing.
+    The kernel marks the pages that it could not write as clean: it never writes them again, and the
+    next sync of the file succeeds. `ENOSPC` is no exception: a device that allocates space on
+    writing (thin provisioning, or a file on a full file system) has dropped these bytes. In
+    contrast, an append that the file system refuses with `ENOSPC` has changed nothing.
     """
 
 
@@ -39,8 +40,8 @@ class File(Protocol):
     def append(self, data: Buffer) -> int:
         """Write all of `data` at the end; returns the position where it begins.
 
-        Where the kernel takes only a part (`ENOSPC`), the file is cut back to its old
-        size before the error is raised.
+        If the kernel writes only a part (`ENOSPC`), the file is truncated to its old size before
+        the error is raised.
         """
 
     def write_at(self, position: int, data: Buffer) -> None:
@@ -53,7 +54,7 @@ class File(Protocol):
         """Fill `buffer` from `position`; returns the bytes read, fewer only at the end."""
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut the file to `size_bytes`."""
+        """Truncate the file to `size_bytes`."""
 
     async def sync(self) -> None:
         """Make the file's bytes and size durable (fdatasync). Raises `SyncFailedError`."""
@@ -62,13 +63,13 @@ class File(Protocol):
         """The descriptor, for sendfile; None where there is none (simulated disks)."""
 
     def hold(self) -> None:
-        """Keep the descriptor usable until `release`, also where the file is closed meanwhile."""
+        """Keep the descriptor valid until `release`, even if the file is closed before."""
 
     def release(self) -> None:
         """End one `hold`."""
 
     def close(self) -> None:
-        """Give the descriptor back. Closing twice is allowed."""
+        """Close the descriptor. Closing twice is allowed."""
 
 
 class Disk(Protocol):
@@ -96,9 +97,10 @@ class Disk(Protocol):
         """Make the names in a directory durable. Raises `SyncFailedError`."""
 
     async def replace(self, path: str, data: bytes) -> None:
-        """Write a small file whole and durably: after a crash it holds the old or the new bytes.
+        """Write a small file atomically and durably: after a crash it has the old or the new
+        content.
 
-        Raises `SyncFailedError` where writing was possible, and making it durable was not.
+        Raises `SyncFailedError` if it was written, but could not be made durable.
         """
 
     def usage(self) -> DiskUsage:

@@ -1,4 +1,4 @@
-"""The machine and the pod around the process."""
+"""The machine and the pod in which the process runs."""
 
 from pathlib import Path
 from typing import Protocol
@@ -7,20 +7,18 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Machine(Protocol):
-    """What a broker asks of it, and tells it."""
+    """Information about the machine, and a message for it."""
 
     def boot_id(self) -> str:
-        """Of the page cache that the data is seen through: another one after every start of the
-        kernel, and in every pod, for which the volume may have been mounted again. Empty where it
-        is not known.
-        """
+        """The id of the page cache: it changes with every boot of the kernel and with every pod, as
+        the volume may have been mounted again. Empty if it is not known."""
 
     def leave(self, termination_message: str) -> None:
-        """Have the kubelet show this when the process has ended, if it can."""
+        """Set the message that the kubelet shows after the process has ended, if possible."""
 
 
 class SystemMachine:
-    """The kernel, and the file that the kubelet reads when the container has ended."""
+    """The kernel, and the termination message file of the container."""
 
     def __init__(self, termination_log: Path, pod_uid: str) -> None:
         self._termination_log = termination_log
@@ -34,7 +32,7 @@ class SystemMachine:
 
     def leave(self, termination_message: str) -> None:
         try:
-            # The kubelet makes the file: where it is missing, nobody reads it.
+            # The kubelet creates the file. Without it nobody reads the message.
             if self._termination_log.exists():
                 self._termination_log.write_text(termination_message)
         except OSError:

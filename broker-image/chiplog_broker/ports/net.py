@@ -1,4 +1,4 @@
-"""Connections to others. Those that others make to us are `server/`'s."""
+"""Outgoing connections. `server/` accepts the incoming ones."""
 
 import asyncio
 from typing import Protocol, TypeVar
@@ -7,14 +7,14 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
 class Net(Protocol):
-    """What can be reached from here."""
+    """Connects to other processes."""
 
     async def connect(self, protocol: P, host: str, port: int) -> P:
         """Connect `protocol` to an address. Raises `OSError`."""
 
 
 class SystemNet:
-    """TCP, by the running loop."""
+    """TCP on the running event loop."""
 
     async def connect(self, protocol: P, host: str, port: int) -> P:
         _, connected = await asyncio.get_running_loop().create_connection(

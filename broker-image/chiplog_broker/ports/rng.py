@@ -1,4 +1,4 @@
-"""Chance."""
+"""Randomness."""
 
 import secrets
 from typing import Protocol

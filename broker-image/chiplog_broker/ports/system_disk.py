@@ -1,8 +1,8 @@
-"""The machine's disk.
+"""The disk of the machine.
 
-The only place of the broker that opens files and the only one with threads: a sync waits
-for the device, so it runs in a small pool, and nothing else does. Positions are given with
-every call (`pread`, `pwrite`), so no file has a cursor that two users could fight over.
+This is the only module of the broker that opens files, and the only one with threads: a sync waits
+for the device, so it runs in a small thread pool. Every call gives its position (`pread`,
+`pwrite`), so users of a file do not share a cursor.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ _T = TypeVar("_T")
 
 
 class SystemDisk:
-    """A directory tree below `root`, which is made if it is not there."""
+    """A directory tree below `root`, which is created if it does not exist."""
 
     def __init__(self, root: Path, files_below: int = ALL_DESCRIPTORS) -> None:
-        """Files that are there already are not kept open under descriptors from `files_below` on:
-        those are for what is closed again at once, and for what must not fail half-way.
-        """
+        """Existing files are not kept open with descriptors of `files_below` or more: those are
+        reserved for files that are closed again at once, and for operations that must not fail
+        half-way."""
         self._root = root
         self._files_below = files_below
         # Opening a directory of thousands of files shows what joining paths costs.
@@ -101,7 +101,7 @@ class SystemDisk:
         self._locks.append(descriptor)
 
     def close(self) -> None:
-        """Give back locks and threads; the process does the same when it ends."""
+        """Release locks and threads, as the end of the process does."""
         self._pool.shutdown()
         for descriptor in self._locks:
             os.close(descriptor)
@@ -112,7 +112,7 @@ class SystemDisk:
 
 
 class SystemFile:
-    """One descriptor. It is the file's only writer, so it knows the size without asking."""
+    """One open file. It has no other writer, so its size is known without a system call."""
 
     __slots__ = ("_close_when_free", "_descriptor", "_holders", "_pool", "_size_bytes")
 
@@ -205,7 +205,7 @@ def _write_rest(descriptor: int, data: memoryview, position: int) -> None:
 
 
 def _patiently(call: Callable[[], _T]) -> _T:
-    """Again where no descriptor was free, which is found before anything is done."""
+    """Call again if no descriptor was free; such a failure has changed nothing."""
     for _ in range(DESCRIPTOR_ATTEMPTS):
         try:
             return call()

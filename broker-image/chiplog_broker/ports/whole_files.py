@@ -1,10 +1,10 @@
-"""Small files, read at once."""
+"""Reads small files as a whole."""
 
 from chiplog_broker.ports.disk import Disk
 
 
 def read_file(disk: Disk, path: str) -> bytes:
-    """All of it. Raises `FileNotFoundError`."""
+    """The content of a file. Raises `FileNotFoundError`."""
     file = disk.open(path)
     try:
         return file.read(0, file.size())
@@ -13,7 +13,7 @@ def read_file(disk: Disk, path: str) -> bytes:
 
 
 def file_size(disk: Disk, path: str) -> int:
-    """In bytes. Raises `FileNotFoundError`."""
+    """The size in bytes. Raises `FileNotFoundError`."""
     file = disk.open(path)
     try:
         return file.size()

@@ -1,1 +1,1 @@
-"""Replicas of partitions that other brokers lead: getting what their leaders have."""
+"""The follower side of replication: fetches from the leaders of partitions on other brokers."""

@@ -1,9 +1,10 @@
-"""Follows all partitions that one other broker leads: one task, one connection, one request.
+"""Follows all partitions that one other broker leads: with one task, one connection, one request at
+a time.
 
-A request asks for everything that can go on, and says in a fetch session what is new of it.
-After an answer the syncs that it began are waited for, for a moment: their offsets then go with
-the next request, which is how the leader learns that records are safe here. A partition whose
-sync takes longer does not hold up the others.
+A request fetches every partition that can be fetched now, and names only the changes in its fetch
+session. After an answer, the syncs that it started are awaited for a moment: the next request then
+reports their offsets, by which the leader learns that records are durable here. A partition whose
+sync takes longer does not delay the others.
 """
 
 import asyncio
@@ -63,7 +64,7 @@ class FetcherParts:
 
 
 class LeaderFetcher:
-    """Fetches from one leader. Starts with the first partition, ends by `end`."""
+    """Fetches from one leader. Starts with the first partition, ends with `end`."""
 
     def __init__(self, leader_id: int, parts: FetcherParts) -> None:
         self._leader_id = leader_id
@@ -85,7 +86,7 @@ class LeaderFetcher:
         return iter(self._plan)
 
     def put(self, following: Following) -> None:
-        """Follow this partition too."""
+        """Follow this partition, too."""
         following.use_contact(self._contact)
         self._plan.put(following)
         self._news.set()
@@ -101,8 +102,8 @@ class LeaderFetcher:
         return self._task
 
     def _cancel_poll_soon(self) -> None:
-        """A new leader of a partition waits for our fetch: do not let it wait behind a long
-        poll."""
+        """A new leader of a partition waits for our fetch, so a long poll in progress is cancelled
+        soon."""
         since_s = self._polling_since_s
         if since_s is None:
             return
@@ -183,7 +184,7 @@ class LeaderFetcher:
             await self._news.wait()
 
     async def _pause(self, seconds: float) -> None:
-        """Pause, but not beyond the next change."""
+        """Pause, but at most until the partitions change."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._news.wait()

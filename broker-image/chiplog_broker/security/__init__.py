@@ -1,1 +1,1 @@
-"""Who is at the other end of a connection, and how we know."""
+"""Authentication: who is at the other end of a connection."""

@@ -51,10 +51,10 @@ class Credentials:
 
 
 class CredentialSource(Protocol):
-    """Where they come from."""
+    """Provides credentials."""
 
     def accepted(self) -> Sequence[Credentials]:
-        """Those that are valid now, the newest first; never empty."""
+        """The credentials that are valid now, the newest first; never empty."""
 
 
 class FixedCredentials:
@@ -68,10 +68,10 @@ class FixedCredentials:
 
 
 class FileCredentials:
-    """A mounted Secret: the files `username` and `password` of one folder."""
+    """A mounted Secret: the files `username` and `password` in one directory."""
 
     def __init__(self, directory: Path, clock: Clock) -> None:
-        """Raises `CannotStart` where there is nothing to log in with."""
+        """Raises `CannotStart` if there are no credentials."""
         self._directory = directory
         self._clock = clock
         try:
@@ -87,7 +87,7 @@ class FileCredentials:
         self._unreadable = False
 
     def accepted(self) -> Sequence[Credentials]:
-        """What the files say now, and what they said until shortly."""
+        """The present content of the files, and their previous content for a while."""
         now_s = self._clock.monotonic_s()
         if now_s - self._read_s >= REREAD_AFTER_S:
             self._read_s = now_s
@@ -101,7 +101,7 @@ class FileCredentials:
         try:
             found = read_credentials(self._directory)
         except (OSError, ValueError) as problem:
-            # Those in memory still stand: a broken mount must not part the cluster.
+            # Those in memory stay valid: a broken mount must not disconnect the brokers.
             if not self._unreadable:
                 logger.warning("credentials_unreadable", extra={"reason": str(problem)})
             self._unreadable = True
@@ -113,7 +113,8 @@ class FileCredentials:
 
 
 def read_credentials(directory: Path) -> Credentials:
-    """Raises `OSError` or `ValueError`; a line's end after either value is not part of it."""
+    """Reads both files. Raises `OSError` or `ValueError`. A line end after a value is not part of
+    it."""
     username, password = (
         (directory / name).read_text("ascii").rstrip("\r\n") for name in ("username", "password")
     )
@@ -121,7 +122,7 @@ def read_credentials(directory: Path) -> Credentials:
 
 
 class Keyring:
-    """What a listener checks logins with; each password's keys are derived once."""
+    """The keys with which a listener verifies logins; keys are derived once for each password."""
 
     def __init__(
         self,
@@ -138,11 +139,12 @@ class Keyring:
         self._keys: dict[tuple[Mechanism, Credentials], ScramKeys] = {}
 
     def session(self, deadline_s: float) -> SaslSession:
-        """The login of a new connection, which must be over by then."""
+        """The login of a new connection, which must be complete by `deadline_s`."""
         return SaslSession(self.mechanisms, self.find, self._rng, deadline_s)
 
     def find(self, mechanism: Mechanism, username: str) -> ScramCredential:
-        """What to check a user with; nobody passes under a name that does not exist."""
+        """The credential to verify a user; for a name that does not exist, one that no password
+        matches."""
         secret, name = self._secret, username.encode()
         salt = mac(mechanism, secret, b"salt " + name)[:SALT_BYTES]
         accepted = self._source.accepted()
@@ -153,7 +155,7 @@ class Keyring:
         return ScramCredential(salt, ITERATIONS, keys or [self._nobodys_keys(mechanism)])
 
     def _nobodys_keys(self, mechanism: Mechanism) -> ScramKeys:
-        """Keys that fit no password, so that strangers take as long as users."""
+        """Keys that match no password, so that logins of unknown users take as long as others."""
         nobody = mac(mechanism, self._secret, b"nobody")
         return ScramKeys(nobody, nobody)
 

@@ -1,7 +1,6 @@
-"""One connection's login as Kafka frames it: which mechanism, then the mechanism's tokens.
+"""The login of one connection as Kafka frames it: first the mechanism, then its tokens.
 
-Without I/O. What may be asked in which state is decided in `server/gate.py`; here is what
-happens then.
+Without I/O. `server/gate.py` decides which requests are allowed in which state.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +24,7 @@ Find = Callable[[Mechanism, str], ScramCredential]
 
 
 class SaslState(Enum):
-    """How far a login is."""
+    """The state of a login."""
 
     HANDSHAKE = "handshake"
     TOKENS = "tokens"
@@ -34,7 +33,7 @@ class SaslState(Enum):
 
 
 class SaslSession:
-    """The server's side. It ends in DONE or FAILED, and is of no use after that."""
+    """The server's side of a login. It ends in DONE or FAILED, and must not be used after that."""
 
     def __init__(
         self, mechanisms: Mapping[str, Mechanism], find: Find, rng: Rng, deadline_s: float
@@ -44,7 +43,7 @@ class SaslSession:
         self._rng = rng
         self._server: ScramServer
         self.deadline_s = deadline_s
-        """When, in monotonic time, a peer has had long enough to log in."""
+        """The monotonic time by which the login must be complete."""
         self.state = SaslState.HANDSHAKE
         self.has_bare_tokens = False
         """Whether tokens come without Kafka's headers, as after SaslHandshake 0."""
@@ -52,17 +51,17 @@ class SaslSession:
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """Those that a client may choose from."""
+        """The mechanisms that a client may choose."""
         return tuple(self._mechanisms)
 
     @property
     def principal(self) -> str:
-        """Who has logged in."""
+        """The principal that has logged in."""
         assert self.state is SaslState.DONE, "nobody has logged in"
         return f"User:{self._server.authenticated_as}"
 
     def handshake(self, name: str, *, bare_tokens: bool) -> bool:
-        """The client chose a mechanism; false if it is none of ours."""
+        """The client has chosen a mechanism; returns False if it is not supported."""
         assert self.state is SaslState.HANDSHAKE, "a second handshake"
         mechanism = self._mechanisms.get(name)
         if mechanism is None:

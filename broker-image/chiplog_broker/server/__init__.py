@@ -1,1 +1,1 @@
-"""Connections: frames in, calls dispatched, answers out; health, metrics and inquiries."""
+"""Connections, requests and answers; health probes, metrics and the operator's inquiries."""

@@ -1,4 +1,4 @@
-"""One request on its way through a handler."""
+"""One request during its handling."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ Encode: TypeAlias = "Callable[[Call[Any], object], Answer]"
 
 
 class Call(Generic[M]):
-    """A decoded request, who sent it, and how an answer becomes bytes."""
+    """A decoded request, its sender, and how its answer is encoded."""
 
     __slots__ = ("_encode", "began_s", "header", "message", "peer")
 
@@ -30,13 +30,14 @@ class Call(Generic[M]):
         self._encode = encode
 
     def encode(self, message: object) -> Answer:
-        """What is sent for an answer's message; to be called once, at any time."""
+        """Encode an answer's message. To be called once, at any time."""
         return self._encode(self, message)
 
     def answer(self, future: asyncio.Future[Answer], make: Callable[[], object]) -> None:
-        """Complete a future that waits for this call's answer, whatever happens on the way.
+        """Complete a future that waits for this call's answer; errors of `make` complete it, too.
 
-        Does nothing where it is complete, or where `make` returns None: it goes on waiting.
+        Does nothing if the future is complete, or if `make` returns None: then it continues to
+        wait.
         """
         if future.done():
             return
@@ -45,16 +46,17 @@ class Call(Generic[M]):
             if message is not None:
                 future.set_result(self.encode(message))
         except Exception as fault:
-            # Callbacks have nobody to raise to; whoever holds the future closes the connection.
+            # A callback has no caller: the future gets the error, and the connection closes.
             logger.exception("request_failed", extra={"api": self.header.api.name})
             future.set_exception(fault)
 
 
 class SlowRequest:
-    """What is left to do of a request that takes long, behind which nothing may start.
+    """The rest of a request that takes long; no other request of its connection starts before it
+    ends.
 
-    The frame of the request stays as it is until then. The work ends as a coroutine does, or
-    with a future for the bytes, or with None where nothing is answered.
+    The frame of the request stays valid until then. The coroutine `work` returns a message, a
+    future of the encoded answer, or None for no answer.
     """
 
     __slots__ = ("work",)

@@ -1,12 +1,12 @@
-"""One client's connection: frames in, answers out in the order of their requests.
+"""One client's connection: receives requests, and sends answers in the order of the requests.
 
-A request is started when its frame is whole. Most are answered at once; a Produce that
-waits for its records to be safe, or a Fetch that waits for records, leaves a place in the
-queue that is filled later. Behind a waiting Produce further Produces may start, so that
-one sync of the disk serves all of them; behind anything else that waits nothing is read.
+A request starts when its frame is complete. Most are answered immediately. A Produce that waits
+until its records are safe, or a Fetch that waits for records, leaves a place in the queue that is
+filled later. Behind a waiting Produce further Produces may start, so that one sync of the disk
+serves all of them; behind any other waiting request nothing is read.
 
-Memory is bounded by what is read: while nothing may start, or a request has no room, the
-socket is not read, and a client that does not take its answers is not served.
+Reading is limited by memory: the socket is not read while no request may start or no memory is
+available for one, and a client that does not receive its answers is not served.
 """
 
 import asyncio
@@ -39,14 +39,13 @@ AnyRequest = Request | UnsupportedApiVersions
 
 
 class Service(Protocol):
-    """What answers requests."""
+    """Handles the requests of connections."""
 
     def start(self, request: AnyRequest, peer: Peer) -> Started:
-        """Begin a request; an answer without pieces sends nothing.
+        """Start a request; an answer without pieces sends nothing.
 
-        Views of the request belong to the frame and are gone when this returns, except where it
-        returns `Alone`. Raises
-        `ProtocolViolation`, after which the connection is closed.
+        Views of the request belong to the frame and are invalid when this returns, unless it
+        returns `Alone`. Raises `ProtocolViolation`; then the connection is closed.
         """
 
     def connected(self, connection: "Connection") -> Peer | None:
@@ -303,7 +302,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def is_fetch(request: AnyRequest) -> bool:
-    """Whether it waits for records of others, and not for its own effect."""
+    """Whether the request may wait for records of other clients."""
     return isinstance(request, Request) and request.header.api_key is ApiKey.FETCH
 
 

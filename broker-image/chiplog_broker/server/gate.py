@@ -1,8 +1,8 @@
-"""What stands before a listener that asks who its clients are.
+"""Handles the login of a connection, on listeners that require one.
 
-Until a client has logged in, the gate is its connection's `Service`: nothing but the login
-itself is answered, no frame may be large, and there is not much time. Then the gate puts
-the listener's real service in its own place; requests after that do not pass it.
+The gate is the `Service` of a connection until its client has logged in. It answers only the
+requests of a login, and limits the size of frames and the time. After the login it installs the
+listener's real service, so later requests do not pass through the gate.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from chiplog_wire.protocol.requests import Request, RequestHeader
 from chiplog_wire.protocol.writer import INT32
 from chiplog_wire.scram import AuthenticationFailed
 
-# A stranger may not occupy a connection for longer.
+# The time limit of a login.
 LOGIN_TIMEOUT_S: Final = 10.0
 
 _ANSWERED: Final = {
@@ -28,7 +28,7 @@ _ANSWERED: Final = {
 }
 _BARE_TOKEN: Final = RequestHeader(APIS[ApiKey.SASL_AUTHENTICATE], 0, 0, None)
 
-# Told who did not get in, and why.
+# Called with the peer whose login failed, and the reason.
 Refused = Callable[[Peer, str], None]
 
 
@@ -43,7 +43,7 @@ class Gate:
         max_frame_bytes: int,
         refused: Refused,
     ) -> None:
-        """`max_frame_bytes` is what a client may send once it is known."""
+        """`max_frame_bytes` is the limit after the login."""
         self._service = service
         self._session = session
         self._clock = clock
@@ -83,7 +83,7 @@ class Gate:
             self._connection.parse = bare_token
         return started
 
-    # -- what a login ends in
+    # -- the end of a login
 
     def _open(self, peer: Peer) -> None:
         peer.principal = self._session.principal
@@ -94,14 +94,15 @@ class Gate:
         self._connection.open(self._service, self._max_frame_bytes)
 
     def _close(self, peer: Peer, started: Started) -> None:
-        """Say so, late, and hang up."""
+        """The login failed: close the connection after the delayed answer."""
         self._refused(peer, self._session.why_failed)
         assert isinstance(started, asyncio.Future), "a refusal is never quick"
         # Runs before the connection's own callback, which then closes behind the answer.
         started.add_done_callback(lambda _: self._connection.finish())
 
     def _bare_token(self, token: bytes) -> Started:
-        """A token without headers, answered by one (KIP-43); a refusal has no words then."""
+        """A token without headers, answered by another one (KIP-43). A refusal has no answer
+        then."""
         try:
             answer = self._session.respond(token)
         except AuthenticationFailed:
@@ -114,5 +115,5 @@ class Gate:
 
 
 def bare_token(frame: memoryview) -> AnyRequest:
-    """A frame that is all token, as after SaslHandshake 0."""
+    """A frame that is a token without a header, as after SaslHandshake 0."""
     return Request(_BARE_TOKEN, frame)

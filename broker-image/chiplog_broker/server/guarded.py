@@ -1,9 +1,10 @@
-"""Ports that speak HTTP to whoever connects: bounded in number, size and time.
+"""HTTP ports with limits: on connections, request sizes and times.
 
-A library parses and answers; it lets a peer send headers for ever, ask a thousand things before it
-reads an answer, and open as many connections as there are descriptors. Here each connection has a
-guard in front of it. Where there are too many, the oldest connection of the address that has most
-gives way to the newest: probes and scrapers, which have one or two, are always let in.
+The HTTP library lets a peer send headers for ever, send a thousand requests before it reads an
+answer, and open as many connections as there are descriptors. So each connection has a guard
+between the transport and the library. If there are too many connections, one of the address with
+the most connections is closed for a new one: probes and scrapers, which have one or two, can always
+connect.
 """
 
 import asyncio
@@ -53,7 +54,8 @@ class Guards:
         return len(self._open)
 
     def enter(self, guard: "Guard", host: str) -> None:
-        """A connection was opened; another one may be closed for it."""
+        """A connection was opened. If there are too many, one of the address with the most is
+        closed."""
         self._open[guard] = host
         self._of_host[host] += 1
         self._of_transport[guard.transport] = guard
@@ -164,7 +166,7 @@ class Guard(asyncio.Protocol):
             self.transport.resume_reading()
 
     def _close_after(self, seconds: float | None) -> None:
-        """Close the connection after this time unless something happens; None for no limit."""
+        """Close the connection after this time, unless this is called again; None for no limit."""
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()

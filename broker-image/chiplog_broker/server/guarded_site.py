@@ -1,4 +1,5 @@
-"""An aiohttp site whose connections are guarded. Apart, since aiohttp takes long to import."""
+"""An aiohttp site with guarded connections. In its own module, because importing aiohttp takes
+long."""
 
 import asyncio
 
@@ -10,7 +11,7 @@ BACKLOG = 128
 
 
 class GuardedSite(web.BaseSite):
-    """TCP, with a `Guard` before each connection."""
+    """A TCP site with a `Guard` for each connection."""
 
     def __init__(self, runner: web.AppRunner, guards: Guards, host: str, port: int) -> None:
         super().__init__(runner, backlog=BACKLOG)
@@ -22,7 +23,7 @@ class GuardedSite(web.BaseSite):
         return f"http://{self._host}:{self._port}"
 
     async def start(self) -> None:
-        """Raises `OSError` where the address cannot be used."""
+        """Raises `OSError` if the address cannot be used."""
         await super().start()
         server = self._runner.server
         assert server is not None, "the runner was set up"

@@ -1,8 +1,8 @@
-"""What the kubelet's probes are told, kept apart from how they ask.
+"""The state of the broker for the kubelet's probes, separate from HTTP.
 
-Start-up ends when every log is recovered and the broker is a member of its cluster; ready
-means that clients are served and that the replicas have caught up; alive means that the
-event loop turns and a log directory can still be written.
+The start-up probe passes when every log is recovered and the broker is a member of its cluster.
+Ready means that clients are served and the replicas have caught up. Live means that the event loop
+runs and a log directory can still be written.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Answer = tuple[bool, str]
 
 @dataclass(slots=True)
 class Health:
-    """The broker's own view of itself; written by its parts, read by the probes."""
+    """The state of the broker. Its parts write it, probes read it."""
 
     logs_recovered: int = 0
     logs_total: int = 0
@@ -21,11 +21,11 @@ class Health:
     serving: bool = False
     log_directory_offline: str = ""
     waiting_for: str = ""
-    """What the start waits for, where it is not for recovery."""
+    """What the start waits for, if not for recovery."""
     catching_up: Callable[[], Answer] = lambda: (True, "ready")
     """Whether the replicas have caught up, and what is missing."""
     incarnation: str | None = None
-    """The name of this process to the operator; None where there is none."""
+    """The incarnation of this process; None for a standalone broker."""
 
     def startup(self) -> Answer:
         """(passed, text) of `/startupz`; the text shows how far recovery is."""

@@ -8,7 +8,7 @@ secret of the internal listener learns nothing and changes nothing (`chiplog_cor
 | 200 | answered; the body is the JSON of the answer |
 | 400 | signed, but not to be understood: the text says which field |
 | 403 | not signed with the secret, or too long ago |
-| 404 | unknown path; or this broker runs alone |
+|| 404 | unknown path; or this broker is standalone ||
 | 408, 413, 415 | the body was too slow, too large, or compressed |
 | 409 | signed for another process |
 | 503 | too many at once, not serving yet or any more, or not answered in time: ask again |

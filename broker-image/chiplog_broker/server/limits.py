@@ -1,4 +1,4 @@
-"""How many connections there may be, and how slow: counted over all listeners."""
+"""The limits of connections: their number over all listeners, and their slowness."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -8,26 +8,27 @@ from chiplog_broker.server.memory import UNBOUNDED, MemoryBudget
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What a broker allows its clients."""
+    """The limits for clients of a broker."""
 
     max_connections: int
     max_connections_per_ip: int
     max_frame_bytes: int
     max_idle_s: float
     slow_after_s: float = 30.0
-    """Over how long the speed of a request on its way is looked at, again and again."""
+    """The interval in which the speed of an incomplete request is measured."""
     slowest_bytes_per_s: float = 1024.0
-    """A client slower than this is dropped: it would hold its connection for ever."""
+    """A slower client is disconnected: it would hold its connection for ever."""
     memory_bytes: int = UNBOUNDED
-    """What all connections together may hold: see `memory`."""
+    """The memory of all connections together: see `memory`."""
     answer_bytes: int = UNBOUNDED
-    """The largest answer that is made in memory."""
+    """The largest answer that is created in memory."""
     descriptors_below: int = UNBOUNDED
-    """A connection whose descriptor is not below this is refused: what is left is for others."""
+    """A connection with a descriptor of this number or above is refused: the rest is reserved for
+    files."""
 
 
 class ConnectionQuota:
-    """The connections of all listeners, by address."""
+    """The number of connections on all listeners, by address."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -37,11 +38,11 @@ class ConnectionQuota:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are as many as there may be, wherever they come from."""
+        """Whether the total number of connections has reached its limit."""
         return self._count >= self.limits.max_connections
 
     def enter(self, host: str) -> bool:
-        """Count a connection in, unless there are too many."""
+        """Count a new connection, unless there are too many."""
         if self.is_full or self._of_host[host] >= self.limits.max_connections_per_ip:
             return False
         self._count += 1
@@ -49,7 +50,7 @@ class ConnectionQuota:
         return True
 
     def leave(self, host: str) -> None:
-        """Count one out that was let in."""
+        """Remove a counted connection."""
         self._count -= 1
         self._of_host[host] -= 1
         if self._of_host[host] <= 0:

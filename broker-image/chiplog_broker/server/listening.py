@@ -1,8 +1,8 @@
-"""The listening sockets and the connections they accept.
+"""The listening sockets and the connections that they accept.
 
-Connections are bounded in number, in idle time and in how long one request may take to
-arrive: a peer that sends a byte a second is no client. On a listener that asks for a login
-there is a `Gate` before each connection until that is over.
+The number of connections, their idle time and the time for receiving a request are limited: a peer
+that sends a byte a second is no client. On listeners with authentication, a `Gate` handles each
+connection until its login is complete.
 """
 
 import asyncio
@@ -25,22 +25,22 @@ from chiplog_wire.protocol.framing import UNAUTHENTICATED_MAX_BYTES
 logger = logging.getLogger(__name__)
 
 SWEEP_INTERVAL_S = 5.0
-# Of peers that are turned away, one line in this time is logged.
+# At most one line about refused peers is logged in this time.
 LOG_INTERVAL_S = 1.0
-# How long a stopping broker waits for answers to be ready and taken.
+# How long a stopping broker waits until answers are ready and received.
 CLOSE_TIMEOUT_S = 5.0
 BACKLOG = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """A connection as it was when it last had something to do."""
+    """The state of a connection when it was last active."""
 
     frames: int
     since_s: float
     arrived: list[tuple[float, int]]
-    """When, and how many bytes had come by then: not longer ago than the speed of a request is
-    looked at, and the beginning of the one that is on its way."""
+    """A time, and the bytes that were received by then: the start of the interval in which the
+    speed of an incomplete request is measured."""
 
     @classmethod
     def of(cls, connection: Connection, now_s: float) -> "Activity":
@@ -48,7 +48,7 @@ class Activity:
 
 
 class Acceptor:
-    """The `Service` of one listener's connections."""
+    """Accepts the connections of one listener, and is their `Service`."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Acceptor:
         self._server: asyncio.Server | None = None
 
     async def bind(self) -> Listener:
-        """Take the address; returns the listener with its real port. Raises `CannotStart`."""
+        """Bind the address; returns the listener with its real port. Raises `CannotStart`."""
         socket = self._listener
         try:
             self._server = await asyncio.get_running_loop().create_server(
@@ -100,7 +100,8 @@ class Acceptor:
         )
 
     async def close(self) -> None:
-        """Stop accepting, let what waits for the disk be answered, then drop all connections."""
+        """Stop accepting, wait until requests that wait for the disk are answered, then close all
+        connections."""
         if self._server is None:
             return
         if self._sweeper is not None:
@@ -147,8 +148,8 @@ class Acceptor:
         )
 
     def _why_refused(self, connection: Connection, host: str) -> str:
-        """Empty for a connection that was counted in."""
-        # Descriptors are given out from below: this one says how many are in use.
+        """The reason to refuse a connection; empty if it was counted."""
+        # The kernel assigns the lowest free descriptor, so this number shows how many are in use.
         socket = connection.transport.get_extra_info("socket")
         if socket is not None and socket.fileno() >= self._limits.descriptors_below:
             return (
@@ -160,8 +161,8 @@ class Acceptor:
         return "" if self._quota.enter(host) else "there are too many connections"
 
     def _close_longest_login(self) -> None:
-        """Make room by the connection that has tried to log in for longest, if there is one: those
-        who can are done in a moment, and must not be kept out by those who cannot."""
+        """Close the connection with the longest incomplete login, if there is one. Legitimate
+        logins take a moment, and must not be kept out by connections that never log in."""
         for connection in self._connections:
             if connection.peer.sasl is not None:
                 connection.abort()
@@ -200,7 +201,7 @@ class Acceptor:
             self.sweep(self._clock.monotonic_s())
 
     def sweep(self, now_s: float) -> None:
-        """Drop whom nothing is to be expected of; take back the buffers of those at rest."""
+        """Close connections that are idle or too slow; release the buffers of inactive ones."""
         for connection, mark in list(self._connections.items()):
             login = connection.peer.sasl
             if login is not None and now_s > login.deadline_s:
@@ -213,7 +214,7 @@ class Acceptor:
                 connection.trim()
 
     def _is_idle_or_slow(self, connection: Connection, mark: Activity, now_s: float) -> bool:
-        """Whether a peer has been silent for too long, or sends a request too slowly."""
+        """Whether a peer has been idle for too long, or sends a request too slowly."""
         limits, arrived = self._limits, mark.arrived
         if not connection.mid_frame:
             arrived[:] = [(now_s, connection.bytes_in)]

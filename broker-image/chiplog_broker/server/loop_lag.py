@@ -1,4 +1,4 @@
-"""How late the event loop runs what is due: the time a client waits for somebody else."""
+"""Measures how late the event loop runs its callbacks, which is a delay for all clients."""
 
 from chiplog_broker.histogram import Histogram
 from chiplog_broker.ports.clock import Clock
@@ -7,7 +7,7 @@ INTERVAL_S = 0.5
 
 
 async def measure_lag(clock: Clock, lag: Histogram) -> None:
-    """Until cancelled, note by how much each sleep was too long."""
+    """Until cancelled, record by how much each sleep was too long."""
     while True:
         began_s = clock.monotonic_s()
         await clock.sleep(INTERVAL_S)

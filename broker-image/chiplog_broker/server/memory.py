@@ -1,11 +1,10 @@
-"""The memory that connections make a broker hold: one budget, and an account for each.
+"""Limits the memory of connections: one budget, and an account for each connection.
 
-Charged are buffers of requests that are not whole yet, beyond a small part that each connection
-has for itself; answers that wait to be written; and answers that were written and that the peer
-does not take. A request for which there is no room is not read on until there is some. Where
-none comes for a moment, whoever holds most for longest, and got nothing done in the meantime,
-loses its connection: peers that are merely slow hold little, and those that hold much and are
-quick are done soon.
+The budget covers three things: buffers of incomplete requests, beyond a small part that is free for
+each connection; answers that wait to be written; and written answers that the peer does not
+receive. A request that finds no memory is not read further until memory is available. If none
+becomes available for a moment, the connection with the largest use over time that has not completed
+a request is closed: slow peers use little memory, and fast peers with large requests finish soon.
 
 Everything runs on the event loop's thread.
 """
@@ -42,15 +41,15 @@ class Holder(Protocol):
 
 
 class ClosedHolder:
-    """In place of a connection that is closed."""
+    """Takes the place of a connection that is closed."""
 
     frames_in = 0
 
     def trim(self) -> None:
-        """Nothing to release."""
+        """Does nothing: there is nothing to release."""
 
     def abort(self) -> None:
-        """It is closed already."""
+        """Does nothing: it is closed already."""
 
 
 GONE: Final = ClosedHolder()

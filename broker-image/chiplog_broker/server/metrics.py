@@ -1,6 +1,6 @@
-"""What is counted while requests are served: plain integers, nothing else.
+"""Counters of requests and connections, as plain integers.
 
-Names, labels and families are made when a scrape comes (`exposition`).
+Names, labels and families of metrics are created at each scrape (`exposition`).
 """
 
 from chiplog_broker.histogram import Histogram
@@ -9,7 +9,7 @@ from chiplog_wire.protocol.apis import ApiKey
 
 
 class ApiCounters:
-    """One API: how many requests, how long they took, how large they were."""
+    """The requests of one API: their number, duration and size."""
 
     __slots__ = ("bytes_in", "bytes_out", "latency")
 
@@ -20,7 +20,7 @@ class ApiCounters:
 
 
 class RequestMetrics:
-    """Requests by API, counted when they are answered; and connections."""
+    """Counters of answered requests by API, and of connections."""
 
     def __init__(self) -> None:
         self.apis = {key: ApiCounters() for key in ApiKey}

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection."""
+"""The client of a connection."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,26 +10,27 @@ from chiplog_broker.server.memory import UNBOUNDED, Account
 
 @dataclass(slots=True)
 class Peer:
-    """A client as far as it is known; `listener` decides which addresses it is told."""
+    """A client as far as it is known; `listener` determines the addresses that it gets."""
 
     host: str
     port: int
     listener: Listener
     software: str = ""
     principal: str = ANONYMOUS
-    """Kafka's name of who asks, for whoever acts on its behalf."""
+    """Kafka's name of the user, for operations on its behalf."""
     is_internal: bool = False
-    """Whether it has proved to be one of this cluster's own processes."""
+    """Whether it has authenticated as a process of this cluster."""
     sasl: SaslSession | None = None
-    """Its login, while that is not over; None also where none is asked for."""
+    """Its login while it is incomplete; None after that, and on listeners without
+    authentication."""
     fetch_session: int = 0
     """The fetch session that it uses (KIP-227): one at a time, which ends with its connection."""
     memory: Account | None = None
-    """What its connection holds; None where nobody counts."""
+    """The memory account of its connection; None if memory is not counted."""
     descriptors_below: int = UNBOUNDED
-    """Which descriptors its connection may use."""
+    """Its connection may use descriptors below this number."""
     on_left: "Callable[[Peer], None] | None" = None
-    """Called when its connection is gone."""
+    """Called when its connection is closed."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

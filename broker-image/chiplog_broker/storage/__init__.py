@@ -1,5 +1,5 @@
-"""The log on disk, in Apache Kafka's own layout.
+"""The log on disk, in Apache Kafka's layout.
 
-Everything here works through the ports and never waits, except where the name of a
-coroutine says so; the same code runs on a simulated disk and clock.
+All access goes through the ports, so the same code runs on a simulated disk and clock. Only
+coroutines wait.
 """

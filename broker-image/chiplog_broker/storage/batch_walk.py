@@ -1,7 +1,7 @@
-"""Walking over the batches of a segment file, header by header.
+"""Iterates over the batches of a segment file.
 
-The file is read in chunks; a batch larger than the rest of a chunk is stepped over, so its
-records are not read at all.
+The file is read in chunks. A batch that is larger than the rest of a chunk is skipped without
+reading its records.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ CHUNK_BYTES = 8192
 def read_batches(
     file: File, start: int, end: int, chunk_bytes: int
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every batch from `start`, which must be a boundary, to `end`, whole; a view is good until
-    the next step. Reads so many bytes at a time, or a batch, if it is larger."""
+    """Each complete batch from `start` to `end`; `start` must be a batch boundary. A view is valid
+    until the next step. Reads `chunk_bytes` at a time, or one batch if it is larger."""
     position = chunk_start = start
     chunk = memoryview(b"")
     while position < end:
@@ -36,7 +36,7 @@ def read_batches(
 
 
 def walk_batches(file: File, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch from `start`, which must be a boundary, to `end`.
+    """Position and header of each batch from `start` to `end`; `start` must be a batch boundary.
 
     Raises `DamagedBatchError`.
     """

@@ -1,8 +1,8 @@
-"""Comparing what is read with what was written, before it is given to anybody.
+"""Verifies stored batches before they are used.
 
-Magic, length and checksum a batch carries itself. Base offset and leader epoch lie outside the
-checksum, so they are compared with the neighbours and with the epoch history. One call checks
-everything that lies side by side: most of what a check costs is the step from batch to batch.
+A batch contains its magic, length and checksum. Base offset and leader epoch are not covered by the
+checksum, so they are compared with the neighbouring batches and with the epoch history. One call
+checks all batches that lie side by side: the loop over them is most of the cost of a check.
 """
 
 from collections.abc import Callable
@@ -27,15 +27,15 @@ EpochSpan: TypeAlias = Callable[[int], tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a log knows of its batches beside the batches."""
+    """The facts about a log that its batches are compared with."""
 
     epoch_span: EpochSpan
     log_start_offset: int
-    """Of what lies below nobody remembers the epochs."""
+    """The epochs of records below it are not known."""
     has_gaps: bool = False
-    """A batch may begin later than the one before it ends, as after a compaction."""
+    """Whether a batch may begin after the end of the previous one, as after compaction."""
     end_offset: int = MAX_OFFSET
-    """Of the segment: no batch goes on there or later."""
+    """The end offset of the segment: no batch reaches beyond it."""
 
 
 class Checked(NamedTuple):
@@ -43,16 +43,15 @@ class Checked(NamedTuple):
 
     size_bytes: int
     next_offset: int
-    """What follows the last batch."""
+    """The offset after the last batch."""
 
 
 def check_batches(
     data: memoryview, first_offset: int, history: History, *, more_follows: bool = False
 ) -> Checked:
-    """Check whole batches that lie side by side.
+    """Check complete, consecutive batches. The first of them contains `first_offset`.
 
-    The first of them holds `first_offset`. With `more_follows` the last
-    one may be cut off by the end of `data`; it is left out. Raises `DamagedBatchError`.
+    With `more_follows` the last one may be incomplete; it is left out. Raises `DamagedBatchError`.
     """
     unpack, end, start = HEADER.unpack_from, len(data), history.log_start_offset
     position, expected, epoch, epoch_end = 0, first_offset, -1, -1
@@ -82,7 +81,8 @@ def check_batches(
 
 
 def batch_end(data: memoryview) -> int:
-    """How many bytes the batch that begins here says it has; too few where it cannot say."""
+    """The size of the batch that begins here, according to its header; too small if the header is
+    incomplete."""
     if len(data) < HEADER_BYTES:
         return HEADER_BYTES
     return int(HEADER.unpack_from(data)[1]) + LENGTH_OVERHEAD_BYTES
@@ -91,9 +91,9 @@ def batch_end(data: memoryview) -> int:
 def _check_place(
     base_offset: int, last_offset: int, expected: int, position: int, history: History
 ) -> None:
-    """Whether a batch lies where it belongs, if that is not exactly at `expected`."""
+    """Check the offsets of a batch that does not begin exactly at `expected`."""
     if 0 <= base_offset <= last_offset:
-        # A reader may begin within a batch.
+        # A read may begin within a batch.
         if position == 0 and last_offset >= expected and base_offset < expected:
             return
         if history.has_gaps and base_offset > expected and last_offset < history.end_offset:

@@ -1,8 +1,8 @@
-"""The text form of all of Kafka's checkpoint files: version 0, a count, one line per entry.
+"""The text format of Kafka's checkpoint files: a version, a count, and one entry per line.
 
-The count is what tells a whole file from a cut one, so it is always checked. Kafka has no checksum
-there. Where offsets are kept by partition it may stand in the place of one more entry, of a topic
-that can be none: Kafka reads the file as before, and looks for the partitions that it has.
+The count is always verified, because it shows that the file is complete. Kafka's format has no
+checksum. In files of offsets we add it as one more entry, with a topic name that no topic can have:
+Kafka reads such a file as before, and uses the entries of partitions that it has.
 """
 
 from collections.abc import Iterable
@@ -16,24 +16,25 @@ CHECKSUM: Final = "~crc32c"
 
 
 class CheckpointError(Exception):
-    """The file is not a whole checkpoint."""
+    """The file is not a complete checkpoint."""
 
 
 def format_lines(lines: Iterable[str]) -> bytes:
-    """A file without a checksum."""
+    """The content of a file without a checksum."""
     entries = list(lines)
     return _text(entries, len(entries))
 
 
 def format_offsets(lines: Iterable[str]) -> bytes:
-    """A file of `topic partition offset` lines, and the checksum of all before it."""
+    """The content of a file of `topic partition offset` lines, with a checksum."""
     entries = list(lines)
     content = _text(entries, len(entries) + 1)
     return content + f"{CHECKSUM} 0 {crc32c(content)}\n".encode()
 
 
 def parse_offsets(data: bytes) -> list[list[str]]:
-    """The fields of each entry but the checksum. Kafka, and earlier versions, write none."""
+    """The fields of each entry except the checksum, which files of Kafka and of earlier versions
+    lack."""
     rows = parse_lines(data, columns=3)
     if rows and rows[-1][0] == CHECKSUM:
         content = data[: data.rindex(CHECKSUM.encode())]
@@ -45,7 +46,7 @@ def parse_offsets(data: bytes) -> list[list[str]]:
 
 
 def parse_lines(data: bytes, *, columns: int) -> list[list[str]]:
-    """The fields of each entry. An empty file, which Kafka makes first, has none."""
+    """The fields of each entry. An empty file has none; Kafka creates the file empty."""
     try:
         lines = data.decode().splitlines()
     except UnicodeDecodeError:

@@ -1,9 +1,9 @@
-"""Offsets of all partitions in one file: recovery points, log starts, high watermarks.
+"""Checkpoint files with an offset of each partition: recovery points, log start offsets, high
+watermarks.
 
-Lines of `topic partition offset`. Many partitions may ask for a change at once; they share
-the writes. What a file says is always true, if late: a value that a later step relies on
-(a recovery point lowered before a truncation, a log start raised before a deletion) is
-durable before that step is taken.
+Changes of several partitions share a write. A file may be late, but is never wrong: a value that a
+later step relies on (a recovery point that is lowered before a truncation, a log start offset that
+is raised before a deletion) is durable before that step.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ from chiplog_broker.storage.names import (
 
 
 class OffsetCheckpoint:
-    """One checkpoint file. `damaged`: it was there, but made no sense."""
+    """One checkpoint file. `damaged`: it existed, but could not be read."""
 
     __slots__ = ("_commit", "_disk", "_health", "_offsets", "_path", "_version", "damaged")
 
@@ -45,11 +45,11 @@ class OffsetCheckpoint:
         return self._offsets.get(partition)
 
     async def put(self, partition: TopicPartition, offset: int) -> None:
-        """Change one entry; durable on return."""
+        """Set one entry; durable on return."""
         await self.update({partition: offset})
 
     async def update(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Change these entries, leave the others; durable on return."""
+        """Set these entries and keep the others; durable on return."""
         if any(self._offsets.get(partition) != offset for partition, offset in offsets.items()):
             self._offsets.update(offsets)
             self._version += 1
@@ -57,14 +57,14 @@ class OffsetCheckpoint:
         await self._commit.reach(self._version)
 
     async def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drop these entries; durable on return."""
+        """Remove these entries; durable on return."""
         for partition in partitions:
             if self._offsets.pop(partition, None) is not None:
                 self._version += 1
         await self._commit.reach(self._version)
 
     async def rewrite(self) -> None:
-        """Write it again: what an earlier process wrote may be in the page cache only."""
+        """Write the file again: the content that was read may be in the page cache only."""
         if self._offsets and not self.damaged:
             self._version += 1
             await self._commit.reach(self._version)
@@ -83,7 +83,7 @@ class OffsetCheckpoint:
 
 
 class DirectoryCheckpoints:
-    """The files of a data directory."""
+    """The checkpoint files of a data directory."""
 
     __slots__ = ("cleaner_offsets", "cut_tails", "high_watermarks", "log_starts", "recovery_points")
 
@@ -97,12 +97,12 @@ class DirectoryCheckpoints:
         """Up to where logs were committed, as far as it is known, of which a start cut the end."""
 
     async def forget(self, partition: TopicPartition) -> None:
-        """A partition of this name begins again, or is gone."""
+        """Remove the entries of a partition that is deleted or created again."""
         for checkpoint in self._all():
             await checkpoint.forget([partition])
 
     async def rewrite(self) -> None:
-        """Make sure that what the files say is on the disk, not in the page cache only."""
+        """Make the content of all files durable: it may be in the page cache only."""
         for checkpoint in self._all():
             await checkpoint.rewrite()
 

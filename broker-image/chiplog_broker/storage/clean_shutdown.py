@@ -1,7 +1,7 @@
-"""`.kafka_cleanshutdown`: the mark of an orderly end, and the epoch of the broker that set it.
+"""`.kafka_cleanshutdown`: the mark of a clean shutdown, with the epoch of the broker.
 
-It says that everything was made durable and nothing was written since. It is therefore
-taken away, durably, before anything is written.
+It says that everything was durable and nothing was written afterwards. So it is removed durably
+before anything is written.
 """
 
 import json
@@ -16,7 +16,7 @@ def encode_clean_shutdown(broker_epoch: int) -> bytes:
 
 
 def decode_clean_shutdown(data: bytes) -> int | None:
-    """The broker's epoch; None where the file does not say one."""
+    """The epoch of the broker; None if the file contains none."""
     try:
         content = json.loads(data)
     except ValueError:

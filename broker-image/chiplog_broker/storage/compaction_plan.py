@@ -1,4 +1,4 @@
-"""What of a log is compacted, when, and in which portions. Pure decisions."""
+"""Which part of a log is compacted, when, and in which groups of segments. Pure decisions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from chiplog_broker.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dirt:
-    """How much of a log waits for compaction."""
+    """The part of a log that is not compacted yet."""
 
     first_dirty_offset: int
-    """Everything below was compacted: each key stands there once at most."""
+    """All records below it are compacted: each key occurs at most once there."""
     end_offset: int
-    """Up to here, a segment's end, it may be compacted now."""
+    """The log may be compacted up to here, which is the end of a segment."""
     clean_bytes: int
     cleanable_bytes: int
     overdue_ms: int
-    """By how much `max.compaction.lag.ms` has passed for the oldest of it."""
+    """The time since `max.compaction.lag.ms` has passed for the oldest dirty record."""
 
     @property
     def ratio(self) -> float:
-        """The share of the log that is dirty, of what may be compacted at all."""
+        """The dirty share of the part that may be compacted."""
         all_bytes = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / all_bytes if all_bytes else 0.0
 
@@ -37,9 +37,9 @@ def find_dirt(
     safe_offset: int,
     now_ms: int,
 ) -> Dirt:
-    """Look at a log. `safe_offset` is the lower of high watermark and durable end.
+    """The dirty part of a log. `safe_offset` is the lower of high watermark and durable end offset.
 
-    A cleaner offset outside the log means nothing: records were deleted, or cut off.
+    A cleaner offset outside the log is ignored: records were deleted or truncated.
     """
     first_dirty = cleaner_offset
     if not log_start_offset <= cleaner_offset <= segments[-1].end_offset:
@@ -73,14 +73,14 @@ def find_dirt(
 
 
 def is_due(dirt: Dirt, config: LogConfig) -> bool:
-    """Whether a log is to be compacted: it is dirty enough, or has been for too long."""
+    """Whether a log is to be compacted: it is dirty enough, or has been dirty for too long."""
     if dirt.overdue_ms > 0 and dirt.cleanable_bytes > 0:
         return True
     return dirt.ratio > config.min_cleanable_dirty_ratio
 
 
 def must_roll(active: Segment, config: LogConfig, now_ms: int) -> bool:
-    """Whether the newest segment has to end so that what it holds can be compacted in time."""
+    """Whether to roll the active segment now, so that its records can be compacted in time."""
     if active.size_bytes == 0 or not _limits_lag(config):
         return False
     return now_ms - active.created_ms > config.max_compaction_lag_ms
@@ -89,7 +89,8 @@ def must_roll(active: Segment, config: LogConfig, now_ms: int) -> bool:
 def group_segments(
     segments: Sequence[Segment], *, max_bytes: int, max_index_bytes: int
 ) -> list[list[Segment]]:
-    """Neighbours that fit into one segment, so that segments do not become ever smaller."""
+    """Groups of adjacent segments that fit into one segment, so that segments do not become ever
+    smaller."""
     groups: list[list[Segment]] = []
     size_bytes = index_bytes = 0
     for segment in segments:

@@ -1,11 +1,11 @@
-"""What the cleaner of a data directory has done, and what waits for it."""
+"""Statistics of the cleaner of a data directory."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class CleanerStats:
-    """Since the broker started."""
+    """Statistics since the broker started."""
 
     passes: int = 0
     aborted: int = 0
@@ -16,9 +16,9 @@ class CleanerStats:
     last_pass_s: float = 0.0
     last_map_filled: float = 0.0
     last_recopied: float = 0.0
-    """The share of what the last pass read that it wrote again."""
+    """The bytes that the last pass wrote, as a share of those that it read."""
     max_dirty_ratio: float = 0.0
     max_delay_ms: int = 0
-    """By how much the log that waits longest is over its `max.compaction.lag.ms`."""
+    """The longest time by which a log is overdue after `max.compaction.lag.ms`."""
     uncleanable: int = 0
-    """Logs that cannot be compacted: damaged ones, and those for which there was no room."""
+    """Logs that cannot be compacted: damaged ones, and those for which the disk was full."""

@@ -1,9 +1,9 @@
-"""Finishing, at a start, what compaction was about to do when the last process ended.
+"""Completes at start what compaction was doing when the last process ended.
 
-A pass writes `.cleaned` files, makes them durable, gives them the mark `.swap`, makes that
-durable, takes the old segments away, makes that durable, and gives the new files their names.
-So a log file marked `.swap` is whole, and with it all segments in its range of offsets are
-there twice. Everything else that is half done is worth nothing: old segments are all there.
+A pass writes `.cleaned` files, syncs them, renames them to `.swap`, removes the old segments and
+gives the new files their final names; each of these steps is durable before the next one. So a log
+file with the mark `.swap` is complete, and contains all of the old segments in its range of
+offsets. All other unfinished files are useless: their old segments still exist.
 """
 
 from chiplog_broker.ports.disk import Disk
@@ -21,9 +21,9 @@ from chiplog_wire.records.errors import CorruptBatchError
 
 
 async def finish_swaps(disk: Disk, directory: str) -> None:
-    """Put whole swapped segments in their places; may be interrupted and begun again.
+    """Replace old segments by complete `.swap` files; may be interrupted and repeated.
 
-    Raises `DamagedLogError` where one does not lead up to a segment that follows it.
+    Raises `DamagedLogError` if a file does not end where the next segment begins.
     """
     names = disk.names(directory)
     swapped = [

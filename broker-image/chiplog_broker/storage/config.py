@@ -1,7 +1,7 @@
 """The settings of one log, under Kafka's names (`segment.bytes` is `segment_bytes`).
 
-Defaults are Apache Kafka 4's, except durability, which is ours. A log takes a new
-`LogConfig` at any time; what was written stays as it is.
+Defaults are those of Apache Kafka 4, except durability, which is our own. A log takes a new
+`LogConfig` at any time; stored records stay as they are.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class Durability(Enum):
-    """When a record counts as written."""
+    """When a record counts as stored."""
 
     FSYNC = "Fsync"
     """After fdatasync: it survives the power cut of all brokers at once."""
@@ -27,7 +27,7 @@ class Durability(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """What one log obeys."""
+    """The settings of one log."""
 
     segment_bytes: int = 2**30
     segment_ms: int = 7 * _DAY_MS
@@ -39,9 +39,9 @@ class LogConfig:
     retention_bytes: int = -1
     """-1 is no limit."""
     deletes: bool = True
-    """`cleanup.policy` says delete: segments go by age and size."""
+    """`cleanup.policy` contains delete: segments are deleted by age and size."""
     compacts: bool = False
-    """`cleanup.policy` says compact: of each key the latest value stays."""
+    """`cleanup.policy` contains compact: the latest value of each key stays."""
     delete_retention_ms: int = _DAY_MS
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
@@ -54,18 +54,18 @@ class LogConfig:
     message_timestamp_before_max_ms: int = NO_LIMIT
     message_timestamp_after_max_ms: int = _HOUR_MS
     compression_type: Codec | None = None
-    """None is Kafka's `producer`: batches stay as they came."""
+    """None means Kafka's `producer`: batches are stored as they were sent."""
     durability: Durability = Durability.FSYNC
 
     @property
     def roll_ms(self) -> int:
-        """How old a segment may become: none younger is ever compacted (KIP-354)."""
+        """The maximum age of the active segment; only older segments can be compacted (KIP-354)."""
         return (
             min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
         )
 
     def produce_limits(self) -> ProduceLimits:
-        """What a produced batch must respect."""
+        """The limits for produced batches."""
         return ProduceLimits(
             max_message_bytes=self.max_message_bytes,
             segment_bytes=self.segment_bytes,

@@ -1,10 +1,9 @@
-"""Whether all that counts for itself agrees where a log ends: compared after each append.
+"""Checks after each append that all counters agree on the end of the log.
 
-The log counts offsets, its newest segment counts offsets and bytes, the file knows its size, and
-the epoch history knows the newest epoch. Where two of them disagree, something wrote that is not
-known of, or counted wrong, and what is appended next would stand in the wrong place. Such pairs
-of assertions, on both sides of a boundary and also in production, are TigerBeetle's manner
-(docs/TIGER_STYLE.md there).
+The log counts offsets, its active segment counts offsets and bytes, the file has its size, and the
+epoch history has the newest epoch. If two of them disagree, there was a write from elsewhere or a
+bug, and the next append would be stored at a wrong position. Such assertions on both sides of an
+interface, also in production, follow TigerBeetle's practice (docs/TIGER_STYLE.md there).
 """
 
 from chiplog_broker.storage.log_state import LogState
@@ -12,7 +11,8 @@ from chiplog_broker.storage.segment import Segment
 
 
 def is_continuous(state: LogState, segment: Segment, leader_epoch: int) -> bool:
-    """Whether all agree, after an append to `segment` that ended with a batch of this epoch."""
+    """Whether all values agree after an append to `segment` that ended with a batch of this
+    epoch."""
     return (
         segment.end_offset == state.end_offset
         and segment.log.size() == segment.size_bytes
@@ -21,7 +21,7 @@ def is_continuous(state: LogState, segment: Segment, leader_epoch: int) -> bool:
 
 
 def what_disagrees(state: LogState, segment: Segment, leader_epoch: int) -> str:
-    """What each of them says, for people."""
+    """All values, for the log message."""
     return (
         f"the log ends at offset {state.end_offset}, its newest segment at {segment.end_offset}; "
         f"the file has {segment.log.size()} bytes, its batches {segment.size_bytes}; the epoch "

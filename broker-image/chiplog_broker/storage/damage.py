@@ -1,8 +1,8 @@
-"""Which replicas of a data directory were found damaged, until they have been fetched anew.
+"""Which replicas of a data directory were found damaged, until they have been refetched.
 
-The next start would not find the damage again where the replica's bytes were thrown aside: it
-would find an empty log in good order, and vouch for it. So a mark is durable before anything is
-done about the damage, and goes only when the replica is in sync again, by its leader's word.
+If the damaged files were set aside, the next start would find an empty log in good order, and would
+vouch for it. So a mark is durable before anything is done about the damage. It is removed only when
+the replica is in sync again, which its leader confirms.
 
 The file is `damaged-replicas`: a version, a count, then `topic partition topic-id state file
 offset` lines, and a checksum.
@@ -27,7 +27,7 @@ _NOT_KNOWN: Final = "-"
 
 
 class DamageState(Enum):
-    """What lies in the replica's directory."""
+    """The content of the replica's directory."""
 
     FOUND = "damaged"
     """What was found: it is not opened again."""
@@ -36,13 +36,13 @@ class DamageState(Enum):
 
 
 class Damage(NamedTuple):
-    """One mark."""
+    """The mark of one damaged replica."""
 
     topic_id: UUID | None
-    """None where the replica did not say whose it is."""
+    """None if the replica's own metadata could not be read."""
     state: DamageState
     file: str = ""
-    """Where it was found, as a path in the data directory; empty where nobody could say."""
+    """The damaged file, as a path in the data directory; empty if it is not known."""
     offset: int | None = None
     """The first offset that could not be trusted."""
 
@@ -53,7 +53,8 @@ class DamageMarks:
     __slots__ = ("_commit", "_disk", "_health", "_marks", "_version")
 
     def __init__(self, disk: Disk, health: DirectoryHealth) -> None:
-        """Raises `WrongDirectoryError` where nobody can know which replicas are damaged."""
+        """Raises `WrongDirectoryError` if the file cannot be read: it is unknown then which
+        replicas are damaged."""
         self._disk = disk
         self._health = health
         self._marks = _read(disk)
@@ -70,14 +71,14 @@ class DamageMarks:
         return self._marks.get(partition)
 
     async def put(self, partition: TopicPartition, damage: Damage) -> None:
-        """Mark it; durable on return."""
+        """Mark a replica; durable on return."""
         if self._marks.get(partition) != damage:
             self._marks[partition] = damage
             self._version += 1
         await self._commit.reach(self._version)
 
     async def forget(self, partition: TopicPartition) -> None:
-        """It is whole again, or gone; durable on return."""
+        """The replica has been refetched or deleted; durable on return."""
         if self._marks.pop(partition, None) is not None:
             self._version += 1
         await self._commit.reach(self._version)

@@ -1,7 +1,7 @@
-"""What was found damaged in a data directory, the last few times, also when it is whole again.
+"""The damage that was found in a data directory recently, also if it has been repaired.
 
-For people and for whoever was refused a read: `damaged-replicas` says what is damaged now, and
-forgets it when the replica is whole, which may be a second later. It is kept in memory only.
+It is for users, and for the error messages of refused reads: `damaged-replicas` contains only
+present damage, which may be repaired within a second. It is kept in memory only.
 """
 
 from collections import deque
@@ -16,25 +16,25 @@ from chiplog_core.limits import MAX_DAMAGE_HISTORY
 
 
 class FoundDamage(NamedTuple):
-    """One replica that was found damaged once."""
+    """One replica that was found damaged."""
 
     partition: TopicPartition
     topic_id: UUID | None
-    """None where the replica did not say whose it is."""
+    """None if the replica's own metadata could not be read."""
     file: str
-    """As a path in the data directory; empty where nobody could say."""
+    """As a path in the data directory; empty if it is not known."""
     offset: int | None
     """The first offset that could not be trusted."""
     is_cut: bool
-    """The file ended too early."""
+    """Whether the file is too short."""
     why: str
     found_ms: int
     whole_ms: int | None = None
-    """When it was whole again; None as long as it is not."""
+    """When it was completely refetched; None before."""
 
 
 class DamageHistory:
-    """Of one data directory, since it was opened."""
+    """The history of one data directory, since it was opened."""
 
     __slots__ = ("_clock", "_past")
 
@@ -49,7 +49,7 @@ class DamageHistory:
     def found(
         self, partition: TopicPartition, topic_id: UUID | None, error: DamagedLogError
     ) -> None:
-        """Now."""
+        """Damage was found now."""
         past = FoundDamage(
             partition,
             topic_id,
@@ -62,7 +62,7 @@ class DamageHistory:
         self._past.appendleft(past)
 
     def whole(self, partition: TopicPartition) -> None:
-        """It was fetched anew, all of it, whatever was found in it and in copies of it."""
+        """The replica was completely refetched; this repairs all damage found in it before."""
         now_ms = self._clock.now_ms()
         for index, past in enumerate(self._past):
             if past.partition == partition and past.whole_ms is None:

@@ -1,8 +1,8 @@
-"""A broker's data directory: all its logs, what they share, and the way they are opened.
+"""A broker's data directory: all logs, their shared state, and how they are opened.
 
-One broker holds the directory's lock. What cannot be opened without guessing is set apart
-(`quarantined`), stays on disk untouched, and is reported; the others are served. That a replica
-was damaged is remembered (`damage`) until it has been fetched anew from elsewhere.
+One broker holds the lock of the directory. A replica that cannot be opened without guessing is
+quarantined: its files are not touched, and it is reported; the other replicas are served. Damage is
+remembered durably (`damage`) until the replica has been refetched.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ _MAX_CONCURRENT = 16
 
 @dataclass(frozen=True, slots=True)
 class StoragePorts:
-    """The outside world, as far as storage sees it."""
+    """The ports that storage uses."""
 
     disk: Disk
     clock: Clock
@@ -74,7 +74,7 @@ class StoragePorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenOptions:
-    """Who opens a directory, and with which settings."""
+    """The owner of the directory, and the settings of its logs."""
 
     node_id: int
     cluster_id: str
@@ -82,7 +82,7 @@ class OpenOptions:
 
 
 class LogDirectory:
-    """All replicas of one broker. Made by `open`."""
+    """All replicas of one broker. Created by `open`."""
 
     def __init__(
         self,
@@ -123,10 +123,10 @@ class LogDirectory:
     async def open(
         cls, ports: StoragePorts, options: OpenOptions, events: DirectoryEvents
     ) -> "LogDirectory":
-        """Take the directory into use: lock it, check whose it is, open or recover each log.
+        """Lock the directory, check its owner, and open or recover each log.
 
-        Raises `BlockingIOError` if another process has it, `WrongDirectoryError` if it
-        belongs to another broker.
+        Raises `BlockingIOError` if another process has it, `WrongDirectoryError` if it belongs to
+        another broker.
         """
         disk = ports.disk
         disk.lock(LOCK)
@@ -166,7 +166,7 @@ class LogDirectory:
         try:
             log = await self._make_replica(partition, topic_id, config)
             if mark is not None:
-                # Only now that it is whole: what a crash leaves half made is begun again.
+                # Only now: after a crash an incomplete replica is created again.
                 refetching = Damage(topic_id, DamageState.REFETCHING, mark.file, mark.offset)
                 await self.damage.put(partition, refetching)
         except (OSError, StorageError) as error:
@@ -178,7 +178,7 @@ class LogDirectory:
         return log
 
     async def delete(self, partition: TopicPartition) -> None:
-        """Take a replica out of use for good; its files go after `file.delete.delay.ms`."""
+        """Delete a replica; its files are removed after `file.delete.delay.ms`."""
         log = self.logs.pop(partition)
         await log.stop()
         name = await self._mark(partition, DELETED_DIRECTORY_SUFFIX)
@@ -186,23 +186,24 @@ class LogDirectory:
         self._retire(log, name)
 
     async def quarantine(self, partition: TopicPartition, reason: str) -> None:
-        """Stop serving a replica whose bytes turned out to be damaged; they stay as they are."""
+        """Stop serving a replica that was found damaged; its files stay as they are."""
         log = self.logs.pop(partition)
         self.quarantined[partition] = reason
         await log.stop()
         self._retire(log, None)
 
     async def quarantine_damaged(self, partition: TopicPartition, found: DamagedLogError) -> None:
-        """As `quarantine`, for a replica of which a new copy counts as damaged, too."""
+        """Like `quarantine`, and a new copy of the replica counts as damaged, too, until it is
+        complete."""
         log = self.logs[partition]
         mark = Damage(log.topic_id, DamageState.FOUND, found.file, found.offset)
         await self.quarantine(partition, str(found))
         await self.damage.put(partition, mark)
 
     async def set_aside(self, partition: TopicPartition) -> str:
-        """Give a quarantined replica's directory another name, to make room for a new copy.
+        """Rename the directory of a quarantined replica, so that a new copy can be created.
 
-        Where it was damaged, the new copy counts as damaged until `is_whole` is said of it.
+        If the replica was damaged, the new copy counts as damaged until `is_whole` is called.
         """
         mark = self.damage.get(partition)
         if mark is not None:
@@ -215,9 +216,9 @@ class LogDirectory:
         return name
 
     async def is_whole(self, partition: TopicPartition) -> None:
-        """A replica that was damaged has been fetched anew, all of it.
+        """A damaged replica has been completely refetched.
 
-        What was found stays beside it, for people to look at, but only the last of several.
+        The damaged files are kept next to it for inspection, but only the last of several.
         """
         await self.damage.forget(partition)
         self.damage_history.whole(partition)
@@ -231,9 +232,9 @@ class LogDirectory:
                     self.health.take_offline(error)
 
     async def forget_damage(self, topic: str, topic_id: UUID) -> None:
-        """A topic was deleted: its damaged replicas leave the name to whoever comes next.
+        """A topic was deleted: its damaged replicas do not block the name for a new topic.
 
-        Their bytes stay. One that does not say whose it is stays where it is, too.
+        Their files stay. A replica without a readable topic id stays where it is, too.
         """
         for partition in self.damage:
             mark = self.damage.get(partition)
@@ -244,27 +245,27 @@ class LogDirectory:
                     await self.set_aside(partition)
 
     def is_refetching(self, partition: TopicPartition) -> bool:
-        """Whether the replica may lack what its damaged forerunner had."""
+        """Whether the replica is a copy that may lack records of the damaged one."""
         mark = self.damage.get(partition)
         return mark is not None and partition in self.logs
 
     def committed_before_cut(self, partition: TopicPartition) -> int | None:
-        """Up to where a log is known to have been committed of which a start cut the end, or found
-        less than that; None where no start did, or the replica has been in sync since."""
+        """The last known high watermark of a log that recovery truncated, or found shorter than
+        that; None if no start did, or if the replica has been in sync since."""
         return self._checkpoints.cut_tails.get(partition)
 
     async def is_in_sync_again(self, partition: TopicPartition) -> None:
-        """A replica whose end was cut holds everything again, by its leader's word."""
+        """Its leader confirms that a truncated replica has all records again."""
         await self._checkpoints.cut_tails.forget([partition])
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """As of the last checkpoint; 0 if there is none."""
+        """The high watermark of the last checkpoint; 0 if there is none."""
         return self._checkpoints.high_watermarks.get(partition) or 0
 
-    # --- upkeep --------------------------------------------------------------------
+    # --- maintenance----------------------------------------------------------------
 
     async def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write down what is durable and what is replicated: the next recovery starts there."""
+        """Store recovery points and high watermarks: the next recovery starts there."""
         self.health.check()
         # Taken over before anything is waited for: a truncation may lower both meanwhile.
         await self._checkpoints.high_watermarks.update(high_watermarks)
@@ -273,21 +274,22 @@ class LogDirectory:
         )
 
     async def flush_due(self) -> None:
-        """Flush the logs whose `flush.ms` or `flush.messages` is reached. To be called often."""
+        """Flush the logs for which `flush.ms` or `flush.messages` is reached. To be called
+        often."""
         self.health.check()
         now_ms = self._clock.now_ms()
         due = [log for log in self.logs.values() if log.flush_is_due(now_ms)]
         await _in_groups(log.flush() for log in due)
 
     def forget_idle_producers(self, expiration_ms: int) -> None:
-        """Let each log forget the producers that have written nothing to it for so long."""
+        """Remove producers from each log that have not written to it for this long."""
         for log in self.logs.values():
             log.forget_idle_producers(expiration_ms)
 
     async def maintain(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """What is due: flushes, retention, files whose delay has passed.
+        """Flush, apply retention, and remove files after their delay.
 
-        Where room is short nothing is delayed: who still reads a file has it open.
+        If the volume is short of space, files are removed without a delay: readers have them open.
         """
         with suppress(DiskFullError):  # what follows may make room
             await self.flush_due()
@@ -306,11 +308,12 @@ class LogDirectory:
                 self._disk.remove(retired.directory)
 
     async def close(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> None:
-        """Make everything durable and say so, so that the next open need not read it."""
+        """Make everything durable and write the mark of a clean shutdown, so that the next start
+        need not read the logs."""
         self.health.check()
         for partition, log in list(self.logs.items()):
             if log.damage is not None:
-                # Of the others it says nothing.
+                # The mark covers only the logs that could be closed.
                 await self.quarantine_damaged(partition, log.damage)
         await _in_groups(log.close() for log in self.logs.values())
         ends = {partition: log.end_offset for partition, log in self.logs.items()}
@@ -322,7 +325,7 @@ class LogDirectory:
         except OSError as error:
             self.health.take_offline(error)
 
-    # --- what its logs notify of -----------------------------------------------------
+    # --- notifications of logs -----------------------------------------------------
 
     def log_damaged(self, partition: TopicPartition, found: DamagedLogError) -> None:
         log = self.logs.get(partition)
@@ -350,9 +353,10 @@ class LogDirectory:
         return reports
 
     def _copies_aside(self, partition: TopicPartition, topic_id: UUID) -> list[str]:
-        """Directories that hold an earlier, damaged copy of this very replica.
+        """Directories with earlier, damaged copies of this replica.
 
-        What another topic of the name has left says so, and nobody knows whether it is elsewhere.
+        A copy of another topic with the same name has another topic id, and may be the only one
+        left, so it is not included.
         """
         some_mark = marked_directory(partition, UUID(int=0), STRAY_DIRECTORY_SUFFIX)
         prefix = some_mark.rpartition(".")[0]
@@ -396,7 +400,7 @@ class LogDirectory:
         return log
 
     def _remove_half_made(self, partition: TopicPartition) -> None:
-        """Nobody was told of it; what is left of it would stand in the way of the next attempt."""
+        """Remove an incompletely created replica, which would be in the way of the next attempt."""
         try:
             self._disk.remove(partition.directory)
         except OSError as error:
@@ -419,16 +423,16 @@ class LogDirectory:
 
 @dataclass(slots=True)
 class _RetiredLog:
-    """A log out of use, whose files a reader may still hold."""
+    """A deleted log, whose files a reader may still use."""
 
     remove_at_ms: int
     log: PartitionLog
     directory: str | None
-    """What is to be removed; None for a damaged log, which stays."""
+    """The directory to remove; None for a damaged log, which stays."""
 
 
 async def _flushed(log: PartitionLog) -> None:
-    """Where there is no room for an epoch history, it is tried again with the next flush."""
+    """Flush a log. If there is no space for its epoch history, the next flush tries again."""
     with suppress(DiskFullError):
         await log.flush()
 

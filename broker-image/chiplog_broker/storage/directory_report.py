@@ -1,4 +1,4 @@
-"""How a data directory was found when it was opened, and how far opening it has come."""
+"""The result of opening a data directory, and the progress of opening it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from chiplog_broker.storage.names import TopicPartition
 
 
 class Verdict(Enum):
-    """What opening a replica came to."""
+    """The result of opening a replica."""
 
     INTACT = "intact"
     TAIL_CUT = "tail cut"
@@ -17,7 +17,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """How one replica was found."""
+    """How one replica was opened."""
 
     partition: TopicPartition
     verdict: Verdict
@@ -27,23 +27,23 @@ class PartitionReport:
     end_offset: int = 0
     cut_bytes: int = 0
     reason: str = ""
-    """Which file, where, and what was wrong; empty for an intact replica."""
+    """The file, the position and the problem; empty for an intact replica."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryReport:
-    """How the directory was found."""
+    """How the directory was opened."""
 
     clean: bool
-    """The last broker shut down in order: nothing was read, nothing can be lost."""
+    """Whether there was a clean shutdown: nothing had to be recovered, and nothing can be lost."""
     broker_epoch: int | None
-    """The epoch of the broker that shut it down."""
+    """The epoch of the broker that shut down."""
     partitions: tuple[PartitionReport, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far opening has come."""
+    """The progress of opening."""
 
     partitions_done: int
     partitions_total: int
@@ -51,7 +51,7 @@ class Progress:
 
 
 class ProgressMeter:
-    """Counts while a directory is opened."""
+    """Counts the progress while a directory is opened."""
 
     def __init__(self, total: int, report: Callable[[Progress], None]) -> None:
         self._partitions_done = 0

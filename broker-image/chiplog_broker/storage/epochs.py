@@ -1,9 +1,9 @@
 """Leader epochs: under which leader each part of the log was appended.
 
-One entry per epoch that wrote: the epoch and the first offset written under it. Both
-strictly rise. This is what two replicas compare to find where they part (KIP-101, 279,
-320), so it is trimmed with every truncation, also one that removes no bytes: an epoch
-that was begun at the log end and wrote nothing must not survive it.
+There is one entry for each epoch with records: the epoch and its first offset. Both rise strictly.
+Two replicas compare these entries to find where their logs diverge (KIP-101, 279, 320). So every
+truncation truncates the entries, too, even one that removes no bytes: an epoch that began at the
+log end and has no records must not remain.
 
 The file is `leader-epoch-checkpoint`: a version, a count, then `epoch offset` lines.
 """
@@ -21,14 +21,14 @@ NO_END = 2**63 - 1
 
 
 class EpochStart(NamedTuple):
-    """The first offset written under an epoch."""
+    """The first offset of an epoch."""
 
     epoch: int
     start_offset: int
 
 
 class EpochEnd(NamedTuple):
-    """The largest epoch not above the one asked for, and the offset where it ends."""
+    """The largest epoch that is not above the requested one, and its end offset."""
 
     leader_epoch: int
     end_offset: int
@@ -40,7 +40,8 @@ _start_of = itemgetter(1)
 
 
 class EpochHistory:
-    """The epochs of one log. `version` rises with every change, so that it can be saved once."""
+    """The epochs of one log. `version` rises with every change, so that each change is saved
+    once."""
 
     __slots__ = ("_entries", "last_epoch", "version")
 
@@ -54,7 +55,7 @@ class EpochHistory:
         return tuple(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """`epoch` wrote first at `start_offset`; known epochs keep their start."""
+        """`epoch` begins at `start_offset`; known epochs keep their start."""
         if epoch <= self.last_epoch:
             return
         # Entries at or past the new start belong to epochs that wrote nothing that stayed.
@@ -64,19 +65,20 @@ class EpochHistory:
         self._changed()
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch under which `offset` was or would be written; -1 if not known."""
+        """The epoch of the record at `offset`, or of the next append; -1 if it is not known."""
         number = bisect_right(self._entries, offset, key=_start_of)
         return self._entries[number - 1].epoch if number else NO_EPOCH
 
     def span_at(self, offset: int) -> tuple[int, int]:
-        """The epoch under which `offset` was or would be written, and where the next one begins."""
+        """The epoch of the record at `offset`, or of the next append, and where the next epoch
+        begins."""
         number = bisect_right(self._entries, offset, key=_start_of)
         is_last = number == len(self._entries)
         epoch = self._entries[number - 1].epoch if number else NO_EPOCH
         return epoch, NO_END if is_last else self._entries[number].start_offset
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """Where `epoch` ends; (-1, -1) where the history cannot say."""
+        """The end offset of `epoch`; (-1, -1) if the history does not know it."""
         if epoch == NO_EPOCH or epoch > self.last_epoch:
             return _UNDEFINED
         if epoch == self.last_epoch:
@@ -87,7 +89,7 @@ class EpochHistory:
         return EpochEnd(self._entries[number - 1].epoch if number else epoch, end_offset)
 
     def truncate_end(self, end_offset: int) -> None:
-        """The log ends at `end_offset` now."""
+        """The log was truncated to `end_offset`."""
         kept = len(self._entries)
         while kept and self._entries[kept - 1].start_offset >= end_offset:
             kept -= 1
@@ -96,7 +98,7 @@ class EpochHistory:
             self._changed()
 
     def truncate_start(self, start_offset: int) -> None:
-        """The log starts at `start_offset` now: the epoch in force there starts there."""
+        """The log start offset was raised to `start_offset`: the epoch there begins with it."""
         passed = bisect_right(self._entries, start_offset, key=_start_of)
         if passed == 0 or self._entries[passed - 1].start_offset == start_offset == 0:
             return
@@ -106,7 +108,8 @@ class EpochHistory:
             self._changed()
 
     def touch(self) -> None:
-        """Have it saved again: the file may be in the page cache only."""
+        """Mark the history as changed, so that it is saved again: the file may be in the page cache
+        only."""
         self._changed()
 
     def clear(self) -> None:
@@ -123,7 +126,7 @@ class EpochHistory:
 
 
 def decode_epochs(data: bytes) -> EpochHistory:
-    """The history in a checkpoint file; `CheckpointError` for anything else."""
+    """Parse a checkpoint file; raises `CheckpointError`."""
     entries: list[EpochStart] = []
     for epoch, start_offset in parse_lines(data, columns=2):
         entry = EpochStart(_number(epoch), _number(start_offset))

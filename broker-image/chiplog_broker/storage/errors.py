@@ -1,51 +1,51 @@
-"""What a log can refuse, each under the name of the Kafka error it is answered with."""
+"""Errors of a log, each with the name of the Kafka error that clients get."""
 
 from typing import ClassVar
 
 
 class StorageError(Exception):
-    """Base of all. `kafka_error` is the name of Kafka's error code."""
+    """The base class. `kafka_error` is the name of Kafka's error code."""
 
     kafka_error: ClassVar[str] = "KAFKA_STORAGE_ERROR"
 
 
 class DirectoryOfflineError(StorageError):
-    """The data directory failed; it accepts nothing more until the process is restarted."""
+    """The data directory failed; nothing is stored any more until the process is restarted."""
 
 
 class WrongDirectoryError(StorageError):
-    """The data directory belongs to another broker, or does not say to whom."""
+    """The data directory belongs to another broker, or its owner is unknown."""
 
 
 class DiskFullError(StorageError):
-    """No space: the append left the log exactly as it was and may be tried again.
+    """There is no space: the append changed nothing and may be repeated.
 
-    Kafka has no code for that. This one makes every client try again, after a while and without
-    asking for another leader, and says that nothing was stored.
+    Kafka has no code for that. With this one every client retries after a while, without looking
+    for another leader, and knows that nothing was stored.
     """
 
     kafka_error = "NOT_ENOUGH_REPLICAS"
 
 
 class NoDescriptorError(DiskFullError):
-    """The process, or its machine, has as many files open as it may. As where there is no space,
-    nothing has changed, the disk is not at fault, and it may be tried again.
+    """The process, or the machine, has reached its limit of open files.
 
-    Consumers meet it too, so it has a code that makes every client try again.
+    As with a full disk, nothing has changed, the disk is not faulty, and it may be repeated.
+    Consumers get this error, too, so it has a code with which every client retries.
     """
 
     kafka_error = "KAFKA_STORAGE_ERROR"
 
 
 class DamagedLogError(StorageError):
-    """Bytes that were durable are not what was written. Found by opening or by reading."""
+    """Durable bytes have changed. Found when a log is opened or read."""
 
     def __init__(
         self, message: str, *, file: str = "", offset: int | None = None, is_cut: bool = False
     ) -> None:
-        """`file` is a path in the data directory, `offset` the first that cannot be trusted.
+        """`file` is a path in the data directory, `offset` the first offset that cannot be trusted.
 
-        `is_cut`: that file ends too early, and what there is of it is as it was written.
+        `is_cut`: the file is too short, but its content is as it was written.
         """
         super().__init__(message)
         self.file = file
@@ -60,7 +60,7 @@ class LogClosedError(StorageError):
 
 
 class RecordsTruncatedError(StorageError):
-    """The records waited for were cut off the log: another leader's took their place."""
+    """The records were truncated, because another leader's records replaced them."""
 
     kafka_error = "NOT_LEADER_OR_FOLLOWER"
 
@@ -72,7 +72,7 @@ class OffsetOutOfRangeError(StorageError):
 
 
 class OutOfOrderSequenceError(StorageError):
-    """An idempotent producer skipped a sequence number, or sent a long-past one again."""
+    """An idempotent producer skipped a sequence number, or repeated a very old one."""
 
     kafka_error = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
@@ -84,16 +84,16 @@ class InvalidProducerEpochError(StorageError):
 
 
 class FencedLeaderEpochError(StorageError):
-    """An append under an epoch older than one in the log."""
+    """An append with an older leader epoch than one in the log."""
 
     kafka_error = "FENCED_LEADER_EPOCH"
 
 
 class UnexpectedOffsetError(StorageError):
-    """Replicated batches that do not continue the log where it ends.
+    """Replicated batches do not begin at the log end offset.
 
-    A follower whose log is empty may get this for a batch that began before the leader's
-    log start; it then starts over at `found_offset`.
+    A follower with an empty log may get this for a batch that began before the leader's log start
+    offset; it then starts over at `found_offset`.
     """
 
     kafka_error = "UNKNOWN_SERVER_ERROR"
@@ -104,17 +104,18 @@ class UnexpectedOffsetError(StorageError):
 
 
 class UnexpectedEpochError(StorageError):
-    """Replicated batches of an epoch that is over, or that the leader they come from never had.
+    """Replicated batches have an older epoch than the log, or one that their leader never had.
 
-    Offset and epoch lie outside the checksum, and a leader may have lost its leadership, and
-    its log have been rewritten, between the reading of an answer and the sending of it.
+    Offset and epoch are not covered by the checksum. A leader may also lose its leadership, and
+    have its log truncated and rewritten, after it read the records of an answer and before it sent
+    them.
     """
 
     kafka_error = "UNKNOWN_SERVER_ERROR"
 
 
 class CompactionAbortedError(StorageError):
-    """A pass cannot go on, as the log has changed under it. The next one begins anew."""
+    """A pass cannot continue, because the log has changed. The next pass starts again."""
 
 
 class InconsistentTopicIdError(StorageError):

@@ -1,10 +1,11 @@
-"""Group commit: one write-out in flight, and whoever comes meanwhile shares the next.
+"""Group commit: one commit at a time; callers that arrive in the meantime share the next one.
 
-A mark is any number that only grows while work is added: a log's end offset, the version
-of a table. `commit` makes durable all there is when it is called and returns the mark it
-reached. A failed commit is final: what it left behind on the device is unknown, and a
-second attempt could report success for bytes the kernel has dropped. Only a commit that
-failed for want of space has lost nothing; whoever waits next tries again.
+A mark is a number that grows with the work: a log's end offset, or the version of a table. `commit`
+makes everything durable that exists when it is called, and returns the mark that it reached.
+
+A failed commit is final: the state of the device is unknown, and a second attempt could report
+success for bytes that the kernel has dropped. Only a commit that failed because the disk was full
+has lost nothing; the next caller tries again.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ _Waiter: TypeAlias = tuple[int, asyncio.Future[None]]
 
 
 class GroupCommit:
-    """Shares commits among all that wait for one."""
+    """Shares commits among concurrent callers."""
 
     __slots__ = ("_commit", "_failure", "_served", "_task", "_waiters", "reached")
 
@@ -30,16 +31,16 @@ class GroupCommit:
         self._failure: Exception | None = None
 
     async def reach(self, mark: int) -> None:
-        """Return once `mark` is durable; raises what the commit raised."""
+        """Return once `mark` is durable; raises the error of a failed commit."""
         if mark > self.reached or self._failure is not None:
             await self._wait(mark)
 
     async def once_more(self) -> None:
-        """Return after a commit that began after this call."""
+        """Return after a commit that started after this call."""
         await self._wait(self.reached)
 
     async def idle(self) -> None:
-        """Return when no commit is under way."""
+        """Return when no commit is in progress."""
         while self._task is not None:
             await asyncio.wait({self._task})
 
@@ -55,7 +56,7 @@ class GroupCommit:
         await waiter
 
     def withdraw(self, mark: int, error: Exception) -> None:
-        """What lies above `mark` was taken back: nobody may be told that it is durable."""
+        """Work above `mark` was truncated: callers that wait for it get `error`."""
         self.reached = min(self.reached, mark)
         for awaited, waiter in (*self._served, *self._waiters):
             if awaited > mark and not waiter.done():

@@ -1,10 +1,9 @@
-"""Whether the data directory can be trusted to keep what it is given.
+"""Whether the data directory still works.
 
-After a failed sync nobody knows which bytes the device has, and the kernel forgets that it
-failed: a second sync succeeds over lost data. So the first unexpected error is the last:
-the directory goes offline, for all its logs, until the process is started anew and
-recovery has read what is really there. That no file can be opened, since too many are open,
-says nothing of the disk.
+After a failed sync it is unknown which bytes are on the device, and the kernel forgets the failure:
+a second sync succeeds although data was lost. So after the first unexpected error the directory is
+offline for all its logs, until the process restarts and recovery has read what is on the disk. A
+file that cannot be opened because of the limit of open files is no error of the disk.
 """
 
 import errno
@@ -24,12 +23,12 @@ NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def lacks_descriptors(error: OSError) -> bool:
-    """Whether nothing was tried, because no file could be opened."""
+    """Whether the error is the limit of open files, so that nothing was changed."""
     return error.errno in NO_DESCRIPTORS and not isinstance(error, SyncFailedError)
 
 
 class DirectoryHealth:
-    """Shared by all logs of one directory."""
+    """The health of one directory, which its logs share."""
 
     __slots__ = ("_went_offline", "failure")
 
@@ -39,29 +38,26 @@ class DirectoryHealth:
         self._went_offline = went_offline
 
     def check(self) -> None:
-        """Raise if the directory is offline."""
+        """Raises `DirectoryOfflineError` if the directory is offline."""
         if self.failure is not None:
             raise DirectoryOfflineError(f"the directory is offline: {self.failure}")
 
     def take_offline(self, error: OSError) -> NoReturn:
-        """Remember the first error, notify of it, and raise."""
+        """Store the first error, notify the broker, and raise."""
         if self.failure is None:
             self.failure = error
             self._went_offline(error)
         raise DirectoryOfflineError(f"the directory is offline: {error}") from error
 
     def read_failed(self, error: OSError) -> NoReturn:
-        """Nothing was changed: it can be tried again if it was for want of descriptors."""
+        """A read failed. It may be repeated if only descriptors were lacking."""
         if lacks_descriptors(error):
             raise NoDescriptorError(str(error)) from error
         self.take_offline(error)
 
     def write_failed(self, error: OSError) -> NoReturn:
-        """A write failed: one to the page cache can be tried again if it was for want of space,
-        or of descriptors.
-
-        One that reached the device, and found no space there, cannot.
-        """
+        """A write failed. If there was no space or no descriptor for a write to the page cache, it
+        may be repeated. If the device itself had no space, the directory is offline."""
         if error.errno in NO_SPACE and not isinstance(error, SyncFailedError):
             raise DiskFullError(str(error)) from error
         if lacks_descriptors(error):

@@ -1,4 +1,4 @@
-"""What a log starts from: found on disk by recovery, or just made."""
+"""The initial state of a log: recovered from disk, or new."""
 
 from dataclasses import dataclass, field
 
@@ -17,6 +17,6 @@ class LoadedLog:
     log_start_offset: int
     durable_end_offset: int
     unsynced: list[Segment]
-    """Segments that may hold bytes, or have names, that are not durable."""
+    """Segments whose bytes or names may not be durable."""
     snapshots: dict[int, bytes] = field(default_factory=dict)
-    """Producer snapshots to be written with the first sync, by their offsets."""
+    """Producer snapshots to write with the first sync, by offset."""

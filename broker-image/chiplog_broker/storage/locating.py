@@ -1,8 +1,8 @@
-"""Where a segment is not what was written, and whether it is changed or ends too early.
+"""Finds the exact position of damage in a segment, and whether the segment is changed or too short.
 
-Whoever stumbles over damage may have begun within a batch, or come by an index. The batches
-from the index entry before it on say which offset belongs there, and whether one of them is the
-first that is wrong.
+A read that found damage may have begun within a batch, or at a position from an index. The batches
+from the previous index entry on show which offset belongs there, and whether an earlier batch is
+wrong.
 """
 
 from typing import NamedTuple
@@ -15,19 +15,19 @@ from chiplog_wire.records.errors import CorruptBatchError, DamagedBatchError
 
 
 class DamageLocation(NamedTuple):
-    """The first batch that is not what was written, as far as it can be told."""
+    """The first wrong batch, as far as it can be determined."""
 
     why: str
     position: int | None = None
     offset: int | None = None
     is_cut: bool = False
-    """The file ends too early."""
+    """Whether the file is too short."""
 
 
 def locate_damage(segment: Segment, error: CorruptBatchError, history: History) -> DamageLocation:
-    """What is wrong exactly, after a read or a look that failed with this.
+    """The exact damage, after a read or a check failed with this error.
 
-    Reads what lies between two index entries at most. Raises `OSError`.
+    Reads at most the bytes between two index entries. Raises `OSError`.
     """
     if not isinstance(error, DamagedBatchError):
         return DamageLocation(str(error))
@@ -41,7 +41,7 @@ def locate_damage(segment: Segment, error: CorruptBatchError, history: History) 
 
 
 def is_cut_short(file: File, position: int) -> bool:
-    """Whether the batch that belongs here is not there, or not to the end that it names."""
+    """Whether the batch at this position is missing, or shorter than its header says."""
     head = file.read(position, HEADER_BYTES)
     if len(head) < HEADER_BYTES:
         return True
@@ -51,7 +51,7 @@ def is_cut_short(file: File, position: int) -> bool:
 
 
 def _first_wrong(segment: Segment, error: DamagedBatchError, history: History) -> DamagedBatchError:
-    """The first wrong batch since the index entry before. Raises `CorruptBatchError`."""
+    """The first wrong batch since the previous index entry. Raises `CorruptBatchError`."""
     indexed = segment.offset_index.batch_at_or_before(error.position - 1)
     start = indexed.position if indexed else 0
     offset = segment.header_at(start).base_offset if start else segment.base_offset

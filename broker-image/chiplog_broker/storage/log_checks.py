@@ -1,9 +1,9 @@
-"""Nothing that was on the disk leaves a log unchecked, and a log that is damaged ends.
+"""Verifies everything that is read from the disk, and closes a log that is damaged.
 
-What was appended and is not durable yet was checked on its way in and has not left the memory of
-this machine, so under `Fsync` it is not checked again. Everything else is, at every read, and by
-the scrub now and then. The first batch that is not what was written ends the log: nothing more
-is read from it or added to it, and whoever keeps the directory is told.
+Records that were appended and are not durable yet were checked before the append and are still in
+memory, so with `Fsync` they are not checked again. Everything else is checked at every read, and
+regularly by the scrub. The first wrong batch closes the log: nothing more is read or appended, and
+the directory is notified.
 """
 
 from collections.abc import Iterator

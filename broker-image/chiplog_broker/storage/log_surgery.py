@@ -1,9 +1,9 @@
-"""Taking something away from a log: truncation, deletion of records, retention.
+"""Removes records from a log: truncation, deletion of records, retention.
 
-Each first makes durable what recovery must know if the power fails on the way: a recovery
-point below what is about to be cut, a log start above what is about to go. Then it changes
-the log in one step that waits for nothing, so that other tasks see it before or after.
-While a truncation waits, nobody may append; retention and deletion leave the end alone.
+Each first stores durably what recovery needs after a crash: a recovery point below the truncation,
+or the new log start offset. Then it changes the log in one step without waiting, so that other
+tasks see the state before or after. During a truncation nothing may be appended; retention and
+deletion do not change the end of the log.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -20,7 +20,7 @@ from chiplog_broker.storage.segment import Segment
 
 
 class LogSurgery:
-    """Takes records away from one log."""
+    """Removes records from one log."""
 
     __slots__ = ("_checks", "_roller", "_state")
 
@@ -30,7 +30,7 @@ class LogSurgery:
         self._checks = checks
 
     async def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cut off what lies at or above `offset`, and the rest of the batch that holds it."""
+        """Remove records at or above `offset`, and the rest of the batch that contains it."""
         state = self._state
         async with self._exclusively():
             end_offset = self._batch_start(offset) if offset >= state.log_start_offset else offset
@@ -46,20 +46,21 @@ class LogSurgery:
             await state.sync.flush()
 
     async def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        """Drop everything; the log is empty and begins at `offset`."""
+        """Remove all records; the log is empty and begins at `offset`."""
         async with self._exclusively():
             await self._remove_all(offset, now_ms)
         await self._state.sync.flush()
 
     async def delete_records_before(self, offset: int, now_ms: int) -> int:
-        """Raise the log start, durably; returns it. Segments wholly below go with it."""
+        """Raise the log start offset durably and return it. Segments completely below it are
+        deleted."""
         state = self._state
         state.check_writable()
         async with self._exclusively():
             if offset > state.end_offset:
                 raise OffsetOutOfRangeError(f"{offset} is past the end of {state.partition}")
             if offset > state.log_start_offset:
-                # Counted before: one that ends meanwhile has no snapshot to follow it yet.
+                # Counted before the wait: a segment rolled in the meantime has no snapshot yet.
                 passed = sum(1 for segment in state.segments if segment.end_offset <= offset)
                 count = min(passed, len(state.segments) - 1)
                 await self._raise_log_start(offset)
@@ -67,12 +68,12 @@ class LogSurgery:
         return state.log_start_offset
 
     async def enforce_retention(self, high_watermark: int, now_ms: int) -> int:
-        """Let expired segments go, none above the high watermark; returns how many."""
+        """Delete expired segments, none above the high watermark; returns how many."""
         state = self._state
         state.check_writable()
         async with state.surgery:
             if not state.is_writable:
-                return 0  # closed, or found damaged, meanwhile: its files are somebody else's now
+                return 0  # closed or found damaged in the meantime: its files must not be touched
             expired = count_expired(
                 state.segments.as_list(),
                 state.config,
@@ -94,9 +95,10 @@ class LogSurgery:
 
     @asynccontextmanager
     async def _exclusively(self) -> AsyncIterator[None]:
-        """The only one to take something away, from a log that is not closed.
+        """A context in which no other task removes records; the log is open when it begins.
 
-        Whoever waited looks at the log again: it may have been cut, or closed, meanwhile.
+        The caller must read the state of the log inside: it may have been truncated while this
+        waited.
         """
         async with self._state.surgery:
             self._state.check_writable()
@@ -104,7 +106,7 @@ class LogSurgery:
 
     @contextmanager
     def _block_appends(self, offset: int) -> Iterator[None]:
-        """Nobody appends, and what lies above `offset` counts as gone."""
+        """A context in which nothing is appended, and records above `offset` count as removed."""
         self._state.truncating_to = offset
         try:
             yield
@@ -130,8 +132,8 @@ class LogSurgery:
             self._start_over(offset, now_ms)
 
     async def _lower_checkpoints(self, offset: int) -> None:
-        """The next start must not miss what we are about to remove: neither as durable, nor as
-        compacted, nor, where the loss of acknowledged records was accepted, as acknowledged."""
+        """Lower all checkpoints to `offset`: after a crash, nothing above it may count as durable
+        or compacted, nor, if the loss of acknowledged records was accepted, as committed."""
         state = self._state
         checkpoints = state.env.checkpoints
         for checkpoint in (
@@ -144,10 +146,10 @@ class LogSurgery:
                 await checkpoint.put(state.partition, offset)
 
     def _batch_start(self, offset: int) -> int:
-        """The first offset of the batch that holds `offset`; itself if none does.
+        """The base offset of the batch that contains `offset`, or `offset` itself if there is none.
 
-        In or behind a gap, which compaction leaves, it is where the last batch before it ends: the
-        next start could not tell a log that ends with a gap from one that lost records.
+        In or after a gap, which compaction leaves, it is the end of the last batch before the gap:
+        the next start could not distinguish a log that ends with a gap from one that lost records.
         """
         state = self._state
         if offset >= state.end_offset:
@@ -174,7 +176,7 @@ class LogSurgery:
         state.sync.cut_at(end_offset)
 
     async def _producers_at(self, end_offset: int) -> ProducerStates:
-        """What is known of the producers where the log ends there."""
+        """The producer states as of this end offset."""
         state = self._state
         disk, first_offset = state.env.disk, state.segments.first.base_offset
         try:
@@ -201,7 +203,7 @@ class LogSurgery:
             state.health.take_offline(error)
 
     def _check_descriptors(self) -> None:
-        """Raises `NoDescriptorError` where no file can be opened, while nothing is changed yet."""
+        """Raises `NoDescriptorError` if no file can be opened, before anything is changed."""
         state = self._state
         try:
             state.env.disk.open(state.segments.active.log_path).close()
@@ -227,10 +229,10 @@ class LogSurgery:
         state.sync.cut_at(min(offset, state.sync.durable_end_offset))
 
     async def _raise_log_start(self, offset: int) -> None:
-        """To `offset`, which may be where it is already."""
+        """Raise the log start offset to `offset`, which may be the present one."""
         state = self._state
         if state.sync.holds_more_than_tail:
-            # Once the records are gone only snapshots know who wrote them.
+            # After the records are deleted, only snapshots contain their producers.
             with suppress(DiskFullError):
                 await state.sync.flush()
         await state.env.checkpoints.log_starts.put(state.partition, offset)

@@ -1,4 +1,4 @@
-"""`meta.properties`: whose data directory this is. Java's properties format, version 1."""
+"""`meta.properties`: the owner of a data directory, in Java's properties format, version 1."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -31,7 +31,7 @@ def encode_identity(identity: Identity) -> bytes:
 
 
 def decode_identity(data: bytes) -> Identity:
-    """`ValueError` for anything that does not name node, cluster and directory."""
+    """Raises `ValueError` unless node, cluster and directory are named."""
     content = without_checksum(data, COMMENT)
     properties = dict(_properties(content.decode()))
     if properties.get("version") != VERSION:

@@ -60,7 +60,7 @@ def segment_file(base_offset: int, suffix: str) -> str:
 
 
 def offset_in_name(name: str, suffix: str) -> int | None:
-    """The offset that a file of this kind is named for; None if it is not of this kind."""
+    """The offset in the name of a file with this suffix; None for other files."""
     digits = name.removesuffix(suffix)
     if len(digits) != _OFFSET_DIGITS or len(name) != _OFFSET_DIGITS + len(suffix):
         return None
@@ -68,7 +68,7 @@ def offset_in_name(name: str, suffix: str) -> int | None:
 
 
 def partition_in_name(name: str) -> TopicPartition | None:
-    """The partition whose replica a directory holds; None for anything else."""
+    """The partition of a replica's directory; None for any other name."""
     if is_marked_directory(name):
         return None
     match = _PARTITION_DIRECTORY.fullmatch(name)
@@ -76,12 +76,12 @@ def partition_in_name(name: str) -> TopicPartition | None:
 
 
 def is_marked_directory(name: str) -> bool:
-    """Whether a directory is set aside: deleted, stray, or a copy that is not in use yet."""
+    """Whether the name marks a directory as unused: deleted, stray, or an incomplete copy."""
     return _MARKED_DIRECTORY.fullmatch(name) is not None
 
 
 def marked_directory(partition: TopicPartition, mark: UUID, suffix: str) -> str:
-    """A name that no replica has, and that Kafka skips when it opens the data directory."""
+    """A name for an unused directory, which no replica has and which Kafka ignores."""
     tail = f".{mark.hex}{suffix}"
     # Topic names may be as long as a file name may be, so the name gives way to the mark.
     return f"{partition.topic}-{partition.partition}"[: 255 - len(tail)] + tail

@@ -1,8 +1,9 @@
-"""Offset index: from an offset to a position in the segment's file, and from a position
-to a batch boundary. Every `index.interval.bytes` of log, one entry.
+"""The offset index: maps an offset to a position in the segment's file, and a position to a batch
+boundary.
 
-An entry holds the *last* offset of a batch, relative to the segment's base offset, and
-the position where that batch begins; four bytes each, big-endian.
+It has one entry for every `index.interval.bytes` of the log. An entry has the *last* offset of a
+batch, relative to the segment's base offset, and the position where that batch begins; four bytes
+each, big-endian.
 """
 
 from struct import Struct
@@ -16,7 +17,7 @@ _OFFSET, _POSITION = 0, 1
 
 
 class IndexedBatch(NamedTuple):
-    """What an entry says of the batch it points at."""
+    """The batch of an index entry."""
 
     last_offset: int
     position: int
@@ -35,11 +36,11 @@ class OffsetIndex(SparseIndex):
         self.add(last_offset - self._base_offset, position)
 
     def batch_before(self, offset: int) -> IndexedBatch | None:
-        """The last indexed batch that ends at or before `offset`; None where none does."""
+        """The last indexed batch that ends at or before `offset`; None if there is none."""
         return self._absolute(self.floor_entry(offset - self._base_offset, _OFFSET))
 
     def batch_at_or_before(self, position: int) -> IndexedBatch | None:
-        """The last indexed batch that does not begin past `position`; None where none does."""
+        """The last indexed batch that begins at or before `position`; None if there is none."""
         return self._absolute(self.floor_entry(position, _POSITION))
 
     def last_batch(self) -> IndexedBatch | None:
@@ -47,7 +48,7 @@ class OffsetIndex(SparseIndex):
         return self._absolute(self.last())
 
     def cut_at_position(self, position: int) -> None:
-        """Forget the batches that begin at or after `position`."""
+        """Remove the entries of batches that begin at or after `position`."""
         self.truncate(self.floor(position - 1, _POSITION) + 1)
 
     def _absolute(self, entry: Entry | None) -> IndexedBatch | None:

@@ -1,4 +1,4 @@
-"""Opening what is in a data directory: each log as it was left, or as recovery finds it."""
+"""Opens the logs of a data directory, with recovery where it is necessary."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -33,7 +33,7 @@ from chiplog_broker.storage.recovery import LogRecovery, LogSource
 
 
 class Opening:
-    """Opens the replicas of one directory, one after the other. Run `run()` once."""
+    """Opens the replicas of one directory, one after the other. Call `run()` once."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Opening:
         """What cannot be opened without guessing, and why."""
 
     async def run(self, *, clean: bool) -> list[PartitionReport]:
-        """Every replica there is. After a clean shutdown nothing is read."""
+        """Open every replica. After a clean shutdown nothing is read."""
         names = self._env.disk.names(ROOT)
         if not clean:
             with suppress(DiskFullError):  # a start on a full volume goes on without
@@ -138,7 +138,7 @@ class Opening:
         )
 
     async def _remember_cut(self, partition: TopicPartition) -> None:
-        """That it was cut, and up to where it is known to have been committed."""
+        """Store durably that recovery truncated the log, and its last known high watermark."""
         checkpoints = self._env.checkpoints
         committed = checkpoints.high_watermarks.get(partition) or 0
         await checkpoints.cut_tails.put(
@@ -152,7 +152,7 @@ class Opening:
         recovery_point: int,
         error: DamagedLogError,
     ) -> PartitionReport:
-        """Quarantine a damaged replica; its durable mark keeps what an earlier one knew."""
+        """Quarantine a damaged replica; its durable mark keeps the details of an earlier one."""
         known = self._damage.get(partition)
         found = Damage(topic_id, DamageState.FOUND, error.file, error.offset)
         if known is not None:
@@ -184,7 +184,8 @@ class Opening:
             )
 
     def _is_unfinished(self, partition: TopicPartition) -> bool:
-        """Whether a crash interrupted `create`: there is no record, and nobody was told."""
+        """Whether a crash interrupted `create`: there are no records, and nobody knows of the
+        replica."""
         names = self._env.disk.names(partition.directory)
         if PARTITION_METADATA in names:
             return False

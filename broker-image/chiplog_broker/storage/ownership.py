@@ -1,4 +1,4 @@
-"""Whose a data directory is, and whether its last broker left it in order."""
+"""The owner of a data directory, and whether its last broker shut down cleanly."""
 
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from chiplog_broker.storage.names import CLEAN_SHUTDOWN, META_PROPERTIES, ROOT, 
 
 
 async def take_clean_mark(disk: Disk) -> tuple[bool, int | None]:
-    """Whether the last shutdown was clean; the mark is durably gone on return."""
+    """Whether the last shutdown was clean; the mark is durably removed on return."""
     if not disk.exists(CLEAN_SHUTDOWN):
         return False, None
     broker_epoch = decode_clean_shutdown(read_file(disk, CLEAN_SHUTDOWN))
@@ -22,9 +22,9 @@ async def take_clean_mark(disk: Disk) -> tuple[bool, int | None]:
 
 
 async def identify(disk: Disk, rng: Rng, node_id: int, cluster_id: str) -> Identity:
-    """Whose directory this is; an empty one becomes this broker's.
+    """The identity of the directory; an empty one becomes this broker's.
 
-    Raises `WrongDirectoryError` where it belongs to another one, or does not say to whom.
+    Raises `WrongDirectoryError` if it belongs to another broker, or its owner is unknown.
     """
     if not disk.exists(META_PROPERTIES):
         if any(partition_in_name(name) for name in disk.names(ROOT)):

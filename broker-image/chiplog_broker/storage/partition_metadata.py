@@ -1,7 +1,7 @@
-"""`partition.metadata`: to which topic, by id, a replica's directory belongs.
+"""`partition.metadata`: the topic id of a replica's directory.
 
-A name can be given to another topic later; the id cannot. Without this file nobody can
-say whose records a directory holds.
+The name can belong to another topic later; the id cannot. Without this file the owner of the
+records is unknown.
 """
 
 from uuid import UUID
@@ -16,7 +16,7 @@ def encode_partition_metadata(topic_id: UUID) -> bytes:
 
 
 def decode_partition_metadata(data: bytes) -> UUID:
-    """The topic's id; `ValueError` for anything but a whole file of version 0."""
+    """The topic id. Raises `ValueError` unless the file is complete and of version 0."""
     lines = data.decode("ascii", "strict").splitlines()
     if len(lines) != 2 or lines[0] != f"version: {VERSION}":
         raise ValueError("not a partition.metadata file of version 0")

@@ -1,4 +1,4 @@
-"""Bringing producer states up to a point of the log: newest snapshot, then the batches after it."""
+"""Restores producer states at an offset: from the newest snapshot and the batches after it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -15,7 +15,7 @@ _BATCHES_A_SLICE = 2_000
 
 
 def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
-    """The offsets of all snapshot files, rising."""
+    """The offsets of all snapshot files, ascending."""
     offsets = (offset_in_name(name, SNAPSHOT_SUFFIX) for name in disk.names(directory))
     return [offset for offset in offsets if offset is not None]
 
@@ -23,10 +23,11 @@ def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
 def load_snapshot(
     disk: Disk, directory: str, first_offset: int, up_to_offset: int
 ) -> ProducerStates:
-    """The newest whole snapshot not past `up_to_offset`; empty at `first_offset` if there is none.
+    """The newest valid snapshot at or below `up_to_offset`; empty at `first_offset` if there is
+    none.
 
-    `first_offset` is where the oldest segment begins, not where the log does: what was written
-    below the log start, and is to be read no more, is still known of its producers.
+    `first_offset` is the start of the oldest segment, not the log start offset: producers of
+    records below the log start offset are still known.
     """
     for offset in reversed(snapshot_offsets(disk, directory)):
         if not first_offset <= offset <= up_to_offset:
@@ -38,7 +39,8 @@ def load_snapshot(
 
 
 def replay(states: ProducerStates, segments: Sequence[Segment], up_to_offset: int) -> Iterator[int]:
-    """Fold the batches from the states' end to `up_to_offset`; yields bytes walked, at times."""
+    """Apply the batches from the end of `states` to `up_to_offset`; yields the bytes read, in
+    steps."""
     batches = walked_bytes = 0
     for segment in segments:
         if segment.end_offset <= states.end_offset or segment.base_offset >= up_to_offset:

@@ -1,15 +1,15 @@
-"""Producer snapshots: `<offset>.snapshot`, the producers' state up to that offset.
+"""Producer snapshots: `<offset>.snapshot`, the state of producers up to that offset.
 
     version 2 | CRC32C of all that follows 4 | count 4 | entries of 46 bytes
 
-The format is Kafka's, where a producer has one entry, that of its last batch. Here it has several:
-first one without a batch, whose timestamp says when it wrote last, then one for each batch that
-is remembered, oldest first. Kafka takes the last entry of a producer for the whole, so it reads
-what it would have written itself. With all its batches a producer's retries are known again
-right after a restart, too.
+The format is Kafka's, in which a producer has one entry, for its last batch. Here it has several:
+first one without a batch, whose timestamp is the time of its last write, then one for each
+remembered batch, oldest first. Kafka uses the last entry of each producer, which is the one that it
+would have written itself. With all batches, retries of a producer are recognized right after a
+restart, too.
 
-When it wrote last is told by the wall clock of the moment at which the snapshot was made. Only
-the differences count, so it does not matter whether that clock is right.
+The time of the last write is by the wall clock when the snapshot was made. Only differences are
+used, so the clock need not be right.
 """
 
 import struct
@@ -37,7 +37,7 @@ _NO_OFFSET = -1
 
 
 class SnapshotError(Exception):
-    """The file is not a whole snapshot."""
+    """The file is not a valid snapshot."""
 
 
 def encode_snapshot(states: ProducerStates, now_ms: int) -> bytes:
@@ -51,7 +51,8 @@ def encode_snapshot(states: ProducerStates, now_ms: int) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[tuple[int, ProducerEntry]]:
-    """The producers, the time of the newest being 0; `SnapshotError` if a single bit is wrong."""
+    """The producers, with times relative to the newest. Raises `SnapshotError` if any bit is
+    wrong."""
     try:
         version, crc = _PREFIX.unpack_from(data)
         (count,) = _COUNT.unpack_from(data, _PREFIX.size)
@@ -95,6 +96,6 @@ def _decode(rows: Iterable[tuple[int, ...]]) -> list[tuple[int, ProducerEntry]]:
         entry.add(SentBatch(first_sequence, sequence, offset - delta, offset, timestamp_ms))
     newest_ms = max(written_ms.values(), default=0)
     for producer_id, entry in entries.items():
-        # One that does not say it is as good as new.
+        # A producer without that entry counts as active now.
         entry.written_ms = written_ms.get(producer_id, newest_ms) - newest_ms
     return list(entries.items())

@@ -1,22 +1,22 @@
-"""Opening a log that may have been left in any state.
+"""Opens a log that may have been left in any state.
 
-After a clean shutdown nothing is read but the tail behind the last index entry. Otherwise
-two regions are told apart by the recovery point, up to which everything was durable when
-the checkpoint was written:
+After a clean shutdown nothing is read except the end after the last index entry. Otherwise the
+recovery point divides the log; everything below it was durable when the checkpoint was written:
 
-* **above** it, a crash may have left anything. Every batch is checked (framing, checksum,
-  offset continuity, epoch); at the first fault the log is cut, and the cut is reported: a
-  write that was torn cannot be told from a bit that changed, so such a log no longer vouches
-  for what it held. What is left is written again, into new files, and synced before it counts:
-  what was read may be in the page cache only, in pages that the kernel takes for clean since
-  a sync failed;
-* **below** it, nothing may be missing or changed. A fault is damage, the log is not opened
-  and its files stay as they are: what was acknowledged is refetched, never guessed.
+* **above** it, a crash may have left anything. Every batch is checked (framing, checksum, offset
+  continuity, epoch). At the first fault the log is truncated, and the truncation is reported: an
+  incomplete write cannot be distinguished from a changed bit, so such a log does not vouch for its
+  records any more. The rest is written again, to new files, and synced before it counts: it may be
+  in the page cache only, in pages that the kernel considers clean after a failed sync;
+* **below** it, nothing may be missing or changed. A fault is damage: the log is not opened, its
+  files stay as they are, and acknowledged records are refetched, never guessed.
 
-Index files and snapshots above the recovery point are not trusted either: they are derived
-anew from the batches. The epoch history is: no record counts before its epoch is saved, so
-a batch of an epoch that was not is cut. A generator, so that a large log does not hold the
-event loop: it yields the bytes it has read since the last time.
+Index files and snapshots above the recovery point are not trusted either: they are derived again
+from the batches. The epoch history is trusted: no record counts before its epoch is saved, so a
+batch of an unknown epoch is truncated.
+
+These are generators, so that a large log does not block the event loop: they yield the bytes read
+since the last step.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ Steps = Generator[int, None, None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSource:
-    """What is known about a log before its files are looked at."""
+    """The known facts about a log before its files are read."""
 
     disk: Disk
     directory: str
@@ -73,15 +73,15 @@ class LogSource:
     now_ms: int
     clean: bool
     log_start_offset: int | None
-    """As checkpointed; None if there is no entry."""
+    """From the checkpoint; None if there is no entry."""
     recovery_point: int | None
-    """As checkpointed; None if that file is damaged, and then nothing may be cut."""
+    """From the checkpoint; None if that file is damaged: then nothing may be truncated."""
     may_have_gaps: bool = False
-    """The log was compacted, here or where it was copied from: some offsets may be missing."""
+    """Whether the log was compacted, here or where it was copied from: offsets may be missing."""
 
 
 def _read_chunks(segment: Segment, position: int) -> Iterator[bytes]:
-    """The bytes of a segment from a position on."""
+    """The bytes of a segment from a position on, in chunks."""
     while position < segment.size_bytes:
         data = segment.log.read(position, min(_SCAN_BYTES, segment.size_bytes - position))
         position += len(data)
@@ -89,7 +89,7 @@ def _read_chunks(segment: Segment, position: int) -> Iterator[bytes]:
 
 
 class _TailStart(NamedTuple):
-    """Where the bytes of a segment begin that lie above the recovery point."""
+    """Where the bytes above the recovery point begin in a segment."""
 
     position: int
     offset: int
@@ -97,14 +97,14 @@ class _TailStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What was removed from the end of a log."""
+    """The bytes that recovery removed from the end of a log."""
 
     size_bytes: int
     reason: str
 
 
 class LogRecovery:
-    """Opens one log. Run `run()` to its end, then take the results."""
+    """Recovers one log. Exhaust `run()`, then take the results."""
 
     def __init__(self, source: LogSource) -> None:
         self._source = source
@@ -117,7 +117,7 @@ class LogRecovery:
         self.log_start_offset = source.log_start_offset or 0
         self.durable_end_offset = 0
         self.cut: Cut | None = None
-        """Set before anything is removed, in a step of its own, so that it can be remembered."""
+        """Set before anything is removed, in a separate step, so that it can be stored first."""
         self.unsynced: list[Segment] = []
         self._epochs_known = True
         self._epochs_refuted = False
@@ -153,13 +153,14 @@ class LogRecovery:
         self.epochs.truncate_end(max(self._end_offset, last_kept))
 
     async def rewrite_tail(self) -> None:
-        """Write what lies above the recovery point into new files, durable on return.
+        """Write the bytes above the recovery point to new files, durable on return.
 
-        A sync that failed may have left pages that are clean to the kernel and were never
-        written; another sync succeeds without writing them (fsyncgate). Writing over them does not
-        mend that on ext4, which then writes the blocks and goes on to take them for unwritten; it
-        is done where there is no room for anything else. To be called after `run`. Raises
-        `OSError`.
+        A failed sync may have left pages that the kernel considers clean and never wrote; another
+        sync succeeds without writing them (fsyncgate). On ext4, overwriting them does not help,
+        because it treats these blocks as unwritten afterwards; it is done only if there is no space
+        for a new file.
+
+        Call this after `run`. Raises `OSError`.
         """
         again = [
             (segment, above)
@@ -173,7 +174,8 @@ class LogRecovery:
             self.epochs.touch()
 
     async def _rewrite_to_new_file(self, segment: Segment, above: "_TailStart") -> None:
-        """What is durable stays where it is, as a segment of its own."""
+        """Split the segment: the durable part stays, and the rest becomes a segment in a new
+        file."""
         path = self._path(segment_file(above.offset, LOG_SUFFIX))
         try:
             await self._copy(segment, above.position, path + _UNFINISHED)
@@ -188,7 +190,7 @@ class LogRecovery:
             await self._rewrite_in_place(segment, above.position)
             return
         self._disk.rename(path + _UNFINISHED, path)
-        # Before the old bytes go. Until then the next start finds both, and takes the new ones.
+        # Before the old bytes are removed. Until then a restart finds both, and takes the new ones.
         await self._disk.sync_directory(self._source.directory)
         if above.position == 0:
             segment.close()
@@ -197,7 +199,7 @@ class LogRecovery:
         tail.start_rebuild(self._source.now_ms)
         for _, header in walk_batches(tail.log, 0, tail.log.size()):
             tail.count(header.last_offset, header.newest_record_ms, header.size_bytes)
-        # A failed sync of the last process is told to whoever syncs the file next, once.
+        # The kernel reports a failed sync of the last process once, to the next sync of the file.
         with suppress(SyncFailedError):
             await segment.log.sync()
         is_newest, tail.sealed = segment is self.segments[-1], segment.sealed
@@ -210,7 +212,7 @@ class LogRecovery:
             segments.insert(segments.index(segment) + 1, tail)
 
     async def _copy(self, segment: Segment, position: int, path: str) -> None:
-        """Into a file of its own, durable on return."""
+        """Copy to a new file, durable on return."""
         file = self._disk.open(path, create=True)
         try:
             file.truncate(0)
@@ -234,7 +236,7 @@ class LogRecovery:
             await asyncio.sleep(0)
 
     def loaded(self) -> LoadedLog:
-        """What was found, for the log to start from."""
+        """The recovered state, from which the log starts."""
         return LoadedLog(
             segments=self.segments,
             epochs=self.epochs,
@@ -246,14 +248,14 @@ class LogRecovery:
         )
 
     def close(self) -> None:
-        """Let go of the files of a log that is not to be used."""
+        """Close the files of a log that will not be used."""
         for segment in self.segments:
             segment.close()
 
     # --- files -------------------------------------------------------------------
 
     def _remove_leftovers(self) -> None:
-        """Half-finished files whose content is somewhere else too, or not needed."""
+        """Remove unfinished files that are not needed: their content also exists elsewhere."""
         self._names = self._disk.names(self._source.directory)
         names = set(self._names)
         for name in self._names:
@@ -284,11 +286,11 @@ class LogRecovery:
             )
 
     def _finish_deletion(self, bases: list[int]) -> Steps:
-        """What lies below the log start goes, which had been raised before the crash.
+        """Delete segments below the log start offset, which was raised before the crash.
 
-        Not if the segment ended only afterwards and its producers are in no snapshot yet: then
-        the batches are all that is known of them. A deletion may have taken any of the segments,
-        and a fault there is no reason to give up what lies above: it makes them go all the same.
+        A segment is kept if it was rolled after that, and no snapshot contains its producers yet.
+        The crash may have interrupted the deletion of any of these segments, so a fault in one of
+        them does not damage the log: then all of them are deleted.
         """
         gone = max(bisect_right(bases, self.log_start_offset) - 1, 0)
         while gone and segment_file(bases[gone], SNAPSHOT_SUFFIX) not in self._names:
@@ -301,7 +303,7 @@ class LogRecovery:
         del bases[:gone]
 
     def _is_complete_up_to(self, base_offset: int, next_base: int) -> Generator[int, None, bool]:
-        """Whether nothing is missing or wrong in a segment up to where the next one begins."""
+        """Whether a segment is complete and correct up to the start of the next one."""
         end_offset = base_offset
         file = self._disk.open(self._path(segment_file(base_offset, LOG_SUFFIX)))
         try:
@@ -313,7 +315,7 @@ class LogRecovery:
                 end_offset = header.last_offset + 1
                 yield header.size_bytes
         except CorruptBatchError:
-            pass  # what was read counts
+            pass  # read bytes count as progress
         finally:
             file.close()
         return end_offset == next_base
@@ -339,7 +341,7 @@ class LogRecovery:
         self.segments = [fresh]
 
     def _load_epochs(self) -> None:
-        """The history as saved. Nothing counts before its epoch is in there."""
+        """Load the saved history. No record counts before its epoch is saved."""
         try:
             self.epochs = decode_epochs(read_file(self._disk, self._path(EPOCH_CHECKPOINT)))
         except (FileNotFoundError, CheckpointError):
@@ -372,7 +374,7 @@ class LogRecovery:
             try:
                 segment.open_active(self._source.now_ms)
             except CorruptBatchError:
-                pass  # the index may be what is wrong: the batches decide
+                pass  # the index may be wrong: check the batches
             else:
                 return
         yield from self._scan_durable(segment)
@@ -409,10 +411,10 @@ class LogRecovery:
         self.durable_end_offset = min(self._trusted_end, self._end_offset)
 
     def _first_unverified(self) -> int:
-        """The last segment with durable records.
+        """The last segment with durable records; recovery checks it and all later ones.
 
-        Those before it were sealed before these became durable, and all of a sealed
-        segment is: bytes, indexes and names. Its own end may not be.
+        Earlier segments were sealed before its records became durable, and a sealed segment is
+        durable completely: bytes, indexes and names. The end of this segment may not be.
         """
         suspect = 0
         for number, segment in enumerate(self.segments):
@@ -421,12 +423,12 @@ class LogRecovery:
         return suspect
 
     def _check_sealed(self, segment: Segment, next_base: int) -> Steps:
-        """A segment below the recovery point must lead up to the next one."""
+        """Check that a segment below the recovery point ends where the next one begins."""
         if segment.indexes_are_whole():
             try:
                 segment.open_active(self._source.now_ms)
             except CorruptBatchError:
-                pass  # the index may be what is wrong: the batches decide
+                pass  # the index may be wrong: check the batches
             else:
                 if segment.end_offset == next_base:
                     segment.sealed = True
@@ -434,7 +436,7 @@ class LogRecovery:
         yield from self._rebuild_sealed(segment, next_base, up_to=next_base)
 
     def _prepare_producers(self, suspect: int) -> Steps:
-        # One of where the oldest segment begins is needed: nothing of the log says it again.
+        # The snapshot at the start of the oldest segment is needed: the log cannot restore it.
         believed = max(self._trusted_end, self.segments[0].base_offset)
         for offset in snapshot_offsets(self._disk, self._source.directory):
             if offset > believed:
@@ -443,12 +445,12 @@ class LogRecovery:
         for segment, following in pairwise(self.segments[: suspect + 1]):
             offset = following.base_offset
             if offset > self.producers.end_offset:
-                # There was no room for it, or an earlier version has not written one.
+                # The disk was full, or an earlier version wrote none.
                 yield from replay(self.producers, [segment], offset)
                 self._snapshots[offset] = self._snapshot_now()
 
     def _base_after(self, number: int) -> int | None:
-        """Where the next segment begins; None for the newest."""
+        """The base offset of the next segment; None for the active one."""
         is_newest = number == len(self.segments) - 1
         return None if is_newest else self.segments[number + 1].base_offset
 
@@ -458,7 +460,8 @@ class LogRecovery:
         return f"the next segment begins at offset {self.segments[number].base_offset}"
 
     def _cut_after(self, number: int, reason: str) -> Steps:
-        """Drop what follows the last good batch of a segment, if nothing durable is lost."""
+        """Remove everything after the last correct batch of a segment, if no durable record is
+        lost."""
         segment = self.segments[number]
         position, offset = segment.size_bytes, segment.end_offset
         place = f"{segment_file(segment.base_offset, LOG_SUFFIX)} at byte {position}"
@@ -491,7 +494,7 @@ class LogRecovery:
         self._rebuilt.append(segment)
 
     def _scan_durable(self, segment: Segment, *, up_to: int | None = None) -> Steps:
-        """Read a segment that was durable: the indexes are made anew, a fault is damage."""
+        """Read a durable segment and rebuild its indexes; raises if a batch is wrong."""
         fault = yield from self._scan(segment, up_to=up_to)
         if fault is not None:
             raise self._damaged(segment, fault)
@@ -499,9 +502,10 @@ class LogRecovery:
     def _scan(
         self, segment: Segment, *, up_to: int | None = None
     ) -> Generator[int, None, str | None]:
-        """Check every batch and rebuild the indexes; returns what is wrong where it stopped.
+        """Check every batch and rebuild the indexes; returns the fault at which it stopped, or
+        None.
 
-        `up_to`: what follows there was written again into the next segment by the last start.
+        `up_to`: the last start wrote the batches from there on to the next segment.
         """
         segment.start_rebuild(self._source.now_ms)
         self._above[segment.base_offset] = _TailStart(0, segment.base_offset)
@@ -536,7 +540,7 @@ class LogRecovery:
         return None
 
     def _check_place(self, header: BatchHeader, expected: int) -> None:
-        """Base offset and epoch lie outside the checksum, so the neighbours must vouch for them."""
+        """Check base offset and epoch against the neighbours: the checksum does not cover them."""
         base_offset = header.base_offset
         if base_offset < expected or (base_offset > expected and not self._source.may_have_gaps):
             raise CorruptBatchError(
@@ -549,7 +553,8 @@ class LogRecovery:
             )
 
     def _check_epoch(self, header: BatchHeader) -> None:
-        """The history was durable before anything of its newest epoch was acknowledged."""
+        """Check the epoch of a batch against the history, which was saved before any record of its
+        newest epoch was acknowledged."""
         epoch, offset = header.leader_epoch, max(header.base_offset, self.log_start_offset)
         if header.last_offset < self.log_start_offset:
             return
@@ -563,7 +568,7 @@ class LogRecovery:
             )
 
     def _rebuild_epochs(self, segments: list[Segment]) -> Steps:
-        """The history is lost: the batches of the log say it again."""
+        """The history is lost: derive it from the batches."""
         for segment in segments:
             walked_bytes = 0
             for _, header in walk_batches(segment.log, 0, segment.size_bytes):
@@ -576,7 +581,7 @@ class LogRecovery:
     # --- the rest ------------------------------------------------------------------
 
     def _damaged(self, segment: Segment, why: str) -> DamagedLogError:
-        """The error to raise where the batches before it, which were counted, are right."""
+        """The error to raise for a wrong batch; the counted batches before it are correct."""
         path = self._path(segment_file(segment.base_offset, LOG_SUFFIX))
         place = f"{path} at byte {segment.size_bytes}"
         return DamagedLogError(
@@ -589,7 +594,7 @@ class LogRecovery:
     def _fix_log_start(self) -> Steps:
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         if self._end_offset < self.log_start_offset:
-            # What was left lies wholly below a log start that was raised durably.
+            # The remaining records are completely below a log start offset that was raised durably.
             yield from self._replace_all(
                 self.log_start_offset, "the segment is below the log start offset"
             )

@@ -1,9 +1,8 @@
-"""Which segments have had their time. A pure decision; the log acts on it.
+"""Which segments have expired. A pure decision; the log acts on it.
 
-Of a topic that is compacted and not deleted from, only what lies below the log start goes.
-
-Only whole segments go, oldest first, and none that holds a record at or above the high
-watermark: such a record may still become the only copy of something acknowledged.
+If a topic is only compacted, only segments below the log start offset are deleted. Only complete
+segments are deleted, oldest first, and none with a record at or above the high watermark: such a
+record may become the only copy of an acknowledged one.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ def count_expired(
     high_watermark: int,
     log_start_offset: int,
 ) -> int:
-    """How many of the oldest segments may go; the newest only if it holds records."""
+    """The number of oldest segments to delete; the active one only if it has records."""
     excess_bytes = retention_ms = -1
     if config.deletes:
         retention_ms = config.retention_ms
@@ -35,7 +34,7 @@ def count_expired(
         try:
             is_old = 0 <= retention_ms < now_ms - newest_record_ms(segment)
         except DamagedBatchError:
-            break  # nobody knows how old it is; a read or the scrub says what is wrong with it
+            break  # its age is unknown; a read or the scrub will report the damage
         if not (is_passed or is_old or excess_bytes >= segment.size_bytes):
             break
         expired += 1
@@ -44,5 +43,5 @@ def count_expired(
 
 
 def newest_record_ms(segment: Segment) -> int:
-    """Records without timestamps are as old as our knowledge of their segment."""
+    """The largest timestamp. Without timestamps, the time since which the segment is known."""
     return segment.max_timestamp_ms if segment.max_timestamp_ms >= 0 else segment.created_ms

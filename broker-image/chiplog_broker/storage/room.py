@@ -1,10 +1,12 @@
-"""How much room is left on the volume, and who may still use it.
+"""The free space of the volume, and who may still use it.
 
-A full file system is too late to notice: what is acknowledged needs checkpoints, epochs and marks
-as well. So producers are refused while less than the reserve is free. Followers may use half of
-it: what leaders took before they were refused still finds its way to all replicas. The rest is for
-what a broker writes for itself. Between two looks at the volume appends are counted, so a look that
-is some tenths of a second old is never wrong by more than others on the volume have written.
+A full file system must be avoided: checkpoints, epochs and marks must still be written for
+acknowledged records. So producers are refused while less than the reserve is free. Followers may
+use half of the reserve, so that records which leaders have accepted before still reach all
+replicas. The rest is for the broker's own files.
+
+Between two measurements appended bytes are counted. So a measurement that is some tenths of a
+second old is wrong only by what other processes have written.
 """
 
 from chiplog_broker.ports.disk import Disk, DiskUsage

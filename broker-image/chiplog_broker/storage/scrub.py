@@ -1,7 +1,7 @@
-"""Reading everything now and then, so that damage is found while there is another copy.
+"""Reads all logs regularly, so that damage is found while other replicas are intact.
 
-One log after the other, from its beginning to what is durable, as fast as is needed to see all of
-it within the interval, and never faster than the limit. What is damaged its log tells by itself.
+It reads one log after the other, from its start to its durable end, as fast as is necessary to read
+all of them within the interval, but never faster than the limit. A damaged log reports itself.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ _SIZES_KEPT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast."""
+    """The speed of the scrub."""
 
     interval_s: float
-    """In which everything is to be read once."""
+    """The time in which all logs are to be read once."""
     max_bytes_per_s: float
 
 
 class Scrubber:
-    """Goes round and round through the logs of a directory."""
+    """Reads the logs of a directory, again and again."""
 
     def __init__(self, logs: Mapping[TopicPartition, PartitionLog], clock: Clock) -> None:
         self._logs = logs
@@ -44,10 +44,10 @@ class Scrubber:
         self.scrubbed_bytes = 0
         """Since the directory was opened."""
         self.rounds = 0
-        """How often it came to the end of the last log."""
+        """How often it reached the end of the last log."""
 
     async def advance(self, pace: Pace) -> None:
-        """Read what has become due since the last time. To be called often."""
+        """Read as much as is due since the last call. To be called often."""
         now_s = self._clock.monotonic_s()
         elapsed_s = min(now_s - self._stepped_s, _LONGEST_STEP_S)
         self._stepped_s = now_s
@@ -63,7 +63,7 @@ class Scrubber:
             await asyncio.sleep(0)
 
     def _step(self, max_bytes: int) -> int:
-        """Read some; 0 where a whole round found nothing."""
+        """Read some bytes; returns 0 if a whole round found none."""
         for _ in range(len(self._left) + len(self._logs) + 1):
             if not self._left:
                 self._left = sorted(self._logs, reverse=True)
@@ -88,7 +88,7 @@ class Scrubber:
         try:
             return log.checks.scrub(self._offset, max_bytes)
         except StorageError:
-            return 0, None  # whoever is to know has been told
+            return 0, None  # the log has reported it
 
     def _size_bytes(self, now_s: float) -> int:
         if now_s - self._sized_s >= _SIZES_KEPT_S:

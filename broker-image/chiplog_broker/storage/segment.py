@@ -1,8 +1,8 @@
-"""One segment: a file of batches, and the two sparse indexes into it.
+"""One segment: a file of batches, and two sparse indexes for it.
 
-Only the newest segment of a log is written to. Positions are byte offsets in the file and
-always batch boundaries. `boundaries` remembers a few recent ones by offset, which is where
-almost every reader is: right behind the last append, or where its last read ended.
+Only the active segment of a log is written to. Positions are byte offsets in the file and always
+batch boundaries. `boundaries` maps a few recent offsets to positions: most reads begin at the last
+append, or where the last read ended.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ _REMEMBERED_BOUNDARIES = 512
 
 
 class SegmentSlice(NamedTuple):
-    """Whole batches of one segment."""
+    """Consecutive complete batches of one segment."""
 
     position: int
     size_bytes: int
@@ -49,14 +49,14 @@ class SegmentSlice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """How dense the indexes are and how large they may grow."""
+    """The density and the maximum size of the indexes."""
 
     interval_bytes: int
     max_bytes: int
 
     @classmethod
     def of(cls, interval_bytes: int, max_bytes: int) -> "IndexSettings":
-        """As they are configured, but never so sparse that each read takes long."""
+        """The configured values, but dense enough that reads are fast."""
         return cls(min(interval_bytes, LARGEST_INTERVAL_BYTES), max_bytes)
 
 
@@ -94,7 +94,7 @@ class Segment:
         index_settings: IndexSettings,
         mark: str = "",
     ) -> None:
-        """`mark` follows the names of a segment that is not in use yet."""
+        """`mark` is a suffix of the file names of a segment that is not in use yet."""
         self._disk = disk
         self._directory = directory
         self._mark = mark
@@ -119,7 +119,7 @@ class Segment:
     # --- opening -------------------------------------------------------------
 
     def create(self, now_ms: int) -> None:
-        """Start empty, also where an earlier attempt left files of this name."""
+        """Create it empty, also if files of this name exist from an earlier attempt."""
         self._log = self._disk.open(self._path(LOG_SUFFIX), create=True)
         self._log.truncate(0)
         self.offset_index.start_empty()
@@ -128,7 +128,7 @@ class Segment:
         self._max_timestamp_ms = NO_TIMESTAMP
 
     def open_sealed(self, end_offset: int, now_ms: int) -> None:
-        """Take over a segment that another one follows; nothing is read or kept open."""
+        """Open a segment that is not the last one; nothing is read, and no file stays open."""
         self.size_bytes = self.log.size()
         self.close()
         self.end_offset = end_offset
@@ -136,16 +136,16 @@ class Segment:
         self.sealed = True
 
     def open_active(self, now_ms: int) -> None:
-        """Take over the newest segment: walk over what its indexes do not cover yet."""
+        """Open the active segment: read the batches that its indexes do not cover yet."""
         self.size_bytes = self.log.size()
         self.created_ms = now_ms
         self.refresh_tail()
         self._close_indexes()
 
     def refresh_tail(self) -> None:
-        """Find end offset and largest timestamp again, from the last index entry on.
+        """Determine end offset and largest timestamp again, from the last index entry on.
 
-        Raises `DamagedBatchError`, also where an index does not say what the batches say.
+        Raises `DamagedBatchError`, also if an index entry differs from its batch.
         """
         self._boundaries.clear()
         self._max_timestamp_ms, self._max_timestamp_offset = self._newest_by_index()
@@ -162,11 +162,11 @@ class Segment:
                 break
 
     def indexes_are_whole(self) -> bool:
-        """Whether both index files are there and hold nothing but whole entries."""
+        """Whether both index files exist and contain only complete entries."""
         return self.offset_index.is_whole() and self.time_index.is_whole()
 
     def start_rebuild(self, now_ms: int) -> None:
-        """Empty the indexes; `count` must follow for every batch of the file."""
+        """Empty the indexes; the caller then calls `count` for every batch of the file."""
         self.created_ms = now_ms
         self.offset_index.start_empty()
         self.time_index.start_empty()
@@ -180,14 +180,14 @@ class Segment:
     # --- writing -------------------------------------------------------------
 
     def write(self, data: Buffer) -> None:
-        """Put whole batches at the end of the file; nothing changes if that fails.
+        """Write complete batches at the end of the file; changes nothing if that fails.
 
-        `count` must follow for each of them.
+        The caller then calls `count` for each of them.
         """
         self.log.append(data)
 
     def count(self, last_offset: int, max_timestamp_ms: int, batch_bytes: int) -> None:
-        """The file holds one more batch: index it when due, and move the end."""
+        """Count one more batch in the file: index it if an entry is due, and advance the end."""
         position = self.size_bytes
         if position == 0:
             self.first_timestamp_ms = max_timestamp_ms
@@ -202,19 +202,19 @@ class Segment:
         self._remember(following, end)
 
     def seal(self) -> None:
-        """Complete the indexes; may be repeated, and followed by appends if a roll fails."""
+        """Complete the indexes. It may be repeated, and appends may follow if a roll fails."""
         if self.max_timestamp_ms > NO_TIMESTAMP:
             self.time_index.add_maximum(self.max_timestamp_ms, self._max_timestamp_offset)
         self.offset_index.flush()
         self.time_index.flush()
 
     def take_over(self, cleaned_from: "Segment") -> None:
-        """This one, which is complete, will stand where another one ended."""
+        """Prepare this complete segment to replace `cleaned_from`: take over its end offset."""
         self.created_ms = cleaned_from.created_ms
         self.sealed = True
 
     def rename(self, mark: str) -> None:
-        """Let the names of the files end in another mark: the indexes' first, then the log's."""
+        """Give the files another mark: first the indexes, then the log file."""
         files = (
             (INDEX_SUFFIX, self.offset_index),
             (TIME_INDEX_SUFFIX, self.time_index),
@@ -228,7 +228,8 @@ class Segment:
         self._mark = mark
 
     def truncate(self, position: int, end_offset: int) -> None:
-        """Cut the file at a batch boundary; `end_offset` is the first offset that goes."""
+        """Truncate the file at a batch boundary; `end_offset` is the first offset that is
+        removed."""
         self.log.truncate(position)
         self.size_bytes = position
         self.offset_index.cut_at_position(position)
@@ -237,18 +238,18 @@ class Segment:
         self.refresh_tail()
 
     def open_files(self) -> None:
-        """Have everything open that `truncate` needs: half-way it must not be missing."""
+        """Open all files that `truncate` needs, so that it cannot fail half-way."""
         self.log.size()
         self.offset_index.keep_open()
         self.time_index.keep_open()
 
     async def sync(self) -> None:
-        """Make the bytes durable; of a sealed segment the indexes too."""
+        """Make the bytes durable; for a sealed segment the indexes, too."""
         await self.log.sync()
         if not self.sealed:
             return
         for index in (self.offset_index, self.time_index):
-            # Retired meanwhile: the file has another name now, and no future.
+            # Deleted in the meantime: the file was renamed and will be removed.
             if not self.retired:
                 await index.sync()
         self._close_indexes()
@@ -263,7 +264,7 @@ class Segment:
 
     @property
     def log_path(self) -> str:
-        """The file of batches, by its name in the data directory."""
+        """The path of the log file in the data directory."""
         return self._path(LOG_SUFFIX)
 
     @property
@@ -275,12 +276,12 @@ class Segment:
 
     @property
     def max_timestamp_offset(self) -> int:
-        """The last offset of the batch that holds the largest timestamp."""
+        """The last offset of the batch with the largest timestamp."""
         return self._max_timestamp_offset if self.max_timestamp_ms >= 0 else self.base_offset
 
     @property
     def oldest_ms(self) -> int:
-        """What is known of the age of its first batch."""
+        """The age of the first batch, as far as it is known."""
         if self.first_timestamp_ms < 0 and self.size_bytes:
             self.first_timestamp_ms = self.header_at(0).newest_record_ms
         return self.first_timestamp_ms if self.first_timestamp_ms >= 0 else self.created_ms
@@ -296,7 +297,8 @@ class Segment:
         return larger
 
     def end_at_or_below(self, offset: int) -> int:
-        """Where the last batch that ends at or below `offset` ends; the base if none does."""
+        """The end offset of the last batch that ends at or below `offset`; the base offset if there
+        is none."""
         end_offset = self.base_offset
         for _, header in self._batches_from(self.offset_index.batch_before(offset - 1)):
             if header.last_offset >= offset:
@@ -305,10 +307,10 @@ class Segment:
         return end_offset
 
     def position_of(self, offset: int) -> int:
-        """Where the batch that holds `offset`, or else the next one, begins.
+        """The position of the batch that contains `offset`, or of the next one.
 
-        Raises `DamagedBatchError` where a batch on the way says that it lies before another one:
-        it may be the one that is looked for.
+        Raises `DamagedBatchError` if the batches on the way are not in order: the requested one may
+        be among them.
         """
         if offset >= self.end_offset:
             return self.size_bytes
@@ -328,7 +330,8 @@ class Segment:
     def slice_from(
         self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool
     ) -> SegmentSlice:
-        """Whole batches from the one that holds `offset`, ending at or before `up_to_offset`."""
+        """Complete batches from the one that contains `offset`, which end at or before
+        `up_to_offset`."""
         start = self.position_of(offset)
         bound = self.position_of(up_to_offset)
         if start >= bound:
@@ -350,7 +353,7 @@ class Segment:
         return read_header(self.log.read(position, HEADER_BYTES))
 
     def _boundary_within(self, start: int, limit: int) -> tuple[int, int]:
-        """The last batch boundary in `start` to `limit`, and the offset that follows it."""
+        """The last batch boundary from `start` to `limit`, and the offset after it."""
         indexed = self.offset_index.batch_at_or_before(limit)
         if indexed is not None and indexed.position > start:
             batches = self._batches_from(indexed)
@@ -362,10 +365,10 @@ class Segment:
         return self.size_bytes, self.end_offset
 
     def _batches_from(self, indexed: IndexedBatch | None) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from this one on; of all of them without one.
+        """Position and header of each batch from this one on; of all batches if it is None.
 
-        No checksum covers an index: a bit that changed there would have records stepped over. So
-        the batch has to be the one that the entry names. Raises `DamagedBatchError`.
+        Indexes have no checksum: a changed bit could skip records. So the batch at the position
+        must be the one that the entry describes. Raises `DamagedBatchError`.
         """
         batches = walk_batches(self.log, indexed.position if indexed else 0, self.size_bytes)
         if indexed is None:
@@ -380,10 +383,11 @@ class Segment:
         return chain((first,), batches)
 
     def _newest_by_index(self) -> tuple[int, int]:
-        """The largest timestamp, and the last offset of its batch; (-1, base) where there is none.
+        """The largest timestamp, and the last offset of its batch; (-1, base offset) if there is
+        none.
 
-        Retention goes by it. So where the batch does not say what the time index says of it, for
-        the reason given in `_batches_from`, all batches are asked.
+        Retention uses it. If the time index differs from the batch, for the reason in
+        `_batches_from`, all batches are read.
         """
         if not len(self.time_index):
             return self.time_index.maximum()
@@ -425,7 +429,7 @@ class Segment:
     # --- the end -------------------------------------------------------------
 
     def retire(self) -> None:
-        """Give the files the names of deleted ones. Readers may finish: they stay open."""
+        """Rename the files as deleted. Readers can continue: the files stay open."""
         self.retired = True
         for suffix in SEGMENT_SUFFIXES:
             path = self._path(suffix)
@@ -438,7 +442,7 @@ class Segment:
             self._disk.remove(self._path(suffix) + DELETED_SUFFIX)
 
     def discard(self) -> None:
-        """Remove the files of a segment that never came into use."""
+        """Remove the files of a segment that was never used."""
         self.close()
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             self._disk.remove(self._path(suffix))
@@ -450,7 +454,7 @@ class Segment:
         self._close_indexes()
 
     def _close_indexes(self) -> None:
-        """Give the descriptors back; most segments are idle, and lookups open them again."""
+        """Close the descriptors; most segments are idle, and lookups open them again."""
         self.offset_index.close()
         self.time_index.close()
 

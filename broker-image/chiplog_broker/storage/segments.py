@@ -1,7 +1,7 @@
-"""The segments of one log, oldest first, the last one written to.
+"""The segments of one log, oldest first; the last one is active.
 
-There is always at least one. A segment that leaves keeps its files under another name for
-`file.delete.delay.ms`, so that a read under way can finish.
+There is always at least one. A deleted segment keeps its files under another name for
+`file.delete.delay.ms`, so that reads in progress can finish.
 """
 
 from bisect import bisect_right
@@ -20,7 +20,7 @@ _base_of = attrgetter("base_offset")
 
 
 class LogSegments:
-    """An ordered list of segments without gaps."""
+    """An ordered list of segments without gaps between them."""
 
     __slots__ = ("_directory", "_disk", "_retired", "_segments", "active")
 
@@ -49,7 +49,7 @@ class LogSegments:
         return sum(segment.size_bytes for segment in self._segments)
 
     def holding(self, offset: int) -> Segment:
-        """The segment in which `offset` lies or would lie."""
+        """The segment that contains `offset`, or would contain it."""
         active = self.active
         if offset >= active.base_offset:
             return active
@@ -57,26 +57,27 @@ class LogSegments:
         return self._segments[max(number, 0)]
 
     def add(self, segment: Segment) -> None:
-        """A new newest segment, which begins where the last one ends."""
+        """Add a new active segment, which begins where the last one ends."""
         self.active.sealed = True
         self._segments.append(segment)
         self.active = segment
 
     def retire_oldest(self, count: int, remove_at_ms: int) -> None:
-        """Let the oldest go, with their snapshots; at least one segment must stay."""
+        """Delete the oldest segments with their snapshots; at least one segment must stay."""
         for segment in self._segments[:count]:
             self._retire(segment, remove_at_ms)
             self._disk.remove(self._snapshot_path(segment.base_offset))
         del self._segments[:count]
 
     def retire_above(self, offset: int, remove_at_ms: int) -> None:
-        """Let go what begins above `offset`; the segment that holds it becomes the active one."""
+        """Delete the segments that begin above `offset`; the segment that contains it becomes
+        active."""
         while len(self._segments) > 1 and self._segments[-1].base_offset > offset:
             self._retire(self._segments.pop(), remove_at_ms)
         self.active = self._segments[-1]
 
     def replace(self, old: Sequence[Segment], new: Segment, remove_at_ms: int) -> None:
-        """Let neighbours go, and the snapshots between them; `new` stands in their place."""
+        """Replace adjacent segments, and delete the snapshots between them."""
         number = self._segments.index(old[0])
         for segment in old:
             self._retire(segment, remove_at_ms)
@@ -85,21 +86,21 @@ class LogSegments:
         self._segments[number : number + len(old)] = [new]
 
     def replace_all(self, segment: Segment, remove_at_ms: int) -> None:
-        """Let all go; `segment` is the only one now."""
+        """Delete all segments; `segment` is the only one now."""
         for old in self._segments:
             self._retire(old, remove_at_ms)
         self._segments[:] = [segment]
         self.active = segment
 
     def remove_snapshots_above(self, offset: int) -> None:
-        """Snapshots of what was cut off must never be read again."""
+        """Remove snapshots above a truncation, which must never be loaded again."""
         for name in self._disk.names(self._directory):
             snapshot_offset = offset_in_name(name, SNAPSHOT_SUFFIX)
             if snapshot_offset is not None and snapshot_offset > offset:
                 self._disk.remove(f"{self._directory}/{name}")
 
     def remove_retired(self, now_ms: int) -> int:
-        """Remove the files whose delay has passed; how many segments that was."""
+        """Remove the files whose delay has passed; returns the number of segments."""
         due = [segment for remove_at_ms, segment in self._retired if remove_at_ms <= now_ms]
         self._retired = [entry for entry in self._retired if entry[0] > now_ms]
         for segment in due:

@@ -1,11 +1,11 @@
-"""A sorted table of fixed-size entries: what the offset index and the time index share.
+"""A sorted file of fixed-size entries, which the offset index and the time index share.
 
-Entries are added at the end and looked up by binary search. The newest ones wait in memory
-until there are enough for one write, because a write for each would cost as much as the
-batch it points at. Nothing is lost by that: what is missing in the file after a crash is
-found again by recovery, and a sealed segment's index is complete.
+Entries are appended and found by binary search. The newest ones stay in memory until there are
+enough for one write, because a write for each would cost as much as writing its batch. A crash
+loses nothing by that: recovery rebuilds missing entries, and the index of a sealed segment is
+complete.
 
-Kafka maps these files into memory; we read the few entries that a search touches.
+Kafka maps these files into memory; we read the few entries that a search needs.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ _COLUMNS = (itemgetter(0), itemgetter(1))
 
 
 class SparseIndex:
-    """Entries of two numbers, both of which never fall from one entry to the next."""
+    """Entries of two numbers; neither decreases from one entry to the next."""
 
     __slots__ = ("_disk", "_file", "_layout", "_path", "_pending", "_stored")
 
@@ -39,16 +39,16 @@ class SparseIndex:
         return self._stored_entries() + len(self._pending)
 
     def is_whole(self) -> bool:
-        """Whether the file is there and holds whole entries only."""
+        """Whether the file exists and contains only complete entries."""
         return (
             self._disk.exists(self._path) and self._open_if_closed().size() % self._layout.size == 0
         )
 
     def start_empty(self) -> None:
-        """Forget a file of this name without reading it.
+        """Start without entries; a file of this name is not read.
 
-        Another file takes its place: the first sync of the old one might still be told of what
-        the last process lost.
+        It is replaced by a new file: the first sync of the old one might report a write error of
+        the last process.
         """
         self._stored = 0
         self._pending.clear()
@@ -56,7 +56,7 @@ class SparseIndex:
         self._disk.remove(self._path)
 
     def add(self, first: int, second: int) -> None:
-        """The next entry. The file may be written now, or later."""
+        """Append an entry. The file is written now or later."""
         self._pending.append((first, second))
         if len(self._pending) % PENDING_ENTRIES == 0:
             try:
@@ -67,7 +67,7 @@ class SparseIndex:
                 return
 
     def flush(self) -> None:
-        """Write what waits; makes the file even if it stays empty."""
+        """Write the entries that are in memory only; creates the file even without entries."""
         stored = self._stored_entries()
         file = self._open_if_closed()
         if self._pending:
@@ -79,11 +79,11 @@ class SparseIndex:
             self._pending.clear()
 
     def renamed(self, path: str) -> None:
-        """The file has another name now."""
+        """The file was renamed."""
         self._path = path
 
     def keep_open(self) -> None:
-        """Have the file open from now on."""
+        """Open the file now, and keep it open."""
         self._open_if_closed()
 
     async def sync(self) -> None:
@@ -100,11 +100,11 @@ class SparseIndex:
         return self.entry(count - 1) if count else None
 
     def floor(self, key: int, column: int) -> int:
-        """The number of the last entry whose `column` is not above `key`; -1 if none is."""
+        """The number of the last entry whose `column` is at most `key`; -1 if there is none."""
         return self._floor(key, column)[0]
 
     def floor_entry(self, key: int, column: int) -> Entry | None:
-        """The last entry whose `column` is not above `key`."""
+        """The last entry whose `column` is at most `key`."""
         return self._floor(key, column)[1]
 
     def _floor(self, key: int, column: int) -> tuple[int, Entry | None]:

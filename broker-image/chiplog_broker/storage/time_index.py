@@ -1,10 +1,10 @@
-"""Time index: from a timestamp to an offset.
+"""The time index: maps a timestamp to an offset.
 
-An entry (timestamp, offset) says: the largest timestamp up to and including `offset` is
-`timestamp`, and the batch that ends at `offset` holds it. Timestamps strictly rise from
-entry to entry. Eight bytes for the timestamp, four for the offset relative to the
-segment's base, big-endian. The last entry of a sealed segment is its largest timestamp,
-by which retention judges it.
+An entry (timestamp, offset) means: the largest timestamp up to and including `offset` is
+`timestamp`, and the batch that ends at `offset` has it. Timestamps rise strictly from entry to
+entry. An entry has eight bytes for the timestamp and four for the offset relative to the segment's
+base offset, big-endian. The last entry of a sealed segment has its largest timestamp, which
+retention uses.
 """
 
 from struct import Struct
@@ -28,7 +28,7 @@ class TimeIndex(SparseIndex):
         self._last_timestamp_ms: int | None = None
 
     def add_maximum(self, timestamp_ms: int, offset: int) -> None:
-        """Note the largest timestamp so far, if it is larger than what is noted."""
+        """Add the largest timestamp so far, if it is larger than that of the last entry."""
         if self._last_timestamp_ms is None:
             self._last_timestamp_ms = self.maximum()[0]
         if timestamp_ms > self._last_timestamp_ms:
@@ -36,19 +36,20 @@ class TimeIndex(SparseIndex):
             self._last_timestamp_ms = timestamp_ms
 
     def maximum(self) -> tuple[int, int]:
-        """The largest noted timestamp and the offset it belongs to; (-1, base) if none."""
+        """The largest timestamp of the entries and its offset; (-1, base offset) if there is
+        none."""
         last = self.last()
         if last is None:
             return NO_TIMESTAMP, self._base_offset
         return last[_TIMESTAMP], last[_OFFSET] + self._base_offset
 
     def offset_before(self, timestamp_ms: int) -> int:
-        """An offset up to which every timestamp is below `timestamp_ms`."""
+        """An offset up to which all timestamps are below `timestamp_ms`."""
         entry = self.floor_entry(timestamp_ms - 1, _TIMESTAMP)
         return entry[_OFFSET] + self._base_offset if entry else self._base_offset
 
     def cut_at_offset(self, offset: int) -> None:
-        """Forget entries of batches that end at or after `offset`."""
+        """Remove the entries of batches that end at or after `offset`."""
         self.truncate(self.floor(offset - self._base_offset - 1, _OFFSET) + 1)
         self._last_timestamp_ms = None
 

@@ -1,16 +1,17 @@
-"""Finding records by time, as ListOffsets asks for them.
+"""Finds records by time, for ListOffsets.
 
-The time index names a place from which no earlier batch can match; from there batches are
-judged by their headers, and only the one that must hold the answer is opened. A client may
-have put anything into a batch: if its records cannot be read, the whole batch answers. What
-its header says of time, a client has written, too: so it decides where to look, never what
-is answered. Apache Kafka, which looks at each record that it is sent, corrects the header.
+The time index gives a position before which no batch can match. From there the headers of batches
+are compared, and only the batch that must contain the answer is read. If its records cannot be
+read, because a client sent invalid bytes, the answer is that of its header.
 
-Headers that lie would have every batch opened. So a search looks at so many records and no more;
-then the first one that it did not look at answers: whoever asks begins early, and never too late.
+A client also writes the timestamps in the header. So they determine only which batches are read,
+never the answer. Apache Kafka checks every record that it receives, and corrects the header. Wrong
+headers could make a search read every batch. So a search reads a limited number of records; after
+that the first record that was not read is the answer: its offset may be too early, but never too
+late.
 
-All of it is done in `steps`, between which a log may change: then `MovedError` says that the
-search has to begin again.
+Everything is done in `steps`, between which the log may change: then `MovedError` means that the
+search must start again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +54,7 @@ class TimestampOffset(NamedTuple):
 
 
 class Access:
-    """Reads for one search, within its limit."""
+    """Reads batches for one search, within its limit."""
 
     __slots__ = ("_read_batch", "check", "records_left")
 
@@ -205,7 +206,7 @@ def _newest_of(
 
 
 def _from_header(header: BatchHeader, from_offset: int) -> TimestampOffset:
-    """The answer by the batch header alone."""
+    """The answer from the batch header alone."""
     offset = max(header.base_offset, from_offset)
     return TimestampOffset(header.max_timestamp_ms, offset, header.leader_epoch)
 

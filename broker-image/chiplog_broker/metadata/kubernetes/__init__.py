@@ -1,5 +1,5 @@
 """Metadata of a broker whose cluster is described by Kubernetes objects.
 
-The broker writes its own Broker status and Lease and nothing else; what it learns comes from
-the specs of Brokers and PartitionMaps, which the operator writes.
+The broker writes only its own Broker status and Lease. It reads the specs of Brokers and
+PartitionMaps, which the operator writes.
 """

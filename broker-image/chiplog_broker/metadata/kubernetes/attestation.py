@@ -1,7 +1,7 @@
-"""Whether the end of the logs can be trusted after a start (R3): a table, and nothing else.
+"""Whether the end of the logs can be trusted after a start (R3), as a decision table.
 
-An in-sync replica holds every acknowledged record. It stays one over a restart only if nothing
-that was acknowledged can be missing from its disk.
+An in-sync replica has every acknowledged record. It remains in sync over a restart only if no
+acknowledged record can be missing from its disk.
 """
 
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from chiplog_core.model.broker_status import Tail
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundData:
-    """The data directory and the machine as this start finds them."""
+    """The state of the data directory and the machine at this start."""
 
     storage_uuid: str
     boot_id: str
-    """Empty where it is not known."""
+    """Empty if it is not known."""
     closed_in_session: int | None
-    """The session of the clean-shutdown mark; None where there is no mark."""
+    """The session in the mark of a clean shutdown; None without a mark."""
     went_back: bool = False
-    """The volume is an older copy of the one that the broker had."""
+    """Whether the volume is an older copy of the one that the broker had."""
     damaged: int = 0
-    """Replicas that are damaged, or not whole again after that."""
+    """Replicas that are damaged, or not completely refetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Attestation:
 
 
 def attest(left: SessionRecord | None, found: FoundData) -> Attestation:
-    """What can be said for the data, by what the last process left: the first line that applies."""
+    """The verdict on the data, given what the last process stored: the first rule that applies."""
     if found.damaged > MAX_DAMAGED_PARTITIONS:
-        # They cannot be named one by one, so none counts as whole.
+        # It is unknown which replicas they are, so none counts as undamaged.
         return Attestation(Tail.SUSPECT, f"{found.damaged} replicas are damaged")
     if found.went_back:
         return Attestation(Tail.SUSPECT, "the volume was replaced by an older copy")
@@ -50,7 +50,7 @@ def attest(left: SessionRecord | None, found: FoundData) -> Attestation:
 
 
 def _attest(left: SessionRecord, found: FoundData) -> Attestation:
-    """The same, where the directory is the one that the last process had."""
+    """The same, if the directory is the one that the last process used."""
     if found.closed_in_session is not None and found.closed_in_session == left.session:
         return Attestation(Tail.INTACT, "clean shutdown")
     if left.disk_failed:
@@ -65,8 +65,8 @@ def _attest(left: SessionRecord, found: FoundData) -> Attestation:
 def intact_since(left: SessionRecord | None, verdict: Attestation, admitted: int) -> int:
     """The oldest session for whose in-sync replicas the directory vouches.
 
-    `admitted` is the session the operator gave out last: one that this directory's processes
-    were admitted to without ever knowing counts as well.
+    `admitted` is the session that the operator assigned last. It counts even if the process of this
+    directory never learned it.
     """
     if left is not None and verdict.tail is Tail.INTACT:
         return left.intact_since

@@ -45,7 +45,7 @@ class Brokers:
         return self._live
 
     def seen(self, _before: Manifest | None, manifest: Manifest | None) -> None:
-        """A Broker object changed. A deleted one stays as it was: absence means nothing."""
+        """A Broker object changed. A deleted object is ignored: its absence means nothing."""
         if manifest is None:
             return
         try:
@@ -65,7 +65,7 @@ class Brokers:
         self._on_change(broker)
 
     def show(self, view: ClusterView) -> None:
-        """Tell clients of the brokers that live, and of those that lived a moment ago."""
+        """Update the view with the live brokers, and with those that ended a moment ago."""
         found = [broker_view(broker) for broker in self._brokers.values() if is_live(broker)]
         view.brokers = {broker.broker_id: broker for broker in found}
         since_s = self._clock.monotonic_s() - LINGER_S
@@ -77,7 +77,7 @@ class Brokers:
         view.lingering = {broker.broker_id: broker for broker in gone}
 
     async def keep_view_current(self, view: ClusterView) -> None:
-        """Forget those that ended when it is time to, until cancelled."""
+        """Remove ended brokers from the view after their time, until cancelled."""
         while True:
             await self._ended.wait()
             self._ended.clear()
@@ -94,13 +94,13 @@ class Brokers:
 
 
 def is_live(broker: Broker) -> bool:
-    """Whether its admitted process may serve."""
+    """Whether its admitted process may serve clients."""
     spec = broker.spec
     return not (spec.fenced or spec.retired) and spec.session != NEVER_ADMITTED
 
 
 def broker_view(broker: Broker) -> BrokerView:
-    """Its addresses, as the operator has worked them out."""
+    """The broker with its addresses, as the operator has determined them."""
     endpoints = {
         endpoint.listener: (endpoint.host, endpoint.port) for endpoint in broker.spec.endpoints
     }

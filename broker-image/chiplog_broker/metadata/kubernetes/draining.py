@@ -1,13 +1,14 @@
-"""What a broker that stops waits for: that nothing which can do without it still counts on it."""
+"""When a broker that stops may leave: nothing depends on it that other brokers could take over."""
 
 from chiplog_broker.metadata.view import PartitionView
 
 
 def can_be_left(broker_id: int, partition: PartitionView, min_isr: int) -> bool:
-    """Whether others could lead for this broker, or be in sync without it, and do not yet.
+    """Whether others could still take over from this broker: lead, or be in sync without it.
 
-    A leader that is gone serves nobody, and a member of the ISR that is gone holds back the high
-    watermark. At the ISR's floor nobody leaves, so that there is nothing to wait for.
+    A leader that is gone serves nobody, and an in-sync replica that is gone holds back the high
+    watermark. If the ISR is at its minimum size, nobody can leave it, so there is nothing to wait
+    for.
     """
     others = [replica for replica in partition.isr if replica != broker_id]
     if partition.leader_id == broker_id:

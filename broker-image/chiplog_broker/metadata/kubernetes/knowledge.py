@@ -1,4 +1,4 @@
-"""Metadata never goes back (R6): whether a map knows less than one that was applied before."""
+"""Metadata never goes back (R6): whether a map is older than the one that was applied."""
 
 from chiplog_broker.metadata.kubernetes.topic_views import held_by
 from chiplog_core.ids import BrokerId
@@ -6,9 +6,10 @@ from chiplog_core.model.partition_map import Generation, PartitionMapSpec
 
 
 def why_older(new: PartitionMapSpec, applied: PartitionMapSpec, broker_id: BrokerId) -> str:
-    """What `new` does not know of the broker's replicas; empty where it knows everything.
+    """In what respect `new` is older than `applied` for this broker's replicas; empty if it is not.
 
-    A generation may go only by a tombstone, and a tombstone's topic id never comes back.
+    A generation may disappear only with a tombstone, and the topic id of a tombstone never comes
+    back.
     """
     buried = {tombstone.topic_id for tombstone in new.tombstones}
     generations = {generation.topic_id: generation for generation in new.generations}

@@ -1,7 +1,7 @@
-"""Shows that this process lives: its Lease, renewed from the process's start to its end.
+"""Renews the Lease of this process from its start to its end, which shows that it is alive.
 
-It has a task and a deadline of its own, so that neither recovery nor a slow API server keeps
-the next renewal waiting.
+This has its own task and deadline, so neither recovery nor a slow API server delays the next
+renewal.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ LEASE_DURATION_S = 6
 
 
 class LeaseKeeper:
-    """Renews one Lease, which the operator made."""
+    """Renews one Lease, which the operator has created."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class LeaseKeeper:
             await self._clock.sleep(next_s - now_s)
 
     async def renew(self) -> None:
-        """Once; a failure is for the next time to mend."""
+        """Renew once; after a failure the next renewal tries again."""
         await self._renewals.store_next_number()
         patch = {
             "spec": {
@@ -70,7 +70,7 @@ class LeaseKeeper:
                     field_manager=FIELD_MANAGER,
                 )
         except NotFound as error:
-            # It is known that there is none. The operator may still have to make it.
+            # There is no Lease yet: the operator may still have to create it.
             self._outages.answered()
             if self._exists:
                 self._exists = False
@@ -83,6 +83,6 @@ class LeaseKeeper:
 
 
 def micro_time(now_ms: int) -> str:
-    """Kubernetes' MicroTime."""
+    """The time as Kubernetes' MicroTime."""
     moment = datetime.fromtimestamp(now_ms / 1000, UTC)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,6 +1,7 @@
-"""The maps this broker has applied, on its own disk: the backup of the metadata (R6).
+"""The maps that this broker has applied, on its own disk: the backup of the metadata (R6).
 
-One file for each topic name, replaced whole and durably before the map is acted on.
+There is one file for each topic name. It is replaced atomically and durably before the map is
+applied.
 """
 
 import logging
@@ -20,20 +21,20 @@ SUFFIX = ".json"
 
 
 class MapFiles:
-    """The folder of maps. Every call raises `OSError`."""
+    """The directory of maps. Every call raises `OSError`."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
 
     def read_all(self) -> dict[str, PartitionMapSpec]:
-        """Topic name -> the map applied last. Raises `ValueError` for a file that does not read.
+        """Topic name -> the map applied last. Raises `ValueError` if a file cannot be read.
 
-        A file that is damaged cannot be done without: what it said is what may not go back.
+        A broker must not start without a damaged file's content: metadata would go back.
         """
         self._disk.make_directory(MAPS)
         found = {}
         for name in self._disk.names(MAPS):
-            # A power cut leaves half of a file that was being replaced under another name.
+            # A temporary file that was left by a power cut during a replacement.
             if name.endswith(SUFFIX):
                 spec = self._read(f"{MAPS}/{name}")
                 found[spec.topic_name] = spec
@@ -44,12 +45,12 @@ class MapFiles:
         await write_json(self._disk, _path(spec.topic_name), {"spec": write(spec)})
 
     async def remove(self, topic: str) -> None:
-        """The map is gone, and nothing of the topic is here."""
+        """Delete the file of a topic that has no map and no data here."""
         self._disk.remove(_path(topic))
         await self._disk.sync_directory(MAPS)
 
     async def remove_all(self) -> None:
-        """Nothing is known any more."""
+        """Delete all files."""
         for name in self._disk.names(MAPS):
             self._disk.remove(f"{MAPS}/{name}")
         await self._disk.sync_directory(MAPS)

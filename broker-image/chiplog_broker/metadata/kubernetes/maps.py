@@ -1,8 +1,8 @@
-"""The maps of all topics, from the Kubernetes API to the replicas of this broker.
+"""Applies the PartitionMaps of the Kubernetes API to the replicas of this broker.
 
-What a map says is first made durable, then done (R6). A map that knows less than what was
-applied, or one that is missing, changes nothing here: it is reported. Everything happens in
-one task, topic by topic; what changes meanwhile waits, and only its last state counts.
+Each map is stored durably before it is applied (R6). A map that is older than the applied one, or
+that is missing, changes nothing here; it is reported. One task does everything, topic by topic; of
+several changes in the meantime only the last state is applied.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from chiplog_kube.api import Manifest
 logger = logging.getLogger(__name__)
 
 MAX_CONCURRENT = 32
-"""How many maps are made durable together."""
+"""How many maps are stored at the same time."""
 RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapsParts:
-    """What maps are applied to, and who is told."""
+    """What maps are applied to, and the callbacks."""
 
     broker_id: BrokerId
     files: MapFiles
@@ -46,15 +46,16 @@ class MapsParts:
     replicas: LocalReplicas
     clock: Clock
     live: Callable[[], frozenset[ReplicaRef]]
-    """Who may lead and be in sync now, this process in its own session included."""
+    """Replicas of live brokers, which may lead and be in sync; includes this process in its
+    session."""
     may_lose_tail: Callable[[], Awaitable[None]]
-    """Awaited before a topic is applied whose newest records live in the page cache only."""
+    """Awaited before a topic is applied whose newest records may be in the page cache only."""
     on_applied: Callable[[str], None]
-    """Called with a topic's name after something about it was done."""
+    """Called with a topic's name after its map was applied."""
 
 
 class Maps:
-    """Applies PartitionMaps. `applied` is what this broker goes by."""
+    """Applies PartitionMaps. `applied` are the maps in force on this broker."""
 
     def __init__(self, parts: MapsParts, applied: dict[str, PartitionMapSpec]) -> None:
         self._parts = parts
@@ -73,10 +74,10 @@ class Maps:
         self._running: asyncio.Task[set[str]] | None = None
         self._expect(applied.values())
 
-    # -- what is to be done
+    # -- notifications
 
     def seen(self, before: Manifest | None, manifest: Manifest | None) -> None:
-        """A map as it is now in the API; None where it is gone."""
+        """A map changed in the API; None if it was deleted."""
         spec = read_spec(manifest or before)
         if spec is None:
             return
@@ -88,13 +89,13 @@ class Maps:
         self._wake()
 
     def listed(self, present: Iterable[Manifest]) -> None:
-        """These maps there are, and no others, by a consistent list."""
+        """These are all maps, by a consistent list."""
         names = {manifest.get("spec", {}).get("topicName") for manifest in present}
         self._gone |= (self.applied.keys() | self._seen.keys()) - names
         self._wake()
 
     def reapply(self, broker_id: BrokerId | None = None) -> None:
-        """Who lives has changed: what leaders and in-sync replicas count for may have too."""
+        """The live brokers have changed, which may affect leaders and in-sync replicas."""
         self._stale |= {
             topic
             for topic, spec in self.applied.items()
@@ -103,26 +104,26 @@ class Maps:
         self._wake()
 
     def apply_again(self, topic: str) -> None:
-        """A replica of the topic here is not what its map makes it."""
+        """Apply the topic's map again, because a replica here differs from it."""
         self._stale.add(topic)
         self._wake()
 
     async def idle(self) -> None:
-        """Wait until everything known so far is done, or was tried once."""
+        """Wait until every known change was applied, or tried once."""
         await self._idle.wait()
 
     def _wake(self) -> None:
         self._idle.clear()
         self._work.set()
 
-    # -- doing it
+    # -- applying
 
     async def run(self) -> None:
-        """Do what is to be done, until cancelled."""
+        """Apply changes until cancelled."""
         while True:
             await self._work.wait()
             self._work.clear()
-            # Half a change would be left to a log that is being closed.
+            # Otherwise a change would continue while logs are being closed.
             self._running = asyncio.get_running_loop().create_task(self._apply_changes())
             failed = await asyncio.shield(self._running)
             if not self._work.is_set():
@@ -133,12 +134,12 @@ class Maps:
                 self._work.set()
 
     async def finish(self) -> None:
-        """After `run` was cancelled: wait for the change that it was in."""
+        """After `run` was cancelled: wait for the change in progress."""
         if self._running is not None:
             await asyncio.wait([self._running])
 
     async def _apply_changes(self) -> set[str]:
-        """Everything that is to be done now; returns the topics for which it failed."""
+        """Apply all pending changes; returns the topics for which it failed."""
         seen, self._seen = self._seen, {}
         newer = {topic: spec for topic, spec in seen.items() if self._may_follow(spec)}
         self._expect(newer.values())
@@ -155,14 +156,15 @@ class Maps:
                 failed.add(topic)
         gone, self._gone = self._gone, set()
         for topic in gone - self.applied.keys():
-            self._parts.cluster.remove(topic)  # it was expected, and never came about
+            self._parts.cluster.remove(topic)  # it was expected, but never had a map
         for topic in gone & self.applied.keys():
             if not await self._apply_missing_map(topic):
                 failed.add(topic)
         return failed
 
     def _expect(self, specs: Iterable[PartitionMapSpec]) -> None:
-        """Groups are coordinated here before all topics are known, and some take several tries."""
+        """Tell the cluster view which topics will be known soon: groups are coordinated before all
+        maps are applied."""
         for spec in specs:
             if (generation := current_generation(spec)) is not None:
                 self._parts.cluster.expect(spec.topic_name, uuid_of(generation.topic_id))
@@ -181,7 +183,7 @@ class Maps:
         return True
 
     async def _store_maps(self, newer: dict[str, PartitionMapSpec]) -> set[str]:
-        """Make these maps durable; returns the topics for which that failed."""
+        """Store these maps durably; returns the topics for which that failed."""
         failed: set[str] = set()
 
         async def keep(spec: PartitionMapSpec) -> None:
@@ -197,7 +199,7 @@ class Maps:
         return failed
 
     async def _apply(self, spec: PartitionMapSpec) -> bool:
-        """Make this broker what a map says; whether that went well."""
+        """Apply a map to the view and the replicas here; returns whether that succeeded."""
         parts = self._parts
         try:
             await self._delete_tombstoned(spec)
@@ -248,7 +250,7 @@ class Maps:
             )
 
     async def _apply_missing_map(self, topic: str) -> bool:
-        """The API has no map for a topic. Only one of which nothing is here may be forgotten."""
+        """The API has no map for a topic. Only a topic without data here may be forgotten."""
         parts, spec = self._parts, self.applied[topic]
         if holds_any(spec, parts.broker_id):
             if topic not in self.regressed:
@@ -272,10 +274,10 @@ class Maps:
         return True
 
     def has_compared_all(self, listed: Iterable[Manifest]) -> bool:
-        """Whether everything that is applied and not in this list of all maps is `regressed`.
+        """Whether every applied map that is not in this list of all maps is known as `regressed`.
 
-        Not so where the list was overtaken by what became known while it was under way. A map
-        that does not read says nothing, and nothing is decided about it.
+        It is not if the list is older than changes that arrived while it was being read. A map that
+        cannot be parsed says nothing, and nothing is decided about it.
         """
         by_name = {manifest.get("spec", {}).get("topicName"): manifest for manifest in listed}
         return all(
@@ -290,15 +292,15 @@ class Maps:
         spec = read_spec(manifest)
         return spec is None or not why_older(spec, applied, own)
 
-    # -- what the operator is told
+    # -- reports to the operator
 
     def maps_to_report(self) -> list[PartitionMapSpec]:
-        """The few maps that this broker's status may have to say something of."""
+        """The maps that this broker's status may have to answer; these are few."""
         topics = sorted(self._asking | self.regressed)
         return [self.applied[topic] for topic in topics if topic in self.applied]
 
     def flushed_topics(self) -> tuple[FlushedTopic, ...]:
-        """Topics made durable since they became Fsync, as far as their maps wait for it."""
+        """Topics that were made durable since they became Fsync, if their maps wait for it."""
         awaited = {
             spec.current: spec.durability_switch
             for spec in self.maps_to_report()
@@ -312,7 +314,7 @@ class Maps:
 
 
 def read_spec(manifest: Manifest | None) -> PartitionMapSpec | None:
-    """What a map says; None for one that this version cannot read: then the last one stays."""
+    """The content of a map; None if this version cannot read it: then the applied one stays."""
     if manifest is None:
         return None
     try:
@@ -323,14 +325,14 @@ def read_spec(manifest: Manifest | None) -> PartitionMapSpec | None:
 
 
 def is_synced_before_ack(spec: PartitionMapSpec, broker_id: BrokerId) -> bool:
-    """Whether nothing acknowledged of the topic can be in the page cache of this broker only."""
+    """Whether no acknowledged record of the topic can be in this broker's page cache only."""
     if not holds_any(spec, broker_id):
         return True
     return spec.durability is Durability.FSYNC and broker_id not in spec.unflushed
 
 
 def wants_confirmation(spec: PartitionMapSpec) -> bool:
-    """Whether brokers are to confirm something of the topic in their status."""
+    """Whether the map waits for brokers to confirm something in their status."""
     return bool(spec.tombstones or spec.unflushed) or any(
         state.reports_wanted for generation in spec.generations for state in generation.partitions
     )

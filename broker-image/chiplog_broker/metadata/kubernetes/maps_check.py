@@ -1,9 +1,10 @@
-"""Answers the operator's question what this broker's disk knows beyond the maps there are (R6).
+"""Answers whether this broker's disk knows more than the present PartitionMaps (R6).
 
-The operator names every look it takes at all PartitionMaps. A broker that sees a new name lists
-them, after that and by itself, and compares each with what it has applied: a watch may still
-tell of what was before etcd was restored. Its answer stands in the status beside the reports of
-all that it knows better; until it is there, nothing is decided about its partitions.
+Each time the operator reads all PartitionMaps, it writes the name of this check. A broker that sees
+a new name lists the maps itself after that, and compares each with the one it has applied: a watch
+may still deliver the state from before a restore of etcd. The answer is written to the status
+together with the reports of all maps that have gone back; before that the operator decides nothing
+about this broker's partitions.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ LIST_TIMEOUT_S = 10.0
 
 
 class MapsCheck:
-    """Compares what is applied with all maps, each time the operator asks."""
+    """Compares the applied maps with all maps, each time the operator asks."""
 
     def __init__(
         self,
@@ -34,7 +35,7 @@ class MapsCheck:
         outages: Outages,
         answered: Callable[[], None],
     ) -> None:
-        """`reflector` is the one of the maps; `answered` is called when `answer` is another."""
+        """`reflector` is that of the maps; `answered` is called when `answer` has changed."""
         self._maps = maps
         self._reflector = reflector
         self._clock = clock
@@ -43,16 +44,16 @@ class MapsCheck:
         self._requested = ""
         self._news = asyncio.Event()
         self.answer = ""
-        """The last name for which all was compared."""
+        """The name of the last check that was completed."""
 
     def requested(self, name: str | None) -> None:
-        """The operator wants to know, by this name."""
+        """The operator has started a check with this name."""
         if name and name != self._requested:
             self._requested = name
             self._news.set()
 
     async def run(self) -> None:
-        """Answer until cancelled."""
+        """Answer checks until cancelled."""
         while True:
             await self._news.wait()
             self._news.clear()

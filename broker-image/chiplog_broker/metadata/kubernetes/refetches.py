@@ -1,9 +1,9 @@
-"""Replicas that the operator orders to be fetched anew, because a Verification proved them damaged.
+"""Replicas that are fetched again by order of the operator, because a Verification proved them
+damaged.
 
-An order counts in the session that it names, and is carried out once. What is done about it is
-what is done about damage that a broker finds by itself: the replica serves nothing and leads
-nothing, and is put aside for a copy when another one leads. Before that this broker looks at its
-own map once more: the order may be older than it.
+An order is for one session and is carried out once. The effect is the same as for damage that the
+broker finds: the replica is not served and does not lead, and is set aside for a new copy when
+another replica leads. The broker checks its own map first, because the order may be older.
 """
 
 import logging

@@ -1,10 +1,10 @@
-"""From an incarnation to a session: admitted, admitted anew, or replaced by another process.
+"""From an incarnation to a session: the process is admitted, admitted again, or replaced.
 
-The operator admits a process by writing its incarnation and a new session into the Broker's
-spec. A process that was fenced by its Lease and renews again is admitted anew, under the next
-session; one that finds another incarnation in its place has no business here any more, unless
-the object does not even know its session: then it is an older copy, from a restored backup, and
-whoever is in it was there before.
+The operator admits a process by writing its incarnation and a new session to the Broker's spec. A
+process that was fenced because of its Lease, and renews the Lease again, is admitted again with the
+next session. A process that finds another incarnation in the spec has been replaced and must end.
+The exception is an object that does not know this process's session: it is an older copy, from a
+restored backup, and the incarnation in it is an earlier one.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Registration:
     def observed(self, broker: Broker) -> None:
         """This broker's own object has changed."""
         if broker.spec.session < self._offered:
-            return  # it went back; the status, written anew, tells of the session in force
+            return  # it went back; the status, which is written again, reports the present session
         if broker.spec.admitted_incarnation == self._process.incarnation:
             if broker.spec.session > max(self._offered, self._used):
                 self._offered = broker.spec.session

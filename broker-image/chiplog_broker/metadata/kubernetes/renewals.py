@@ -1,12 +1,11 @@
-"""The number by which a volume that was put back to an older copy is found out.
+"""Detects that a volume was replaced by an older copy of itself.
 
-Before each renewal of its Lease, every 1.5 s, an admitted process makes a number durable on its
-disk, one higher each time, and the renewal publishes it. The next process compares the two before
-anything else. A disk that knows less than the Lease says is an older copy: restored from a
-snapshot, or rolled back by the storage, and what was acknowledged since is not on it. A disk that
-knows more is usual, as a number is published after it is durable. What was acknowledged after the
-last number that was published is not found missing in this way; docs/guarantees.md says what that
-means.
+Before each renewal of its Lease, every 1.5 s, an admitted process increments a number on its disk
+durably, and the renewal publishes it. The next process compares the two first of all. If the number
+on the disk is lower, the disk is an older copy: it was restored from a snapshot or rolled back by
+the storage, and records that were acknowledged since then are missing. A higher number on the disk
+is normal, since a number is durable before it is published. Records that were acknowledged after
+the last published number are not found missing in this way; see docs/guarantees.md.
 """
 
 import asyncio
@@ -58,10 +57,8 @@ class Renewals:
         return stored < published
 
     async def run(self) -> None:
-        """Count until cancelled, once for each `store_next_number`.
-
-        Only for an admitted process, whose disk the operator knows.
-        """
+        """Store a new number for each `store_next_number`, until cancelled. Only for an admitted
+        process, whose disk the operator knows."""
         number = self._highest
         self._is_counting = True
         while True:
@@ -79,7 +76,7 @@ class Renewals:
             self._wanted.clear()
 
     async def store_next_number(self) -> None:
-        """Make the next number durable just before it is published. So a copy of the volume is
+        """Store the next number durably just before it is published. So a copy of the volume is
         detected if it is older than two renewals."""
         if not self._is_counting:
             return
@@ -123,5 +120,5 @@ def _stored(disk: Disk) -> int:
 
 
 def _number(text: str) -> int:
-    """An unreadable number counts as none: on a disk it is older than any other."""
+    """The number; an unreadable one counts as none, which on a disk is older than any other."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

@@ -1,4 +1,4 @@
-"""What this broker's status reports of its replicas, derived from the maps that it has applied."""
+"""The reports on replicas in this broker's status, derived from the maps that it has applied."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
@@ -21,7 +21,7 @@ def replica_reports(
     broker_id: BrokerId,
     log_end: FindLogEnd,
 ) -> tuple[list[ReplicaReport], list[ReplicaReport]]:
-    """Of every replica here whose map knows less than this disk; and of those whose map asks."""
+    """Reports on all replicas here whose map has gone back, and on those for which the map asks."""
     unrequested: list[ReplicaReport] = []
     requested: list[ReplicaReport] = []
     for spec in applied:

@@ -36,7 +36,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Attested:
-    """What this start found out about the data directory."""
+    """What this start has found out about the data directory."""
 
     storage_uuid: StorageUuid
     tail: Tail
@@ -111,7 +111,7 @@ def _directory(
 
 
 def _damaged_here(parts: StatusParts) -> list[tuple[TopicId, Damaged]]:
-    """Damaged replicas of existing topics; nobody waits for the data of others."""
+    """Damaged replicas of existing topics; the data of other topics is not needed."""
     found = []
     for replica in parts.node.replicas.damaged():
         spec = parts.maps.applied.get(replica.topic)
@@ -165,7 +165,8 @@ def _damage(topic_id: TopicId, replica: Damaged, room: Room) -> DamagedPartition
 
 
 def _moment(time_ms: int) -> datetime:
-    """Whole seconds, as in Kubernetes: a status is compared with the one that was written."""
+    """The time in whole seconds, as in Kubernetes: the written status must be equal to the computed
+    one."""
     return datetime.fromtimestamp(time_ms // 1_000, UTC)
 
 

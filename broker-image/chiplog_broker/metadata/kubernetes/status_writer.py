@@ -1,12 +1,12 @@
-"""The one writer of this broker's status: what should be there, until it is there.
+"""Writes this broker's status, until the object has the desired status.
 
-The parts of the broker say that something changed; what is written is computed anew from all of
-them, as a merge patch of the fields that differ. Changes during a write share the next one.
+The parts of the broker only notify it of changes. It then computes the whole status, and writes a
+merge patch of the fields that differ. Changes during a write are covered by the next one.
 
-Every patch names the very object that the difference was computed from (uid and resourceVersion).
-A blind one could come late, when another process of this broker has registered, and put its own
-attested disks or its answers beside that one's incarnation; or meet an object that was restored
-from a backup, and leave out of an answer what only the object before had.
+Every patch names the version of the object that it was computed from (uid and resourceVersion).
+Otherwise a late patch of an old process could overwrite the status of a new one, or a patch could
+be applied to an object that was restored from a backup, and the result would lack fields that the
+restored object does not have.
 """
 
 import asyncio

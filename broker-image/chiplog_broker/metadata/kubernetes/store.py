@@ -123,7 +123,7 @@ class KubernetesStore:
         self._writer.changed()
 
     def apply_again(self, topic: str) -> None:
-        """Apply a topic's map as if it had changed."""
+        """Apply a topic's map again, as if it had changed."""
         self._maps.apply_again(topic)
 
     # -- start and end of a process

@@ -1,7 +1,7 @@
-"""What a PartitionMap means for the clients and the replicas of one broker.
+"""The view of a topic for clients and replicas of one broker, derived from its PartitionMap.
 
 A leader or an in-sync replica counts only in the session that the map names (R1). A process knows
-its own session; those of others are in their Broker objects.
+its own session; the sessions of others are in their Broker objects.
 """
 
 from collections.abc import Mapping

@@ -1,19 +1,20 @@
-"""Compaction: of each key the latest value stays, at the offset it always had.
+"""Compaction: the latest value of each key stays, at its offset.
 
-`rewrite` decides which records of a batch stay, `key_map` knows the keys; neither waits or touches
-a file. `cleaning` carries one pass out, and `cleaner` takes one log after the other. What a log
-itself needs is beside the log: `compaction_plan` decides which log and which segments,
-`log_compaction` puts cleaned segments in the place of others, and `compaction_swap` does so after
-a crash.
+`rewrite` decides which records of a batch stay, and `key_map` knows the keys; neither waits or
+accesses files. `cleaning` carries out one pass, and `cleaner` compacts one log after the other.
+Three modules belong to the log itself: `compaction_plan` decides which log and which segments are
+compacted, `log_compaction` replaces segments by cleaned ones, and `compaction_swap` completes a
+replacement after a crash.
 
-The rules are Apache Kafka's (KIP-58, KIP-354, KIP-534 and its log cleaner), so that either can
-take over the other's files:
+The rules are those of Apache Kafka (KIP-58, KIP-354, KIP-534 and its log cleaner), so either can
+continue with the other's files:
 
-* a batch keeps its first and last offset, its epoch and its codec, whatever becomes of its
-  records, so offsets never change and a reader goes on behind a gap;
-* a batch without records goes, except the last of each producer, which says what sequence
-  number comes next, and the last of a segment, so that a segment still leads up to the next one;
-* a tombstone stays for `delete.retention.ms` after the first pass that had nothing older left
-  of its key: that pass writes the time into the batch;
-* the newest segment is never touched, nor is what is not safe yet.
+* a batch keeps its first and last offset, its epoch and its codec, whatever records are removed, so
+  offsets never change and a reader continues after a gap;
+* a batch without records is removed, except the last one of each producer, which holds the next
+  sequence number, and the last one of a segment, so that the end offset of the segment stays the
+  same;
+* a tombstone stays for `delete.retention.ms` after the first pass that found no older value of its
+  key: that pass writes the time into the batch;
+* the active segment is never compacted, nor are records that are not safe yet.
 """

@@ -1,8 +1,8 @@
-"""The cleaner of a data directory: takes the dirtiest log, compacts it, takes the next.
+"""The cleaner of a data directory: compacts the dirtiest log, then the next one.
 
-One pass at a time, so that the key map is there once. What fails for one log does not keep it
-from the others: a damaged one is left alone until there is another copy, a full disk or a log
-that changed under a pass is tried again later.
+There is one pass at a time, so only one key map exists. An error of one log does not stop the
+others: a damaged log is not compacted until it has been refetched, and after a full disk, or a
+change of the log during a pass, it is tried again later.
 """
 
 import logging
@@ -38,7 +38,7 @@ class CleanerSettings:
 
 
 class DirtyLog(NamedTuple):
-    """A log whose turn it may be."""
+    """A log that could be compacted."""
 
     log: PartitionLog
     dirt: Dirt
@@ -53,22 +53,22 @@ class LogCleaner:
         self._clock = clock
         self.stats = directory.cleaner_stats
         self._disk_full_logs: set[TopicPartition] = set()
-        """Logs whose last pass ended for want of room."""
+        """Logs whose last pass ended because the disk was full."""
         self._is_over = False
 
     @property
     def has_work(self) -> bool:
-        """Whether any log is to be compacted, now or later."""
+        """Whether compaction is enabled for any log."""
         return any(log.config.compacts for log in self._directory.logs.values())
 
     def stop(self) -> None:
-        """End the pass that is under way, soon, and begin no other."""
+        """Stop the pass in progress soon, and start no other."""
         self._is_over = True
 
     async def clean_dirtiest(
         self, high_watermarks: Mapping[TopicPartition, int], settings: CleanerSettings
     ) -> bool:
-        """One pass over the log that needs it most; False if none does or it did not succeed.
+        """One pass over the log that needs it most; False if none does or the pass failed.
 
         Raises `DirectoryOfflineError`.
         """

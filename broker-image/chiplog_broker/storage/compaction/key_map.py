@@ -1,7 +1,7 @@
-"""The latest offset of each key in the part of a log that is being compacted, in bounded memory.
+"""The latest offset of each key in the part of a log that is compacted, in bounded memory.
 
-Keys of up to 16 bytes are kept as they are. Of longer ones a hash of 20 bytes is kept: so
-neither is ever taken for the other, and two keys are not taken for one in any lifetime.
+Keys of up to 16 bytes are stored as they are. For longer ones a hash of 20 bytes is stored, so a
+hash is never equal to a short key, and a collision of two hashes is practically impossible.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _NOWHERE: Final = -1
 
 
 class KeyMap:
-    """Keys and the offsets where they stand last, up to `latest_offset`."""
+    """Keys and their latest offsets, up to `latest_offset`."""
 
     __slots__ = ("_offsets", "is_full", "latest_offset", "max_keys")
 
@@ -28,14 +28,14 @@ class KeyMap:
         self._offsets: dict[bytes, int] = {}
         self.max_keys = max(max_bytes // ENTRY_BYTES, 1)
         self.latest_offset = _NOWHERE
-        """Whatever lies above is not known here."""
+        """The last indexed offset; the keys of later records are not in the map."""
         self.is_full = False
 
     def __len__(self) -> int:
         return len(self._offsets)
 
     def index(self, records: Sequence[ScannedRecord], base_offset: int, from_offset: int) -> None:
-        """Note records of one batch, in order, until there is no room for another key."""
+        """Add the keys of one batch, in order, until there is no memory for another key."""
         offsets = self._offsets
         room = self.max_keys - len(offsets)
         for delta, _, _, _, key, _ in records:
@@ -59,7 +59,8 @@ class KeyMap:
     def retained(
         self, records: Sequence[ScannedRecord], base_offset: int, *, drops_tombstones: bool
     ) -> list[ScannedRecord]:
-        """Those of a batch that stay: the latest of their keys, as far as is known here."""
+        """The records of a batch that stay: the latest ones of their keys, as far as the map
+        knows."""
         last_of, latest = self._offsets.get, self.latest_offset
         kept = []
         for record in records:
@@ -74,5 +75,5 @@ class KeyMap:
         return kept
 
     def passed(self, last_offset: int) -> None:
-        """Everything up to here was seen, gaps too."""
+        """Everything up to this offset was indexed, gaps included."""
         self.latest_offset = max(self.latest_offset, last_offset)

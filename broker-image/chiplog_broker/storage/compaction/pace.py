@@ -1,4 +1,4 @@
-"""How quickly compaction works: in short steps, and no faster than it may."""
+"""The speed of compaction: short steps, and a limit of bytes per second."""
 
 from collections.abc import Callable
 from typing import Final
@@ -15,14 +15,16 @@ _LONGEST_WAIT_S: Final = 0.5
 
 
 class Pace:
-    """Of one pass. Steps are counted, not timed, so that a simulated broker does the same twice."""
+    """The speed of one pass. Steps are counted and not timed, so that simulations are
+    reproducible."""
 
     __slots__ = ("_begin_s", "_bytes", "_bytes_per_second", "_clock", "_done", "_is_over")
 
     def __init__(
         self, clock: Clock, bytes_per_second: float, is_over: Callable[[], bool] = lambda: False
     ) -> None:
-        """`bytes_per_second` limits what is read and written together; `is_over` ends the pass."""
+        """`bytes_per_second` limits reading and writing together; if `is_over` returns true, the
+        pass ends."""
         self._is_over = is_over
         self._clock = clock
         self._bytes_per_second = bytes_per_second
@@ -31,17 +33,17 @@ class Pace:
         self._done = 0
 
     def moved(self, size_bytes: int) -> None:
-        """So many bytes were read or written."""
+        """This many bytes were read or written."""
         self._bytes += size_bytes
         self._done += size_bytes // _BYTES_A_RECORD + 1
 
     def is_due(self, records: int = 0) -> bool:
-        """Whether it is time for a pause, after so many records."""
+        """Whether a pause is due, after this many records."""
         self._done += records
         return self._done >= RECORDS_A_STEP
 
     async def pause(self) -> None:
-        """Let others run, and wait where the pass is ahead of its limit."""
+        """Let other tasks run, and wait if the pass is ahead of its limit."""
         self._done = 0
         await self._clock.sleep(0)
         while not self._is_over() and self._ahead_s() >= _SHORTEST_WAIT_S:

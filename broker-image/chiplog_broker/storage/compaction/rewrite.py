@@ -1,7 +1,7 @@
-"""What is left of one batch.
+"""Which records of one batch stay after compaction.
 
-Generators, so that a large batch does not hold the event loop: they yield how many records
-they have looked at since the last time.
+These are generators, so that a large batch does not block the event loop: they yield the number of
+records processed since the last step.
 """
 
 from collections.abc import Generator, Iterator, Set
@@ -31,21 +31,23 @@ _HELD_RECORDS: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionRules:
-    """By what a pass decides."""
+    """The values by which a pass decides what stays."""
 
     keys: KeyMap
     now_ms: int
     delete_retention_ms: int
     remembered_batches: Set[int]
-    """The last offsets of the batches by which producers' retries are known."""
+    """The last offsets of the batches that are needed to detect retries of producers."""
 
     def needs_batch(self, header: BatchHeader, end_offset: int) -> bool:
-        """Whether a batch stays even without records; `end_offset` is its new segment's."""
+        """Whether a batch stays even without records; `end_offset` is the end of its new
+        segment."""
         last_offset = header.last_offset
         return last_offset in self.remembered_batches or last_offset + 1 == end_offset
 
     def of(self, records: list[ScannedRecord], header: BatchHeader) -> list[ScannedRecord]:
-        """Which of a batch's records stay. A tombstone goes once its batch's horizon is past."""
+        """The records of a batch that stay. A tombstone is removed after the delete horizon of its
+        batch."""
         horizon_ms = header.delete_horizon_ms
         is_past = horizon_ms is not None and self.now_ms >= horizon_ms
         return self.keys.retained(records, header.base_offset, drops_tombstones=is_past)
@@ -54,10 +56,10 @@ class RetentionRules:
 def index_batch(
     keys: KeyMap, batch: memoryview, header: BatchHeader, from_offset: int
 ) -> Generator[int, None, None]:
-    """Note the keys of a batch, from an offset on.
+    """Add the keys of a batch to the map, from an offset on.
 
-    One that cannot be read stays as it is, so it takes the place of nothing, not even where
-    only its end makes no sense. A client may have sent it while the topic was not compacted.
+    A batch that cannot be read completely stays as it is, so none of its keys is added: it must not
+    remove older records. A client may have sent it while the topic was not compacted.
     """
     held: list[list[ScannedRecord]] = []
     holds = header.record_count <= _HELD_RECORDS
@@ -74,14 +76,14 @@ def index_batch(
         keys.index(records, header.base_offset, from_offset)
         if keys.is_full:
             return
-        yield len(records) // 4  # a fraction of the work of finding them
+        yield len(records) // 4  # much cheaper than scanning the records
     keys.passed(header.last_offset)
 
 
 def rewrite_batch(
     rules: RetentionRules, batch: memoryview, header: BatchHeader, end_offset: int
 ) -> Generator[int, None, Buffer | None]:
-    """The batch as it is written again: itself if nothing goes, None if nothing stays."""
+    """The compacted batch: the batch itself if nothing is removed, None if nothing stays."""
     if header.base_offset > rules.keys.latest_offset:
         return batch
     if not header.record_count:
@@ -103,7 +105,7 @@ def rewrite_batch(
 
 
 def empty_batch(header: BatchHeader) -> Buffer:
-    """The batch without records: place, epoch, producer and the time it was written stay."""
+    """The batch without records; its offsets, epoch, producer and largest timestamp stay."""
     return pack_batch(
         header._replace(
             attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON_MASK),
@@ -116,7 +118,8 @@ def empty_batch(header: BatchHeader) -> Buffer:
 
 @dataclass(slots=True)
 class _RetainedRecords:
-    """Records that stay, as they are: their deltas still count from the batch's bases."""
+    """The encoded records that stay; their deltas still refer to the base values of the old
+    batch."""
 
     payload: bytearray
     count: int = 0
@@ -124,7 +127,7 @@ class _RetainedRecords:
     has_tombstones: bool = False
 
     def packed(self, header: BatchHeader) -> Buffer:
-        """The batch with these records only."""
+        """The batch with only these records."""
         newest_ms = header.max_timestamp_ms
         if not header.is_log_append_time and self.newest_delta_ms is not None:
             newest_ms = header.base_timestamp_ms + self.newest_delta_ms
@@ -154,7 +157,8 @@ def _retained_records(
 def _with_horizon(
     header: BatchHeader, left: _RetainedRecords, horizon_ms: int
 ) -> Generator[int, None, Buffer]:
-    """The horizon takes the place of the base timestamp, so all deltas are written anew."""
+    """The batch with a delete horizon. It replaces the base timestamp, so all timestamp deltas are
+    written again."""
     payload = bytes(left.payload)
     shift_ms = header.base_timestamp_ms - horizon_ms
     shifted = bytearray()
@@ -174,7 +178,7 @@ def _with_horizon(
 
 
 def _adjacent_ranges(records: list[ScannedRecord]) -> Iterator[tuple[int, int]]:
-    """Where records lie side by side."""
+    """The byte ranges of records that lie side by side."""
     begin = until = records[0][1]
     for _, start, end, _, _, _ in records:
         if start > until:
