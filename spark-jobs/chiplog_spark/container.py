@@ -1,10 +1,9 @@
-"""What the image runs: `driver`, `executor`, or any other program.
+"""The entry point of the image: runs `driver`, `executor`, or any other program.
 
-Spark's Kubernetes backend starts pods with the first two as their first argument, and says most
-else by environment (`org.apache.spark.deploy.k8s.Constants`). Only the standard library is
-imported: an executor is a JVM, and is not to wait for Python.
-
-Errors: exit code 64 where a variable is missing that Spark always sets.
+Spark's Kubernetes backend starts pods with one of the first two as their first argument, and passes
+most other settings in the environment (`org.apache.spark.deploy.k8s.Constants`). Only the standard
+library is imported, because an executor is a JVM and must not wait for Python. The exit code is 64
+if a variable is missing that Spark always sets.
 """
 
 import os
@@ -30,11 +29,11 @@ JAVA_OPTION: Final = re.compile("SPARK_JAVA_OPT_([0-9]+)")
 
 
 class NotByUs(Exception):  # noqa: N818 - named for what it says
-    """A variable is missing that Spark, or the driver's manifest, sets."""
+    """A variable is missing that Spark, or the manifest of the driver, sets."""
 
 
 def command(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """The program that a container becomes, with its arguments; raises `NotByUs`."""
+    """The program that the container runs, with its arguments; raises `NotByUs`."""
     role, *rest = arguments or [""]
     match role:
         case "driver":
@@ -73,7 +72,8 @@ def _executor(environment: Mapping[str, str]) -> list[str]:
 
 
 def class_path(environment: Mapping[str, str]) -> str:
-    """The configuration directory comes first, so that its files override those in jars."""
+    """The class path; the configuration directory comes first, so that its files override those in
+    jars."""
     parts = (
         environment.get("SPARK_CONF_DIR", ""),
         environment.get("SPARK_CLASSPATH", ""),

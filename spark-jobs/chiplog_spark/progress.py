@@ -33,7 +33,7 @@ def name_of(topic: str, partition: int) -> str:
 
 
 def of_split(split: Split, bytes_read: int) -> Done:
-    """What a task adds when it has read a split."""
+    """The counts that a task adds when it has read a split."""
     name = name_of(split.at.topic, split.at.partition)
     return Counter({BYTES: bytes_read, OFFSETS: split.end - split.start, name: 1})
 

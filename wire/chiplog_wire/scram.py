@@ -1,10 +1,9 @@
-"""SCRAM (RFC 5802, RFC 7677): both ends prove that they know a password, neither sends it.
+"""SCRAM (RFC 5802, RFC 7677): both ends prove that they know a password, and neither sends it.
 
-State machines over bytes; what is random comes from outside. The server keeps keys that
-are derived from a password and never the password itself; the client checks the server's
-signature, so that a stranger at a broker's address learns nothing it could use.
-
-Channel binding is refused: Kafka has no mechanism with it.
+These are state machines over bytes; the caller provides randomness. The server stores keys that are
+derived from a password, never the password itself. The client verifies the server's signature, so
+that another process at a broker's address learns nothing useful. Channel binding is refused: Kafka
+has no mechanism with it.
 """
 
 import hashlib
@@ -29,7 +28,7 @@ _MAX_MESSAGE_BYTES: Final = 4096
 
 
 class Mechanism(Enum):
-    """The members of the family that Kafka has, by their registered names."""
+    """Kafka's SCRAM mechanisms, by their registered names."""
 
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     SCRAM_SHA_512 = "SCRAM-SHA-512"
@@ -41,12 +40,13 @@ class Mechanism(Enum):
 
 
 class AuthenticationFailed(Exception):  # noqa: N818 - a name for what happened
-    """The other end did not prove who it is. Holds nothing it sent, so it may be logged."""
+    """The other end did not prove its identity. The message contains none of its bytes, so it may
+    be logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScramKeys:
-    """What a server keeps of one password."""
+    """The keys that a server stores for one password."""
 
     stored_key: bytes = field(repr=False)
     server_key: bytes = field(repr=False)
@@ -54,7 +54,7 @@ class ScramKeys:
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """One user. Several passwords may be valid while one takes the place of another."""
+    """One user. Several passwords may be valid while one replaces the other."""
 
     salt: bytes
     iterations: int
@@ -76,7 +76,7 @@ def salted_password(mechanism: Mechanism, password: str, salt: bytes, iterations
 
 
 def derived_keys(mechanism: Mechanism, salted: bytes) -> ScramKeys:
-    """What a server keeps of a salted password."""
+    """The keys that a server stores, from a salted password."""
     stored_key = hashlib.new(mechanism.hash_name, client_key(mechanism, salted)).digest()
     return ScramKeys(stored_key, mac(mechanism, salted, b"Server Key"))
 
@@ -92,8 +92,8 @@ def mac(mechanism: Mechanism, key: bytes, text: bytes) -> bytes:
 def prepared(text: str) -> str:
     """SASLprep (RFC 4013) of a name or password. Raises `ValueError`.
 
-    It leaves printable ASCII as it is; Kafka's clients leave out the rest of it, so a
-    password with other characters would work with some clients and not with others.
+    Printable ASCII is unchanged. Kafka's clients do not implement the rest, so a password with
+    other characters would work with some clients only.
     """
     if not text or not text.isascii() or not text.isprintable():
         raise ValueError("names and passwords must be printable ASCII and not empty")
@@ -101,7 +101,7 @@ def prepared(text: str) -> str:
 
 
 def new_nonce(token: Callable[[int], bytes]) -> bytes:
-    """Printable bytes that never come again, of as many random bytes as `token` is asked for."""
+    """A unique printable nonce, from as many random bytes as `token` is asked for."""
     return b64encode(token(_NONCE_BYTES))
 
 
@@ -109,7 +109,8 @@ class ScramServer:
     """The server's half of one exchange: two messages in, two out."""
 
     def __init__(self, mechanism: Mechanism, find: Find, nonce: bytes) -> None:
-        """`find` returns a credential for every name, or strangers learn which ones exist."""
+        """`find` must return a credential for every name: otherwise clients learn which names
+        exist."""
         self._mechanism = mechanism
         self._find = find
         self._nonce = nonce
@@ -159,7 +160,7 @@ class ScramServer:
         return b"v=" + b64encode(mac(self._mechanism, signing.server_key, exchanged))
 
     def _keys_of(self, proof: bytes, exchanged: bytes) -> ScramKeys:
-        """The keys of the password that the client has shown to know."""
+        """The keys of the password that the client has proved to know."""
         name = self._mechanism.hash_name
         for keys in self._credential.keys:
             signature = mac(self._mechanism, keys.stored_key, exchanged)
@@ -185,7 +186,8 @@ class ScramClient:
         return b"n,," + self._bare
 
     def final(self, server_first: bytes) -> bytes:
-        """The proof, made for what the server said first. Raises `AuthenticationFailed`."""
+        """The client's final message with its proof, for the server's first message. Raises
+        `AuthenticationFailed`."""
         fields = parse(server_first)
         nonce = expect(fields, 0, b"r")
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
@@ -224,7 +226,7 @@ def split_header(message: bytes) -> tuple[bytes, bytes]:
 
 
 def check_authorization(header: bytes, username: str) -> None:
-    """Nobody may act for somebody else."""
+    """A user may not act for another user."""
     identity = header.split(b",")[1]
     if identity and (not identity.startswith(b"a=") or unescaped(identity[2:]) != username):
         raise AuthenticationFailed("another identity is requested")
@@ -251,7 +253,7 @@ def parse(message: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def expect(fields: list[tuple[bytes, bytes]], index: int, name: bytes) -> bytes:
-    """The value of the field that must stand at this place."""
+    """The value of the field with this name, which must be at this index."""
     if index >= len(fields) or fields[index][0] != name or not fields[index][1]:
         raise AuthenticationFailed("a message is malformed")
     return fields[index][1]
@@ -273,7 +275,7 @@ def unescaped(name: bytes) -> str:
 
 
 def decoded(text: bytes) -> bytes:
-    """Of base64. Raises `AuthenticationFailed`."""
+    """Decodes base64. Raises `AuthenticationFailed`."""
     try:
         return a2b_base64(text, strict_mode=True)
     except Base64Error as error:

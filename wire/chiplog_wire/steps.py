@@ -1,8 +1,8 @@
-"""Long work in short steps, so that the caller can do something else between them.
+"""Long work in short steps, so that the caller can do other work between them.
 
-A generator yields None after each step, which takes well below a millisecond. Where something
-takes longer and may run in another thread, it yields a function instead: the caller calls it and
-sends its result into the generator.
+A generator yields None after each step, which takes well below a millisecond. If a step takes
+longer and may run in another thread, it yields a function: the caller calls it and sends its result
+to the generator.
 """
 
 from collections.abc import Callable, Generator

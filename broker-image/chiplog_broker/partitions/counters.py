@@ -58,7 +58,7 @@ class IsrChanges:
         self.shrinks = 0
 
     def count_change(self, before: Iterable[int] | None, after: Iterable[int]) -> None:
-        """Compare the number of in-sync replicas in two maps; None before the first map."""
+        """Compare the in-sync replicas of two maps; `before` is None if this is the first map."""
         if before is not None:
             gone, come = set(before) - set(after), set(after) - set(before)
             self.shrinks += bool(gone)

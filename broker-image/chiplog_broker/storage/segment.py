@@ -209,7 +209,7 @@ class Segment:
         self.time_index.flush()
 
     def take_over(self, cleaned_from: "Segment") -> None:
-        """Prepare this complete segment to replace `cleaned_from`: take over its end offset."""
+        """Prepare to replace `cleaned_from`: take its creation time, and accept no more records."""
         self.created_ms = cleaned_from.created_ms
         self.sealed = True
 

@@ -1,4 +1,4 @@
-"""What is committed: one record a step, the newest of which says where the next run begins."""
+"""The commits of an export: one record for each step; the newest says where the next run begins."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ Offset = Annotated[int, Range(0, MAX_INT64)]
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class OffsetRange:
-    """Offsets of one partition, from `first` up to and not with `end`."""
+    """Offsets of one partition, from `first` up to `end`, exclusive."""
 
     partition: Annotated[Partition, "Number of the partition."]
     first: Annotated[Offset, "The first offset."]
@@ -32,7 +32,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class CommittedEnd:
-    """Up to where a partition is exported."""
+    """The offset up to which a partition is exported."""
 
     partition: Annotated[Partition, "Number of the partition."]
     offset: Annotated[Offset, "The first offset that is not."]
@@ -40,7 +40,8 @@ class CommittedEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedFile:
-    """A file of a commit. Both paths are relative, to the staging and to the topic's folder."""
+    """A file of a commit. Both paths are relative: to the staging directory and to the topic's
+    directory."""
 
     staged: Annotated[Path, "What it was written as."]
     path: Annotated[Path, "What readers know it as."]
@@ -49,7 +50,7 @@ class CommittedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """A step that is done, and all that is known of those before it."""
+    """A completed step, and the end offsets after it."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     topic_id: Annotated[
@@ -68,14 +69,14 @@ class Commit:
     files: Annotated[tuple[CommittedFile, ...], "Its files.", Items(MAX_FILES)] = ()
 
     def to_json(self) -> str:
-        """As it is stored; raises `UnreadableDocument` where nobody would read it again."""
+        """The stored form; raises `UnreadableDocument` if it could not be read again."""
         text = text_of(write(self))
         Commit.from_json(text)
         return text
 
     @staticmethod
     def from_json(text: str) -> "Commit":
-        """Read a stored commit; raises `UnreadableDocument`."""
+        """Parse a stored commit; raises `UnreadableDocument`."""
         value = object_of(text, "commit", limit_bytes=MAX_COMMIT_BYTES)
         value.pop("version", None)
         try:
@@ -96,7 +97,7 @@ class Commit:
 def advanced_ends(
     ends: Iterable[CommittedEnd], ranges: Iterable[OffsetRange]
 ) -> tuple[CommittedEnd, ...]:
-    """Where the partitions end when these ranges are committed or given up."""
+    """The end offsets of the partitions after these ranges are committed or given up."""
     known = {end.partition: end.offset for end in ends}
     for exported in ranges:
         known[exported.partition] = max(exported.end, known.get(exported.partition, 0))

@@ -1,7 +1,7 @@
-"""A Delta table in place of a folder of Parquet files.
+"""A Delta table instead of a directory of Parquet files.
 
-A commit's files are appended in one transaction of the table, which remembers the number of the
-last commit (Delta's application transactions): one that is appended a second time changes nothing.
+The files of a commit are appended in one transaction of the table. It remembers the number of the
+last commit (Delta's application transactions), so a repeated append changes nothing.
 https://docs.delta.io/delta-streaming/#idempotent-table-writes-in-foreachbatch
 """
 
@@ -23,7 +23,7 @@ CONF: Final[Mapping[str, str]] = {
 
 
 class DeltaTable:
-    """`Table` by a session that began with `CONF`, and to which Delta's jars are known."""
+    """Implements `Table` with a session that was started with `CONF` and has Delta's jars."""
 
     def __init__(self, session: SparkSession, compression: str) -> None:
         self._session = session
@@ -43,5 +43,5 @@ class DeltaTable:
 
 
 def application_of(commit: Commit) -> str:
-    """Whose commits are counted in the table."""
+    """The application id under which the table counts the commits."""
     return f"chiplog-export/{commit.topic}/{commit.topic_id}"

@@ -1,29 +1,29 @@
-"""What an export needs of a file system; `hadoop` fulfils it for every one that Spark knows."""
+"""The file system operations that an export needs; `hadoop` implements them for all of Spark's."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
 
 class Files(Protocol):
-    """Paths are whole, with a scheme. A folder is there as soon as something is put into it."""
+    """Paths are complete, with a scheme. A directory exists as soon as it contains something."""
 
     def names(self, directory: str) -> list[str]:
-        """What lies in a folder, by name; empty where there is no such folder."""
+        """The names in a directory; empty if it does not exist."""
 
     def tree(self, directory: str) -> Mapping[str, int]:
-        """All files below a folder: path relative to it -> size in bytes."""
+        """All files below a directory: relative path -> size in bytes."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file or folder."""
+        """Whether there is a file or directory with this path."""
 
     def read(self, path: str) -> str:
         """The text of a file."""
 
     def create(self, path: str, text: str) -> bool:
-        """Make a file with this text: all of it, or none. False where there is one already."""
+        """Create a file with this text, completely or not at all. Returns False if it exists."""
 
     def move(self, source: str, destination: str) -> None:
-        """Give a file another name, under which it is whole or not there. Raises `OSError`."""
+        """Rename a file; under the new name it is complete or does not exist. Raises `OSError`."""
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a folder and all in it. Nothing happens where there is none."""
+        """Remove a file, or a directory with its content; does nothing if there is none."""

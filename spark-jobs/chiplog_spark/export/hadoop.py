@@ -1,7 +1,7 @@
-"""Files by Hadoop's FileSystem, which Spark's driver holds: local ones, HDFS, object stores.
+"""Implements `Files` with Hadoop's FileSystem in Spark's driver: local disks, HDFS, object stores.
 
-Where renaming replaces what is there (local disks) or copies (object stores), two runs at the same
-moment could both believe to be the only one; docs/export.md says what to do about that.
+If renaming replaces an existing file (local disks) or copies it (object stores), two runs at the
+same moment could both consider themselves the only one; see docs/export.md.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ DENIED = ("Permission denied", "Mkdirs failed", "Read-only file system")
 
 
 class HadoopFiles:
-    """`Files` over every scheme that the session's Hadoop configuration knows."""
+    """`Files` for every scheme in the session's Hadoop configuration."""
 
     def __init__(self, session: SparkSession) -> None:
         context = session.sparkContext
@@ -27,7 +27,7 @@ class HadoopFiles:
         self._conf: Any = context._jsc.hadoopConfiguration()  # noqa: SLF001
 
     def _at(self, path: str) -> tuple[Any, Any]:
-        """The file system of a path, and the path as it has it. Raises `Refused`."""
+        """The file system of a path, and Hadoop's form of the path. Raises `Refused`."""
         try:
             found = self._jvm.org.apache.hadoop.fs.Path(path)
             return found.getFileSystem(self._conf), found
@@ -97,7 +97,7 @@ class HadoopFiles:
 
 
 def refused_or_broken(path: str, error: Py4JJavaError) -> Exception:
-    """What a failure to write is: a person's matter, or one of the machines'."""
+    """The error for a failed write: `Refused` if a user must act, else an error of the machines."""
     why = str(error.java_exception.getMessage())
     kind = error.java_exception.getClass().getSimpleName()
     if kind.startswith("Access") or any(word in why for word in DENIED):

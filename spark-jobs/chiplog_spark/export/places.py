@@ -1,12 +1,12 @@
-"""Where everything lies below the folder that a user names.
+"""The layout of the files below the directory that a user names.
 
     orders/date=2026-11-22/part-orders-00003-00000000000000001000-00000000000000001999.parquet
     _chiplog/orders/commits/00000000000000000007.json
     _chiplog/orders/runs/00000000000000000003
     _chiplog/orders/staging/00000000000000000003-00000000000000000007/file=0/date=2026-11-22/part-…
 
-Below the topic's folder is nothing but whole files of commits, so it needs no special reader. No
-name of ours there begins with `_` or `.`, which readers leave out.
+The topic's directory contains only complete files of commits, so readers need no special support.
+None of our names there begins with `_` or `.`, which readers ignore.
 """
 
 import re
@@ -27,16 +27,16 @@ _STAGED = re.compile(rf"{FILE_COLUMN}=(\d+)/({DATE_COLUMN}=[^/]+)/([^/_.][^/]*\.
 
 
 class Place(NamedTuple):
-    """The folders of one topic's export."""
+    """The directories of one topic's export."""
 
     target: str
-    """What a user named: `file:///…`, `hdfs://…`, `s3a://…`."""
+    """The target directory: `file:///…`, `hdfs://…`, `s3a://…`."""
 
     topic: str
 
     @property
     def directory(self) -> str:
-        """What readers read."""
+        """The directory for readers."""
         return f"{self.target.rstrip('/')}/{self.topic}"
 
     @property
@@ -69,25 +69,25 @@ def staging_name(run: int, number: int) -> str:
 
 
 def newest(names: Iterable[str], suffix: str = "") -> int:
-    """The largest number among names of commits or runs; 0 where there is none.
+    """The largest number among names of commits or runs; 0 if there is none.
 
-    What has another form was not put there by an export, or not wholly, and says nothing.
+    Names of another form are ignored: an export did not create them, or not completely.
     """
     form = re.compile(rf"(\d{{{DIGITS}}}){re.escape(suffix)}")
     return max((int(found[1]) for found in map(form.fullmatch, names) if found), default=0)
 
 
 class UnexpectedFile(Exception):  # noqa: N818 - named for what it says
-    """In a staging folder lies what no step writes."""
+    """A staging directory contains a file that no step writes."""
 
 
 def placed(
     topic: str, files: Sequence[OffsetRange], staged: Mapping[str, int]
 ) -> tuple[CommittedFile, ...]:
-    """The files of a commit from what lies in its staging folder: path -> size in bytes.
+    """The files of a commit, from the files in its staging directory: path -> size in bytes.
 
-    A file holds one range and one day. Should a range have become several of one day, a number
-    tells them apart. Raises `UnexpectedFile`.
+    A file contains one range and one day. If a range has several files of one day, they are
+    numbered. Raises `UnexpectedFile`.
     """
     found: dict[tuple[int, str], list[str]] = {}
     for path in sorted(staged):
@@ -109,7 +109,7 @@ def placed(
 
 
 def file_name(topic: str, offsets: OffsetRange, part: int = 0) -> str:
-    """What readers see; the last offset stands in it, as it does in what tools print."""
+    """The name that readers see; it contains the first and the last offset."""
     first, last = numbered(offsets.first), numbered(offsets.end - 1)
     more = f"-{part}" if part else ""
     return f"part-{topic}-{offsets.partition:05}-{first}-{last}{more}.parquet"

@@ -1,6 +1,6 @@
-"""What a run reads: ranges of offsets from what is committed to where the topic ends now.
+"""What a run exports: ranges from the committed offsets to the present end of the topic.
 
-Offsets are counted, not records: nobody knows how many of them compaction left.
+Sizes are in offsets, not records: how many records compaction has left is unknown.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ FIRST_RECORDS_PER_FILE: Final = 50_000
 
 
 class Held(NamedTuple):
-    """What a partition holds: from the log start up to the high watermark."""
+    """The offsets of a partition, from log start offset to high watermark."""
 
     start: int
     end: int
@@ -22,7 +22,7 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How large files and steps may become."""
+    """The limits of files and steps."""
 
     file_bytes: int
     records_per_file: int
@@ -31,24 +31,24 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is still to be exported."""
+    """The ranges that are not exported yet."""
 
     todo: tuple[OffsetRange, ...]
-    """At most one a partition, none empty, by partition."""
+    """At most one range per partition, none empty, ordered by partition."""
 
     lost: tuple[OffsetRange, ...]
-    """Not exported, and not in the topic any more."""
+    """Offsets that were not exported and do not exist any more."""
 
 
 class WentBack(Exception):  # noqa: N818 - named for what it says
-    """The topic ends before what was exported of it: it is not the topic that it was."""
+    """The topic ends before the exported offsets: it is another topic, or has lost records."""
 
 
 def plan(held: Mapping[int, Held], ends: Iterable[CommittedEnd]) -> Plan:
-    """What lies between what is committed and what there is. Raises `WentBack`.
+    """The ranges between the committed and the present end offsets. Raises `WentBack`.
 
-    A partition of which nothing is committed begins at its log start: what retention took before
-    the first export was never to be exported.
+    A partition without a commit begins at its log start offset: records that retention deleted
+    before the first export are not counted as lost.
     """
     committed = {end.partition: end.offset for end in ends}
     if gone := sorted(set(committed) - set(held)):
@@ -71,22 +71,23 @@ def plan(held: Mapping[int, Held], ends: Iterable[CommittedEnd]) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one commit holds: at most one range a partition, and the files that it becomes."""
+    """The content of one commit: at most one range per partition, and the files that it becomes."""
 
     ranges: tuple[OffsetRange, ...]
     records_per_file: int
 
     @property
     def files(self) -> tuple[OffsetRange, ...]:
-        """The ranges cut into files of nearly the same size, by partition and offset.
+        """The ranges divided into files of nearly the same size, by partition and offset.
 
-        As the data source cuts ranges into splits, so that a task writes one file.
+        The data source divides ranges into splits in the same way, so that each task writes one
+        file.
         """
         return tuple(file for whole in self.ranges for file in cut(whole, self.records_per_file))
 
 
 def cut(whole: OffsetRange, records: int) -> Iterable[OffsetRange]:
-    """Parts of nearly the same size, none with more than so many offsets."""
+    """Parts of nearly the same size, each with at most this many offsets."""
     length = whole.end - whole.first
     count = -(-length // records)
     for number in range(count):
@@ -98,7 +99,8 @@ def cut(whole: OffsetRange, records: int) -> Iterable[OffsetRange]:
 
 
 def next_step(todo: Iterable[OffsetRange], records_per_file: int, files: int) -> Step:
-    """As much as fits into one commit, shared out evenly among the partitions that wait."""
+    """As much as fits into one commit, distributed evenly among the partitions that are not
+    complete."""
     waiting = {range_.partition: range_ for range_ in todo}
     shares = dict.fromkeys(waiting, 0)
     room = files
@@ -122,7 +124,7 @@ def next_step(todo: Iterable[OffsetRange], records_per_file: int, files: int) ->
 
 
 def without(todo: Iterable[OffsetRange], step: Step) -> tuple[OffsetRange, ...]:
-    """What is left when a step is done."""
+    """The ranges that are left after a step."""
     done = {range_.partition: range_.end for range_ in step.ranges}
     left = [
         OffsetRange(
@@ -136,9 +138,9 @@ def without(todo: Iterable[OffsetRange], step: Step) -> tuple[OffsetRange, ...]:
 
 
 def records_per_file(bounds: Bounds, offsets: int, written_bytes: int) -> int:
-    """How many offsets a file may have, going by what was written before it.
+    """The number of offsets for a file, estimated from the size of earlier files.
 
-    `offsets` and `written_bytes` are those of the last commit with files; both 0 where there is
+    `offsets` and `written_bytes` are those of the last commit with files; both are 0 if there is
     none.
     """
     if not offsets or not written_bytes:

@@ -1,4 +1,4 @@
-"""What an export is told, under `job` of its request."""
+"""The request of an export, under `job`."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,7 +29,7 @@ class Format(StrEnum):
 
 
 class SaslMechanism(StrEnum):
-    """How a user proves to be one."""
+    """How a user authenticates."""
 
     SCRAM_SHA_256 = Mechanism.SCRAM_SHA_256.value
     SCRAM_SHA_512 = Mechanism.SCRAM_SHA_512.value
@@ -37,7 +37,7 @@ class SaslMechanism(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sasl:
-    """As whom the job logs in, where listeners want it."""
+    """The user as whom the job logs in, if listeners require it."""
 
     username: Annotated[str, "Name of the user.", Length(255, minimum=1)]
     password_file: Annotated[str, "Path of the mounted file with the password.", Length(4_096, 1)]
@@ -46,7 +46,7 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportJob:
-    """Topics, and the folder that they are exported to."""
+    """The topics, and the directory to which they are exported."""
 
     topics: Annotated[
         tuple[TopicName, ...], "The topics, one after the other.", Items(1_000, 1, ordered=True)
@@ -86,7 +86,7 @@ class ExportJob:
 
     @property
     def source_options(self) -> dict[str, str]:
-        """Those of the data source that say who asks."""
+        """The options of the data source for authentication."""
         sasl = self.sasl
         if sasl is None:
             return {}

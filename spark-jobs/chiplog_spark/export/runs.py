@@ -1,7 +1,8 @@
-"""One run: fix where it ends, then step by step read, write, commit, move.
+"""One run of an export: determine its end, then read, write, commit and move step by step.
 
-Each step's order is what makes it safe to be killed anywhere: files without a commit are never
-seen and are removed; a commit without its files is finished before anything else.
+Because of the order in each step a run can be killed at any time: files without a commit are never
+visible and are removed later; a commit whose files are not all moved is completed before anything
+else.
 """
 
 import logging
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it is when a run begins."""
+    """A topic at the beginning of a run."""
 
     name: str
     topic_id: str
@@ -39,25 +40,26 @@ class Topic:
 
 
 class Writer(Protocol):
-    """Reads what a step says and writes it below a folder that is not there yet."""
+    """Reads the records of a step and writes them to a new directory."""
 
     def __call__(self, topic: Topic, step: Step, staging: str) -> int:
-        """Returns how many records there were.
+        """Returns the number of records.
 
-        Each file lies at `file=<number of the file in the step>/date=<day>/<any name>.parquet`.
+        Each file is at `file=<number of the file in the step>/date=<day>/<any name>.parquet`.
         """
 
 
 class Table(Protocol):
-    """Takes the files of a commit in one transaction, and no commit twice."""
+    """Adds the files of a commit in one transaction, and no commit twice."""
 
     def append(self, directory: str, commit: Commit, staging: str) -> None:
-        """All records below the staging folder; nothing where this commit was appended before."""
+        """Append all records in the staging directory; does nothing if this commit was appended
+        before."""
 
 
 @dataclass(slots=True)
 class Exported:
-    """What a run did."""
+    """The result of a run."""
 
     topic: str
     commits: int = 0
@@ -76,12 +78,12 @@ class Exporter:
     bounds: Bounds
     fail_on_data_loss: bool = True
     table: Table | None = None
-    """What the topic's folder is; a folder of Parquet files where there is none."""
+    """The table in the topic's directory; None for a directory of Parquet files."""
 
     def run(self, target: str, name: str, describe: Callable[[str], Topic]) -> Exported:
-        """Export what is there now and is not exported yet.
+        """Export everything that exists now and is not exported yet.
 
-        `describe` is asked once, after what an earlier run left is in order. Raises `Refused`.
+        `describe` is called once, after the recovery from an earlier run. Raises `Refused`.
         """
         place = Place(target, name)
         run = self.claim(place)
@@ -105,7 +107,7 @@ class Exporter:
         return exported
 
     def claim(self, place: Place) -> int:
-        """The number of this run. No earlier one may commit from here on."""
+        """The number of this run. No earlier run may commit from here on."""
         number = places.newest(self.files.names(place.runs)) + 1
         if not self.files.create(f"{place.runs}/{places.numbered(number)}", ""):
             raise superseded_error(place)
@@ -115,13 +117,13 @@ class Exporter:
         return number
 
     def check_format(self, place: Place) -> None:
-        """Raises `Refused` where the topic's folder is not what this run would add to."""
+        """Raises `Refused` if the topic's directory has another format than this run writes."""
         is_table = self.files.exists(f"{place.directory}/{places.TABLE_LOG}")
         has_commits = places.newest(self.files.names(place.commits), ".json") > 0
         if self.table is None:
             what = "a Delta table, and job.format is parquet" if is_table else ""
         elif is_table:
-            # Its numbers would begin anew, and the table take those that it has for done.
+            # The numbers of commits would start again, and the table would ignore known ones.
             what = "" if has_commits else f"a Delta table that {place.commits} does not know"
         else:
             is_directory = self.files.exists(place.directory)
@@ -134,7 +136,7 @@ class Exporter:
             )
 
     def recover(self, place: Place) -> Commit | None:
-        """Finish the newest commit, remove what has none, and return that commit."""
+        """Complete the newest commit, remove files without a commit, and return that commit."""
         names = self.files.names(place.commits)
         for name in names:
             if name.startswith("."):  # half a commit
@@ -151,7 +153,7 @@ class Exporter:
         return last
 
     def wanted(self, topic: Topic, last: Commit | None) -> Plan:
-        """What this run is to read. Raises `Refused`."""
+        """The ranges that this run exports. Raises `Refused`."""
         if last is not None and last.topic_id != topic.topic_id:
             raise Refused(
                 "TopicRecreated",
@@ -222,10 +224,10 @@ class Exporter:
         return commit
 
     def finish(self, place: Place, commit: Commit) -> None:
-        """Give a commit's files the names that readers see, where they do not have them yet.
+        """Move the files of a commit to the names that readers see, if that was not done yet.
 
-        They all have them where the staging folder is gone: what became of a file afterwards is
-        its owner's choice. Raises `Refused` where a file is neither here nor there.
+        If the staging directory is gone, all files were moved: what happened to them afterwards is
+        up to their owner. Raises `Refused` if a file is in neither place.
         """
         staging = f"{place.staging}/{commit.staging}"
         if not self.files.exists(staging):
@@ -261,7 +263,7 @@ def superseded_error(place: Place) -> Refused:
 
 
 def log_progress(exported: Exported, commit: Commit, left: tuple[OffsetRange, ...]) -> None:
-    """Add a commit to what a run did, and say so."""
+    """Add a commit to the result of a run, and log it."""
     exported.commits += 1
     exported.records += commit.records
     exported.files += len(commit.files)

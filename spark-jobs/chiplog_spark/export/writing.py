@@ -1,4 +1,5 @@
-"""One step by Spark: what the data source `chiplog` reads, as Parquet below a staging folder."""
+"""Writes one step with Spark: reads the data source `chiplog`, and writes Parquet to a staging
+directory."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -25,7 +26,7 @@ DAY: Final = "date_from_unix_date(CAST(floor(unix_millis(timestamp) / 86400000) 
 
 @dataclass(frozen=True, slots=True)
 class SparkWriter:
-    """`Writer` by a session to which the data source is known."""
+    """Implements `Writer` with a session in which the data source is registered."""
 
     session: SparkSession
     source: Mapping[str, str]
@@ -56,7 +57,7 @@ class SparkWriter:
 
 
 def options(topic: str, step: Step) -> dict[str, str]:
-    """What the data source is told: exactly the ranges of this step, one split a file."""
+    """The options of the data source: exactly the ranges of this step, one split per file."""
     return {
         "topic": topic,
         "partitions": ",".join(str(range_.partition) for range_ in step.ranges),
@@ -73,7 +74,7 @@ def offsets(topic: str, places: Mapping[int, int]) -> str:
 
 
 def file_expression(files: Iterable[OffsetRange]) -> str:
-    """Which file of the step a record belongs to, in SQL; null for one that was not asked for."""
+    """A SQL expression for the number of a record's file in the step; null for other records."""
     cases = (
         f"WHEN partition = {file.partition} AND offset >= {file.first} AND offset < {file.end}"
         f" THEN {number}"
@@ -83,11 +84,11 @@ def file_expression(files: Iterable[OffsetRange]) -> str:
 
 
 def prepare(session: SparkSession) -> None:
-    """Make the data source known to the job's session, and set what Parquet's columns are."""
+    """Register the data source with the job's session, and set the types of Parquet's columns."""
     try:
         register(session)
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # the session may know it
             raise
-    # Not INT96, which readers other than Spark warn of: UTC, in microseconds.
+    # UTC in microseconds, not INT96, for which readers other than Spark warn.
     session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")

@@ -1,14 +1,15 @@
-"""What every job does before and after its work: read the request, start Spark, tell the result.
+"""The common part of all jobs: read the request, start Spark, report the result.
 
     python -m chiplog_spark.jobs.verify REQUEST [RESULT]
     python -m chiplog_spark.jobs.verify --version
 
-REQUEST is the path of the request's file. The result goes to the ConfigMap that the request names,
-or, outside of Kubernetes, to the file RESULT.
+REQUEST is the path of the request file. The result is written to the ConfigMap that the request
+names, or, outside of Kubernetes, to the file RESULT.
 
-Exit codes are what a launcher may do next. 0: done, and told. 3: it cannot be done as it was asked,
-and that was told (or the request itself does not read): another attempt would end the same way.
-1: an error of ours or of the machines; the result says `JobCrashed` where it could be told.
+The exit code says what a launcher may do next. 0: done, and the result was reported. 3: the job
+cannot be done as requested, and that was reported (or the request cannot be parsed): another
+attempt would end in the same way. 1: an error of ours or of the machines; the result says
+`JobCrashed` if it could be reported.
 """
 
 import asyncio

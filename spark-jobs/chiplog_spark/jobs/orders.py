@@ -1,9 +1,8 @@
-"""What the operator has written for a driver, and nobody else since.
+"""Verifies that the documents for a driver were written by the operator and not changed since.
 
-A request that somebody else changed could have the job read brokers of their own, and the pod
-template of the executors decides which pods the driver makes. Both lie in ConfigMaps, and the
-operator signs them with the key that it gives this driver (`signing`). Where it gives none, nothing
-is known of them.
+A changed request could make the job read other brokers, and the pod template of executors
+determines which pods the driver creates. Both are in ConfigMaps. The operator signs them with the
+key that it gives to this driver (`signing`). Without a key they are not verified.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""The job of a `Rebalance`: measure the cluster from its data, and propose.
+"""The job of a `Rebalance`: measures the cluster from its data, and makes a proposal.
 
-`python -m chiplog_spark.jobs.rebalance REQUEST [RESULT]`, see `entry`. What it is told is
-`chiplog_core.rebalance.job.RebalanceJob`; its summary is what `documents.proposal_json` makes, and
-beside it what was read and how far the figures can be trusted.
+`python -m chiplog_spark.jobs.rebalance REQUEST [RESULT]`, see `entry`. Its request is
+`chiplog_core.rebalance.job.RebalanceJob`. Its summary is what `documents.proposal_json` makes,
+together with what was read and how exact the figures are.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""Writing a job's result where the operator looks for it.
+"""Writes a job's result where the operator reads it.
 
-The operator made the ConfigMap before it started the job, so the driver's ServiceAccount needs no
-more than to patch that one object. One that is gone is an application that nobody waits for any
-more; an API server that does not answer is asked again for some minutes.
+The operator creates the ConfigMap before it starts the job, so the driver's ServiceAccount needs
+only the permission to patch that object. If the object is gone, nobody waits for the result any
+more. If the API server does not answer, the request is repeated for some minutes.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ async def write(
     key: str = "",
     pauses_s: Sequence[float] = PAUSES_S,
 ) -> None:
-    """Write a result's text, signed where there is a key; raises `NotReported`."""
+    """Write a result's text, signed if there is a key; raises `NotReported`."""
     data = {RESULT_KEY: text}
     if key:
         data[SIGNATURE_KEY] = signature(key, request.application, text)

@@ -1,5 +1,5 @@
-"""Measuring what a rebalance is proposed from, from the records themselves.
+"""Measures a cluster from its records, for the proposal of a rebalance.
 
-`sketch`, `tally` and `window` are values in, values out; `planning` asks the brokers, `reading`
-composes Spark.
+`sketch`, `tally` and `window` are pure; `planning` sends requests to the brokers, `reading` uses
+Spark.
 """

@@ -1,4 +1,5 @@
-"""What the brokers say about topics when the measuring begins: who holds what, and how much."""
+"""The partitions of topics and their sizes, as the brokers report them when the measurement
+begins."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,17 +14,17 @@ from chiplog_spark.wire.facts import EARLIEST, LATEST, PartitionFacts, TopicFact
 
 @dataclass(slots=True)
 class Inventory:
-    """The partitions there are, and what is read of those that have a leader."""
+    """The partitions, and the offsets to read of those with a leader."""
 
     partitions: list[Partition] = field(default_factory=list)
     reaches: dict[PartitionName, Reach] = field(default_factory=dict)
     topics: dict[str, TopicFacts] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
-    """Topics that were to be measured and are no more."""
+    """Topics that were to be measured and do not exist any more."""
 
 
 def take_inventory(client: Client, topics: Iterable[str], sample_records: int) -> Inventory:
-    """Ask for each topic; raises `WireError`."""
+    """Request the state of each topic; raises `WireError`."""
     found = Inventory()
     for name in sorted(set(topics)):
         try:
@@ -50,7 +51,7 @@ def take_inventory(client: Client, topics: Iterable[str], sample_records: int) -
 
 
 def partition_of(name: PartitionName, facts: PartitionFacts) -> Partition:
-    """As the proposal takes it."""
+    """The partition in the form that the proposal needs."""
     replicas = tuple(BrokerId(broker_id) for broker_id in facts.replicas)
     return Partition(
         name=name,

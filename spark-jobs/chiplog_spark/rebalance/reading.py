@@ -1,8 +1,8 @@
-"""Spark reads the partitions and counts them: a tally of each split, put together by partition.
+"""Spark reads the partitions and counts records: one tally for each split, merged by partition.
 
-Executors read by the data source's own reader and count where they read: no record goes through
-the JVM. Nothing but tallies leaves a task, and a tally is bounded: so is what the shuffle and the
-driver hold.
+Executors use the data source's own reader and count where they read: no record passes through the
+JVM. A task returns only tallies, whose size is limited, so the memory of the shuffle and the driver
+is limited, too.
 """
 
 import time
@@ -63,7 +63,7 @@ def read_tallies(
 
 
 def splits_in(inventory: Inventory) -> list[Split]:
-    """All that is to be read, one large partition by many tasks."""
+    """All splits to read; a large partition is read by many tasks."""
     ranges: dict[str, list[Range]] = {}
     for name, of in sorted(inventory.reaches.items()):
         ranges.setdefault(name.topic, []).append(Range(name.partition, of.read_from, of.end))
@@ -80,10 +80,10 @@ def _counter(
     bytes_per_second: int | None,
     add: Callable[[Done], None],
 ) -> Callable[[Split], Iterator[Counted]]:
-    """What one task does with a split, no faster than it may read."""
+    """The function with which a task counts a split, within its rate limit."""
 
     def count(split: Split) -> Iterator[Counted]:
-        # Retention goes on meanwhile; what is gone is no load.
+        # Retention may delete records in the meantime; these are no load.
         options = Options(access=access, topic=split.at.topic, fails_on_data_loss=False)
         tallies: Tallies = {}
         began_s, read = time.monotonic(), 0

@@ -1,10 +1,11 @@
-"""Which keys are frequent, in bounded memory, with a bound on the error.
+"""Finds frequent keys in bounded memory, with a bound of the error.
 
-The summary of Misra and Gries (1982) as Agarwal, Cormode, Huang, Phillips, Wei and Yi made it
-mergeable (Mergeable summaries, 2012): at most `capacity` keys with counters; when there are more,
-the counter of the first one too many is subtracted from all, and what is left above zero stays. The
-sum of what was subtracted is how much any counter may lack, and that is at most the number of keys
-that were counted, over `capacity` + 1. Sketches of parts are added in any order and keep the bound.
+This is the summary of Misra and Gries (1982), as Agarwal, Cormode, Huang, Phillips, Wei and Yi made
+it mergeable (Mergeable summaries, 2012). It has at most `capacity` keys with counters. If there are
+more, the counter of the first key beyond the capacity is subtracted from all, and counters above
+zero stay. No counter is too low by more than the sum of these subtractions, which is at most the
+number of counted keys divided by `capacity` + 1. Sketches can be merged in any order and keep this
+bound.
 """
 
 from collections.abc import Mapping
@@ -22,32 +23,34 @@ _DIGEST_BYTES: Final = 16
 
 @dataclass(slots=True)
 class Sketch:
-    """Frequent keys of so many records."""
+    """Frequent keys of a number of records."""
 
     capacity: int = CAPACITY
     counters: dict[bytes, int] = field(default_factory=dict)
-    """At least so many records have the key."""
+    """The minimum number of records with each key."""
     error: int = 0
-    """And at most so many more; a key without a counter has at most so many."""
+    """The maximum by which a counter is too low; also the maximum count of a key without a
+    counter."""
     total: int = 0
-    """Records with a key."""
+    """The number of records with a key."""
 
     def add(self, counts: Mapping[bytes, int]) -> None:
-        """Count some more keys."""
+        """Count more keys."""
         for key, count in counts.items():
             self.counters[key] = self.counters.get(key, 0) + count
             self.total += count
         self._shrink()
 
     def merge(self, other: "Sketch") -> None:
-        """Count what another sketch counted."""
+        """Add the counts of another sketch."""
         self.error += other.error
         uncounted = other.total - sum(other.counters.values())
         self.add(other.counters)
         self.total += uncounted
 
     def most_frequent(self, at_least: float) -> tuple[tuple[bytes, int], ...]:
-        """Keys and counts, the most frequent first, that surely reach a count."""
+        """Keys whose count certainly reaches `at_least`, with their counters, the most frequent
+        first."""
         found = [item for item in self.counters.items() if item[1] >= at_least]
         return tuple(sorted(found, key=lambda item: (-item[1], item[0])))
 
@@ -62,7 +65,7 @@ class Sketch:
 
 
 def short(key: bytes) -> bytes:
-    """The key, or what stands for it where it is long: two long keys stay two."""
+    """The key itself, or for a long one its beginning and a digest."""
     if len(key) <= MAX_KEY_BYTES:
         return key
     digest = blake2b(key, digest_size=_DIGEST_BYTES).digest()

@@ -1,4 +1,4 @@
-"""What is counted of the records of one partition, and tallies of parts put together."""
+"""The counts of one partition's records; tallies of splits are merged."""
 
 from dataclasses import dataclass, field
 
@@ -24,7 +24,7 @@ class Tally:
     keys: Sketch = field(default_factory=Sketch)
 
     def merge(self, other: "Tally") -> None:
-        """Count what another tally counted."""
+        """Add the counts of another tally."""
         self.records += other.records
         self.bytes += other.bytes
         self.records_in_window += other.records_in_window
@@ -34,7 +34,7 @@ class Tally:
         self.keys.merge(other.keys)
 
     def see(self, first_ms: int | None, last_ms: int | None) -> None:
-        """Records with timestamps from the one to the other."""
+        """Extend the range of timestamps by these two."""
         if first_ms is not None:
             known = self.first_timestamp_ms
             self.first_timestamp_ms = first_ms if known is None else min(known, first_ms)
@@ -43,7 +43,7 @@ class Tally:
             self.last_timestamp_ms = last_ms if known is None else max(known, last_ms)
 
     def hot_keys(self) -> tuple[HotKey, ...]:
-        """Keys that surely have `HOT_PERCENT` of the records that were read."""
+        """Keys that certainly have at least `HOT_PERCENT` of the records that were read."""
         if not self.records:
             return ()
         found = self.keys.most_frequent(self.records * HOT_PERCENT / 100)

@@ -1,13 +1,14 @@
-"""What is read of a partition, over which time rates are, and the figures that follow.
+"""Which offsets of a partition are read, the time window of rates, and the resulting figures.
 
-Of each partition the newest offsets are read, a bounded number of them. Where that is all of it,
-bytes and records are exact; else they are what was read, times the offsets there are over the
-offsets that were read.
+A limited number of the newest offsets of each partition is read. If these are all offsets, bytes
+and records are exact. Otherwise the counts are multiplied by the number of all offsets divided by
+the number of read ones.
 
-Rates are of the records whose timestamps are in a window that ends with the measuring. It is
-shorter where no partition has anything so old, and for a partition of which the window's beginning
-was not read, it begins with the first record that was. Timestamps are those of producers
-(CreateTime) or of brokers (LogAppendTime), as the topic has it; one beyond the end is in no window.
+Rates count records whose timestamps are in a window that ends with the measurement. The window is
+shorter if no partition has older records; for a partition whose records from the beginning of the
+window were not read, it begins with the first record that was read. Timestamps are those of
+producers (CreateTime) or of brokers (LogAppendTime), depending on the topic; timestamps after the
+end are not counted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,12 +18,12 @@ from chiplog_core.rebalance.measured import Measured, PartitionName
 from chiplog_spark.rebalance.tally import Tally
 
 SHORTEST_MS = 1_000
-"""Rates are never over less."""
+"""The shortest time over which rates are computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """Offsets of one partition: `start` to `end` are there, `read_from` to `end` are read."""
+    """The offsets of one partition: `start` to `end` exist, `read_from` to `end` are read."""
 
     start: int
     end: int
@@ -30,25 +31,25 @@ class Reach:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a part is not read."""
+        """Whether only a part is read."""
         return self.read_from > self.start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """From `start_ms` to `end_ms`, both in it, since 1970."""
+    """From `start_ms` to `end_ms`, both inclusive, since 1970."""
 
     start_ms: int
     end_ms: int
 
 
 def reach(start: int, end: int, sample_records: int) -> Reach:
-    """The newest offsets, at most so many."""
+    """The newest offsets, at most `sample_records`."""
     return Reach(start=start, end=end, read_from=max(start, end - sample_records))
 
 
 def covered(window: Window, tallies: Iterable[Tally]) -> Window:
-    """The window, from the oldest record of all on where there is none as old as the window."""
+    """The window, shortened to begin with the oldest record of all partitions."""
     firsts = [
         tally.first_timestamp_ms
         for tally in tallies
@@ -60,7 +61,7 @@ def covered(window: Window, tallies: Iterable[Tally]) -> Window:
 
 
 def measured(tally: Tally, of: Reach, window: Window) -> Measured:
-    """The figures of one partition; `window` is the one that is covered."""
+    """The figures of one partition; `window` is the result of `covered`."""
     start_ms = window.start_ms
     if of.is_sampled and tally.first_timestamp_ms is not None:
         start_ms = max(start_ms, tally.first_timestamp_ms)
@@ -80,6 +81,6 @@ def measured(tally: Tally, of: Reach, window: Window) -> Measured:
 def measurements(
     tallies: Mapping[PartitionName, Tally], reaches: Mapping[PartitionName, Reach], window: Window
 ) -> dict[PartitionName, Measured]:
-    """The figures of every partition that was to be read; one without a tally had no record."""
+    """The figures of all partitions to be measured; one without a tally had no records."""
     over = covered(window, tallies.values())
     return {name: measured(tallies.get(name) or Tally(), of, over) for name, of in reaches.items()}

@@ -137,8 +137,8 @@ def _add_row(chunk: Chunk, row: tuple[Any, ...]) -> None:
 
 
 def digest(header: BatchHeader, data: memoryview) -> bytes:
-    """SHA-256 of what is equal on all replicas: base offset, epoch, and everything under the
-    checksum."""
+    """SHA-256 of the bytes that are equal on all replicas: base offset, epoch, and everything that
+    the checksum covers."""
     found = hashlib.sha256(_PLACE.pack(header.base_offset, header.leader_epoch))
     found.update(data[CRC_START:])
     return found.digest()

@@ -1,8 +1,8 @@
-"""Proving the data: what must hold of stored batches, and the job that looks whether it does.
+"""Verifies stored data: the rules for stored batches, and the job that checks them.
 
-What decides is pure: `crc`, `times` and `placement` judge a batch by itself, `continuity` and
-`epochs` a replica's batches in the order of their offsets, `peers` the replicas beside each
-other, `surviving` the records of a compacted topic key by key, `extent` where replicas begin and
-end. None of them accuses a log that is in good order: where what is known does not suffice, it is
-said what was left out and why.
+The checks are pure: `crc`, `times` and `placement` check a single batch, `continuity` and `epochs`
+the batches of a replica in the order of their offsets, `peers` compares the replicas, `surviving`
+the records of a compacted topic by key, `extent` the start and end of replicas. No check reports an
+intact log: if the known facts are not sufficient, the check is skipped, and the result says which
+and why.
 """

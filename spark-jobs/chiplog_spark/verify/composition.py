@@ -1,11 +1,12 @@
-"""The checks in Spark: two stages with one exchange of rows between them.
+"""Runs the checks with Spark: two stages with one exchange of rows between them.
 
-Tasks of the first stage read a split of a replica each and look at its batches; of the records
-only what has to be compared leaves them. The exchange brings together what belongs to one
-partition (or one key of a compacted topic), sorted, so the second stage looks at it as it comes.
-What does not fit into memory Spark's sort keeps on disk.
+Each task of the first stage reads a split of a replica and checks its batches; it returns only the
+batches and records that must be compared. The exchange brings the rows of a partition (or of one
+key of a compacted topic) together, sorted, so the second stage processes them in order. If they do
+not fit into memory, Spark's sort uses the disk.
 
-Rows are Python's, not Arrow's: `mapInArrow` wants pandas, which the image would carry for this.
+Rows are Python tuples, not Arrow: `mapInArrow` needs pandas, which the image would contain only for
+this.
 """
 
 from collections import Counter
@@ -78,5 +79,5 @@ class InSpark:
 
 
 def place_of(key: Key) -> int:
-    """The same number for rows of one place, in every process."""
+    """The same number for all rows of one place, in every process."""
     return crc32(repr(key[: len(PLACE)]).encode())

@@ -1,9 +1,9 @@
-"""Whether each batch of a replica begins where the one before it ends.
+"""Whether each batch of a replica begins where the previous one ends.
 
-Offsets are given out one after the other, so a hole is a loss. Compaction makes lawful holes: of
-whole batches and within them. Aborted transactions and empty batches make none, their batches
-stay with the offsets they have. Where a topic was compacted once and no longer is, a batch with
-fewer records than offsets shows it.
+Offsets are assigned consecutively, so a gap is a loss. Compaction leaves legitimate gaps: it
+removes records and whole batches. Aborted transactions and empty batches leave none, because their
+batches keep their offsets. If a topic was compacted once and is not any more, a batch with fewer
+records than offsets shows it.
 """
 
 from collections.abc import Iterator

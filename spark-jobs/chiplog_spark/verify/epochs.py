@@ -1,8 +1,9 @@
-"""Leader epochs: they never go back, and each stands where the leader's history has it.
+"""Checks leader epochs: they never decrease, and agree with the leader's epoch history.
 
-Base offset and epoch of a batch lie outside its checksum, so a changed bit there shows here and
-beside other replicas only. The history is the leader's answer to OffsetsForLeaderEpoch (KIP-101,
-KIP-320), asked when the read was planned; below the high watermark it does not change.
+Base offset and epoch of a batch are not covered by its checksum, so a changed bit there is found
+only here and by comparing replicas. The history is the leader's answer to OffsetsForLeaderEpoch
+(KIP-101, KIP-320), requested when the read was planned; below the high watermark it does not
+change.
 """
 
 from collections.abc import Iterator

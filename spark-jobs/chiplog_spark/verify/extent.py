@@ -1,9 +1,9 @@
-"""Where a replica begins and ends, against what one in sync must hold.
+"""Checks where a replica begins and ends, against what an in-sync replica must have.
 
-The map's ISR says who holds everything below the high watermark. Where a log begins, each replica
-decides on its own: by retention (`retention.ms` of its newest record, `retention.bytes`), segment
-by segment, and by what was deleted by order, which the leader does first. So a replica that begins
-later than the leader has lost its first segments only if retention cannot have taken them.
+The ISR of the map says which replicas have everything below the high watermark. The start of a log
+is up to each replica: it is moved by retention (`retention.ms` of the newest record of a segment,
+`retention.bytes`), and by DeleteRecords, which the leader does first. So a replica that begins
+later than the leader has lost its first segments only if retention cannot have deleted them.
 """
 
 from collections.abc import Iterator

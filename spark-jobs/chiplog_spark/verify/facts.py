@@ -1,4 +1,4 @@
-"""What is known before anything is read, and what of a batch is looked at."""
+"""The facts that are known before the read, and the checked fields of a batch."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Batch(NamedTuple):
     attributes: int
     max_timestamp_ms: int
     digest: bytes
-    """Of all that must be equal on every replica."""
+    """A digest of everything that must be equal on every replica."""
 
     @property
     def is_log_append_time(self) -> bool:
@@ -35,13 +35,13 @@ class Batch(NamedTuple):
 
     @property
     def was_compacted(self) -> bool:
-        """Whether the batch itself shows that compaction was here; if not, it may still be."""
+        """Whether the batch itself shows that the topic was compacted; False proves nothing."""
         span = self.last_offset - self.base_offset + 1
         return self.record_count < span or bool(self.attributes & DELETE_HORIZON_MASK)
 
 
 class EpochStart(NamedTuple):
-    """From where on a leader epoch wrote."""
+    """The first offset of a leader epoch."""
 
     epoch: int
     start_offset: int
@@ -49,56 +49,57 @@ class EpochStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EpochHistory:
-    """The leader's epochs, oldest first; empty where it did not tell them."""
+    """The leader's epochs, oldest first; empty if the leader did not report them."""
 
     starts: tuple[EpochStart, ...] = ()
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch under which an offset was written; -1 where that is not known."""
+        """The epoch of the record at an offset; -1 if it is not known."""
         at = bisect_right(self.starts, offset, key=lambda start: start.start_offset)
         return self.starts[at - 1].epoch if at else UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFacts:
-    """One replica, when the read was planned."""
+    """One replica when the read was planned."""
 
     broker: int
     in_sync: bool
-    """Whether the map says that it holds every record below the high watermark."""
+    """Whether it is in the ISR, so it has every record below the high watermark."""
     start_offset: int = UNKNOWN
     clean_offset: int | None = None
-    """Below it each key stands once at most; -1 where it was never compacted, None where the broker
-    does not tell."""
+    """The offset up to which it is compacted: below it each key occurs at most once. -1 if it never
+    was compacted, None if the broker does not report it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """One partition, when the read was planned. Ends do not move afterwards."""
+    """One partition when the read was planned. Its end offset is fixed then."""
 
     topic: str
     partition: int
     leader: int
     start_offset: int
-    """Where the leader's log begins."""
+    """The log start offset of the leader."""
     end_offset: int
     """The leader's high watermark: everything is checked up to here, exclusive."""
     epochs: EpochHistory = EpochHistory()
     replicas: tuple[ReplicaFacts, ...] = ()
     partitions: int = 1
-    """How many the topic has."""
+    """The number of the topic's partitions."""
     compacts: bool = False
-    """Whether it is compacted or was: replicas may have gaps, and different ones."""
+    """Whether it is or was compacted: replicas may have gaps, and different ones."""
     deletes: bool = True
-    """Whether `cleanup.policy` says so."""
+    """Whether `cleanup.policy` contains delete."""
     retention_ms: int = UNKNOWN
     retention_bytes: int = UNKNOWN
-    """-1 for without limit, as Kafka says it."""
+    """-1 means no limit, as in Kafka."""
     timestamp_after_max_ms: int = 2**63 - 1
     topic_id: str = ""
     """In Kafka's text form."""
     planned_ms: int = 0
-    """When the read was planned, since 1970: whatever is checked was appended before."""
+    """When the read was planned, in milliseconds since 1970: all checked records were appended
+    before."""
 
     def replica(self, broker: int) -> ReplicaFacts | None:
         return next((replica for replica in self.replicas if replica.broker == broker), None)

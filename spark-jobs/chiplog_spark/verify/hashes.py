@@ -1,9 +1,9 @@
-"""How clients choose the partition of a key.
+"""The hashes by which clients choose the partition of a key.
 
-murmur2: Java's client and kafka-python, aiokafka (`Utils.murmur2`, made positive by its lower 31
-bits). crc32: librdkafka's `consistent_random`, its default. fnv1a: sarama's `NewHashPartitioner`,
-which takes the remainder of the signed hash first and its absolute value then, and librdkafka's
-`fnv1a`, made to give the same. Tests compare each with the real library.
+murmur2: Java's client, kafka-python and aiokafka (`Utils.murmur2`, made positive by its lower 31
+bits). crc32: librdkafka's default, `consistent_random`. fnv1a: sarama's `NewHashPartitioner`, which
+computes the remainder of the signed hash first and then its absolute value, and librdkafka's
+`fnv1a`, which gives the same result. Tests compare each with the real library.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,8 @@
-"""The second stage: sorted rows of many partitions in, what was found out.
+"""The second stage: takes sorted rows of many partitions, and yields findings.
 
-Memory is bounded by the splits and replicas of one partition, whatever its size: batches and
-records are looked at one after the other. So the last batch of a split stands before the first of
-the next, and is compared with it like any other.
+Memory is limited by the splits and replicas of one partition, whatever its size: batches and
+records are processed one after the other. So the last batch of a split is compared with the first
+one of the next split like any other two.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,11 +1,11 @@
-"""The batches of one partition on all its replicas, in the order of offsets.
+"""Compares the batches of one partition on all its replicas, in the order of offsets.
 
-Replicas hold the same bytes below the high watermark: a follower stores what its leader sent. So
-equal digests are all there is to compare. Where they differ, the fewer are accused; where no side
-is the larger one, those that are not as the leader's.
+Below the high watermark replicas have the same bytes, because a follower stores what its leader
+sent. So it is sufficient to compare digests. If they differ, the minority is reported; without a
+majority, the replicas that differ from the leader.
 
-Rows come sorted by base offset, so memory is bounded by the number of replicas. What a replica
-does not hold where another does is a missing segment there; what nobody holds is a gap.
+Rows are sorted by base offset, so memory is limited by the number of replicas. Offsets that one
+replica lacks and another has are a missing segment; offsets that all lack are a gap.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,19 +1,19 @@
-"""Whether records lie in the partition that their key's hash says.
+"""Checks that records are in the partition that the hash of their key determines.
 
-Which hash the producers use nobody stored. One that is named is believed: each record is judged by
-it. With `auto` a topic may hold records of several kinds of clients, each with its own hash, and
-that is in good order. So only a record is misplaced that lies where *none* of the known hashes puts
-its key; where other hashes than the one that fits best are at work, it is told and nobody accused.
-What that cannot see is a misplaced record that another hash puts there by chance, one in
-`partitions` for each hash: who knows the hash names it.
+The hash that producers use is not stored. If the request names one, every record is checked with
+it. With `auto` a topic may contain records of several kinds of clients, each with its own hash,
+which is legitimate. So only a record that *none* of the known hashes places in its partition is
+misplaced. If other hashes than the best one are in use, a notice says so, and no record is reported
+for that. This cannot detect a misplaced record that another hash places there by chance, one in
+`partitions` for each hash; naming the hash in the request helps.
 
-A producer that chooses partitions by itself fits no hash, but some of its records by chance. From
-those that fit none follows how many they are in all. Where they are `OTHERWISE_PERCENT` or more,
-nothing is accused, and it is said why.
+A producer that chooses partitions itself matches no hash, but some of its records match by chance.
+The number of such records is estimated from those that match none. If they are `OTHERWISE_PERCENT`
+or more, no record is reported, and the result says why.
 
-A topic that was given more partitions has older records where fewer partitions put them. When
-that was is not stored. So it is looked for among the misplaced: where there are many and fewer
-partitions explain (nearly) all of them, they are not accused.
+If the number of partitions was increased, older records are where the smaller number placed them.
+The time of the increase is not stored. So misplaced records are compared with smaller numbers: if
+there are many, and one smaller number explains (nearly) all of them, they are not reported.
 """
 
 from collections import Counter

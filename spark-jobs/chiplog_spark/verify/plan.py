@@ -1,7 +1,7 @@
 """Reads the state of the cluster before the verification, and again after it.
 
-Thin: it only sends requests. Log start offsets of replicas are requested before the leader's, so
-that records deleted in between are no missing segments; clean offsets before end offsets.
+It only sends requests. The log start offsets of replicas are requested before the leader's, so that
+records deleted in between are no missing segments; clean offsets are requested before end offsets.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

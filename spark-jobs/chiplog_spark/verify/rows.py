@@ -1,9 +1,9 @@
-"""What travels between the two stages of a verification: rows of one table, as plain tuples.
+"""The rows that are exchanged between the two stages of a verification: one table of plain tuples.
 
-A read gives three kinds of rows. `READ`: one a split and replica, its `text` is a `reports.Read`.
-`BATCH`: a batch without its records. `RECORD`: a record of a compacted topic without its value.
-Sorted by topic, partition, key, kind, offset and replica, a partition's reads come before its
-batches (neither has a key), and a key's records stand together.
+There are three kinds of rows. `READ`: one for each split and replica, its `text` is a
+`reports.Read`. `BATCH`: a batch without its records. `RECORD`: a record of a compacted topic
+without its value. Rows are sorted by topic, partition, key, kind, offset and replica. So the reads
+of a partition come before its batches (neither has a key), and the records of a key are adjacent.
 """
 
 from enum import IntEnum

@@ -1,19 +1,19 @@
-"""The records of a compacted topic, key by key, over all replicas.
+"""Compares the records of a compacted topic on all replicas, key by key.
 
-Each replica compacts on its own and when it likes, so batches differ and older values may lie on
-one and not on the other. What must hold all the same:
+Each replica compacts on its own and at its own time, so batches differ, and older values may exist
+on one replica only. These rules hold nevertheless:
 
 - a record that two replicas have is the same record;
-- the latest value of a key below the high watermark is on every replica in sync. A tombstone may
-  be gone (KIP-58, KIP-534), but then the older values are, too;
-- below a replica's clean point each key stands once at most. Only the broker knows that point: a
-  gap beside an older value proves nothing, since a follower that fetched while its leader was
-  compacting has both until it compacts itself.
+- the latest value of a key below the high watermark is on every in-sync replica. A tombstone may be
+  removed (KIP-58, KIP-534), but then the older values are removed, too;
+- below the clean offset of a replica each key occurs at most once. Only the broker knows that
+  offset: a gap next to an older value proves nothing, since a follower that fetched while its
+  leader was compacting has both until it compacts itself.
 
-A replica is read while it compacts, and may by then know a newer value above the high watermark
-that was fixed: what was removed for that one is missing lawfully. So a missing record is a
-suspicion, and a violation only if it is found a second time, in a read that was planned after the
-first had ended: by then the newer value counts as well.
+A replica is read while it compacts, and may know a newer value above the fixed high watermark by
+then: records that were removed because of it are missing legitimately. So a missing record is a
+suspicion, and becomes a violation only if a second read, planned after the first one, finds it
+missing again: by then the newer value is below the high watermark.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ class Surviving(NamedTuple):
     offset: int
     replica: int
     digest: bytes
-    """Of key, value and headers."""
+    """A digest of key, value and headers."""
     is_tombstone: bool
 
 

@@ -1,10 +1,10 @@
-"""What of timestamps must hold, for a batch by itself and for one after the other.
+"""Checks the timestamps of a batch, and of consecutive batches.
 
-`message.timestamp.after.max.ms` bounds a record of type CreateTime by the time it was appended,
-which nobody stored; it was before the read was planned, so that is the bound. There is no such
-bound for `message.timestamp.before.max.ms`: a record that is old now may have been young then.
-LogAppendTime is the leader's clock, so it does not go back while a leader stays (KIP-32), unless
-the clock was set: a step of up to a second is taken for that.
+`message.timestamp.after.max.ms` limits the CreateTime of a record relative to the time of its
+append, which is not stored. The append was before the read was planned, so that time is the limit.
+`message.timestamp.before.max.ms` gives no such limit: a record that is old now may have been new
+then. LogAppendTime is the leader's clock, so it does not decrease within a leadership (KIP-32),
+unless the clock was set: a step back of up to a second is accepted.
 """
 
 from collections.abc import Iterator, Sequence

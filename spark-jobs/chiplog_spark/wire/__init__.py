@@ -1,5 +1,6 @@
-"""A client that blocks: what an executor needs to read one range of one partition.
+"""A blocking client: what an executor needs to read one range of one partition.
 
-One thread, one request under way on a connection, memory bounded by what a request allows, and a
-deadline on whatever waits. Failures are `WireError`s that name topic, partition and remedy.
+It uses one thread and one request at a time for each connection. Memory is limited by the size that
+a request allows, and every wait has a deadline. Errors are `WireError`s that name topic, partition
+and remedy.
 """

@@ -1,4 +1,4 @@
-"""Where the brokers are, and as whom and for how long they are asked: values only."""
+"""How brokers are accessed: addresses, user and timeouts. Values only."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _ADDRESS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A user whose password stands in a file, which may change and is read for each connection."""
+    """A user. The password is in a file, which may change and is read for each connection."""
 
     username: str
     password_file: str
@@ -24,19 +24,22 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """All that it takes to ask a cluster. Holds no secret, so it may travel to executors."""
+    """Everything that is needed to access a cluster. It contains no secret, so it may be sent to
+    executors."""
 
     bootstrap: tuple[Address, ...]
     login: Login | None = None
     request_timeout_ms: int = 30_000
-    """How long one answer may take."""
+    """The timeout of one request."""
     patience_ms: int = 60_000
-    """How long to try again before an error is final (Kafka's `default.api.timeout.ms`)."""
+    """The time for which a request is retried before an error is final (Kafka's
+    `default.api.timeout.ms`)."""
     client_id: str = "chiplog-spark"
 
 
 def addresses_of(servers: str) -> tuple[Address, ...]:
-    """`host:port,host:port` as Kafka's clients take it. Raises `ValueError` naming the part."""
+    """Parses `host:port,host:port` like Kafka's clients. Raises `ValueError` naming the wrong
+    part."""
     found = []
     for part in filter(None, (server.strip() for server in servers.split(","))):
         match = _ADDRESS.fullmatch(part)

@@ -1,6 +1,7 @@
-"""Asking a cluster, and asking again where that may help, until patience ends.
+"""Sends requests to a cluster, and retries them where that may help.
 
-Thin: `verdicts` says what an answer means; here are the connections, the clock and the loop.
+`verdicts` decides what an error code means; this module has the connections, the clock and the
+loop.
 """
 
 import time
@@ -27,10 +28,10 @@ from chiplog_wire.protocol.messages import (
 
 ORDINARY_CONSUMER_ID: Final = -1
 DEBUGGING_CONSUMER_ID: Final = -2
-"""Kafka's name for who looks at the very replica of the broker that is asked."""
+"""Kafka's replica id for reading exactly the replica of the requested broker."""
 _TOPIC_RESOURCE: Final = 2
 FETCH_BYTES: Final = 4 * 2**20
-"""What one answer holds at most, unless one batch alone is larger."""
+"""The maximum size of one answer, unless a single batch is larger."""
 FETCH_WAIT_MS: Final = 500
 # A topic that was created a moment ago is not known to every broker yet.
 _UNKNOWN_PATIENCE_S: Final = 3.0
@@ -41,7 +42,8 @@ Found = TypeVar("Found")
 
 
 class _Retry(Exception):  # noqa: N818 - not an error yet
-    """It may go better in a moment; `final` is what it is when patience has ended."""
+    """The request may succeed in a moment; `final` is the error to raise when patience has
+    ended."""
 
     def __init__(self, final: WireError) -> None:
         super().__init__(str(final))
@@ -49,14 +51,15 @@ class _Retry(Exception):  # noqa: N818 - not an error yet
 
 
 class EpochEnd(NamedTuple):
-    """Where a leader epoch ends; -1 twice where the leader cannot say."""
+    """The end offset of a leader epoch; both are -1 if the leader does not know it."""
 
     leader_epoch: int
     end_offset: int
 
 
 class Client:
-    """Connections to a cluster, one a broker, for one thread. All methods raise `WireError`."""
+    """Connections to a cluster, one for each broker, for one thread. All methods raise
+    `WireError`."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -80,16 +83,16 @@ class Client:
             self._connections.popitem()[1].close()
 
     def topic(self, name: str) -> TopicFacts:
-        """Id, partitions, leaders and brokers of a topic, asked anew."""
+        """Request the id, partitions, leaders and brokers of a topic."""
         return self._retry(lambda: self._described(name))
 
     def offsets(
         self, topic: TopicFacts, wanted: Mapping[int, int], replica: int = LEADER
     ) -> dict[int, int]:
-        """The offset of each partition's place or time: `EARLIEST`, `LATEST`, or milliseconds.
+        """The offset of each partition for `EARLIEST`, `LATEST`, or a time in milliseconds.
 
-        `LATEST` is the high watermark; -1 where no record is as new as the time that is asked for.
-        Of a replica: as far as that broker knows.
+        `LATEST` is the high watermark. -1 means that no record is as new as the requested time. For
+        a single replica these are the offsets that it knows.
         """
         return {index: self._offset(topic.name, index, wanted[index], replica) for index in wanted}
 
@@ -97,17 +100,19 @@ class Client:
         return self._retry(lambda: self._listed(topic, partition, place, replica))
 
     def epoch_end(self, topic: TopicFacts, partition: int, leader_epoch: int) -> EpochEnd:
-        """Where this epoch, or the largest one below it, ends in the leader's log (KIP-320)."""
+        """The end offset of this epoch, or of the largest one below it, in the leader's log
+        (KIP-320)."""
         return self._retry(lambda: self._epoch_end(topic.name, partition, leader_epoch))
 
     def config(self, topic: str) -> dict[str, str]:
-        """What is in force for a topic, under Kafka's names; a list has commas."""
+        """The effective configuration of a topic, under Kafka's names; lists are separated by
+        commas."""
         return self._retry(lambda: self._configured(topic))
 
     def fetch(self, at: Place, offset: int, max_bytes: int = FETCH_BYTES) -> Fetched:
-        """Batches from the one with `offset` on; waits a moment where there are none yet.
+        """Batches from the one that contains `offset` on; waits a moment if there are none yet.
 
-        They may begin before `offset`, as a batch is never cut.
+        The first one may begin before `offset`, because batches are never divided.
         """
         return self._retry(lambda: self._fetched(at, offset, max_bytes))
 
@@ -236,7 +241,7 @@ class Client:
     # -- connections
 
     def _any(self) -> Connection:
-        """To any broker of the cluster."""
+        """A connection to any broker of the cluster."""
         last: OSError | None = None
         for address in dict.fromkeys((*self._brokers.values(), *self._access.bootstrap)):
             try:
@@ -247,7 +252,7 @@ class Client:
         raise _Retry(unreachable(f"no broker answers at {servers}", last))
 
     def _broker(self, topic: str, partition: int, replica: int) -> Connection:
-        """To the one that is to be asked about a partition."""
+        """A connection to the broker to ask about a partition."""
         facts = self._topics.get(topic) or self._described(topic)
         known = facts.partitions.get(partition)
         if known is None:
@@ -285,7 +290,7 @@ class Client:
             return connection.send_request(key, version, request)
 
     def lost(self, address: Address, topic: str) -> None:
-        """That connection is of no use any more, nor is who was taken for the leader."""
+        """Drop this connection, and the cached leaders: they may be wrong."""
         self._topics.pop(topic, None)
         if connection := self._connections.pop(address, None):
             connection.close()
@@ -293,7 +298,7 @@ class Client:
     # -- patience
 
     def _check(self, code: int, topic: str, partition: int, replica: int, offset: int = -1) -> None:
-        """Raises what an error code of an answer means."""
+        """Raise the error that an error code means."""
         if code == ErrorCode.none:
             return
         verdict, final = judged(error_code(code), topic, partition, replica, offset)
@@ -303,7 +308,8 @@ class Client:
         raise final
 
     def _retry(self, attempt: Callable[[], Found]) -> Found:
-        """Try until it works, is hopeless, or patience ends: sooner for an unknown topic."""
+        """Retry until it works, cannot work, or patience ends; an unknown topic is retried for a
+        shorter time."""
         began_s = time.monotonic()
         for pause_s in _pauses():
             try:
@@ -319,7 +325,7 @@ class Client:
 
 
 class _RetriedOnLoss:
-    """What goes wrong on a connection is tried again on another one."""
+    """A context in which an error of the connection is retried on another one."""
 
     def __init__(self, client: Client, address: Address, topic: str, partition: int) -> None:
         self._client = client
@@ -344,7 +350,7 @@ class _RetriedOnLoss:
 
 
 def fetch_request(at: Place, offset: int, max_bytes: int) -> FetchRequest:
-    """One partition, no session."""
+    """A request for one partition, without a session."""
     partition = FetchPartition(at.partition, -1, offset, -1, -1, max_bytes)
     return FetchRequest(
         replica_id=consumer_id(at.replica),

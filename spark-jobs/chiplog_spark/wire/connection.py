@@ -1,8 +1,8 @@
-"""One connection to one broker: a request out, its answer in, a deadline on both.
+"""One connection to one broker, with a deadline for each request and its answer.
 
-What cannot be sent or read in time raises `OSError` (`TimeoutError` is one); the connection is
-of no use then and is closed. What is said is `chiplog_wire.client`'s; here are the socket and the
-clock.
+If a request or an answer is not complete in time, this raises `OSError` (`TimeoutError` is one);
+the connection is closed then. `chiplog_wire.client` implements the protocol; this module has the
+socket and the clock.
 """
 
 import socket
@@ -36,7 +36,7 @@ _VERSIONS: Final[dict[ApiKey, tuple[int, int]]] = {
 
 
 class Connection:
-    """Both halves of the conversation with one broker, logged in where that is wanted."""
+    """A connection to one broker, logged in if that is required."""
 
     def __init__(self, address: Address, access: Access) -> None:
         """Raises `OSError` and `WireError`."""
@@ -66,7 +66,7 @@ class Connection:
         self._socket.close()
 
     def version(self, key: ApiKey) -> int:
-        """The highest version that both ends speak. Raises `ProtocolError`."""
+        """The highest version that both support. Raises `ProtocolError`."""
         ours = _VERSIONS[key]
         try:
             return self._wire.common_version(key, ours)
@@ -74,7 +74,7 @@ class Connection:
             raise self._too_old(none, ours[0]) from none
 
     def send_request(self, key: ApiKey, version: int, message: object) -> Any:
-        """kio's messages of that version. Raises `OSError` and `WireError`."""
+        """Send and receive kio's messages of that version. Raises `OSError` and `WireError`."""
         body = self.exchange(key, version, encoded(message))
         try:
             return decoded(key, version, body)
@@ -84,7 +84,7 @@ class Connection:
     def exchange(
         self, key: ApiKey, version: int, body: bytes, timeout_s: float | None = None
     ) -> memoryview:
-        """The body of the answer. Raises `OSError` and `WireError`."""
+        """Send a request, and return the body of its answer. Raises `OSError` and `WireError`."""
         deadline_s = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
         pieces = self._wire.send(key, version, [body])
         try:
@@ -121,7 +121,7 @@ class Connection:
         )
 
     def _too_old(self, none: NoCommonVersion, lowest: int) -> ProtocolError:
-        """Or too new."""
+        """The error if the broker supports no common version."""
         spoken = "none" if none.spoken is None else f"{none.spoken[0]} to {none.spoken[1]}"
         return ProtocolError(
             f"no common version of {APIS[none.key].name} with {self}: it speaks {spoken}",
@@ -129,7 +129,8 @@ class Connection:
         )
 
     def _open(self, login: Login | None) -> None:
-        """Learn versions, and log in where that is wanted. Raises `OSError` and `WireError`."""
+        """Request the broker's versions, and log in if required. Raises `OSError` and
+        `WireError`."""
         steps, answer = opening(self._wire, scram_of(login) if login else None), None
         try:
             while True:
@@ -167,7 +168,8 @@ def scram_of(login: Login) -> Callable[[], ScramClient]:
 
 
 def password_in(login: Login) -> str:
-    """The first line of the password's file. Raises `NotAuthorized`; never says what is in it."""
+    """The first line of the password file. Raises `NotAuthorized`; its message never contains the
+    content."""
     try:
         text = Path(login.password_file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,6 +1,6 @@
-"""What can keep a job from reading, each with what is to be done about it.
+"""The errors that keep a job from reading, each with a remedy.
 
-A job ends with the `reason` of one of these in its result; a user reads `str()` of it.
+A job ends with the `reason` of one of these in its result; users read its `str()`.
 """
 
 from typing import ClassVar
@@ -9,7 +9,7 @@ NO_PARTITION = -1
 
 
 class WireError(Exception):
-    """Something was not read. Says which topic and partition, what happened and the remedy."""
+    """A read failed. The message names topic, partition, problem and remedy."""
 
     reason: ClassVar[str] = "ReadFailed"
 
@@ -25,7 +25,7 @@ class WireError(Exception):
 
     @property
     def place(self) -> str:
-        """`orders-3`, `orders` where it is about the whole topic, or nothing."""
+        """`orders-3`, `orders` if it is about the whole topic, or nothing."""
         if not self.topic or self.partition < 0:
             return self.topic
         return f"{self.topic}-{self.partition}"
@@ -36,60 +36,60 @@ class WireError(Exception):
 
 
 class UnknownTopic(WireError):  # noqa: N818 - the reason that a user reads
-    """No such topic or partition, or another topic has its name by now."""
+    """The topic or partition does not exist, or another topic has its name now."""
 
     reason = "UnknownTopic"
 
 
 class OffsetOutOfRange(WireError):  # noqa: N818
-    """Before the log start, or beyond what may be read."""
+    """The offset is below the log start offset, or above the end that may be read."""
 
     reason = "OffsetOutOfRange"
 
 
 class NotAuthorized(WireError):  # noqa: N818
-    """The brokers do not know this user, or it may not read."""
+    """The brokers do not know this user, or it has no permission."""
 
     reason = "NotAuthorized"
 
 
 class Unreachable(WireError):  # noqa: N818
-    """Nobody answers at an address, or not in time."""
+    """No broker answered at an address in time."""
 
     reason = "Unreachable"
 
 
 class NoLeader(WireError):  # noqa: N818
-    """Nobody leads the partition, or nobody can say yet what may be read of it."""
+    """The partition has no leader, or it is not known yet what may be read."""
 
     reason = "NoLeader"
 
 
 class ReplicaNotThere(WireError):  # noqa: N818
-    """The broker that was asked has no replica of the partition."""
+    """The requested broker has no replica of the partition."""
 
     reason = "ReplicaNotThere"
 
 
 class ReplicaBehind(WireError):  # noqa: N818
-    """The replica does not reach the end that was planned to be read."""
+    """The replica ends before the planned end offset."""
 
     reason = "ReplicaBehind"
 
 
 class ReplicaDamaged(WireError):  # noqa: N818
-    """The broker does not serve its replica: its disk failed, or it found it damaged."""
+    """The broker does not serve its replica: its disk failed, or the replica is damaged."""
 
     reason = "ReplicaDamaged"
 
 
 class DamagedBatch(WireError):  # noqa: N818
-    """A batch is not what was written."""
+    """The bytes of a batch have changed."""
 
     reason = "DamagedBatch"
 
 
 class ProtocolError(WireError):
-    """A broker answered what no broker should, or refuses what is asked of it."""
+    """A broker sent an invalid answer, or refuses a valid request."""
 
     reason = "ProtocolError"

@@ -1,4 +1,4 @@
-"""What a cluster says about a topic, and what a fetch brings: values only."""
+"""The metadata of a topic, and the result of a fetch. Values only."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from chiplog_wire.records.errors import CorruptBatchError
 EARLIEST: Final = -2
 LATEST: Final = -1
 CLEAN_POINT: Final = -1001
-"""Not of Kafka: up to where a replica is compacted, -1 where it never was. Only of a replica."""
+"""Not Kafka's: the offset up to which a single replica is compacted; -1 if it never was."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """Who leads and who holds one partition."""
+    """The leader and the replicas of one partition."""
 
     leader_id: int
-    """-1 where nobody leads."""
+    """-1 if there is no leader."""
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -30,7 +30,7 @@ class PartitionFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """One topic as a broker describes it."""
+    """One topic, as a broker describes it."""
 
     name: str
     topic_id: UUID
@@ -38,7 +38,7 @@ class TopicFacts:
     brokers: Mapping[int, Address]
 
     def held_by(self, replica: int) -> list[int]:
-        """The partitions of which there is a replica at that broker; all for `LEADER`."""
+        """The partitions that have a replica on this broker; all for `LEADER`."""
         return sorted(
             index
             for index, partition in self.partitions.items()
@@ -48,7 +48,8 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One replica of one partition of exactly this topic, whatever has its name later."""
+    """One replica of one partition of the topic with this id, even if the name is used again
+    later."""
 
     topic: str
     topic_id: UUID
@@ -58,7 +59,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Whole batches, as they are on the disk of the replica, and how far it may be read."""
+    """Complete batches, as the replica stores them, and the offsets that may be read."""
 
     high_watermark: int
     log_start_offset: int
@@ -67,7 +68,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class RawBatch:
-    """One batch as it is on the wire; `data` belongs to the answer that it came in."""
+    """One batch as it was received; `data` is a view of the answer."""
 
     header: BatchHeader
     data: memoryview
@@ -82,9 +83,10 @@ class RawBatch:
 
 
 def batches_in(records: memoryview, at: Place, offset: int) -> Iterator[RawBatch]:
-    """The whole batches of an answer; a part of one at its end is left out (Kafka sends such).
+    """The complete batches of an answer; an incomplete one at the end, which Kafka may send, is
+    left out.
 
-    Raises `DamagedBatch` where bytes are no batch: nobody can say where the next one begins.
+    Raises `DamagedBatch` if bytes are no batch: the start of the next one is unknown then.
     """
     position, end = 0, len(records)
     while end - position >= 17:

@@ -1,6 +1,6 @@
-"""What an error code of a broker means to whoever reads: try again, or give up and say why.
+"""What a broker's error code means for a reader: retry, or give up with an error.
 
-Values in, values out. Codes are Kafka's; what clients do on them is in its protocol guide.
+These are pure functions. The codes are Kafka's; its protocol guide says what clients do with them.
 """
 
 from enum import Enum
@@ -11,7 +11,7 @@ from chiplog_spark.wire.errors import WireError
 from chiplog_wire.protocol.errors import ErrorCode
 
 LEADER: Final = -1
-"""In the place of a broker's id: whoever leads."""
+"""Instead of a broker id: the leader, whichever broker it is."""
 
 
 class Verdict(Enum):
@@ -23,7 +23,7 @@ class Verdict(Enum):
 
 
 class Judged(NamedTuple):
-    """The verdict, and the error it is when there is nothing more to try."""
+    """The verdict, and the error to raise when retries have ended."""
 
     verdict: Verdict
     error: WireError
@@ -57,10 +57,11 @@ _NOT_AUTHORIZED: Final = frozenset(
 
 
 def judged(code: ErrorCode, topic: str, partition: int, replica: int, offset: int = -1) -> Judged:
-    """An error code other than `none`, given for this partition by this replica."""
+    """The verdict on an error code other than `none`, which this replica returned for this
+    partition."""
     verdict = Verdict.AGAIN if code in _AGAIN else Verdict.OVER
     if code is ErrorCode.kafka_storage_error and replica != LEADER:
-        # Waited with, it would be mended by a new copy, and nobody would hear of the damage.
+        # Not retried: the replica may be refetched by then, and the damage not be reported.
         verdict = Verdict.OVER
     return Judged(verdict, error_for(code, topic, partition, replica, offset))
 
@@ -68,7 +69,7 @@ def judged(code: ErrorCode, topic: str, partition: int, replica: int, offset: in
 def error_for(  # noqa: PLR0911 (a table: one answer a line)
     code: ErrorCode, topic: str, partition: int, replica: int, offset: int = -1
 ) -> WireError:
-    """The code as an error that a user understands."""
+    """The error code as an error for users."""
     where = topic, partition
     who = "the leader" if replica == LEADER else f"broker {replica}"
     if code is ErrorCode.unknown_topic_or_partition:
@@ -105,7 +106,7 @@ def error_for(  # noqa: PLR0911 (a table: one answer a line)
 
 
 def behind(replica: int, offset: int, topic: str, partition: int) -> WireError:
-    """What was planned to be read is not there, nor did it come."""
+    """The planned offsets do not exist on the replica, and did not arrive in time."""
     who = "the leader" if replica == LEADER else f"broker {replica}"
     remedy = "see why it does not catch up (chiplog topics describe), or choose another replica"
     return errors.ReplicaBehind(
@@ -114,7 +115,7 @@ def behind(replica: int, offset: int, topic: str, partition: int) -> WireError:
 
 
 def out_of_range(offset: int, topic: str, partition: int, bounds: str = "") -> WireError:
-    """Nothing may be read at that offset; `bounds` says what may be, where that is known."""
+    """The offset cannot be read; `bounds` says which offsets can, if that is known."""
     remedy = "choose offsets between the log start and the high watermark, or earliest and latest"
     return errors.OffsetOutOfRange(
         f"offset {offset} does not exist{bounds}", remedy, topic, partition

@@ -1,8 +1,8 @@
-"""The asking end of a connection, without I/O.
+"""The client's end of a connection, without I/O.
 
-    connection  requests to bytes, bytes to answers
-    opening     what is said before the first real request: versions, then a login
+    connection  encodes requests and decodes answers
+    opening     the first requests: versions, then a login
 
-The caller has the socket. It writes what `ClientConnection.send` returns, hands over what it reads,
-and takes answers; it also decides how long to wait.
+The caller has the socket. It writes what `ClientConnection.send` returns, passes received bytes to
+it, and takes answers; it also decides how long to wait.
 """

@@ -1,13 +1,12 @@
-"""One connection to a broker as its client sees it: requests out, answers in, without I/O.
+"""One connection to a broker, as its client sees it: requests out, answers in, without I/O.
 
     write(client.send(ApiKey.METADATA, 12, [body]))
     client.receive_data(read())
-    while (answer := client.next_answer()) is not None:
-        ...
+    while (answer := client.next_answer()) is not None: ...
 
-A broker answers a connection's requests in their order, so any number may be on their way. An
-answer out of order leaves nothing to go on with: `next_answer` raises `ProtocolViolation`, then and
-ever after, and the connection is to be closed.
+A broker answers the requests of a connection in order, so several may be in flight. After an answer
+out of order the connection is unusable: `next_answer` raises `ProtocolViolation`, also in later
+calls, and the connection must be closed.
 """
 
 import struct
@@ -30,7 +29,7 @@ _LAST_CORRELATION_ID: Final = 2**31 - 1
 
 
 class Call(NamedTuple):
-    """A request that was sent, as far as its answer has to be understood."""
+    """A sent request: the fields that are needed to decode its answer."""
 
     correlation_id: int
     api: Api

@@ -1,7 +1,7 @@
-"""What a client says first: which versions does the broker speak, and then who it is.
+"""The first requests of a client: the versions that the broker supports, and then the login.
 
-A generator of requests, without I/O: it yields what is to be asked and is sent kio's answer. With
-`ask` as the caller's way to send a request and wait for its answer:
+This is a generator without I/O: it yields requests, and is sent kio's answers. With `ask` as the
+caller's function that sends a request and waits for its answer:
 
     steps, answer = opening(client, new_scram), None
     with suppress(StopIteration):

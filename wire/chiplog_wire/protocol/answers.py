@@ -1,8 +1,8 @@
-"""The types that answers are made of, for every API whose codec is kio's.
+"""The types of answers, for every API whose codec is kio's.
 
-`answers(ApiKey.LIST_OFFSETS).ListOffsetsResponse(...)`. kio marks its integers with types
-of its own, which would have to be wrapped around every number; the answers are checked by
-the codec's tests and by real clients instead, so they are `Any` here.
+`answers(ApiKey.LIST_OFFSETS).ListOffsetsResponse(...)`. kio has types of its own for integers, in
+which every number would have to be wrapped. So answers have the type `Any` here; the codec's tests
+and real clients check them.
 """
 
 import importlib
@@ -19,7 +19,7 @@ NO_THROTTLE: Final = timedelta(0)
 def answers(key: ApiKey) -> Any:
     """kio's module with the response of the newest version that we serve.
 
-    Imported when the first such request comes: all of them together would cost more than
+    It is imported when the first such request arrives: importing all of them would take longer than
     everything else at start-up.
     """
     version = APIS[key].max_version
@@ -27,5 +27,5 @@ def answers(key: ApiKey) -> Any:
 
 
 def milliseconds(duration: timedelta) -> int:
-    """What kio made a duration, as the number that was sent."""
+    """A duration of kio's as a number of milliseconds."""
     return duration // timedelta(milliseconds=1)

@@ -1,8 +1,7 @@
-"""Every API this broker serves, in one table.
+"""Every API that this broker serves, in one table.
 
-What is listed is advertised, and what is advertised works in every version of its range:
-clients pick versions from the middle, not only from the ends. Serving one more API starts
-with one more line here.
+Each listed API is advertised, and works in every version of its range: clients also choose versions
+in the middle. A new API starts with a new line here.
 """
 
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ METADATA_VERSION = 30
 
 
 class ApiKey(IntEnum):
-    """Kafka's number of each API we serve."""
+    """Kafka's numbers of the APIs that we serve."""
 
     PRODUCE = 0
     FETCH = 1
@@ -65,7 +64,7 @@ class ApiKey(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API: the versions we offer and how their headers look."""
+    """One API: its versions, and the format of their headers."""
 
     key: ApiKey
     min_version: int

@@ -1,7 +1,7 @@
-"""What can be wrong with a request, and the names Kafka has for it.
+"""The errors of requests, and Kafka's names for them.
 
-`ErrorCode` is kio's enumeration, generated from Kafka's own list; it is named here so that
-the rest of the broker need not know where it comes from.
+`ErrorCode` is kio's enumeration, which is generated from Kafka's list; other modules import it from
+here.
 """
 
 from kio.schema.errors import ErrorCode
@@ -10,8 +10,8 @@ __all__ = ["ErrorCode", "ProtocolViolation"]
 
 
 class ProtocolViolation(Exception):  # noqa: N818 - a name for what the peer did
-    """The peer broke the protocol; its connection is to be closed without an answer.
+    """The peer violated the protocol; its connection must be closed without an answer.
 
-    Kafka does the same: nothing after a malformed frame can be trusted. The message never
-    holds what the peer sent, so it may be logged.
+    Kafka does the same: nothing after a malformed frame can be trusted. The message never contains
+    bytes of the peer, so it may be logged.
     """

@@ -1,12 +1,12 @@
-"""Reading Kafka's primitive types out of bytes that cannot be trusted.
+"""Reads Kafka's primitive types from untrusted bytes.
 
-A length or a count is compared with the bytes that are left before anything is done with
-it; KAFKA-14063 and a library that aborts its process on a count of 2^31-1 are what happens
-otherwise. What the bytes left would still allow is bounded too: a message makes at most
-`MAX_ELEMENTS` array elements, since a one-byte element costs us a hundred bytes.
+Every length and count is compared with the remaining bytes before it is used; KAFKA-14063 and a
+library that aborts its process on a count of 2^31-1 show what happens otherwise. The number of
+array elements of a message is limited, too, to `MAX_ELEMENTS`: an element of one byte costs us a
+hundred bytes.
 
-Python's own errors for missing bytes and bad UTF-8 (`MALFORMED`) are let through: whoever
-takes the whole message turns them into `ProtocolViolation`, so the hot path has one `try`.
+Python's errors for missing bytes and invalid UTF-8 (`MALFORMED`) are not caught here: the caller
+that reads the whole message converts them to `ProtocolViolation`, so the hot path has one `try`.
 """
 
 import struct
@@ -44,14 +44,15 @@ _MAX_VARINT_BYTES: Final = 5
 
 
 class Reader:
-    """A position in a message. `compact` chooses the lengths of flexible versions (KIP-482)."""
+    """A position in a message. `compact` selects the lengths of flexible versions (KIP-482)."""
 
     __slots__ = ("_allowance", "_end", "buffer", "compact", "position")
 
     def __init__(
         self, buffer: memoryview, *, compact: bool, allowance: list[int] | None = None
     ) -> None:
-        """`allowance` is how many elements there may be still, where others use it, too."""
+        """`allowance` is the number of elements that may still be read, if it is shared with other
+        readers."""
         self.buffer = buffer
         self.compact = compact
         self.position = 0
@@ -125,7 +126,7 @@ class Reader:
         return str(self._take(length), "utf-8")
 
     def nullable_view(self) -> memoryview | None:
-        """Bytes or record data, where they lie."""
+        """Bytes or record data, as a view."""
         length = self.uvarint() - 1 if self.compact else self.int32()
         return None if length == -1 else self._take(length)
 
@@ -146,7 +147,7 @@ class Reader:
         }
 
     def skip_tagged_fields(self) -> None:
-        """Pass over the tagged fields of a structure none of which we know."""
+        """Skip the tagged fields of a structure, none of which we know."""
         if self.buffer[self.position] == 0:
             self.position += 1
             return
@@ -157,16 +158,17 @@ class Reader:
             self.position += size
 
     def finish(self) -> None:
-        """A field of a given size ends here; more bytes mean that we or the peer misread it.
+        """Check that no bytes are left at the end of a field with a given size.
 
-        Not asked of a whole message. Kafka ignores what follows one, and librdkafka relies on
-        that: its Metadata request for all topics, from version 9, ends in three stray bytes.
+        It is not called for whole messages. Kafka ignores bytes after a message, and librdkafka
+        relies on that: its Metadata request for all topics, from version 9, ends in three extra
+        bytes.
         """
         if self.position != self._end:
             raise ProtocolViolation("bytes after the end of a field")
 
     def _tagged_sizes(self) -> Iterator[tuple[int, int]]:
-        """Tag and size of each tagged field; whoever asks passes over it before the next."""
+        """Tag and size of each tagged field; the caller must skip or read each before the next."""
         count = self.uvarint()
         if count > MAX_TAGGED_FIELDS:
             raise ProtocolViolation(f"more than {MAX_TAGGED_FIELDS} tagged fields")
@@ -180,7 +182,7 @@ class Reader:
             yield tag, self.uvarint()
 
     def _charge(self, count: int) -> None:
-        """So many elements more; a null array, of which the count is -1, is none."""
+        """Count this many more elements; a null array, whose count is -1, has none."""
         allowance = self._allowance
         allowance[0] -= max(count, 0)
         if allowance[0] < 0:

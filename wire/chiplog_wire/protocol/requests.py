@@ -1,9 +1,9 @@
-"""From a frame to a request: which API, which version, whose, and where the body begins.
+"""Parses the header of a request: API, version, client id, and where the body begins.
 
-A frame with an unknown API or version closes the connection. Kafka does the same
-(`RequestHeader.parse` and `RequestContext.parseRequest` throw, and `SocketServer` closes
-the channel): without the version nobody knows how an answer would have to look. The one
-exception is ApiVersions, where KIP-511 fixes the answer to a version from the future.
+A frame with an unknown API or version closes the connection, as in Kafka (`RequestHeader.parse` and
+`RequestContext.parseRequest` throw, and `SocketServer` closes the channel): the format of an answer
+is unknown without a known version. The exception is ApiVersions, where KIP-511 defines the answer
+to an unknown version.
 """
 
 import struct
@@ -18,7 +18,7 @@ _FIXED: Final = struct.Struct(">hhih")
 
 
 class RequestHeader(NamedTuple):
-    """Who asks for what. The answer carries the correlation id back."""
+    """The header of a request. The answer contains the correlation id again."""
 
     api: Api
     version: int
@@ -27,12 +27,12 @@ class RequestHeader(NamedTuple):
 
     @property
     def api_key(self) -> ApiKey:
-        """The API asked for."""
+        """The key of the API."""
         return self.api.key
 
 
 class Request(NamedTuple):
-    """One request whose body is still bytes; the view belongs to the frame."""
+    """One request whose body is not decoded yet; the view belongs to the frame."""
 
     header: RequestHeader
     body: memoryview

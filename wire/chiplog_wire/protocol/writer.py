@@ -88,7 +88,7 @@ def uuid(value: UUID | None) -> bytes:
 
 
 def count(value: int, *, compact: bool) -> bytes:
-    """The number of elements in an array."""
+    """The number of elements of an array."""
     return uvarint(value + 1) if compact else INT32.pack(value)
 
 

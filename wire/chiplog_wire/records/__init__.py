@@ -1,6 +1,6 @@
-"""Record batches: Kafka's magic-2 format as opaque bytes behind a 61-byte header.
+"""Record batches: Kafka's format with magic 2, as opaque bytes after a header of 61 bytes.
 
-A batch a client sent is checked by its header and its CRC, patched in place and written
-as it came; nothing on that path looks at a single record. What does (a lookup by
-timestamp, the tests, compaction) uses `reader`, which trusts nothing it reads.
+A batch of a client is checked by its header and CRC, patched in place and written as it was sent;
+no single record is read on that path. Code that reads records (lookups by timestamp, compaction,
+tests) uses `reader`, which trusts no byte.
 """

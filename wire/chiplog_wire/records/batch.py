@@ -64,7 +64,7 @@ class Codec(IntEnum):
 
 
 class BatchHeader(NamedTuple):
-    """The 61 bytes, as they stand. A tuple because it is made once per produced batch."""
+    """The 61 bytes of the header. A tuple, because one is created for every produced batch."""
 
     base_offset: int
     length_bytes: int
@@ -107,12 +107,13 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """From when on the batch's tombstones may go (KIP-534); None while nobody has said."""
+        """The time from which the batch's tombstones may be removed (KIP-534); None if it is not
+        set."""
         return self.base_timestamp_ms if self.attributes & DELETE_HORIZON_MASK else None
 
     @property
     def newest_record_ms(self) -> int:
-        """The largest timestamp of a record in it; -1 where compaction left none."""
+        """The largest timestamp of its records; -1 if compaction has removed all of them."""
         return self.max_timestamp_ms if self.record_count else NO_TIMESTAMP
 
     @property
@@ -141,7 +142,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch. Bytes that are no whole batch are an error."""
+    """Position and header of each batch. Raises an error for bytes that are no complete batch."""
     position, end = 0, len(buffer)
     while position < end:
         header = read_header(buffer, position)
@@ -153,22 +154,22 @@ def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def check_crc(batch: memoryview, header: BatchHeader) -> None:
-    """Compare the checksum of one whole batch."""
+    """Compare the checksum of one complete batch."""
     computed = crc32c(batch[CRC_START : header.size_bytes])
     if computed != header.crc:
         raise CorruptBatchError(f"CRC is {computed:#010x}, the header says {header.crc:#010x}")
 
 
 def set_place(batch: memoryview, base_offset: int, length_bytes: int, leader_epoch: int) -> None:
-    """Give the batch its offset and the leader's epoch; both lie outside the checksum.
+    """Set the batch's offset and leader epoch; the checksum covers neither.
 
-    The length between the two is written again as it was: one call is cheaper than two.
+    The length between them is written again unchanged: one call is faster than two.
     """
     _PLACE.pack_into(batch, 0, base_offset, length_bytes, leader_epoch)
 
 
 def stamp_append_time(batch: memoryview, now_ms: int) -> None:
-    """`LogAppendTime`: every record of the batch gets `now_ms`, by two header fields."""
+    """`LogAppendTime`: set the timestamp of all records to `now_ms`, by two header fields."""
     (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes | TIMESTAMP_TYPE_MASK)
     _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, now_ms)
@@ -176,6 +177,6 @@ def stamp_append_time(batch: memoryview, now_ms: int) -> None:
 
 
 def seal(batch: memoryview) -> None:
-    """Write length and checksum of a batch that fills the whole buffer."""
+    """Set length and checksum of a batch that fills the whole buffer."""
     _LENGTH.pack_into(batch, _LENGTH_AT, len(batch) - LENGTH_OVERHEAD_BYTES)
     _CRC.pack_into(batch, _CRC_AT, crc32c(batch[CRC_START:]))

@@ -1,13 +1,13 @@
-"""Inflating and deflating payloads, bounded.
+"""Compresses and decompresses the records of batches, with limits.
 
-A few bytes can ask for gigabytes, so output goes into a buffer of a size we choose, never
-one the input chooses. The frames are those Apache Kafka's clients write and read:
+A few bytes can decompress to gigabytes, so the size of the output buffer is ours and not that of
+the input. The formats are those of Apache Kafka's clients:
 
 * gzip and zstd as usual;
-* lz4 as one frame of independent 64 KiB blocks without checksums (Kafka's reader refuses
-  linked blocks, which is what lz4 libraries write by default);
-* snappy in the framing of the xerial library (32 KiB blocks behind a 16-byte header);
-  reading also accepts one bare snappy block, which librdkafka writes.
+* lz4 as one frame of independent 64 KiB blocks without checksums (Kafka's reader refuses linked
+  blocks, which lz4 libraries write by default);
+* snappy in the framing of the xerial library (32 KiB blocks after a 16-byte header); a single bare
+  snappy block is read, too, because librdkafka writes it.
 """
 
 import mmap
@@ -44,7 +44,7 @@ _LZ4_END = _LZ4_LENGTH.pack(0)
 
 
 def decompress(codec: Codec, data: Buffer, max_output_bytes: int) -> Buffer:
-    """The payload as it was before compression; `DecompressionError` for anything else."""
+    """The decompressed records; raises `DecompressionError`."""
     if codec is Codec.NONE:
         return data
     cap_bytes = min(max_output_bytes, max(len(data) * MAX_RATIO, UNJUDGED_BYTES))
@@ -54,7 +54,7 @@ def decompress(codec: Codec, data: Buffer, max_output_bytes: int) -> Buffer:
 
 
 def compress(codec: Codec, data: Buffer) -> Buffer:
-    """The payload in the frame that Kafka's readers expect."""
+    """The compressed records in the format that Kafka's readers expect."""
     match codec:
         case Codec.NONE:
             return data
@@ -78,7 +78,7 @@ _INFLATERS: dict[Codec, Callable[[Buffer, bytearray | mmap.mmap], int]] = {
 def _inflate(
     inflate_into: Callable[[Buffer, bytearray | mmap.mmap], int], data: Buffer, cap_bytes: int
 ) -> Buffer:
-    """Try with a small buffer first: the format does not say how much will come out."""
+    """Try a small buffer first: the format does not contain the decompressed size."""
     size_bytes = max(len(data) * _FIRST_GUESS_RATIO, _SMALLEST_BUFFER_BYTES)
     while True:
         size_bytes = min(size_bytes, cap_bytes)
@@ -96,8 +96,8 @@ def _inflate(
 
 
 def _output_buffer(size_bytes: int) -> bytearray | mmap.mmap:
-    """Memory to write into. A large bytearray would be filled with zeros first, which takes longer
-    than inflating, and no other thread runs meanwhile."""
+    """A buffer for output. A large bytearray would be filled with zeros first, which takes longer
+    than decompressing, and blocks other threads."""
     is_large = size_bytes >= _MAPPED_FROM_BYTES
     return mmap.mmap(-1, size_bytes) if is_large else bytearray(size_bytes)
 

@@ -1,29 +1,30 @@
-"""What can be wrong with a batch, each under the name of the Kafka error it is answered with."""
+"""Errors of batches, each with the name of the Kafka error that clients get."""
 
 from typing import ClassVar
 
 
 class RecordsError(Exception):
-    """A batch or record that is refused. `kafka_error` is the name of Kafka's error code."""
+    """A batch or record is refused. `kafka_error` is the name of Kafka's error code."""
 
     kafka_error: ClassVar[str] = "INVALID_RECORD"
 
 
 class InvalidRecordError(RecordsError):
-    """Well-formed bytes that break a rule; sending them again cannot help."""
+    """The batch violates a rule; sending it again cannot help."""
 
 
 class CorruptBatchError(RecordsError):
-    """The bytes are not what was sent: a length or the checksum does not fit."""
+    """The bytes have changed: a length or the checksum is wrong."""
 
     kafka_error = "CORRUPT_MESSAGE"
 
 
 class DamagedBatchError(CorruptBatchError):
-    """Which batch of a file is not what was written."""
+    """A batch of a file has changed."""
 
     def __init__(self, message: str, position: int, offset: int | None = None) -> None:
-        """`position` is its first byte; `offset` what belongs there, None where nobody knows."""
+        """`position` is its first byte; `offset` its expected base offset, or None if that is
+        unknown."""
         super().__init__(message)
         self.position = position
         self.offset = offset
@@ -36,7 +37,7 @@ class BatchTooLargeError(RecordsError):
 
 
 class BatchExceedsSegmentError(RecordsError):
-    """Larger than a whole segment may be."""
+    """Larger than the maximum size of a segment."""
 
     kafka_error = "RECORD_LIST_TOO_LARGE"
 
@@ -48,18 +49,18 @@ class UnsupportedCompressionError(RecordsError):
 
 
 class InvalidTimestampError(RecordsError):
-    """A timestamp outside the allowed window, or of a type only a broker may set."""
+    """A timestamp outside the allowed window, or of a type that only brokers may set."""
 
     kafka_error = "INVALID_TIMESTAMP"
 
 
 class InvalidTransactionError(RecordsError):
-    """A transactional batch where no transaction was begun."""
+    """A transactional batch without a transaction."""
 
     kafka_error = "INVALID_TXN_STATE"
 
 
 class DecompressionError(RecordsError):
-    """A payload that does not inflate, or inflates past the limit."""
+    """A payload that cannot be decompressed, or exceeds the limit."""
 
     kafka_error = "CORRUPT_MESSAGE"

@@ -1,7 +1,7 @@
-"""Reading single records, trusting nothing.
+"""Reads single records from untrusted bytes.
 
-For cold paths only: a lookup by timestamp inside one batch, tests, compaction. Whatever a
-batch holds, reading it ends in records or in a typed error, within the given bounds.
+It is used on cold paths only: a lookup by timestamp in one batch, compaction, tests. Whatever a
+batch contains, reading it gives records or a typed error, within the given limits.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def read_records(
     *,
     max_inflated_bytes: int = MAX_INFLATED_BYTES,
 ) -> Iterator[Record]:
-    """The records of one batch, in order. The checksum is the caller's business."""
+    """The records of one batch, in order. The caller checks the checksum."""
     header = header or read_header(batch)
     if header.size_bytes > len(batch):
         raise CorruptBatchError("the batch is cut short")

@@ -1,8 +1,8 @@
-"""Finding the keys of many records quickly, without making a record of each.
+"""Finds the keys of many records quickly, without creating an object for each record.
 
-Compaction looks at every record of a log twice, so this is the one hot reader of single
-records. It gives plain tuples and leaves values and headers where they are. Like `reader` it
-trusts nothing: whatever the bytes are, it ends in tuples or in `InvalidRecordError`.
+Compaction reads every record of a log twice, so this is the only hot reader of single records. It
+returns plain tuples, and does not read values and headers. Like `reader` it trusts no byte: invalid
+bytes raise `InvalidRecordError`.
 """
 
 from collections.abc import Iterator
@@ -29,17 +29,17 @@ QUICK_BYTES: Final = 256 * 2**10
 
 
 class TakesLong(Exception):  # noqa: N818 - no error: somebody else has to do it
-    """More work than may be done in one go."""
+    """The work takes longer than one slice."""
 
 
 def payload_of(batch: memoryview, header: BatchHeader) -> bytes:
-    """The records of a whole batch, inflated. Raises `RecordsError`."""
+    """The decompressed records of a complete batch. Raises `RecordsError`."""
     packed = batch[HEADER_BYTES : header.size_bytes]
     return bytes(decompress(header.codec, packed, MAX_INFLATED_BYTES))
 
 
 def scan_payload(payload: Buffer, count: int) -> Iterator[list[ScannedRecord]]:
-    """All records of a payload, which they must fill, a few hundred at a time."""
+    """All records of a payload, a few hundred at a time; they must fill it."""
     at = 0
     while count > 0:
         records, at = scan_records(payload, at, min(count, RECORDS_A_STEP))
@@ -52,7 +52,7 @@ def scan_payload(payload: Buffer, count: int) -> Iterator[list[ScannedRecord]]:
 def scan_records(  # noqa: C901, PLR0912 (hot: a call per number would double the time)
     payload: Buffer, at: int, count: int
 ) -> tuple[list[ScannedRecord], int]:
-    """The next `count` records of a payload, and where the one after them begins."""
+    """The next `count` records of a payload, and the position after them."""
     found: list[ScannedRecord] = []
     try:
         for _ in range(count):
@@ -105,9 +105,9 @@ def scan_records(  # noqa: C901, PLR0912 (hot: a call per number would double th
 
 
 def check_keys_quickly(batch: memoryview, header: BatchHeader) -> None:
-    """Refuse a batch of which compaction could not tell the records apart.
+    """Check that every record of a batch has a key, as compaction requires.
 
-    Raises `TakesLong` where `check_keys` has to do it, in steps.
+    Raises `TakesLong` if the batch is large: then call `check_keys`, which works in steps.
     """
     packed = batch[HEADER_BYTES : header.size_bytes]
     if header.record_count > QUICK_RECORDS or len(packed) > QUICK_BYTES:
@@ -115,12 +115,12 @@ def check_keys_quickly(batch: memoryview, header: BatchHeader) -> None:
     try:
         payload = decompress(header.codec, packed, QUICK_BYTES)
     except DecompressionError:
-        raise TakesLong from None  # it may be good and too large
+        raise TakesLong from None  # it may be valid but too large
     run_steps(_check(bytes(payload), header.record_count))
 
 
 def check_keys(batch: memoryview, header: BatchHeader) -> Steps[None]:
-    """The same for any batch."""
+    """The same for any batch, in steps."""
     payload: Buffer = batch[HEADER_BYTES : header.size_bytes]
     if header.codec is Codec.NONE:
         payload = bytes(payload)
@@ -142,14 +142,15 @@ def _check(payload: Buffer, count: int) -> Steps[None]:
 
 
 def attributes_and_rest(payload: bytes, start: int) -> tuple[bytes, int]:
-    """Attributes of the record at `start`, and the position after its timestamp delta."""
+    """The attributes of the record at `start`, and the position after its timestamp delta."""
     _, at = read_raw_varint(payload, start)
     _, rest = read_raw_varint(payload, at + 1)
     return payload[at : at + 1], rest
 
 
 def read_raw_varint(payload: Buffer, at: int) -> tuple[int, int]:
-    """A variable-length number as it stands (zigzag is the caller's), and what follows it."""
+    """A variable-length number, and the position after it. The caller decodes the zigzag
+    encoding."""
     value = shift = 0
     for index in range(at, at + 10):
         byte = payload[index]

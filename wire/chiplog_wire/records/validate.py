@@ -1,12 +1,11 @@
-"""What a client may send, by the rules Apache Kafka's broker applies.
+"""Checks produced batches by the rules of Apache Kafka's broker.
 
-One batch of magic 2 per partition, whole and unchanged, at relative offset 0, counting its
-records truthfully, written by a client and not pretending to be a broker. Everything is
-decided from the header: the records themselves are not opened, so a client can only
-mislead its own readers.
+There must be one batch of magic 2 per partition, complete and unchanged, at relative offset 0, with
+the correct number of records, and without flags that only brokers set. Everything is checked by the
+header: the records are not read, so a client can only mislead its own readers.
 
-Stricter than Kafka in one point: attribute bits that have no meaning for a producer are
-refused instead of stored, because a later format may give them one.
+One rule is stricter than Kafka's: unused attribute bits are refused instead of stored, because a
+later format may use them.
 """
 
 from dataclasses import dataclass
@@ -42,7 +41,7 @@ from chiplog_wire.records.errors import (
 
 
 class TimestampType(Enum):
-    """Whose clock the records carry (`message.timestamp.type`)."""
+    """Which clock sets the timestamps of records (`message.timestamp.type`)."""
 
     CREATE_TIME = "CreateTime"
     LOG_APPEND_TIME = "LogAppendTime"
@@ -50,7 +49,7 @@ class TimestampType(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceLimits:
-    """What one topic allows, from its configuration."""
+    """The limits of one topic, from its configuration."""
 
     max_message_bytes: int
     segment_bytes: int
@@ -67,7 +66,7 @@ _HIGHEST_CODEC = max(Codec)
 
 
 def validate_produced(batch: Buffer, limits: ProduceLimits, now_ms: int) -> BatchHeader:
-    """The header of the one batch that fills the buffer, or the error that Kafka answers."""
+    """The header of the only batch in the buffer. Raises the error that Kafka returns."""
     size_bytes = len(batch)
     if size_bytes < HEADER_BYTES:
         _refuse_fragment(size_bytes)
@@ -149,7 +148,7 @@ def _check_attributes(header: BatchHeader, limits: ProduceLimits) -> None:
 
 
 def _check_timestamps(header: BatchHeader, limits: ProduceLimits, now_ms: int) -> None:
-    """The extremes stand in the header, so no record needs to be opened."""
+    """Check the smallest and largest timestamp in the header; no record is read."""
     first_ms, last_ms = header.base_timestamp_ms, header.max_timestamp_ms
     earliest_ms = now_ms - limits.timestamp_before_max_ms
     latest_ms = now_ms + limits.timestamp_after_max_ms

@@ -1,4 +1,4 @@
-"""Making batches: for internal topics, and for tests."""
+"""Creates batches: for internal topics, and for tests."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from chiplog_wire.records.reader import MAX_INFLATED_BYTES, Header
 
 @dataclass(frozen=True, slots=True)
 class NewRecord:
-    """What a record says itself; its offset comes from its place."""
+    """The fields of a new record; its offset follows from its position."""
 
     value: bytes | None
     key: bytes | None = None
@@ -35,7 +35,7 @@ class NewRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Producer:
-    """Who writes, for batches that may be sent twice."""
+    """The producer of batches that may be sent twice."""
 
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_PRODUCER_EPOCH
@@ -47,7 +47,7 @@ NOT_IDEMPOTENT = Producer()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """All that a batch says beside its records."""
+    """The fields of a batch besides its records."""
 
     base_offset: int = 0
     leader_epoch: int = -1
@@ -100,7 +100,7 @@ def recompress(
     codec: Codec,
     max_inflated_bytes: int = MAX_INFLATED_BYTES,
 ) -> bytearray:
-    """The same records under another codec (`compression.type`); no record is opened."""
+    """The same records with another codec (`compression.type`); no record is read."""
     packed = batch[HEADER_BYTES : header.size_bytes]
     payload = decompress(header.codec, packed, max_inflated_bytes)
     attributes = header.attributes & ~CODEC_MASK | codec.value
@@ -108,12 +108,12 @@ def recompress(
 
 
 def pack_batch(header: BatchHeader, payload: Buffer) -> bytearray:
-    """A batch of these records, which are compressed as the header says, sealed."""
+    """A complete batch of records that are compressed as the header says."""
     return _assemble(header, compress(header.codec, payload))
 
 
 def encode_varint(value: int) -> bytes:
-    """Zigzag, seven bits a byte, low ones first."""
+    """The zigzag encoding, seven bits per byte, low ones first."""
     rest = (value << 1) ^ (value >> 63)
     output = bytearray()
     while rest > 0x7F:

@@ -1,9 +1,8 @@
-"""Messages from and to bytes: one way in, one way out, for every API.
+"""Encodes and decodes the messages of every API.
 
-The hot messages are read and written by hand and have the types of `messages`; those of
-commits have the types of `offset_messages`; the others are kio's dataclasses. Handlers see
-one type a message, that of the newest version we serve (see `generic`). A native codec could
-stand behind these two functions unnoticed.
+Produce, Fetch, Metadata and ApiVersions have their own codecs, and the types of `messages`; commits
+have the types of `offset_messages`; all other messages are kio's dataclasses. Handlers see one type
+for each message, that of the newest version that we serve (see `generic`).
 """
 
 from collections.abc import Callable
@@ -37,10 +36,10 @@ _HOT_ENCODERS: Final[dict[ApiKey, Callable[[int, Any], bytes]]] = {
 
 
 def decode_request(request: Request, *, of_broker: bool = False) -> object:
-    """The request's message: a type of `messages`, or kio's newest for that API.
+    """The message of a request: a type of `messages`, or kio's newest dataclass for that API.
 
-    Views in it belong to the frame. `of_broker` says that it comes from one of the cluster's own,
-    whose Fetch may be as large as it has to be. Raises `ProtocolViolation`.
+    Views in it belong to the frame. `of_broker` says that another broker of the cluster sent it:
+    its Fetch may be larger. Raises `ProtocolViolation`.
     """
     header, body = request
     decode = _HOT_DECODERS.get(header.api.key)
@@ -56,9 +55,9 @@ def decode_request(request: Request, *, of_broker: bool = False) -> object:
 
 
 def encode_response(header: RequestHeader, message: Any) -> list[Chunk]:
-    """The whole response, length and header included, as pieces to send in order.
+    """The whole response with length and header, as pieces to send in order.
 
-    A `RecordSource` of a Fetch is passed through in its place; all else is bytes.
+    A `RecordSource` of a Fetch is passed through; all other pieces are bytes.
     """
     if header.api.key is ApiKey.FETCH:
         return fetch_response.encode_response(header, message)

@@ -1,8 +1,8 @@
-"""ApiVersions 0-4: the first thing every client says, answered from memory.
+"""ApiVersions 0-4: the first request of every client.
 
-The list of APIs never changes while we run, so each version's body is made once. Of Kafka's
-features (KIP-584) those are named that are here. `transaction.version` is not, so clients use the
-first form of transactions (KIP-890), nor is `group.version` (KIP-848).
+The list of APIs never changes at run time, so the body of each version is created once. Of Kafka's
+features (KIP-584) only the supported ones are listed. `transaction.version` is not, so clients use
+the first version of transactions (KIP-890), nor is `group.version` (KIP-848).
 """
 
 import struct
@@ -27,7 +27,7 @@ _TAG_FINALIZED_FEATURES: Final = 2
 _FEATURES_EPOCH: Final = 0
 """They never change; -1 would say that they are not known."""
 FEATURES: Final = {"eligible.leader.replicas.version": 1, "metadata.version": METADATA_VERSION}
-"""What is finalized. Clients before Kafka 3.9 close the connection where a level can be 0."""
+"""Finalized features. Clients before Kafka 3.9 close the connection if a level can be 0."""
 
 _THROTTLE_FROM: Final = 1
 _FLEXIBLE_FROM: Final = 3
@@ -54,10 +54,10 @@ def encode_response(version: int, response: ApiVersionsResponse) -> bytes:
 
 
 def encode_unsupported_version(correlation_id: int) -> bytes:
-    """The whole frame that answers a version we do not know (KIP-511).
+    """The frame that answers an unknown version (KIP-511).
 
-    In the layout of version 0, with our range of ApiVersions as the only entry: franz-go
-    tries again with a lower version only if the list is exactly that.
+    It has the layout of version 0, with our range of ApiVersions as the only entry: franz-go
+    retries with a lower version only if the list is exactly that.
     """
     body = writer.INT16.pack(ErrorCode.unsupported_version) + _encode_ranges(
         [APIS[ApiKey.API_VERSIONS]], flexible=False

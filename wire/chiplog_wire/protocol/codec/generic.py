@@ -1,13 +1,12 @@
-"""Every message that is not hot: kio's types and kio's writer, but our own reader.
+"""All messages without a codec of their own: kio's types and kio's writer, but our own reader.
 
-kio's native reader allocates what a count announces: twenty bytes from a stranger, an
-array of 2^31-1 inside an array of 2^31-1, abort the whole process. So requests are read
-here, with the bounds of `Reader`, by a plan made once from kio's dataclasses.
+kio's native reader allocates memory for every announced element: twenty bytes of a client, an array
+of 2^31-1 inside an array of 2^31-1, abort the process. So requests are read here, with the limits
+of `Reader`, by functions that are created once from kio's dataclasses.
 
-Handlers see the newest version of each message that we serve. A request of an older
-version is read into it, absent fields at Kafka's defaults; an answer of it is written in
-the older layout, which leaves out what that version lacks. Where a version has another
-shape and not only fewer fields, `reshape` says how they correspond.
+Handlers see the newest version of each message. A request of an older version is converted to it,
+with Kafka's defaults for absent fields; its answer is written in the older layout, without fields
+that this version lacks. If a version differs in more than its fields, `reshape` converts it.
 """
 
 import io

@@ -1,8 +1,8 @@
 """Metadata 0-13, by hand.
 
-Every client asks for it on connecting, and all of them again when a leader moves. A topic
-is encoded once a layout and remembered in its `MetadataTopic`, so that an answer to the
-next client is a join of finished pieces.
+Every client requests it when it connects, and all of them again when a leader changes. A topic is
+encoded once for each layout and cached in its `MetadataTopic`, so the answer to the next client
+only joins encoded pieces.
 """
 
 import struct

@@ -154,7 +154,7 @@ def topic_ref(topic: Any) -> TopicRef:
 
 
 def topic_fields(version: int, topic: TopicRef) -> dict[str, Any]:
-    """The fields that name a topic in this version."""
+    """The fields with the name or the id of a topic in this version."""
     if version >= IDS_FROM_VERSION:
         return {"topic_id": topic.topic_id}
     return {"name": topic.name}

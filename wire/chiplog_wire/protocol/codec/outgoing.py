@@ -1,7 +1,7 @@
-"""What a broker asks another: the messages of `codec` from the other end.
+"""Requests of a broker to another broker: encodes requests and decodes answers.
 
-Requests and answers are kio's dataclasses of the version that is spoken. Answers are read
-by our own bounded reader: until a login is over, they come from whoever is at an address.
+Both are kio's dataclasses of the used version. Answers are read with our own limits: before a login
+is complete, they may come from any process at the address.
 """
 
 from functools import cache

@@ -1,7 +1,7 @@
-"""Fetch from the follower's end, by hand: requests out, answers in.
+"""Fetch as a follower uses it, by hand: encodes requests and decodes answers.
 
-Record data is not copied: it stays a view into the frame. From version 15 on, where a
-follower says in which session it asks (KIP-903); partitions go by topic id there.
+Record data is not copied: it is a view of the frame. Only version 15 and later, in which a follower
+names its session (KIP-903) and topics have ids.
 """
 
 import struct

@@ -1,7 +1,7 @@
-"""Where an older version of a message has another shape than the newest.
+"""Converts older versions of a message that differ from the newest in more than their fields.
 
-`generic` fills in and leaves out fields by name; what that cannot do stands here, one
-function a message. A test fails if a field of an older version has no counterpart.
+`generic` adds and removes fields by name; other differences are here, with one function for each
+message. A test fails if a field of an older version has no counterpart.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Values = dict[str, Any]
 
 
 def request_values(key: ApiKey, version: int) -> Callable[[Values], None] | None:
-    """What turns the fields of an older request into those of the newest."""
+    """A function that converts the fields of an older request to those of the newest version."""
     if key is ApiKey.DELETE_TOPICS and version < 6:
         return _delete_topics_by_name
     if key is ApiKey.FIND_COORDINATOR and version < 4:
@@ -27,7 +27,7 @@ def request_values(key: ApiKey, version: int) -> Callable[[Values], None] | None
 
 
 def older_response(key: ApiKey, version: int, message: Any) -> Any:
-    """An answer in the shape of an older version."""
+    """An answer in the form of an older version."""
     if key is ApiKey.FIND_COORDINATOR and version < 4:
         return _one_coordinator(version, message)
     if key is ApiKey.LEAVE_GROUP and version < 3:
@@ -73,7 +73,7 @@ def _one_leaves(values: Values) -> None:
 
 
 def _one_left(version: int, message: Any) -> Any:
-    """Older versions say in one place what became of the group's and the member's part."""
+    """Older versions have one error code for the group and its only member."""
     codes = [message.error_code, *(member.error_code for member in message.members)]
     fields: Values = {
         "error_code": next((ErrorCode(code) for code in codes if code), ErrorCode.none)

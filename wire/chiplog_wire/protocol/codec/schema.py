@@ -1,7 +1,7 @@
-"""kio's dataclasses as a description of Kafka's messages.
+"""Kafka's messages as kio's dataclasses describe them.
 
-kio has one module a message and version. They are imported when the first request of that
-version comes: all of them together would cost more than everything else at start-up.
+kio has one module for each message and version. They are imported when the first request of that
+version arrives: importing all of them would take longer than everything else at start-up.
 """
 
 import importlib
@@ -71,7 +71,7 @@ def shapes(message_class: type[Any]) -> dict[str, Shape]:
 
 
 def defaults(message_class: type[Any]) -> dict[str, object]:
-    """What each field holds where a version or a message lacks it."""
+    """The default of each field, for versions and messages without it."""
     return {field.name: _default(field) for field in fields(message_class)}
 
 
