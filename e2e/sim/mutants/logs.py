@@ -135,7 +135,7 @@ MUTANTS: Final = (
         "a retry is not recognised",
         mix(1, 3.0, "connections broken", "slow network"),
         frozenset({"duplicate"}),
-        plant(ProducerStates, "check", lambda *_: None),
+        plant(ProducerStates, "check", lambda *_, **_kw: None),
     ),
     Mutant(
         "producer state is lost on failover",
