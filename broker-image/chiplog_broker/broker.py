@@ -228,7 +228,7 @@ class Broker:
         ports = self._ports
         return ReplicaFetching(self._cluster, self._dialer, ports.clock, ports.rng, self._config)
 
-    def _spread(self) -> Spreading | None:
+    def _new_spreading(self) -> Spreading | None:
         """Asks other brokers whether they know a new topic; None if nobody is to be asked."""
         if self._dialer is None or not self.waits_for_others:
             return None
@@ -312,7 +312,7 @@ class Broker:
             self.requests,
             self.fetch_sessions,
             self._coordinator,
-            self._spread(),
+            self._new_spreading(),
             pacing,
         )
         table = handler_table(parts)

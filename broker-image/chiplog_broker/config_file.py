@@ -127,7 +127,11 @@ def listeners(config: Mapping[str, str]) -> list[Listener]:
     advertised = dict.fromkeys(bound, ("", 0)) | given
     return [
         Listener(
-            name, host, port, advertised[name][0] or reachable(host), advertised[name][1] or port
+            name,
+            host,
+            port,
+            advertised[name][0] or advertised_host_for(host),
+            advertised[name][1] or port,
         )
         for name, (host, port) in bound.items()
     ]
@@ -181,6 +185,6 @@ def split_listeners(text: str, key: str) -> dict[str, tuple[str, int]]:
     return found
 
 
-def reachable(host: str) -> str:
+def advertised_host_for(host: str) -> str:
     """The address that clients get if none is advertised."""
     return "127.0.0.1" if host in EVERY_ADDRESS else host

@@ -71,7 +71,7 @@ def salted_password(mechanism: Mechanism, password: str, salt: bytes, iterations
     The last ones are remembered: a broker logs in to the same few peers again and again, and
     keeps the password itself anyway.
     """
-    prepared(password)
+    saslprep(password)
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
 
 
@@ -89,7 +89,7 @@ def mac(mechanism: Mechanism, key: bytes, text: bytes) -> bytes:
     return hmac.digest(key, text, mechanism.hash_name)
 
 
-def prepared(text: str) -> str:
+def saslprep(text: str) -> str:
     """SASLprep (RFC 4013) of a name or password. Raises `ValueError`.
 
     Printable ASCII is unchanged. Kafka's clients do not implement the rest, so a password with
@@ -178,7 +178,7 @@ class ScramClient:
         self.mechanism = mechanism
         self._password = password
         self._nonce = nonce
-        self._bare = b"n=%b,r=%b" % (escaped(prepared(username)), self._nonce)
+        self._bare = b"n=%b,r=%b" % (escaped(saslprep(username)), self._nonce)
         self._signature = b""
 
     def first(self) -> bytes:
@@ -269,7 +269,7 @@ def unescaped(name: bytes) -> str:
     if any(b"=" in part for part in parts):
         raise AuthenticationFailed("a name is malformed")
     try:
-        return prepared(b"=".join(parts).decode("ascii"))
+        return saslprep(b"=".join(parts).decode("ascii"))
     except ValueError as error:
         raise AuthenticationFailed("a name is malformed") from error
 

@@ -17,8 +17,8 @@ from chiplog_wire.scram import (
     ScramServer,
     derived_keys,
     new_nonce,
-    prepared,
     salted_password,
+    saslprep,
 )
 
 SHA_256, SHA_512 = Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512
@@ -212,7 +212,7 @@ def test_a_client_is_not_led_astray(server_first: bytes) -> None:
 @pytest.mark.parametrize("text", ["", "é", "tab\t", "\x7f", "a\nb"])
 def test_what_is_no_name_or_password(text: str) -> None:
     with pytest.raises(ValueError, match="printable ASCII"):
-        prepared(text)
+        saslprep(text)
     with pytest.raises(ValueError, match="printable ASCII"):
         salted_password(SHA_512, text, b"salt", 4096)
 

@@ -83,7 +83,7 @@ class GroupLog:
                 self.state.apply(batch)
                 self.safety.appended(group_id, appended.last_offset + 1)
         except (PartitionError, *REFUSALS) as refused:
-            self._refused(group_id, str(refused))
+            self._log_refused(group_id, str(refused))
             return refusal_to_group_error(refused)
         return OK
 
@@ -114,9 +114,9 @@ class GroupLog:
             return
         self._asking.append(respond)
         if len(self._asking) == 1:
-            asyncio.get_running_loop().call_soon(self._mark)
+            asyncio.get_running_loop().call_soon(self._append_read_mark)
 
-    def _mark(self) -> None:
+    def _append_read_mark(self) -> None:
         asking, self._asking = self._asking, []
         code = self.append(MARKS, lambda: [read_mark(self._now_ms())])
         for respond in asking:
@@ -129,7 +129,7 @@ class GroupLog:
         """Calls `respond` with this code after the records appended so far are safe."""
         self.safety.when_safe(group_id, lambda failed: respond(code if failed is OK else failed))
 
-    def _refused(self, group_id: str, reason: str) -> None:
+    def _log_refused(self, group_id: str, reason: str) -> None:
         ticks_ms = self._ticks_ms()
         if ticks_ms - self._logged_ms >= LOG_INTERVAL_MS:
             self._logged_ms = ticks_ms

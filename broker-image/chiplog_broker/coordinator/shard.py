@@ -93,18 +93,18 @@ class Shard:
             self.failure = str(failed)
             logger.exception("groups_not_loaded", extra={"partition": name})
             return
-        self._take_up()
+        self._restore_groups()
         if groups := len(self._log.state.group_ids()):
             took_ms = self._context.ticks_ms() - began_ms
             extra = {"partition": name, "groups": groups, "took_ms": took_ms}
             logger.info("groups_loaded", extra=extra)
 
-    def _take_up(self) -> None:
+    def _restore_groups(self) -> None:
         self.is_loaded = True
         for group_id in self._log.state.group_ids():
             stored = self._log.state.group(group_id)
             if stored is not None and stored.members:
-                self._settle(group_id, self._membership(group_id))
+                self._update_timer(group_id, self._membership(group_id))
 
     @property
     def leader_epoch(self) -> int:
@@ -127,7 +127,7 @@ class Shard:
             self._answer_all(membership.abandon(Code.NOT_COORDINATOR))
         self._members.clear()
         for group_id in list(self._sizes):
-            self._measure(group_id)
+            self._update_memory(group_id)
 
     @property
     def is_leading(self) -> bool:
@@ -169,23 +169,23 @@ class Shard:
             if code is not OK:
                 respond(Joined(code=group_code(code)))
                 return
-        membership, token = self._membership(group_id), self._waits(respond)
+        membership, token = self._membership(group_id), self._register(respond)
         self._carry_out(group_id, membership.join(token, request, self._context.ticks_ms()))
 
     def sync(self, group_id: str, request: Sync, respond: Callable[[Synced], None]) -> None:
-        membership, token = self._membership(group_id), self._waits(respond)
+        membership, token = self._membership(group_id), self._register(respond)
         self._carry_out(group_id, membership.sync(token, request, self._context.ticks_ms()))
 
     def leave(
         self, group_id: str, leaving: Sequence[Leaving], respond: Callable[[Left], None]
     ) -> None:
-        membership, token = self._membership(group_id), self._waits(respond)
+        membership, token = self._membership(group_id), self._register(respond)
         self._carry_out(group_id, membership.leave(token, leaving, self._context.ticks_ms()))
 
     def heartbeat(self, group_id: str, identity: Identity, respond: Settled) -> None:
         membership = self._membership(group_id)
         code = ErrorCode(membership.heartbeat(identity, self._context.ticks_ms()))
-        self._settle(group_id, membership)
+        self._update_timer(group_id, membership)
         self._log.answer(respond, group_id, code)
 
     # -- offsets
@@ -212,7 +212,7 @@ class Shard:
             return
         membership = self._membership(group_id)
         code = ErrorCode(membership.check_commit(identity, self._context.ticks_ms()))
-        self._settle(group_id, membership)
+        self._update_timer(group_id, membership)
         if code is OK:
             now_ms = self._context.now_ms()
             self._log.append_for(
@@ -230,18 +230,18 @@ class Shard:
 
         Read the state before this call: afterwards it may contain records that are not safe.
         """
-        await self._until(partial(self._log.safety.when_safe, group_id))
+        await self._wait_until(partial(self._log.safety.when_safe, group_id))
 
     async def until_current(self, group_id: str) -> None:
         """Like `until_safe`, and it is certain that no other coordinator has accepted newer
         commits."""
-        await self._until(lambda respond: self._log.when_current(respond, group_id))
+        await self._wait_until(lambda respond: self._log.when_current(respond, group_id))
 
     async def until_all_safe(self) -> None:
         """Like `until_safe`, for all groups."""
-        await self._until(self._log.safety.when_all_safe)
+        await self._wait_until(self._log.safety.when_all_safe)
 
-    async def _until(self, safe: Callable[[Settled], None]) -> None:
+    async def _wait_until(self, safe: Callable[[Settled], None]) -> None:
         code = await outcome(safe)
         if code is not OK:
             raise GroupError(code)
@@ -292,7 +292,7 @@ class Shard:
             self._answer_all([*effects, *membership.abandon(group_code(code))])
             membership = self._membership(group_id)
             respond(code)
-        self._settle(group_id, membership)
+        self._update_timer(group_id, membership)
 
     # -- how long offsets are kept
 
@@ -348,7 +348,7 @@ class Shard:
         """A group that `exists`."""
         membership = self._membership(group_id)
         description = membership.describe()
-        self._settle(group_id, membership)
+        self._update_timer(group_id, membership)
         return description
 
     def delete(self, group_id: str, respond: Settled) -> None:
@@ -367,7 +367,7 @@ class Shard:
             # There are no members; the group ends with the member ids that were given out.
             timer.cancel()
             del self._members[group_id]
-            self._measure(group_id)
+            self._update_memory(group_id)
 
     def expire(self, now_ms: int, retention_ms: int) -> None:
         """Delete expired offsets and groups."""
@@ -381,19 +381,19 @@ class Shard:
                 now_ms=now_ms,
                 retention_ms=retention_ms,
             )
-            if keys and self._forget(group_id, keys) is OK:
+            if keys and self._append_tombstones(group_id, keys) is OK:
                 extra = {"group": group_id, "partition": str(self.partition.name)}
                 logger.info("offsets_expired", extra={**extra, "records": len(keys)})
 
     def forget_topic(self, topic_id: UUID) -> None:
         """Delete offsets that were committed for a topic that was deleted."""
         for group_id, keys in keys_of_topic(self._log.state, topic_id).items():
-            self._forget(group_id, keys)
+            self._append_tombstones(group_id, keys)
 
     # -- carrying out effects
 
     def _membership(self, group_id: str) -> Membership:
-        """The group in memory, or as stored, or an empty one; call `_settle` afterwards."""
+        """The group in memory, or as stored, or an empty one; call `_update_timer` afterwards."""
         membership = self._members.get(group_id)
         if membership is None:
             context, stored = self._context, self._log.state.group(group_id)
@@ -406,7 +406,7 @@ class Shard:
             self._members[group_id] = membership
         return membership
 
-    def _waits(self, respond: Callable[[A], None]) -> object:
+    def _register(self, respond: Callable[[A], None]) -> object:
         token = object()
         self._waiting[token] = respond  # type: ignore[assignment] # its answers are of this type
         return token
@@ -424,7 +424,7 @@ class Shard:
                     membership = self._membership(group_id)
             elif isinstance(effect, Answer):
                 self._answer(group_id, effect, code)
-        self._settle(group_id, membership)
+        self._update_timer(group_id, membership)
 
     def _answer(self, group_id: str, effect: Answer, refused: ErrorCode) -> None:
         respond, answer = self._waiting.pop(effect.token), effect.answer
@@ -443,7 +443,7 @@ class Shard:
             if isinstance(effect, Answer):
                 self._waiting.pop(effect.token)(effect.answer)
 
-    def _settle(self, group_id: str, membership: Membership) -> None:
+    def _update_timer(self, group_id: str, membership: Membership) -> None:
         """Set the timer of a group to its next deadline; drop an empty group without one."""
         if timer := self._timers.pop(group_id, None):
             timer.cancel()
@@ -454,9 +454,9 @@ class Shard:
             self._timers[group_id] = loop.call_later(delay_s, self._advance, group_id)
         elif membership.state is GroupState.EMPTY:
             self._members.pop(group_id, None)
-        self._measure(group_id)
+        self._update_memory(group_id)
 
-    def _measure(self, group_id: str) -> None:
+    def _update_memory(self, group_id: str) -> None:
         """Update the memory that is accounted to a group."""
         membership = self._members.get(group_id)
         size_bytes = 0 if membership is None else membership.size_bytes
@@ -473,5 +473,5 @@ class Shard:
         now_ms = self._context.now_ms()
         return self._log.append(group_id, lambda: [group_record(group_id, stored, now_ms)])
 
-    def _forget(self, group_id: str, keys: Sequence[Key]) -> ErrorCode:
+    def _append_tombstones(self, group_id: str, keys: Sequence[Key]) -> ErrorCode:
         return self._log.append(group_id, lambda: tombstones(keys, self._context.now_ms()))

@@ -84,13 +84,13 @@ class FetchSessionCache:
         if session is not None and session.owner == owner:
             self._remove(session)
 
-    def held(self, session_id: int, holder: object) -> None:
+    def set_holder(self, session_id: int, holder: object) -> None:
         """This connection uses the session now."""
         session = self._sessions.get(session_id)
         if session is not None:
             session.holder = holder
 
-    def left(self, session_id: int, holder: object) -> None:
+    def holder_left(self, session_id: int, holder: object) -> None:
         """The connection is closed, or uses another session: end this one.
 
         Kafka keeps such a session until it is evicted. But a reader that lost its connection starts
@@ -177,14 +177,14 @@ class FetchSessionCache:
 
     def _evict_one(self, newcomer: Worth, now_s: float) -> bool:
         """Returns whether a session was evicted."""
-        evicted = self._stale(now_s) or self._worth_less(newcomer, now_s)
+        evicted = self._stale_sessions(now_s) or self._worth_less(newcomer, now_s)
         if evicted is None:
             return False
         self._remove(evicted)
         self.evictions += 1
         return True
 
-    def _stale(self, now_s: float) -> FetchSession | None:
+    def _stale_sessions(self, now_s: float) -> FetchSession | None:
         for session_id in self._by_use:
             session = self._sessions[session_id]
             return session if now_s - session.polled_s > STALE_AFTER_S else None

@@ -43,7 +43,7 @@ class ElectionHandler:
         types = answers(ApiKey.ELECT_LEADERS)
         request = call.message
         if request.election_type not in {PREFERRED, UNCLEAN}:
-            return response(types, ErrorCode.invalid_request, {})
+            return elect_response(types, ErrorCode.invalid_request, {})
         wanted = requested_partitions(request.topic_partitions, self._cluster)
 
         async def elect(name: str, indexes: Iterable[int]) -> tuple[str, Outcomes]:
@@ -54,12 +54,14 @@ class ElectionHandler:
             found = {
                 name: without_unneeded(known_outcomes) for name, known_outcomes in found.items()
             }
-        return response(types, ErrorCode.none, found)
+        return elect_response(types, ErrorCode.none, found)
 
     async def _elect(self, name: str, indexes: Iterable[int], call: Call[Any]) -> Outcomes:
         is_unclean = call.message.election_type == UNCLEAN
         view = self._cluster.topic(name)
-        outcomes = {index: known(name, view, index, is_unclean=is_unclean) for index in indexes}
+        outcomes = {
+            index: known_outcome(name, view, index, is_unclean=is_unclean) for index in indexes
+        }
         open_ones = [index for index, outcome in outcomes.items() if outcome is None]
         if view is not None:
             for start in range(0, len(open_ones), MAX_ADMIN_RESULTS):
@@ -95,7 +97,9 @@ def requested_partitions(
     return wanted
 
 
-def known(name: str, view: TopicView | None, index: int, *, is_unclean: bool) -> Outcome | None:
+def known_outcome(
+    name: str, view: TopicView | None, index: int, *, is_unclean: bool
+) -> Outcome | None:
     """The result if it is known without the operator, else None."""
     if view is None or not 0 <= index < len(view.partitions):
         what = f"no topic '{name}'" if view is None else f"no partition {index} of '{name}'"
@@ -118,7 +122,7 @@ def without_unneeded(outcomes: Outcomes) -> Outcomes:
     }
 
 
-def response(types: Any, code: ErrorCode, found: Mapping[str, Outcomes]) -> object:
+def elect_response(types: Any, code: ErrorCode, found: Mapping[str, Outcomes]) -> object:
     """The answer; version 0 has no error code of its own, only those of partitions."""
     return types.ElectLeadersResponse(
         throttle_time=NO_THROTTLE,

@@ -91,7 +91,7 @@ class FetchHandler:
             code = ErrorCode.invalid_request
             has_code = call.header.version >= CODE_FROM_VERSION
             return FetchResponse([], error_code=code) if has_code else refused(request, code)
-        reading = self._attempts(call)
+        reading = self._new_attempts(call)
         if isinstance(reading, FetchResponse):
             return reading
         if count > WIDE_PARTITIONS and isinstance(reading, Reading) and not call.peer.is_internal:
@@ -124,52 +124,52 @@ class FetchHandler:
         finally:
             self._metrics.waiting_fetches -= 1
 
-    def _attempts(self, call: Call[FetchRequest]) -> Attempts | FetchResponse:
+    def _new_attempts(self, call: Call[FetchRequest]) -> Attempts | FetchResponse:
         """The reading for this request; or an answer, if its session is unknown."""
         request = call.message
         if request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION:
-            return self._reading(call)
+            return self._new_reading(call)
         peer = call.peer
         owner = Owner(peer.principal, peer.is_internal, request.replica_id, request.replica_epoch)
         uses_ids = call.header.version >= TOPIC_IDS_FROM_VERSION
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._sessions.close(request.session_id, owner)
-            reading = self._reading(call)
+            reading = self._new_reading(call)
             if request.session_epoch == INITIAL_EPOCH:
-                reading.opens = partial(self._open, call, owner, uses_ids=uses_ids)
+                reading.opens = partial(self._open_session, call, owner, uses_ids=uses_ids)
             return reading
         session = self._sessions.resume(
             owner, request, self._clock.monotonic_s(), uses_topic_ids=uses_ids
         )
         if isinstance(session, ErrorCode):
             return FetchResponse([], error_code=session)
-        self._use(session.id, peer)
+        self._use_session(session.id, peer)
         if not session.size:
             return FetchResponse([])
-        return SessionReading(session, self._reading(call))
+        return SessionReading(session, self._new_reading(call))
 
-    def _open(
+    def _open_session(
         self, call: Call[FetchRequest], owner: Owner, response: FetchResponse, *, uses_ids: bool
     ) -> int:
         now_s = self._clock.monotonic_s()
         session_id = self._sessions.open(
             owner, call.message, response, now_s, uses_topic_ids=uses_ids
         )
-        self._use(session_id, call.peer)
+        self._use_session(session_id, call.peer)
         return session_id
 
-    def _use(self, session_id: int, peer: Peer) -> None:
+    def _use_session(self, session_id: int, peer: Peer) -> None:
         """The connection uses this session from now on."""
         if peer.fetch_session != session_id:
-            self._left(peer)
+            self._leave_session(peer)
             peer.fetch_session = session_id
-            peer.on_left = self._left
-        self._sessions.held(session_id, peer)
+            peer.on_left = self._leave_session
+        self._sessions.set_holder(session_id, peer)
 
-    def _left(self, peer: Peer) -> None:
-        self._sessions.left(peer.fetch_session, peer)
+    def _leave_session(self, peer: Peer) -> None:
+        self._sessions.holder_left(peer.fetch_session, peer)
 
-    def _reading(self, call: Call[FetchRequest]) -> Reading:
+    def _new_reading(self, call: Call[FetchRequest]) -> Reading:
         request, selector = call.message, self._read_replicas
         max_bytes = min(request.max_bytes, self._max_bytes)
         if request.replica_id > LARGEST_CONSUMER_ID:
@@ -216,7 +216,7 @@ class WaitingFetch:
         self, call: Call[FetchRequest], reading: Attempts, metrics: RequestMetrics
     ) -> None:
         self._call = call
-        self._reading = reading
+        self._new_reading = reading
         self._metrics = metrics
         self._future: asyncio.Future[Answer]
         self._timeout: asyncio.TimerHandle
@@ -230,9 +230,9 @@ class WaitingFetch:
         wait_s = min(self._call.message.max_wait_ms / 1000, LONGEST_WAIT_S)
         self._due_s = loop.time() + wait_s
         self._timeout = loop.call_at(self._due_s, self._time_out)
-        self._hasten()
+        self._shorten_wait()
         self._metrics.waiting_fetches += 1
-        self._reading.join(self)
+        self._new_reading.join(self)
         return self._future
 
     def changed(self) -> None:
@@ -243,15 +243,15 @@ class WaitingFetch:
         self._call.answer(self._future, partial(self._attempt, last=True))
 
     def _attempt(self, *, last: bool) -> FetchResponse | None:
-        response = self._reading.attempt()
-        if not (last or self._reading.is_enough):
-            self._hasten()
+        response = self._new_reading.attempt()
+        if not (last or self._new_reading.is_enough):
+            self._shorten_wait()
             return None
-        return self._reading.sent(response)
+        return self._new_reading.sent(response)
 
-    def _hasten(self) -> None:
+    def _shorten_wait(self) -> None:
         """Shorten the wait if there are changes that justify an answer."""
-        if not self._reading.has_news:
+        if not self._new_reading.has_news:
             return
         loop = asyncio.get_running_loop()
         due_s = loop.time() + NEWS_WAIT_S
@@ -264,4 +264,4 @@ class WaitingFetch:
         """The fetch was answered, or its client disconnected."""
         self._timeout.cancel()
         self._metrics.waiting_fetches -= 1
-        self._reading.leave(self)
+        self._new_reading.leave(self)

@@ -85,7 +85,7 @@ class GroupFactsHandler:
         taken: list[Taken] = []
         next_after = None
         size = 0
-        for group_id, shard, refusal in self._wanted(request, serving, refusals):
+        for group_id, shard, refusal in self._requested_groups(request, serving, refusals):
             if size >= ANSWERED_ITEMS or len(taken) >= MAX_EXCHANGED_GROUPS:
                 next_after = taken[-1].group_id
                 break
@@ -122,7 +122,7 @@ class GroupFactsHandler:
             return refusal_of(refused.code)
         return None
 
-    def _wanted(
+    def _requested_groups(
         self,
         request: GroupsRequest,
         serving: Mapping[int, Shard],

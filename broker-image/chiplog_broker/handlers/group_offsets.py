@@ -82,17 +82,19 @@ class GroupOffsetHandlers:
         try:
             shard = self._coordinator.shard(request.group_id)
         except GroupError as problem:
-            return committed(request, {}, problem.code)
-        return self._commit(call, shard, run_steps(self._checked(request)))
+            return commit_response(request, {}, problem.code)
+        return self._commit(call, shard, run_steps(self._check_commits(request)))
 
     async def _commit_in_slices(
         self, call: Call[OffsetCommitRequest]
     ) -> asyncio.Future[Answer] | object:
-        checked = await self._long_work.run(self._checked(call.message), self._long_work.slices())
+        checked = await self._long_work.run(
+            self._check_commits(call.message), self._long_work.slices()
+        )
         try:
             shard = self._coordinator.shard(call.message.group_id)
         except GroupError as problem:
-            return committed(call.message, {}, problem.code)
+            return commit_response(call.message, {}, problem.code)
         return self._commit(call, shard, checked)
 
     def _commit(
@@ -109,11 +111,11 @@ class GroupOffsetHandlers:
             request.group_id,
             who,
             commits,
-            lambda code: call.answer(waiting, lambda: committed(request, refused, code)),
+            lambda code: call.answer(waiting, lambda: commit_response(request, refused, code)),
         )
         return waiting
 
-    def _checked(self, request: OffsetCommitRequest) -> Steps[Checked]:
+    def _check_commits(self, request: OffsetCommitRequest) -> Steps[Checked]:
         """The errors of invalid offsets, and the valid ones; of duplicates the last one counts."""
         refused: Refused = {}
         commits: dict[TopicPartition, CommittedOffset] = {}
@@ -149,7 +151,7 @@ class GroupOffsetHandlers:
         An offset for a topic that is expected must not be committed for a previous topic of that
         name.
         """
-        view, unknown = self._known(topic)
+        view, unknown = self._find_topic(topic)
         if topic.name is not None and self._cluster.expected(topic.name) is not None:
             return None, ErrorCode.coordinator_load_in_progress
         if topic.topic_id is not None and self._cluster.is_expected(topic.topic_id):
@@ -173,8 +175,10 @@ class GroupOffsetHandlers:
             offsets = dict(shard.offsets(wanted.group_id))
             if self._is_behind(offsets, wanted):
                 raise GroupError(ErrorCode.coordinator_load_in_progress)
-            topics = self._all_of(offsets, by_id=by_id) if wanted.topics is None else wanted.topics
-            found = tuple([await self._found(offsets, topic, slices) for topic in topics])
+            topics = (
+                self._all_offsets(offsets, by_id=by_id) if wanted.topics is None else wanted.topics
+            )
+            found = tuple([await self._read_offsets(offsets, topic, slices) for topic in topics])
             await shard.until_current(wanted.group_id)
         except GroupError as refused:
             return FoundGroup(wanted.group_id, (), _RETRIED_CODES.get(refused.code, refused.code))
@@ -205,7 +209,7 @@ class GroupOffsetHandlers:
         expected = self._cluster.expected(partition.topic)
         return expected is not None and commit.is_for(expected)
 
-    def _all_of(
+    def _all_offsets(
         self, offsets: Mapping[TopicPartition, CommittedOffset], *, by_id: bool
     ) -> list[WantedTopic]:
         """The committed offsets of existing topics."""
@@ -215,18 +219,18 @@ class GroupOffsetHandlers:
             if view is not None and commit.is_for(view.topic_id):
                 indexes.setdefault(partition.topic, []).append(partition.partition)
         return [
-            WantedTopic(self._ref(name, by_id=by_id), tuple(sorted(of_topic)))
+            WantedTopic(self._topic_ref(name, by_id=by_id), tuple(sorted(of_topic)))
             for name, of_topic in sorted(indexes.items())
         ]
 
-    def _ref(self, name: str, *, by_id: bool) -> TopicRef:
+    def _topic_ref(self, name: str, *, by_id: bool) -> TopicRef:
         view = self._cluster.topic(name)
         return TopicRef(None, view.topic_id) if by_id and view is not None else TopicRef(name)
 
-    async def _found(
+    async def _read_offsets(
         self, offsets: Mapping[TopicPartition, CommittedOffset], wanted: WantedTopic, slices: Slices
     ) -> FoundTopic:
-        view, unknown = self._known(wanted.topic)
+        view, unknown = self._find_topic(wanted.topic)
         # An unknown name has no committed offsets; an unknown id is an error.
         code = unknown if view is None and wanted.topic.name is None else ErrorCode.none
         found = []
@@ -240,7 +244,7 @@ class GroupOffsetHandlers:
                 found.append(FoundPartition(index, *known, ErrorCode.none))
         return FoundTopic(wanted.topic, tuple(found))
 
-    def _known(self, topic: TopicRef) -> tuple[TopicView | None, ErrorCode]:
+    def _find_topic(self, topic: TopicRef) -> tuple[TopicView | None, ErrorCode]:
         """The topic, and the error if there is none."""
         if topic.name is not None:
             return self._cluster.topic(topic.name), ErrorCode.unknown_topic_or_partition
@@ -249,7 +253,7 @@ class GroupOffsetHandlers:
         return view, ErrorCode.unknown_topic_id
 
 
-def committed(
+def commit_response(
     request: OffsetCommitRequest, refused: Refused, code: ErrorCode
 ) -> OffsetCommitResponse:
     """The answer; `code` is for all partitions that have no error of their own."""

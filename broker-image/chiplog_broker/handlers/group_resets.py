@@ -86,19 +86,19 @@ class GroupResets:
             done = shard.done_reset(group_id, reset.id)
             if done is not None:
                 check_same(reset, done.fingerprint)
-                answer = _answer(request, ResetState.DONE, offsets=_moved(done))
+                answer = _answer(request, ResetState.DONE, offsets=_moved_offsets(done))
             else:
-                return await self._new(shard, request)
+                return await self._carry_out(shard, request)
         except ResetRefused as refused:
             answer = _answer(request, ResetState.REFUSED, message=str(refused))
         await shard.until_safe(group_id)
         return answer
 
-    async def _new(self, shard: Shard, request: ResetRequest) -> ResetAnswer:
+    async def _carry_out(self, shard: Shard, request: ResetRequest) -> ResetAnswer:
         """Raises `ResetRefused`, `GroupError`, `_OffsetsMissing`."""
         group_id, reset = request.group_id, request.reset
         members = len(shard.describe(group_id).members) if shard.exists(group_id) else 0
-        chosen = self._chosen(shard, request)
+        chosen = self._partitions_to_reset(shard, request)
         planned = plan(reset, _reset_positions(request, chosen, has_members=members > 0))
         if reset.dry_run:
             answer = _answer(
@@ -127,7 +127,9 @@ class GroupResets:
     def _now_ms(self) -> int:
         return self._coordinator.now_ms()
 
-    def _chosen(self, shard: Shard, request: ResetRequest) -> dict[At, _PartitionToReset]:
+    def _partitions_to_reset(
+        self, shard: Shard, request: ResetRequest
+    ) -> dict[At, _PartitionToReset]:
         """The partitions to reset with their committed offsets. Raises `ResetRefused`."""
         offsets = shard.offsets(request.group_id)
         if not request.reset.topics:
@@ -224,7 +226,7 @@ def _new_reset(
     )
 
 
-def _moved(done: DoneReset) -> tuple[ResetOffset, ...]:
+def _moved_offsets(done: DoneReset) -> tuple[ResetOffset, ...]:
     return tuple(
         ResetOffset(
             topic=at.topic,

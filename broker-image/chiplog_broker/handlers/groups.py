@@ -56,18 +56,18 @@ class GroupHandlers:
         group_id = request.group_id
 
         def refused(code: ErrorCode) -> object:
-            return joined(Joined(code=group_code(code), member_id=member_request.member_id))
+            return join_response(Joined(code=group_code(code), member_id=member_request.member_id))
 
         def submit(shard: Shard, respond: Respond[Joined]) -> None:
             shard.join(group_id, member_request, respond)
 
-        return self._submit(call, group_id, submit, joined, refused)
+        return self._submit(call, group_id, submit, join_response, refused)
 
     def sync_group(self, call: Call[Any]) -> Waiting | object:
         request = call.message
         named = request.protocol_type, request.protocol_name
         if call.header.version >= PROTOCOL_FROM_VERSION and None in named:
-            return synced(Synced(code=Code.INCONSISTENT_GROUP_PROTOCOL))
+            return sync_response(Synced(code=Code.INCONSISTENT_GROUP_PROTOCOL))
         member_request = Sync(
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
@@ -83,9 +83,9 @@ class GroupHandlers:
             shard.sync(request.group_id, member_request, respond)
 
         def refused(code: ErrorCode) -> object:
-            return synced(Synced(code=group_code(code)))
+            return sync_response(Synced(code=group_code(code)))
 
-        return self._submit(call, request.group_id, submit, synced, refused)
+        return self._submit(call, request.group_id, submit, sync_response, refused)
 
     def heartbeat(self, call: Call[Any]) -> Waiting | object:
         request = call.message
@@ -117,9 +117,9 @@ class GroupHandlers:
             shard.leave(request.group_id, leaving, respond)
 
         def refused(code: ErrorCode) -> object:
-            return left(Left(code=group_code(code)))
+            return leave_response(Left(code=group_code(code)))
 
-        return self._submit(call, request.group_id, submit, left, refused)
+        return self._submit(call, request.group_id, submit, leave_response, refused)
 
     def _submit(
         self,
@@ -142,7 +142,7 @@ class GroupHandlers:
         return waiting
 
 
-def joined(answer: Joined) -> object:
+def join_response(answer: Joined) -> object:
     types = answers(ApiKey.JOIN_GROUP)
     return types.JoinGroupResponse(
         throttle_time=NO_THROTTLE,
@@ -164,7 +164,7 @@ def joined(answer: Joined) -> object:
     )
 
 
-def synced(answer: Synced) -> object:
+def sync_response(answer: Synced) -> object:
     return answers(ApiKey.SYNC_GROUP).SyncGroupResponse(
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode(answer.code),
@@ -188,7 +188,7 @@ def heartbeat_response_while_loading(code: ErrorCode) -> object:
     return heartbeat_response(ErrorCode.none if is_loading else code)
 
 
-def left(answer: Left) -> object:
+def leave_response(answer: Left) -> object:
     types = answers(ApiKey.LEAVE_GROUP)
     return types.LeaveGroupResponse(
         throttle_time=NO_THROTTLE,

@@ -128,7 +128,7 @@ class Reading:
         for topic in self._request.topics:
             name, found = self.name_of(topic.name, topic.topic_id), []
             for wanted in topic.partitions:
-                answer = self._one(name, wanted)
+                answer = self._read_partition(name, wanted)
                 if isinstance(answer.records, LogSlice):
                     answer = answer._replace(records=answer.records.read())
                 found.append(answer)
@@ -200,7 +200,7 @@ class Reading:
         )
         if records is None:
             return found
-        return self._with(found, partition, records, high_watermark)
+        return self._response(found, partition, records, high_watermark)
 
     def refused(
         self, topic: str | None, wanted: FetchPartition, code: ErrorCode
@@ -262,10 +262,10 @@ class Reading:
 
     def _topic(self, topic: FetchTopic) -> FetchTopicResponse:
         name = self.name_of(topic.name, topic.topic_id)
-        answers = [self._one(name, partition) for partition in topic.partitions]
+        answers = [self._read_partition(name, partition) for partition in topic.partitions]
         return FetchTopicResponse(topic.name, topic.topic_id, answers)
 
-    def _one(self, topic: str | None, wanted: FetchPartition) -> FetchPartitionResponse:
+    def _read_partition(self, topic: str | None, wanted: FetchPartition) -> FetchPartitionResponse:
         """The answer for one partition, also of an unknown topic."""
         if topic is None:
             return self.refused(None, wanted, ErrorCode.unknown_topic_id)
@@ -274,7 +274,7 @@ class Reading:
         except (PartitionError, *REFUSALS) as refused:
             return self.refused(topic, wanted, code_of(refused))
 
-    def _with(
+    def _response(
         self, found: FetchPartitionResponse, partition: Partition, records: LogSlice, end: int
     ) -> FetchPartitionResponse:
         """The answer with these records, and whether there are more up to `end`."""

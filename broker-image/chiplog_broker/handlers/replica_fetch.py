@@ -111,7 +111,7 @@ class ReplicaReading(Reading):
         empty = without_records(partition, wanted)
         if records.size_bytes and partition.log.may_have_gaps:
             empty = empty._replace(may_have_gaps=True)
-        return self._with(empty, partition, records, partition.log.end_offset)
+        return self._response(empty, partition, records, partition.log.end_offset)
 
 
 def without_records(partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:

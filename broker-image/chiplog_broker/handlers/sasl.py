@@ -41,24 +41,26 @@ class SaslHandlers:
         chosen = session.handshake(call.message.mechanism, bare_tokens=bare_tokens)
         code = ErrorCode.none if chosen else ErrorCode.unsupported_sasl_mechanism
         answer = types.SaslHandshakeResponse(error_code=code, mechanisms=session.mechanisms)
-        return answer if chosen else self._later(answer)
+        return answer if chosen else self._answer_later(answer)
 
     def authenticate(self, call: Call[Any]) -> object:
         """One step of the mechanism."""
         session = call.peer.sasl
         if session is None:
-            return authenticated(ErrorCode.illegal_sasl_state, NOTHING_TO_DO)
+            return authenticate_response(ErrorCode.illegal_sasl_state, NOTHING_TO_DO)
         try:
-            return authenticated(token=session.respond(call.message.auth_bytes))
+            return authenticate_response(token=session.respond(call.message.auth_bytes))
         except AuthenticationFailed:
-            return self._later(authenticated(ErrorCode.sasl_authentication_failed, REFUSED))
+            return self._answer_later(
+                authenticate_response(ErrorCode.sasl_authentication_failed, REFUSED)
+            )
 
-    async def _later(self, answer: object) -> object:
+    async def _answer_later(self, answer: object) -> object:
         await self._clock.sleep(FAILURE_DELAY_S)
         return answer
 
 
-def authenticated(
+def authenticate_response(
     code: ErrorCode = ErrorCode.none, message: str | None = None, token: bytes = b""
 ) -> object:
     return answers(ApiKey.SASL_AUTHENTICATE).SaslAuthenticateResponse(

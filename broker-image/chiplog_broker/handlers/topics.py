@@ -99,10 +99,12 @@ class TopicHandlers:
         times = Counter(call.message.topics)
         pace = self._pacing.of(call)
         # A topic may be named twice, by name and by id.
-        times_of_id = Counter(view.topic_id for wanted in times if (view := self._named(wanted)))
+        times_of_id = Counter(
+            view.topic_id for wanted in times if (view := self._find_topic(wanted))
+        )
 
         async def result(wanted: Any, count: int) -> object:
-            view = self._named(wanted)
+            view = self._find_topic(wanted)
             outcome = TWICE
             if (wanted.name is None) == (wanted.topic_id is None):
                 outcome = NAME_OR_ID
@@ -136,7 +138,7 @@ class TopicHandlers:
             code = ErrorCode.unknown_topic_or_partition
         return Outcome(code, "This server does not host this topic.")
 
-    def _named(self, wanted: Any) -> TopicView | None:
+    def _find_topic(self, wanted: Any) -> TopicView | None:
         if wanted.name is not None:
             return self._cluster.topic(wanted.name)
         return self._cluster.topic_with_id(wanted.topic_id) if wanted.topic_id else None

@@ -119,7 +119,7 @@ class StandaloneStore:
     async def _carry_out(self, operation: Request) -> Outcome:
         if isinstance(operation, CreateTopic):
             topic_id = UUID(bytes=TopicId.draw(self._rng.token).value)
-            record = plan.created(operation, self._topics, self._defaults, topic_id)
+            record = plan.new_topic_record(operation, self._topics, self._defaults, topic_id)
             if operation.validate_only:
                 view = self._view(record)
                 planned = PlannedTopic(len(view.partitions), view.replication_factor, view.config)
@@ -139,9 +139,9 @@ class StandaloneStore:
                 plan.check_identity(operation, old)
                 return await self._delete(old)
             case GrowTopic():
-                record = plan.grown(operation, old, self._topics, self._defaults)
+                record = plan.grown_topic_record(operation, old, self._topics, self._defaults)
             case ConfigureTopic():
-                record = plan.configured(operation, old, self._defaults)
+                record = plan.configured_topic_record(operation, old, self._defaults)
         return await self._put(record, validate_only=operation.validate_only)
 
     async def _make_offsets_topic(self) -> None:

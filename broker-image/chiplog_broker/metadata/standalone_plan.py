@@ -64,33 +64,35 @@ def offsets_record(known: TopicRecord | None, defaults: Defaults, topic_id: UUID
     return TopicRecord(CONSUMER_OFFSETS, topic_id, sessions, config)
 
 
-def created(
+def new_topic_record(
     operation: CreateTopic,
     topics: Mapping[str, TopicRecord],
     defaults: Defaults,
     topic_id: UUID,
 ) -> TopicRecord:
     """The record of a new topic. Raises `Refused`."""
-    new = check_creation(operation, facts(defaults, topics))
+    new = check_creation(operation, cluster_facts(defaults, topics))
     sessions = (defaults.session,) * new.partitions
     return TopicRecord(operation.name, topic_id, sessions, new.config)
 
 
-def grown(
+def grown_topic_record(
     operation: GrowTopic,
     record: TopicRecord,
     topics: Mapping[str, TopicRecord],
     defaults: Defaults,
 ) -> TopicRecord:
     """The record of a topic with more partitions. Raises `Refused`."""
-    added = check_growth(operation, existing(record), facts(defaults, topics))
+    added = check_growth(operation, to_existing_topic(record), cluster_facts(defaults, topics))
     sessions = record.made_in_sessions + (defaults.session,) * added
     return replace(record, made_in_sessions=sessions)
 
 
-def configured(operation: ConfigureTopic, record: TopicRecord, defaults: Defaults) -> TopicRecord:
+def configured_topic_record(
+    operation: ConfigureTopic, record: TopicRecord, defaults: Defaults
+) -> TopicRecord:
     """The record of a topic with another configuration. Raises `Refused`."""
-    config = check_configuration(operation, existing(record), facts(defaults))
+    config = check_configuration(operation, to_existing_topic(record), cluster_facts(defaults))
     return replace(record, config=config)
 
 
@@ -100,23 +102,25 @@ def check_identity(operation: DeleteTopic, record: TopicRecord) -> None:
         raise Refused(Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
 
 
-def facts(defaults: Defaults, topics: Mapping[str, TopicRecord] = NO_TOPICS) -> ClusterFacts:
+def cluster_facts(
+    defaults: Defaults, topics: Mapping[str, TopicRecord] = NO_TOPICS
+) -> ClusterFacts:
     """The state of this one-broker cluster, for the checks."""
-    users = [record for name, record in topics.items() if not is_internal(name)]
+    user_topics = [record for name, record in topics.items() if not is_internal(name)]
     return ClusterFacts(
         broker_ids=(defaults.broker_id,),
         default_partitions=defaults.partitions,
         topics=topics,
         capacity=Capacity.of(
             defaults.config,
-            topics=len(users),
-            partitions=sum(len(record.made_in_sessions) for record in users),
+            topics=len(user_topics),
+            partitions=sum(len(record.made_in_sessions) for record in user_topics),
         ),
         inherited=defaults.inherited,
     )
 
 
-def existing(record: TopicRecord) -> ExistingTopic:
+def to_existing_topic(record: TopicRecord) -> ExistingTopic:
     """A record as the checks see it."""
     return ExistingTopic(
         name=record.name,

@@ -231,7 +231,7 @@ class Following:
                 return Taken.IGNORED
             step = next_step(self._log, self._kept_offset, fetched.answer)
             try:
-                return await self._do(step, fetched.answer)
+                return await self._carry_out(step, fetched.answer)
             except DiskFullError as full:
                 return self._failed(str(full))
             except LogClosedError as closed:
@@ -261,14 +261,14 @@ class Following:
             return 0
         return self._partition.high_watermark
 
-    async def _do(self, step: Step, answer: FetchPartitionResponse) -> Taken:
+    async def _carry_out(self, step: Step, answer: FetchPartitionResponse) -> Taken:
         match step:
             case Append():
                 return await self._append(answer)
             case Truncate(offset):
                 return await self._truncate(offset)
             case StartOver(offset):
-                logger.warning("log_started_over", extra=self._facts(offset=offset))
+                logger.warning("log_started_over", extra=self._log_fields(offset=offset))
                 await self._partition.start_over_at(offset)
                 return Taken.PROGRESS
             case Retry(reason):
@@ -276,7 +276,7 @@ class Following:
             case AwaitMetadata(reason):
                 return self._end(reason)
             case Halt(reason):
-                logger.error("follower_halted", extra=self._facts(reason=reason))
+                logger.error("follower_halted", extra=self._log_fields(reason=reason))
                 self.is_halted = True
                 taken = self._end(reason)
                 self._halted()
@@ -309,7 +309,7 @@ class Following:
         if is_empty and read_header(records).leader_epoch < log.last_epoch:
             # No record here is of that epoch: we did not follow its leader, or the epoch history is
             # damaged. No later fetch would change that.
-            logger.warning("epochs_dropped", extra=self._facts(epoch=log.last_epoch))
+            logger.warning("epochs_dropped", extra=self._log_fields(epoch=log.last_epoch))
             await self._partition.start_over_at(log.log_start_offset)
         try:
             log.append_as_follower(records, self.leader_epoch, now_ms)
@@ -323,10 +323,10 @@ class Following:
 
     async def _truncate(self, offset: int) -> Taken:
         if offset < self._partition.high_watermark:
-            facts = self._facts(offset=offset, unclean_epoch=self.unclean_epoch)
+            facts = self._log_fields(offset=offset, unclean_epoch=self.unclean_epoch)
             logger.warning("acknowledged_records_cut_off", extra=facts)
         else:
-            logger.info("follower_truncated", extra=self._facts(offset=offset))
+            logger.info("follower_truncated", extra=self._log_fields(offset=offset))
         await self._partition.truncate_to(offset)
         return Taken.PROGRESS
 
@@ -334,10 +334,10 @@ class Following:
         now_s = self._clock.monotonic_s()
         if reason != self._why:
             # Short silences are normal during elections and restarts; longer ones are reported.
-            logger.info("follower_waits", extra=self._facts(reason=reason))
+            logger.info("follower_waits", extra=self._log_fields(reason=reason))
             self._why, self._warn_at_s = reason, now_s + self._lag_max_s()
         elif now_s >= self._warn_at_s:
-            logger.warning("follower_waits", extra=self._facts(reason=reason))
+            logger.warning("follower_waits", extra=self._log_fields(reason=reason))
             self._warn_at_s = math.inf
         return Taken.FAILED
 
@@ -362,7 +362,7 @@ class Following:
                     await self._clock.sleep(FULL_DISK_RETRY_S)
         except Exception as failed:
             # Whatever the reason, this replica must not be counted any more.
-            logger.exception("sync_failed", extra=self._facts())
+            logger.exception("sync_failed", extra=self._log_fields())
             self._partition.go_offline(str(failed))
             self._end(str(failed))
         finally:
@@ -370,7 +370,7 @@ class Following:
             if self._contact is not None:
                 self._contact.news.set()
 
-    def _facts(self, **more: object) -> dict[str, object]:
+    def _log_fields(self, **more: object) -> dict[str, object]:
         return {
             "partition": str(self._partition.name),
             "leader": self.leader_id,

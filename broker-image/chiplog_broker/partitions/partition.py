@@ -418,7 +418,7 @@ class Partition:
         )
         if self.is_isolated and followers.counts(follower):
             self._context.events.follower_fetched(self.name)
-        self._settle()
+        self._advance_high_watermark()
         if not followers.is_in_sync(follower):
             self.check_followers()
 
@@ -496,7 +496,7 @@ class Partition:
         if self._sync is None and own_offset < self.log.end_offset:
             self._sync = asyncio.get_running_loop().create_task(self._make_durable())
 
-    def _settle(self) -> None:
+    def _advance_high_watermark(self) -> None:
         """Advance the high watermark to what is safe now, here and on the followers."""
         own_offset = self.log.countable_end_offset
         followers = self.followers
@@ -519,7 +519,7 @@ class Partition:
                     continue
                 self._context.sync_latency.observe(self._clock.monotonic_s() - began_s)
                 if self.is_leader:
-                    self._settle()
+                    self._advance_high_watermark()
         except RecordsTruncatedError:
             logger.info("sync_ended_by_truncation", extra={"partition": str(self.name)})
         except Exception as failed:

@@ -67,7 +67,7 @@ class SilenceWatch:
                     partition.isolate()
                 self._isolated[partition] = None
             else:
-                self._end(partition)
+                self._end_isolation(partition)
         # This also removes partitions that are not here any more.
         self._isolated = {partition: None for partition in self._isolated if partition.is_isolated}
         self._publish()
@@ -89,17 +89,17 @@ class SilenceWatch:
         """The API server answered: end the isolation of all partitions."""
         if self._isolated:
             for partition in list(self._isolated):
-                self._end(partition)
+                self._end_isolation(partition)
             self._schedule_publish()
 
     def follower_fetched(self, name: TopicPartition) -> None:
         """A follower fetched: end the isolation of this partition."""
         partition = self._replicas.get(name.topic, name.partition)
         if partition is not None:
-            self._end(partition)
+            self._end_isolation(partition)
             self._schedule_publish()
 
-    def _end(self, partition: Partition) -> None:
+    def _end_isolation(self, partition: Partition) -> None:
         partition.end_isolation()
         self._isolated.pop(partition, None)
 

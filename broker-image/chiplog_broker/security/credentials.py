@@ -29,8 +29,8 @@ from chiplog_wire.scram import (
     ScramKeys,
     derived_keys,
     mac,
-    prepared,
     salted_password,
+    saslprep,
 )
 
 logger = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ def read_credentials(directory: Path) -> Credentials:
     username, password = (
         (directory / name).read_text("ascii").rstrip("\r\n") for name in ("username", "password")
     )
-    return Credentials(prepared(username), prepared(password))
+    return Credentials(saslprep(username), saslprep(password))
 
 
 class Keyring:

@@ -173,7 +173,7 @@ class Dispatcher:
         self._count(call, chunks)
         answer = [in_memory(chunk) for chunk in chunks]
         if call.peer.memory is not None:
-            call.peer.memory.promised(sum(map(len, answer)))
+            call.peer.memory.answer_made(sum(map(len, answer)))
         return answer
 
     def _encode_now(self, call: Call[Any], message: object) -> Answer | FileAnswer:

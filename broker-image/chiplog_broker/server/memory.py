@@ -114,7 +114,7 @@ class MemoryBudget:
         self._check_again_soon()
         return False
 
-    def left(self, account: "Account") -> None:
+    def connection_closed(self, account: "Account") -> None:
         """The connection of this account is closed."""
         self._waiting.pop(account, None)
 
@@ -243,7 +243,7 @@ class Account:
 
     # -- answers
 
-    def promised(self, size_bytes: int) -> None:
+    def answer_made(self, size_bytes: int) -> None:
         """An answer of this size was made; it is sent after earlier ones."""
         if size_bytes >= COUNTED_FROM_BYTES and self._is_open:
             self._promised += size_bytes
@@ -266,7 +266,7 @@ class Account:
         """The connection is closed, or is closing; nothing is counted after this."""
         if self._is_open:
             self._is_open = False
-            self._budget.left(self)
+            self._budget.connection_closed(self)
             self._changed(-self.held_bytes)
             self.holder = GONE
 

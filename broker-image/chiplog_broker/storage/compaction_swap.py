@@ -55,7 +55,7 @@ async def finish_swaps(disk: Disk, directory: str) -> None:
         await disk.sync_directory(directory)
     for name in sorted(names, key=lambda name: name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         if name.endswith(SWAP_SUFFIX):
-            _settle(disk, directory, name, is_whole=_base_of(name) in ends)
+            _finish_file(disk, directory, name, is_whole=_base_of(name) in ends)
     if ends:
         await disk.sync_directory(directory)
 
@@ -69,7 +69,7 @@ def _is_replaced(name: str, base: int, end_offset: int) -> bool:
     return offset is not None and base < offset < end_offset
 
 
-def _settle(disk: Disk, directory: str, name: str, *, is_whole: bool) -> None:
+def _finish_file(disk: Disk, directory: str, name: str, *, is_whole: bool) -> None:
     path = f"{directory}/{name}"
     if is_whole:
         disk.rename(path, path.removesuffix(SWAP_SUFFIX))

@@ -67,7 +67,7 @@ class LogSync:
         return self._epoch_commit.reached >= self._epochs.version
 
     @property
-    def holds_more_than_tail(self) -> bool:
+    def has_finished_segment(self) -> bool:
         """Whether a finished segment waits for its sync."""
         return len(self._unsynced) > 1 or bool(self._snapshots)
 

@@ -74,7 +74,7 @@ class PartitionLog:
         self._surgery = LogSurgery(state, roller, checks)
         self.compaction = LogCompaction(state, roller, checks)
         """For the cleaner."""
-        self._announce(state.config)
+        self._notify_if_compacted(state.config)
 
     # --- state -------------------------------------------------------------------
 
@@ -164,9 +164,9 @@ class PartitionLog:
         self._state.configure(config)
         self._appender.configure(config)
         self._roller.configure(config)
-        self._announce(config)
+        self._notify_if_compacted(config)
 
-    def _announce(self, config: LogConfig) -> None:
+    def _notify_if_compacted(self, config: LogConfig) -> None:
         if config.compacts:
             self._state.env.events.log_compacts()
 
@@ -219,7 +219,7 @@ class PartitionLog:
     def flush_is_due(self, now_ms: int) -> bool:
         """Whether `flush.ms`, `flush.messages` or a finished segment require a flush."""
         sync, config = self._state.sync, self._state.config
-        if sync.holds_more_than_tail:
+        if sync.has_finished_segment:
             return True
         since_ms = sync.unsynced_since_ms
         if since_ms is not None and now_ms - since_ms >= config.flush_ms:

@@ -79,7 +79,7 @@ class LogChecks:
 
         The effect is that of damage found here: nothing is read or appended any more.
         """
-        self._end(DamagedLogError(why))
+        self._close_log(DamagedLogError(why))
 
     # --- for the rest of the log ---------------------------------------------------
 
@@ -116,24 +116,26 @@ class LogChecks:
         """Record damage and return the error to raise. Only the first one is reported."""
         state = self._state
         if state.damage is None:
-            flaw = self._located(segment, error)
+            flaw = self._locate(segment, error)
             where = "" if flaw.position is None else f" at byte {flaw.position}"
             which = "" if flaw.offset is None else f", offset {flaw.offset}"
             path = segment.log_path
             offset = segment.base_offset if flaw.offset is None else flaw.offset
             why = f"{path}{where}{which}: {flaw.why}"
-            return self._end(DamagedLogError(why, file=path, offset=offset, is_cut=flaw.is_cut))
+            return self._close_log(
+                DamagedLogError(why, file=path, offset=offset, is_cut=flaw.is_cut)
+            )
         return state.damage
 
     def end_log(self, segment: Segment, offset: int, why: str) -> DamagedLogError:
         """Record that the append at `offset` left the log inconsistent, and return the error to
         raise."""
         path = segment.log_path
-        return self._end(DamagedLogError(f"{path}: {why}", file=path, offset=offset))
+        return self._close_log(DamagedLogError(f"{path}: {why}", file=path, offset=offset))
 
     # --- inner workings ------------------------------------------------------------
 
-    def _end(self, found: DamagedLogError) -> DamagedLogError:
+    def _close_log(self, found: DamagedLogError) -> DamagedLogError:
         """Nothing is read or appended any more, and `LogEvents` is notified; the first error
         stays."""
         state = self._state
@@ -142,7 +144,7 @@ class LogChecks:
             state.env.events.log_damaged(state.partition, found)
         return state.damage
 
-    def _located(self, segment: Segment, error: CorruptBatchError) -> DamageLocation:
+    def _locate(self, segment: Segment, error: CorruptBatchError) -> DamageLocation:
         try:
             return locate_damage(segment, error, self._history(segment))
         except OSError as failure:

@@ -117,7 +117,7 @@ class LogSurgery:
         state = self._state
         if end_offset < state.end_offset:
             await self._lower_checkpoints(end_offset)
-            await self._cut(end_offset, now_ms)
+            await self._truncate(end_offset, now_ms)
         state.epochs.truncate_end(end_offset)
 
     async def _remove_all(self, offset: int, now_ms: int) -> None:
@@ -161,7 +161,7 @@ class LogSurgery:
                 return segment.end_at_or_below(min(base_offset, offset))
             return base_offset
 
-    async def _cut(self, end_offset: int, now_ms: int) -> None:
+    async def _truncate(self, end_offset: int, now_ms: int) -> None:
         state = self._state
         state.cut_count += 1
         producers = await self._producers_at(end_offset)
@@ -231,7 +231,7 @@ class LogSurgery:
     async def _raise_log_start(self, offset: int) -> None:
         """Raise the log start offset to `offset`, which may be the present one."""
         state = self._state
-        if state.sync.holds_more_than_tail:
+        if state.sync.has_finished_segment:
             # After the records are deleted, only snapshots contain their producers.
             with suppress(DiskFullError):
                 await state.sync.flush()

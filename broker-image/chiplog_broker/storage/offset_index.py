@@ -37,19 +37,19 @@ class OffsetIndex(SparseIndex):
 
     def batch_before(self, offset: int) -> IndexedBatch | None:
         """The last indexed batch that ends at or before `offset`; None if there is none."""
-        return self._absolute(self.floor_entry(offset - self._base_offset, _OFFSET))
+        return self._to_indexed_batch(self.floor_entry(offset - self._base_offset, _OFFSET))
 
     def batch_at_or_before(self, position: int) -> IndexedBatch | None:
         """The last indexed batch that begins at or before `position`; None if there is none."""
-        return self._absolute(self.floor_entry(position, _POSITION))
+        return self._to_indexed_batch(self.floor_entry(position, _POSITION))
 
     def last_batch(self) -> IndexedBatch | None:
         """The last indexed batch; None without entries."""
-        return self._absolute(self.last())
+        return self._to_indexed_batch(self.last())
 
     def cut_at_position(self, position: int) -> None:
         """Remove the entries of batches that begin at or after `position`."""
         self.truncate(self.floor(position - 1, _POSITION) + 1)
 
-    def _absolute(self, entry: Entry | None) -> IndexedBatch | None:
+    def _to_indexed_batch(self, entry: Entry | None) -> IndexedBatch | None:
         return entry and IndexedBatch(entry[_OFFSET] + self._base_offset, entry[_POSITION])

@@ -195,7 +195,7 @@ class LogRecovery:
         if above.position == 0:
             segment.close()
             return
-        tail = self._segment(above.offset)
+        tail = self._new_segment(above.offset)
         tail.start_rebuild(self._source.now_ms)
         for _, header in walk_batches(tail.log, 0, tail.log.size()):
             tail.count(header.last_offset, header.newest_record_ms, header.size_bytes)
@@ -275,7 +275,7 @@ class LogRecovery:
             if (offset := offset_in_name(name, LOG_SUFFIX)) is not None
         ]
         yield from self._finish_deletion(bases)
-        self.segments = [self._segment(base) for base in bases]
+        self.segments = [self._new_segment(base) for base in bases]
         first = bases[0] if bases else None
         checkpointed = self._source.log_start_offset
         is_gone = first is None or (checkpointed is not None and first > checkpointed)
@@ -336,7 +336,7 @@ class LogRecovery:
         for segment in self.segments:
             segment.close()
             self._remove_segment(segment.base_offset)
-        fresh = self._segment(base_offset)
+        fresh = self._new_segment(base_offset)
         fresh.create(self._source.now_ms)
         self.segments = [fresh]
 
@@ -401,7 +401,7 @@ class LogRecovery:
                 yield from self._cut_after(number, fault)
                 break
         if self._end_offset < self._trusted_end:
-            raise self._damaged(
+            raise self._damage_error(
                 self.segments[-1], f"the log ends here, it was durable up to {self._trusted_end}"
             )
         self.unsynced = [*self._rebuilt, *self.segments[suspect:]]
@@ -468,7 +468,7 @@ class LogRecovery:
         recovery_point = self._source.recovery_point
         if recovery_point is None or offset < recovery_point:
             why = f"{reason}; offset {offset} is below the recovery point {recovery_point}"
-            raise self._damaged(segment, why)
+            raise self._damage_error(segment, why)
         later = self.segments[number + 1 :]
         lost_bytes = segment.log.size() - position + sum(lost.log.size() for lost in later)
         self.cut = Cut(lost_bytes, f"{place}: {reason}")
@@ -486,7 +486,7 @@ class LogRecovery:
     ) -> Steps:
         yield from self._scan_durable(segment, up_to=up_to)
         if segment.end_offset != next_base:
-            raise self._damaged(
+            raise self._damage_error(
                 segment, f"ends at {segment.end_offset}, the next segment begins at {next_base}"
             )
         segment.seal()
@@ -497,7 +497,7 @@ class LogRecovery:
         """Read a durable segment and rebuild its indexes; raises if a batch is wrong."""
         fault = yield from self._scan(segment, up_to=up_to)
         if fault is not None:
-            raise self._damaged(segment, fault)
+            raise self._damage_error(segment, fault)
 
     def _scan(
         self, segment: Segment, *, up_to: int | None = None
@@ -580,7 +580,7 @@ class LogRecovery:
 
     # --- the rest ------------------------------------------------------------------
 
-    def _damaged(self, segment: Segment, why: str) -> DamagedLogError:
+    def _damage_error(self, segment: Segment, why: str) -> DamagedLogError:
         """The error to raise for a wrong batch; the counted batches before it are correct."""
         path = self._path(segment_file(segment.base_offset, LOG_SUFFIX))
         place = f"{path} at byte {segment.size_bytes}"
@@ -619,7 +619,7 @@ class LogRecovery:
             offset,
         )
 
-    def _segment(self, base_offset: int) -> Segment:
+    def _new_segment(self, base_offset: int) -> Segment:
         config = self._source.config
         settings = IndexSettings.of(config.index_interval_bytes, config.segment_index_bytes)
         return Segment(self._disk, self._source.directory, base_offset, settings)

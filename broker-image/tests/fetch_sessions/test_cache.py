@@ -221,13 +221,13 @@ def test_a_session_ends_with_the_connection_that_used_it_last() -> None:
     session_id = sessions.open()
     first, second = object(), object()
     for holder in (first, second):
-        sessions.cache.held(session_id, holder)
-    sessions.cache.left(session_id, first)
+        sessions.cache.set_holder(session_id, holder)
+    sessions.cache.holder_left(session_id, first)
     assert sessions.is_known(session_id)
-    sessions.cache.left(session_id, second)
+    sessions.cache.holder_left(session_id, second)
     assert not sessions.is_known(session_id)
-    sessions.cache.left(session_id, second)
-    sessions.cache.held(session_id, first)
+    sessions.cache.holder_left(session_id, second)
+    sessions.cache.set_holder(session_id, first)
 
 
 def test_nothing_is_left_of_a_session_that_went() -> None:

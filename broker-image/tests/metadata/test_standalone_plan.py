@@ -9,9 +9,9 @@ from chiplog_broker.metadata.standalone_plan import (
     Defaults,
     TopicRecord,
     check_identity,
-    configured,
-    created,
-    grown,
+    configured_topic_record,
+    grown_topic_record,
+    new_topic_record,
 )
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.config_change import Change, ConfigChange
@@ -24,7 +24,7 @@ ORDERS = TopicRecord("orders", ID, (3, 3), {"retention.ms": "1000"})
 
 
 def create(operation: CreateTopic) -> TopicRecord:
-    return created(operation, {"orders": ORDERS}, DEFAULTS, ID)
+    return new_topic_record(operation, {"orders": ORDERS}, DEFAULTS, ID)
 
 
 def refusal(operation: CreateTopic) -> Code:
@@ -72,7 +72,7 @@ def test_a_topic_that_cannot_be_is_refused(operation: CreateTopic, code: Code) -
 def test_names_that_metrics_cannot_tell_apart_collide() -> None:
     topics = {"a.b": TopicRecord("a.b", ID, (1,), {})}
     with pytest.raises(Refused, match=r"a\.b") as refused:
-        created(CreateTopic(name="a_b"), topics, DEFAULTS, ID)
+        new_topic_record(CreateTopic(name="a_b"), topics, DEFAULTS, ID)
     assert refused.value.code is Code.INVALID_TOPIC_EXCEPTION
 
 
@@ -85,9 +85,9 @@ def test_another_topic_that_has_the_name_by_now_is_not_deleted() -> None:
 
 
 def test_new_partitions_begin_their_epochs_in_this_session() -> None:
-    assert grown(GrowTopic(name="orders", partitions=4), ORDERS, {}, DEFAULTS) == TopicRecord(
-        "orders", ID, (3, 3, 7, 7), ORDERS.config
-    )
+    assert grown_topic_record(
+        GrowTopic(name="orders", partitions=4), ORDERS, {}, DEFAULTS
+    ) == TopicRecord("orders", ID, (3, 3, 7, 7), ORDERS.config)
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ def test_new_partitions_begin_their_epochs_in_this_session() -> None:
 )
 def test_growth_that_cannot_be_is_refused(operation: GrowTopic, code: Code) -> None:
     with pytest.raises(Refused) as refused:
-        grown(operation, ORDERS, {}, DEFAULTS)
+        grown_topic_record(operation, ORDERS, {}, DEFAULTS)
     assert refused.value.code is code
 
 
 def test_a_refused_configuration_names_key_and_remedy() -> None:
     with pytest.raises(Refused, match=r"config\[retention\.mss\].*retention\.ms"):
-        configured(setting("retention.mss", "1"), ORDERS, DEFAULTS)
+        configured_topic_record(setting("retention.mss", "1"), ORDERS, DEFAULTS)
 
 
 def setting(name: str, value: str) -> ConfigureTopic:
@@ -123,15 +123,17 @@ def setting(name: str, value: str) -> ConfigureTopic:
 
 def test_changes_add_to_the_configuration_and_a_replacement_does_not() -> None:
     change = setting("segment.ms", "+5")
-    assert configured(change, ORDERS, DEFAULTS).config == {
+    assert configured_topic_record(change, ORDERS, DEFAULTS).config == {
         "retention.ms": "1000",
         "segment.ms": "5",
     }
-    assert configured(replace(change, replace=True), ORDERS, DEFAULTS).config == {"segment.ms": "5"}
+    assert configured_topic_record(replace(change, replace=True), ORDERS, DEFAULTS).config == {
+        "segment.ms": "5"
+    }
 
 
 def test_words_are_added_to_what_is_in_force() -> None:
     change = ConfigureTopic(
         name="orders", changes=(ConfigChange(Change.APPEND, "cleanup.policy", "delete"),)
     )
-    assert configured(change, ORDERS, DEFAULTS).config["cleanup.policy"] == "delete"
+    assert configured_topic_record(change, ORDERS, DEFAULTS).config["cleanup.policy"] == "delete"

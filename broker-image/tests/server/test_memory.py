@@ -130,13 +130,13 @@ def test_what_a_connection_held_is_given_back_when_it_is_gone() -> None:
         budget = MemoryBudget(MIB)
         peer = Peer(budget)
         assert peer.asks(1000)
-        peer.account.promised(20_000)
+        peer.account.answer_made(20_000)
         peer.account.unsent(30_000)
         assert budget.taken_bytes == 51_000
         peer.account.written()
         assert budget.taken_bytes == 31_000
         peer.account.close()
-        peer.account.promised(20_000)
+        peer.account.answer_made(20_000)
         peer.account.unsent(0)
         peer.account.holds(MIB)
         assert budget.taken_bytes == peer.account.held_bytes == 0
@@ -148,7 +148,7 @@ def test_an_answer_that_was_ready_when_its_connection_went_is_given_back_once() 
     async def scenario() -> None:
         budget = MemoryBudget(MIB)
         peer = Peer(budget)
-        peer.account.promised(20_000)
+        peer.account.answer_made(20_000)
         peer.account.close()
         # The answer's own callback comes after the end of its connection.
         peer.account.written()

@@ -57,7 +57,7 @@ class Written:
         return self.sync.nothing_to_do
 
     def waits(self) -> bool:
-        return self.sync.holds_more_than_tail
+        return self.sync.has_finished_segment
 
     def waits_since_ms(self) -> int | None:
         return self.sync.unsynced_since_ms
@@ -82,7 +82,7 @@ def test_a_log_begins_with_what_it_was_found_with(kit: "StorageKit") -> None:
     found = Written(kit.disk, 7)
     assert found.sync.durable_end_offset == 7
     assert found.sync.nothing_to_do
-    assert not found.sync.holds_more_than_tail
+    assert not found.sync.has_finished_segment
     found.sync.cut_at(5)
     assert found.sync.durable_end_offset == 5
 

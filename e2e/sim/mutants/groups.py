@@ -52,7 +52,7 @@ _sound_refresh = Coordinator.refresh
 _sound_joined = Group.joined
 _sound_load_group = Group.load
 _sound_apply_offset = GroupsState._apply_offset  # noqa: SLF001
-_sound_checked = GroupOffsetHandlers._checked  # noqa: SLF001
+_sound_checked = GroupOffsetHandlers._check_commits  # noqa: SLF001
 _sound_expiry = forgetting._expiry  # noqa: SLF001
 
 
@@ -301,7 +301,7 @@ MUTANTS: Final = (
         "what is committed for a topic made anew is stored for the one before",
         mix(8.0, "topic deleted", faults_s=60.0),
         frozenset({"nothing-committed"}),
-        plant(GroupOffsetHandlers, "_checked", _commit_for_the_first),
+        plant(GroupOffsetHandlers, "_check_commits", _commit_for_the_first),
     ),
     Mutant(
         "the old id of a static member is accepted",

@@ -24,7 +24,7 @@ from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 
 _sound_lead = Partition.lead
 _sound_read = Partition.read
-_sound_cut = LogSurgery._cut  # noqa: SLF001
+_sound_cut = LogSurgery._truncate  # noqa: SLF001
 _sound_take_part = Replicas._set_role  # noqa: SLF001
 
 
@@ -175,7 +175,7 @@ MUTANTS: Final = (
         "producer state is not rebuilt after truncation",
         mix(2, 10.0, "back and gone", faults_s=60.0),
         LOSS | FORK | {"lost-write", "client-problem"},
-        plant(LogSurgery, "_cut", _cut_only),
+        plant(LogSurgery, "_truncate", _cut_only),
     ),
     Mutant(
         "producers are folded to the high watermark",

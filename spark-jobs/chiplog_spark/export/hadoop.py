@@ -26,7 +26,7 @@ class HadoopFiles:
         self._jvm: Any = context._jvm  # noqa: SLF001
         self._conf: Any = context._jsc.hadoopConfiguration()  # noqa: SLF001
 
-    def _at(self, path: str) -> tuple[Any, Any]:
+    def _locate(self, path: str) -> tuple[Any, Any]:
         """The file system of a path, and Hadoop's form of the path. Raises `Refused`."""
         try:
             found = self._jvm.org.apache.hadoop.fs.Path(path)
@@ -40,13 +40,13 @@ class HadoopFiles:
             ) from error
 
     def names(self, directory: str) -> list[str]:
-        system, path = self._at(directory)
+        system, path = self._locate(directory)
         if not system.exists(path):
             return []
         return sorted(status.getPath().getName() for status in system.listStatus(path))
 
     def tree(self, directory: str) -> Mapping[str, int]:
-        system, path = self._at(directory)
+        system, path = self._locate(directory)
         if not system.exists(path):
             return {}
         root = system.makeQualified(path).toUri().getPath()
@@ -57,11 +57,11 @@ class HadoopFiles:
         return found
 
     def exists(self, path: str) -> bool:
-        system, found = self._at(path)
+        system, found = self._locate(path)
         return bool(system.exists(found))
 
     def read(self, path: str) -> str:
-        system, found = self._at(path)
+        system, found = self._locate(path)
         stream = system.open(found)
         try:
             return bytes(stream.readAllBytes()).decode()
@@ -69,10 +69,10 @@ class HadoopFiles:
             stream.close()
 
     def create(self, path: str, text: str) -> bool:
-        system, found = self._at(path)
+        system, found = self._locate(path)
         if system.exists(found):
             return False
-        _, making = self._at(f"{found.getParent().toString()}/.{found.getName()}.{uuid4().hex}")
+        _, making = self._locate(f"{found.getParent().toString()}/.{found.getName()}.{uuid4().hex}")
         try:
             stream = system.create(making, False)
             stream.write(text.encode())
@@ -85,14 +85,14 @@ class HadoopFiles:
         return False
 
     def move(self, source: str, destination: str) -> None:
-        system, here = self._at(source)
-        _, there = self._at(destination)
+        system, here = self._locate(source)
+        _, there = self._locate(destination)
         system.mkdirs(there.getParent())
         if not system.rename(here, there):
             raise OSError(f"{source} was not moved to {destination}")
 
     def remove(self, path: str) -> None:
-        system, found = self._at(path)
+        system, found = self._locate(path)
         system.delete(found, True)
 
 

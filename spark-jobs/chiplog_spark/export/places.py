@@ -81,7 +81,7 @@ class UnexpectedFile(Exception):  # noqa: N818 - named for what it says
     """A staging directory contains a file that no step writes."""
 
 
-def placed(
+def committed_files(
     topic: str, files: Sequence[OffsetRange], staged: Mapping[str, int]
 ) -> tuple[CommittedFile, ...]:
     """The files of a commit, from the files in its staging directory: path -> size in bytes.

@@ -83,10 +83,12 @@ class Step:
         The data source divides ranges into splits in the same way, so that each task writes one
         file.
         """
-        return tuple(file for whole in self.ranges for file in cut(whole, self.records_per_file))
+        return tuple(
+            file for whole in self.ranges for file in split_range(whole, self.records_per_file)
+        )
 
 
-def cut(whole: OffsetRange, records: int) -> Iterable[OffsetRange]:
+def split_range(whole: OffsetRange, records: int) -> Iterable[OffsetRange]:
     """Parts of nearly the same size, each with at most this many offsets."""
     length = whole.end - whole.first
     count = -(-length // records)
@@ -123,7 +125,7 @@ def next_step(todo: Iterable[OffsetRange], records_per_file: int, files: int) ->
     return Step(tuple(ranges), records_per_file)
 
 
-def without(todo: Iterable[OffsetRange], step: Step) -> tuple[OffsetRange, ...]:
+def remaining_after(todo: Iterable[OffsetRange], step: Step) -> tuple[OffsetRange, ...]:
     """The ranges that are left after a step."""
     done = {range_.partition: range_.end for range_ in step.ranges}
     left = [

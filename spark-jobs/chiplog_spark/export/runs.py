@@ -23,7 +23,7 @@ from chiplog_spark.export.plan import (
     next_step,
     plan,
     records_per_file,
-    without,
+    remaining_after,
 )
 from chiplog_spark.refused import Refused
 
@@ -90,7 +90,7 @@ class Exporter:
         self.check_format(place)
         last = self.recover(place)
         topic = describe(name)
-        todo = self.wanted(topic, last)
+        todo = self.ranges_to_export(topic, last)
         exported = Exported(name, lost=list(todo.lost))
         log_event(
             "begun", topic=name, run=run, offsets=count(todo.todo), partitions=len(topic.held)
@@ -102,7 +102,7 @@ class Exporter:
             )
             step = next_step(left, size, self.bounds.files_per_commit)
             last = self.step(place, run, topic, step, lost, last)
-            left, lost = without(left, step), ()
+            left, lost = remaining_after(left, step), ()
             log_progress(exported, last, left)
         return exported
 
@@ -152,7 +152,7 @@ class Exporter:
             log_event("removed what a run left that did not end", topic=place.topic, staging=name)
         return last
 
-    def wanted(self, topic: Topic, last: Commit | None) -> Plan:
+    def ranges_to_export(self, topic: Topic, last: Commit | None) -> Plan:
         """The ranges that this run exports. Raises `Refused`."""
         if last is not None and last.topic_id != topic.topic_id:
             raise Refused(
@@ -203,7 +203,7 @@ class Exporter:
         name = places.staging_name(run, number)
         staging = f"{place.staging}/{name}"
         records = self.write(topic, step, staging) if step.ranges else 0
-        files = places.placed(topic.name, step.files, self.files.tree(staging))
+        files = places.committed_files(topic.name, step.files, self.files.tree(staging))
         commit = Commit(
             topic=topic.name,
             topic_id=topic.topic_id,

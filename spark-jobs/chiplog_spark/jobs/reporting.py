@@ -97,15 +97,15 @@ def progress_reporter(request: Request) -> Report:
     except NoConnection:
         return to_log_only
 
-    async def told(text: str) -> None:
+    async def send_progress(text: str) -> None:
         async with HttpKubeApi(connection) as api:
             await write_progress(api, request, text)
 
-    def tell(progress: RunProgress) -> None:
+    def report_progress(progress: RunProgress) -> None:
         text = progress_text(request.application, progress)
-        asyncio.run(asyncio.wait_for(told(text), REPORT_LIMIT_S))
+        asyncio.run(asyncio.wait_for(send_progress(text), REPORT_LIMIT_S))
 
-    return tell
+    return report_progress
 
 
 async def write_progress(api: KubeApi, request: Request, text: str) -> None:

@@ -49,7 +49,7 @@ def _count(part: pa.Table, window: Window, into: Tally) -> int:
     into.bytes_in_window += pc.sum(part["size"].filter(in_window)).as_py() or 0
     into.records_without_key += part["key"].null_count
     ends = pc.min_max(times_ms).as_py()
-    into.see(ends["min"], ends["max"])
+    into.extend_range(ends["min"], ends["max"])
     counts: dict[bytes, int] = {}
     for entry in pc.value_counts(part["key"].drop_null()).to_pylist():
         key = short(entry["values"])

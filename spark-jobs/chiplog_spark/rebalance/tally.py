@@ -30,10 +30,10 @@ class Tally:
         self.records_in_window += other.records_in_window
         self.bytes_in_window += other.bytes_in_window
         self.records_without_key += other.records_without_key
-        self.see(other.first_timestamp_ms, other.last_timestamp_ms)
+        self.extend_range(other.first_timestamp_ms, other.last_timestamp_ms)
         self.keys.merge(other.keys)
 
-    def see(self, first_ms: int | None, last_ms: int | None) -> None:
+    def extend_range(self, first_ms: int | None, last_ms: int | None) -> None:
         """Extend the range of timestamps by these two."""
         if first_ms is not None:
             known = self.first_timestamp_ms

@@ -86,50 +86,50 @@ class Options:
 
 def mode_of(options: Mapping[str, str]) -> Mode:
     """The mode alone, which determines the schema; other options are not checked."""
-    return _taken(_known(options), MODE, _mode, Mode.RECORDS)
+    return _read_option(_known_options(options), MODE, _mode, Mode.RECORDS)
 
 
 def with_payload(options: Mapping[str, str]) -> bool:
     """Whether the schema has the payload; other options are not checked."""
-    return _taken(_known(options), WITH_PAYLOAD, _boolean, False)
+    return _read_option(_known_options(options), WITH_PAYLOAD, _boolean, False)
 
 
 def parsed(options: Mapping[str, str], *, is_streaming: bool) -> Options:
     """The read that these options ask for. Raises `BadOption`."""
-    given = _known(options)
-    topic = _required(given, TOPIC, "the name of one topic")
+    given = _known_options(options)
+    topic = _required_option(given, TOPIC, "the name of one topic")
     if is_streaming and ENDING in given:
         raise BadOption(ENDING, "a stream has no end", "remove it, or read a batch")
     if not is_streaming and MAX_PER_TRIGGER in given:
         raise BadOption(MAX_PER_TRIGGER, "only a stream has triggers", "remove it")
     begin: Bound = LATEST if is_streaming else EARLIEST
-    starting = _taken(given, STARTING, bound_of(topic), begin)
+    starting = _read_option(given, STARTING, bound_of(topic), begin)
     if starting == LATEST and not is_streaming:
         raise BadOption(
             STARTING, "a batch that starts at the end is empty", "set it to earliest or to offsets"
         )
     end: Bound = LATEST
-    ending = _taken(given, ENDING, bound_of(topic), end)
+    ending = _read_option(given, ENDING, bound_of(topic), end)
     if ending == EARLIEST:
         raise BadOption(
             ENDING, "a batch that ends at the beginning is empty", "set it to latest or to offsets"
         )
-    mode = _taken(given, MODE, _mode, Mode.RECORDS)
-    payload = _taken(given, WITH_PAYLOAD, _boolean, False)
+    mode = _read_option(given, MODE, _mode, Mode.RECORDS)
+    payload = _read_option(given, WITH_PAYLOAD, _boolean, False)
     if payload and mode is not Mode.BATCHES:
         raise BadOption(WITH_PAYLOAD, "only batches have payloads", "set mode=batches")
     return Options(
         access=_access(given),
         topic=topic,
-        replica=_taken(given, REPLICA, _replica, LEADER),
-        partitions=_taken(given, PARTITIONS, _partitions, None),
+        replica=_read_option(given, REPLICA, _replica, LEADER),
+        partitions=_read_option(given, PARTITIONS, _partitions, None),
         mode=mode,
         starting=starting,
         ending=ending,
-        records_per_split=_taken(given, RECORDS_PER_SPLIT, _positive, RECORDS_A_SPLIT),
+        records_per_split=_read_option(given, RECORDS_PER_SPLIT, _positive, RECORDS_A_SPLIT),
         with_payload=payload,
-        fails_on_data_loss=_taken(given, FAIL_ON_DATA_LOSS, _boolean, True),
-        max_per_trigger=_taken(given, MAX_PER_TRIGGER, _positive, None),
+        fails_on_data_loss=_read_option(given, FAIL_ON_DATA_LOSS, _boolean, True),
+        max_per_trigger=_read_option(given, MAX_PER_TRIGGER, _positive, None),
     )
 
 
@@ -175,7 +175,7 @@ def _offset(index: str, value: Any) -> int:
     return value
 
 
-def _known(options: Mapping[str, str]) -> dict[str, str]:
+def _known_options(options: Mapping[str, str]) -> dict[str, str]:
     """The options by their names as written here. Spark passes them in lower case."""
     given = {}
     for name, value in options.items():
@@ -198,7 +198,7 @@ _REMEDIES: Final = {
 }
 
 
-def _taken(
+def _read_option(
     given: Mapping[str, str], name: str, read: Callable[[str], Value], default: Value
 ) -> Value:
     if name not in given:
@@ -210,7 +210,7 @@ def _taken(
         raise BadOption(name, str(error), remedy) from None
 
 
-def _required(given: Mapping[str, str], name: str, what: str) -> str:
+def _required_option(given: Mapping[str, str], name: str, what: str) -> str:
     value = given.get(name, "").strip()
     if not value:
         raise BadOption(name, "it is missing", f"set it to {what}")
@@ -218,14 +218,18 @@ def _required(given: Mapping[str, str], name: str, what: str) -> str:
 
 
 def _access(given: Mapping[str, str]) -> Access:
-    _required(given, BOOTSTRAP_SERVERS, "host:port")
+    _required_option(given, BOOTSTRAP_SERVERS, "host:port")
     nowhere: tuple[Address, ...] = ()
-    bootstrap = _taken(given, BOOTSTRAP_SERVERS, addresses_of, nowhere)
-    mechanism = _taken(given, MECHANISM, _mechanism, Mechanism.SCRAM_SHA_512)
+    bootstrap = _read_option(given, BOOTSTRAP_SERVERS, addresses_of, nowhere)
+    mechanism = _read_option(given, MECHANISM, _mechanism, Mechanism.SCRAM_SHA_512)
     login = None
     if USERNAME in given or PASSWORD_FILE in given:
-        username = _required(given, USERNAME, f"the user whose password is in {PASSWORD_FILE}")
-        file = _required(given, PASSWORD_FILE, "the path of a mounted file with the password")
+        username = _required_option(
+            given, USERNAME, f"the user whose password is in {PASSWORD_FILE}"
+        )
+        file = _required_option(
+            given, PASSWORD_FILE, "the path of a mounted file with the password"
+        )
         login = Login(username, file, mechanism)
     elif MECHANISM in given:
         raise BadOption(
@@ -234,8 +238,8 @@ def _access(given: Mapping[str, str]) -> Access:
     return Access(
         bootstrap,
         login,
-        request_timeout_ms=_taken(given, REQUEST_TIMEOUT, _positive, 30_000),
-        patience_ms=_taken(given, API_TIMEOUT, _positive, 60_000),
+        request_timeout_ms=_read_option(given, REQUEST_TIMEOUT, _positive, 30_000),
+        patience_ms=_read_option(given, API_TIMEOUT, _positive, 60_000),
     )
 
 

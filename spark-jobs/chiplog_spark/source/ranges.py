@@ -104,14 +104,14 @@ def ranges_of_stream(
         start = starts.get(partition, log_start)
         if start < min(log_start, end):
             if fails_on_data_loss:
-                raise lost(start, log_start, topic, partition)
+                raise lost_error(start, log_start, topic, partition)
             start = min(log_start, end)
         if start < end:
             found.append(Range(partition, start, end))
     return found
 
 
-def lost(offset: int, log_start: int, topic: str, partition: int) -> errors.OffsetOutOfRange:
+def lost_error(offset: int, log_start: int, topic: str, partition: int) -> errors.OffsetOutOfRange:
     """The error for records from `offset` on that were deleted before they were read."""
     return errors.OffsetOutOfRange(
         f"records from offset {offset} on were deleted; the log now starts at {log_start}",

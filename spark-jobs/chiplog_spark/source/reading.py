@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from chiplog_spark.source.columns import Unread
 from chiplog_spark.source.options import Mode, Options
-from chiplog_spark.source.ranges import lost
+from chiplog_spark.source.ranges import lost_error
 from chiplog_spark.source.splits import Split
 from chiplog_spark.wire import errors
 from chiplog_spark.wire.client import Client
@@ -33,12 +33,12 @@ def found_in(client: Client, split: Split, options: Options) -> Iterator[RawBatc
             if log_start <= offset or (options.fails_on_data_loss and not reads_one_replica):
                 at = split.at
                 if log_start > offset:
-                    raise lost(offset, log_start, at.topic, at.partition) from gone
+                    raise lost_error(offset, log_start, at.topic, at.partition) from gone
                 raise
             following = min(log_start, split.end)
             if reads_one_replica:
                 at = split.at
-                why = lost(offset, log_start, at.topic, at.partition)
+                why = lost_error(offset, log_start, at.topic, at.partition)
                 yield Unread(offset, following - 1, why)
             offset = following
         except WireError as error:

@@ -43,7 +43,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
         with Client(self._options.access) as client:
-            topic, held = self._held(client)
+            topic, held = self._partition_offsets(client)
         starts = places(STARTING, self._options.starting, held)
         found = {index: resolved(starts[index], held[index]) for index in held}
         for index, offset in found.items():
@@ -51,11 +51,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if not here.start <= offset <= here.end:
                 bounds = f", it holds {here.start} to {here.end}"
                 raise out_of_range(offset, topic.name, index, bounds)
-        return self._written(found)
+        return self._to_json(found)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         with Client(self._options.access) as client:
-            _, held = self._held(client)
+            _, held = self._partition_offsets(client)
         if self._last is not None:
             held = {
                 index: Held(
@@ -65,8 +65,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if index in self._last
             }
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        starts = self._read(start)
-        return self._written(ends_of_trigger(self._options.topic, starts, held, most))
+        starts = self._from_json(start)
+        return self._to_json(ends_of_trigger(self._options.topic, starts, held, most))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         most = self._options.max_per_trigger
@@ -74,17 +74,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         with Client(self._options.access) as client:
-            _, held = self._held(client)
-        return self._written({index: bounds.end for index, bounds in held.items()})
+            _, held = self._partition_offsets(client)
+        return self._to_json({index: bounds.end for index, bounds in held.items()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         with Client(self._options.access) as client:
-            _, held = self._held(client)
+            _, held = self._partition_offsets(client)
         self._last = {index: bounds.end for index, bounds in held.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         options = self._options
-        starts, ends = self._read(start), self._read(end)
+        starts, ends = self._from_json(start), self._from_json(end)
         with Client(options.access) as client:
             topic = client.topic(options.topic)
             log_starts = client.offsets(topic, dict.fromkeys(ends, EARLIEST))
@@ -104,14 +104,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Does nothing: the checkpoint is the only state, as in Spark's Kafka source."""
 
-    def _held(self, client: Client) -> tuple[TopicFacts, dict[int, Held]]:
+    def _partition_offsets(self, client: Client) -> tuple[TopicFacts, dict[int, Held]]:
         topic = client.topic(self._options.topic)
         partitions = chosen(topic, self._options.partitions, self._options.replica)
         return topic, held_now(client, topic, partitions)
 
-    def _written(self, offsets: Mapping[int, int]) -> dict[str, Any]:
+    def _to_json(self, offsets: Mapping[int, int]) -> dict[str, Any]:
         return {self._options.topic: {str(index): offsets[index] for index in sorted(offsets)}}
 
-    def _read(self, written: Mapping[str, Any]) -> dict[int, int]:
+    def _from_json(self, written: Mapping[str, Any]) -> dict[int, int]:
         of_topic = written.get(self._options.topic, {})
         return {int(index): int(offset) for index, offset in of_topic.items()}

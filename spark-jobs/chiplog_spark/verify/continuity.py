@@ -30,7 +30,7 @@ class Continuity:
         """A new range begins: what follows does not continue the last batch."""
         self.expected, self.is_first = offset, True
 
-    def see(self, batch: Batch) -> Iterator[Finding]:
+    def check_next(self, batch: Batch) -> Iterator[Finding]:
         """Check the next batch."""
         self.may_have_gaps |= batch.was_compacted
         base, last, expected = batch.base_offset, batch.last_offset, self.expected

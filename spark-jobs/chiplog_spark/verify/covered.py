@@ -27,7 +27,7 @@ class Covered:
                 joined.append((part.start, part.end))
         self.ranges = tuple(joined)
 
-    def around(self, offset: int) -> tuple[int, int] | None:
+    def range_at(self, offset: int) -> tuple[int, int] | None:
         """The range that contains an offset; None if it was not read."""
         at = bisect_right(self.ranges, offset, key=lambda part: part[0]) - 1
         if at < 0 or offset >= self.ranges[at][1]:
@@ -36,7 +36,7 @@ class Covered:
 
     def holds(self, start: int, end: int) -> bool:
         """Whether all of these offsets were read."""
-        found = self.around(start)
+        found = self.range_at(start)
         return found is not None and end <= found[1]
 
     @property

@@ -26,7 +26,7 @@ class EpochOrder:
     replica: int
     epoch: int = UNKNOWN
 
-    def see(self, batch: Batch) -> Iterator[Finding]:
+    def check_next(self, batch: Batch) -> Iterator[Finding]:
         """Check the next batch. A wrong one does not affect those after it."""
         # A log may begin within a batch; the epochs of deleted records are not known.
         offset = max(batch.base_offset, self.facts.start_offset)

@@ -91,7 +91,7 @@ class BatchInspector:
     def _place(self, placement: Placement, batch: Batch, records: list[ScannedRecord]) -> None:
         kept = self._read.misplaced
         for record in records:
-            found = placement.see(batch.replica, batch.base_offset + record[0], record[4])
+            found = placement.check_next(batch.replica, batch.base_offset + record[0], record[4])
             if found is None:
                 continue
             if len(kept) < self._wanted.limit:

@@ -93,7 +93,7 @@ def verify(runner: Runner, access: Access, job: Job) -> Result:
     judge, verdict = _run_splits(runner, access, job, wanted, deadline_s)
     findings, counts, accusations = list(verdict.findings), verdict.counts, verdict.accusations
     if verdict.suspects:
-        again = _again(runner, access, job, wanted, verdict, deadline_s)
+        again = _confirm_suspects(runner, access, job, wanted, verdict, deadline_s)
         findings += again
         counts.update(finding.check for finding in again)
         accusations |= {accusation_of(finding) for finding in again}
@@ -167,7 +167,7 @@ def _run_splits(
     return judge, verdict
 
 
-def _again(
+def _confirm_suspects(
     runner: Runner,
     access: Access,
     job: Job,

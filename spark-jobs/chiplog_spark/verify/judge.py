@@ -101,7 +101,7 @@ class Judge:
             place = found.finding.topic, found.finding.partition
             if found.suspicion is None:
                 reported.add(found.finding, found.more)
-            elif place in whole and reported.holds(found.finding):
+            elif place in whole and reported.is_violation(found.finding):
                 verdict.suspects[place, found.suspicion] = found.finding
         self._of_records(verdict, reported)
         self._refusals(verdict, reported)
@@ -227,7 +227,7 @@ class _Reported:
 
     def add(self, finding: Finding, more: int = 0) -> None:
         """Add a finding; with `more`, only the number of further ones like it."""
-        if not self.holds(finding):
+        if not self.is_violation(finding):
             return
         self.counts[finding.check] += more or 1
         if not more:
@@ -239,7 +239,7 @@ class _Reported:
             if check in self._checks:
                 self.counts[check] += read.more.get(name, 0)
 
-    def holds(self, finding: Finding) -> bool:
+    def is_violation(self, finding: Finding) -> bool:
         """Whether the check is requested, and nothing that happened during the read explains it."""
         if finding.check not in self._checks:
             return False

@@ -35,7 +35,7 @@ def merged(
             at.reads.append(read)
             yield read
         else:
-            yield from at.see(row)
+            yield from at.check_next(row)
     if at is not None:
         yield from at.finish()
 
@@ -57,19 +57,23 @@ class _Partition:
             if replica.clean_offset is not None and replica.clean_offset > 0
         }
 
-    def see(self, row: Row) -> Iterator[Found]:
+    def check_next(self, row: Row) -> Iterator[Found]:
         """Add a batch or a record."""
         if row.kind == Kind.BATCH:
             if self._peers is None:
                 self._peers = self._begin()
-            yield from self._kept((None, finding) for finding in self._peers.see(row.batch()))
+            yield from self._kept(
+                (None, finding) for finding in self._peers.check_next(row.batch())
+            )
             return
         if self._key is None or self._key[0] != row.key:
             yield from self._close_key()
             history = KeyHistory(self._facts, self._compared, self._clean_offsets)
             self._key = row.key, history
         if row.replica in self._compared:
-            yield from self._kept((None, finding) for finding in self._key[1].see(row.record()))
+            yield from self._kept(
+                (None, finding) for finding in self._key[1].check_next(row.record())
+            )
 
     def finish(self) -> Iterator[Found]:
         """The partition has no more rows."""

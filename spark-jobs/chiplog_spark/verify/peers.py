@@ -57,7 +57,7 @@ class Peers:
         ]
         self._group: list[Batch] = []
 
-    def see(self, batch: Batch) -> Iterator[Finding]:
+    def check_next(self, batch: Batch) -> Iterator[Finding]:
         """The next batch, by base offset and then replica."""
         if self._group and batch.base_offset != self._group[0].base_offset:
             yield from self._close_group()
@@ -81,7 +81,7 @@ class Peers:
     def _see_alone(self, replica: _Replica, batch: Batch) -> Iterator[Finding]:
         replica.held_bytes += batch.size_bytes
         if batch.base_offset >= replica.range[1]:
-            found = replica.covered.around(batch.base_offset)
+            found = replica.covered.range_at(batch.base_offset)
             if found is not None and found != replica.range:
                 yield from self._close_range(batch.replica, replica)
                 replica.range, replica.follows_unread = found, True
@@ -89,11 +89,11 @@ class Peers:
             # The first batch of the range may begin in the previous split, which was not read.
             replica.continuity.begin(max(replica.range[0], batch.base_offset))
             replica.follows_unread = False
-        for finding in replica.continuity.see(batch):
+        for finding in replica.continuity.check_next(batch):
             is_hole = finding.check is Check.OFFSET_GAP
-            yield self._named(finding) if is_hole else finding
+            yield self._classified(finding) if is_hole else finding
         for order in replica.orders:
-            yield from order.see(batch)
+            yield from order.check_next(batch)
         replica.bases = (replica.bases[1], batch.base_offset)
         if batch.replica == self._facts.leader:
             for known in self._late:
@@ -108,7 +108,7 @@ class Peers:
             return
         hole = continuity.hole(end)
         if end < self._facts.end_offset:
-            yield self._named(hole)
+            yield self._classified(hole)
             return
         known = self._facts.replica(broker)
         if known is None or known.in_sync:
@@ -118,7 +118,7 @@ class Peers:
             )
             yield hole._replace(check=Check.TRUNCATED_TAIL, message=message)
 
-    def _named(self, hole: Finding) -> Finding:
+    def _classified(self, hole: Finding) -> Finding:
         """Classify a hole: if other replicas have the offsets, they were lost here only."""
         holders = [
             broker

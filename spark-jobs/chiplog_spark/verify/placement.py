@@ -145,7 +145,7 @@ class Placement:
         self._known: dict[bytes, Where] = {}
         self.tally = Tally()
 
-    def see(self, replica: int, offset: int, key: bytes | None) -> Finding | None:
+    def check_next(self, replica: int, offset: int, key: bytes | None) -> Finding | None:
         """Count a record; returns a finding if no hash places it in this partition."""
         if key is None or (not key and not IGNORES_EMPTY_KEY.isdisjoint(self._hashes)):
             return None  # a client may have spread it like one without a key

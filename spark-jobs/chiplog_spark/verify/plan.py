@@ -94,7 +94,9 @@ def _partition(
         ReplicaFacts(
             broker=broker,
             in_sync=broker in known.isr,
-            start_offset=_or(_offset_of(client, topic, index, EARLIEST, broker), UNKNOWN),
+            start_offset=_value_or_default(
+                _offset_of(client, topic, index, EARLIEST, broker), UNKNOWN
+            ),
             clean_offset=_offset_of(client, topic, index, CLEAN_POINT, broker),
         )
         for broker in known.replicas
@@ -145,7 +147,7 @@ def _offset_of(
         return None
 
 
-def _or(value: int | None, other: int) -> int:
+def _value_or_default(value: int | None, other: int) -> int:
     return other if value is None else value
 
 

@@ -67,7 +67,7 @@ class KeyHistory:
     _latest: dict[int, _Latest] = field(default_factory=dict)
     _group: list[Surviving] = field(default_factory=list)
 
-    def see(self, record: Surviving) -> Iterator[Finding]:
+    def check_next(self, record: Surviving) -> Iterator[Finding]:
         """The next record."""
         self._key = record.key
         if self._group and self._group[0].offset != record.offset:

@@ -68,7 +68,7 @@ class AppendOrder:
     epoch: int = UNKNOWN
     newest_ms: int = NO_TIMESTAMP
 
-    def see(self, batch: Batch) -> Iterator[Finding]:
+    def check_next(self, batch: Batch) -> Iterator[Finding]:
         """Check the next batch."""
         if not batch.is_log_append_time:
             return

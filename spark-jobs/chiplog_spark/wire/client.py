@@ -84,7 +84,7 @@ class Client:
 
     def topic(self, name: str) -> TopicFacts:
         """Request the id, partitions, leaders and brokers of a topic."""
-        return self._retry(lambda: self._described(name))
+        return self._retry(lambda: self._request_topic(name))
 
     def offsets(
         self, topic: TopicFacts, wanted: Mapping[int, int], replica: int = LEADER
@@ -97,7 +97,7 @@ class Client:
         return {index: self._offset(topic.name, index, wanted[index], replica) for index in wanted}
 
     def _offset(self, topic: str, partition: int, place: int, replica: int) -> int:
-        return self._retry(lambda: self._listed(topic, partition, place, replica))
+        return self._retry(lambda: self._request_offset(topic, partition, place, replica))
 
     def epoch_end(self, topic: TopicFacts, partition: int, leader_epoch: int) -> EpochEnd:
         """The end offset of this epoch, or of the largest one below it, in the leader's log
@@ -107,19 +107,19 @@ class Client:
     def config(self, topic: str) -> dict[str, str]:
         """The effective configuration of a topic, under Kafka's names; lists are separated by
         commas."""
-        return self._retry(lambda: self._configured(topic))
+        return self._retry(lambda: self._request_config(topic))
 
     def fetch(self, at: Place, offset: int, max_bytes: int = FETCH_BYTES) -> Fetched:
         """Batches from the one that contains `offset` on; waits a moment if there are none yet.
 
         The first one may begin before `offset`, because batches are never divided.
         """
-        return self._retry(lambda: self._fetched(at, offset, max_bytes))
+        return self._retry(lambda: self._request_fetch(at, offset, max_bytes))
 
     # -- one attempt each
 
-    def _described(self, name: str) -> TopicFacts:
-        connection = self._any()
+    def _request_topic(self, name: str) -> TopicFacts:
+        connection = self._any_connection()
         version = connection.version(ApiKey.METADATA)
         layout = schema.request_class(ApiKey.METADATA, version)
         topic = schema.element(layout, "topics")
@@ -144,8 +144,8 @@ class Client:
         self._topics[name] = facts
         return facts
 
-    def _configured(self, topic: str) -> dict[str, str]:
-        connection = self._any()
+    def _request_config(self, topic: str) -> dict[str, str]:
+        connection = self._any_connection()
         version = connection.version(ApiKey.DESCRIBE_CONFIGS)
         layout = schema.request_class(ApiKey.DESCRIBE_CONFIGS, version)
         resource = schema.element(layout, "resources")(
@@ -159,8 +159,8 @@ class Client:
         self._check(found.error_code, topic, errors.NO_PARTITION, LEADER)
         return {config.name: config.value for config in found.configs if config.value is not None}
 
-    def _listed(self, topic: str, partition: int, place: int, replica: int) -> int:
-        connection = self._broker(topic, partition, replica)
+    def _request_offset(self, topic: str, partition: int, place: int, replica: int) -> int:
+        connection = self._broker_connection(topic, partition, replica)
         version = connection.version(ApiKey.LIST_OFFSETS)
         layout = schema.request_class(ApiKey.LIST_OFFSETS, version)
         topics = schema.element(layout, "topics")
@@ -180,7 +180,7 @@ class Client:
         return int(found.offset)
 
     def _epoch_end(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd:
-        connection = self._broker(topic, partition, LEADER)
+        connection = self._broker_connection(topic, partition, LEADER)
         version = connection.version(ApiKey.OFFSET_FOR_LEADER_EPOCH)
         layout = schema.request_class(ApiKey.OFFSET_FOR_LEADER_EPOCH, version)
         topics = schema.element(layout, "topics")
@@ -196,8 +196,8 @@ class Client:
         self._check(found.error_code, topic, partition, LEADER)
         return EpochEnd(int(found.leader_epoch), int(found.end_offset))
 
-    def _fetched(self, at: Place, offset: int, max_bytes: int) -> Fetched:
-        connection = self._broker(at.topic, at.partition, at.replica)
+    def _request_fetch(self, at: Place, offset: int, max_bytes: int) -> Fetched:
+        connection = self._broker_connection(at.topic, at.partition, at.replica)
         version = connection.version(ApiKey.FETCH)
         request = replica_fetch.encode_request(version, fetch_request(at, offset, max_bytes))
         with _RetriedOnLoss(self, connection.address, at.topic, at.partition):
@@ -240,20 +240,20 @@ class Client:
 
     # -- connections
 
-    def _any(self) -> Connection:
+    def _any_connection(self) -> Connection:
         """A connection to any broker of the cluster."""
         last: OSError | None = None
         for address in dict.fromkeys((*self._brokers.values(), *self._access.bootstrap)):
             try:
-                return self._to(address)
+                return self._connection_to(address)
             except OSError as error:
                 last = error
         servers = ", ".join(f"{host}:{port}" for host, port in self._access.bootstrap)
         raise _Retry(unreachable(f"no broker answers at {servers}", last))
 
-    def _broker(self, topic: str, partition: int, replica: int) -> Connection:
+    def _broker_connection(self, topic: str, partition: int, replica: int) -> Connection:
         """A connection to the broker to ask about a partition."""
-        facts = self._topics.get(topic) or self._described(topic)
+        facts = self._topics.get(topic) or self._request_topic(topic)
         known = facts.partitions.get(partition)
         if known is None:
             self._check(ErrorCode.unknown_topic_or_partition, topic, partition, replica)
@@ -269,9 +269,9 @@ class Client:
             what = f"broker {broker_id} has no address on this listener, or is not alive"
             raise _Retry(unreachable(what, None, topic, partition))
         with _RetriedOnLoss(self, address, topic, partition):
-            return self._to(address)
+            return self._connection_to(address)
 
-    def _to(self, address: Address) -> Connection:
+    def _connection_to(self, address: Address) -> Connection:
         found = self._connections.get(address)
         if found is None:
             found = self._connections[address] = Connection(address, self._access)

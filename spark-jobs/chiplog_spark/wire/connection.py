@@ -20,7 +20,7 @@ from chiplog_wire.client.errors import NoCommonVersion, OpeningRefused
 from chiplog_wire.client.opening import opening
 from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.protocol.errors import ProtocolViolation
-from chiplog_wire.scram import AuthenticationFailed, ScramClient, new_nonce, prepared
+from chiplog_wire.scram import AuthenticationFailed, ScramClient, new_nonce, saslprep
 
 MAX_ANSWER_BYTES: Final = 100 * 2**20
 """As Kafka's `socket.request.max.bytes`: more than one answer of ours ever asks for."""
@@ -160,7 +160,7 @@ def scram_of(login: Login) -> Callable[[], ScramClient]:
         password = password_in(login)
         nonce = new_nonce(token_bytes)
         try:
-            return ScramClient(login.mechanism, login.username, prepared(password), nonce)
+            return ScramClient(login.mechanism, login.username, saslprep(password), nonce)
         except ValueError as error:
             raise refused(login, str(error)) from None
 

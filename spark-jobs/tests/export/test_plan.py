@@ -16,7 +16,7 @@ from chiplog_spark.export.plan import (
     next_step,
     plan,
     records_per_file,
-    without,
+    remaining_after,
 )
 from chiplog_spark.source.ranges import Range
 from chiplog_spark.source.splits import splits_of
@@ -77,7 +77,7 @@ def test_steps_take_everything_once_and_none_is_too_large(
         assert 0 < len(step.files) <= files
         assert all(0 < one.end - one.first <= size for one in step.files)
         seen += [(one.partition, n) for one in step.files for n in range(one.first, one.end)]
-        left = without(left, step)
+        left = remaining_after(left, step)
     wanted = [(one.partition, n) for one in todo for n in range(one.first, one.end)]
     assert sorted(seen) == wanted
 

@@ -28,7 +28,7 @@ def test_the_newest_offsets_are_read(
 
 def test_rates_are_over_the_window() -> None:
     tally = Tally(records=9, bytes=900, records_in_window=36, bytes_in_window=7200)
-    tally.see(NOW - 2 * HOUR, NOW)
+    tally.extend_range(NOW - 2 * HOUR, NOW)
 
     found = measured(tally, reach(0, 9, 100), WINDOW)
 
@@ -38,7 +38,7 @@ def test_rates_are_over_the_window() -> None:
 
 def test_a_young_cluster_is_measured_since_its_first_record() -> None:
     tally = Tally(records=10, bytes=100, records_in_window=10, bytes_in_window=100)
-    tally.see(NOW - 10_000, NOW)
+    tally.extend_range(NOW - 10_000, NOW)
 
     assert covered(WINDOW, [tally, Tally()]).start_ms == NOW - 10_000
     found = measured(tally, reach(0, 10, 100), covered(WINDOW, [tally]))
@@ -47,14 +47,14 @@ def test_a_young_cluster_is_measured_since_its_first_record() -> None:
 
 def test_a_window_is_never_shorter_than_a_second() -> None:
     tally = Tally(records=1, bytes=50, records_in_window=1, bytes_in_window=50)
-    tally.see(NOW, NOW)
+    tally.extend_range(NOW, NOW)
 
     assert measured(tally, reach(0, 1, 9), covered(WINDOW, [tally])).bytes_per_second == 50.0
 
 
 def test_what_was_not_read_is_estimated_from_what_was() -> None:
     tally = Tally(records=100, bytes=1_000, records_in_window=100, bytes_in_window=1_000)
-    tally.see(NOW - 100_000, NOW)
+    tally.extend_range(NOW - 100_000, NOW)
 
     found = measured(tally, reach(0, 5_000, 100), WINDOW)
 

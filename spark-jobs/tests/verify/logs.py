@@ -95,7 +95,7 @@ def judged(
         (one for log in stored.values() for one in log),
         key=lambda one: (one.base_offset, one.replica),
     )
-    found = [finding for row in rows for finding in peers.see(row)]
+    found = [finding for row in rows for finding in peers.check_next(row)]
     return [*found, *peers.finish()]
 
 

@@ -15,7 +15,7 @@ from chiplog_spark.verify.pace import Pace, share_of
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30))), st.integers(0, 31))
 def test_covered_holds_what_its_ranges_hold(pairs: list[tuple[int, int]], offset: int) -> None:
     covered = Covered(Range(1, start, end) for start, end in pairs)
-    assert (covered.around(offset) is not None) == any(s <= offset < e for s, e in pairs)
+    assert (covered.range_at(offset) is not None) == any(s <= offset < e for s, e in pairs)
     for (_, end), (start, _) in zip(covered.ranges, covered.ranges[1:], strict=False):
         assert end < start  # else it is one range
     assert covered.end == max((e for s, e in pairs if s < e), default=0)

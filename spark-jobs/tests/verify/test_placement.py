@@ -50,7 +50,7 @@ def judged(
     for number, keys in enumerate(stored):
         placement = Placement(replace(FACTS, partition=number, partitions=len(stored)), names)
         for offset, key in enumerate(keys):
-            if placement.see(1, offset, key) is not None:
+            if placement.check_next(1, offset, key) is not None:
                 accused.append((number, offset))
         tally.add(Tally.from_json(json.loads(json.dumps(placement.tally.to_json()))))
     chosen = choose(tally, names, len(stored))
@@ -96,7 +96,7 @@ def test_the_finding_says_where_the_record_belongs() -> None:
     belongs = PARTITIONERS["murmur2"](key, 6)
     lies = (belongs + 1) % 6
     facts = replace(FACTS, partition=lies, partitions=6)
-    finding = Placement(facts, ["murmur2"]).see(3, 17, key)
+    finding = Placement(facts, ["murmur2"]).check_next(3, 17, key)
     assert finding is not None
     assert (finding.offset, finding.replica, finding.partition) == (17, 3, lies)
     assert f"belongs in partition {belongs} (murmur2) of 6" in finding.message

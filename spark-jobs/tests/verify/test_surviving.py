@@ -55,7 +55,7 @@ def judged(
         history = KeyHistory(FACTS, frozenset(stored), clean or {})
         for row in rows:
             if row.key == key:
-                found += [(None, finding) for finding in history.see(row)]
+                found += [(None, finding) for finding in history.check_next(row)]
         found += history.finish()
     return found
 

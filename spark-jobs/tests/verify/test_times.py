@@ -67,7 +67,7 @@ def stamped(times_ms: Sequence[int], epoch: int = 0) -> list[Batch]:
 @given(st.lists(st.integers(0, 100_000)))
 def test_the_leaders_clock_continues(times_ms: list[int]) -> None:
     log = stamped(sorted(times_ms))
-    assert [one for each in log for one in AppendOrder(FACTS, 1).see(each)] == []
+    assert [one for each in log for one in AppendOrder(FACTS, 1).check_next(each)] == []
     if log:
         assert judged(facts_of(log, (1,)), {1: log}) == []
 

@@ -138,7 +138,7 @@ class AdminRequests:
         waiting_bytes = sum(other.size_bytes for other in self._pending.values())
         if waiting_bytes + size_bytes > MAX_ADMIN_REQUESTS_BYTES:
             return TOO_LARGE
-        with self._asking(request, size_bytes) as pending:
+        with self._pending_request(request, size_bytes) as pending:
             try:
                 async with asyncio.timeout(timeout_ms / 1000) as pending.patience:
                     return await self._outcome(operation, await pending.answer)
@@ -146,7 +146,7 @@ class AdminRequests:
                 return TIMED_OUT
 
     @contextmanager
-    def _asking(self, request: AdminRequest, size_bytes: int) -> Iterator[_Pending]:
+    def _pending_request(self, request: AdminRequest, size_bytes: int) -> Iterator[_Pending]:
         pending = self._pending[request.id] = _Pending(request, size_bytes)
         self._changed()
         try:
@@ -163,25 +163,25 @@ class AdminRequests:
             return Outcome(ErrorCode.unknown_server_error, answer.error_message)
         if verdict.code is not Code.NONE:
             return Outcome(ErrorCode(verdict.code), verdict.message)
-        return await self._seen(operation, verdict)
+        return await self._wait_until_seen(operation, verdict)
 
-    async def _seen(self, operation: Request, verdict: Verdict) -> Outcome:
+    async def _wait_until_seen(self, operation: Request, verdict: Verdict) -> Outcome:
         """The result, once this broker's view shows it."""
         if isinstance(operation, ElectLeaders):
-            await self._effect(operation, verdict)
-            return elected(verdict)
+            await self._wait_for_effect(operation, verdict)
+            return election_outcomes(verdict)
         if not isinstance(operation, DeleteTopic) and operation.validate_only:
-            return self._validated(operation, verdict)
+            return self._validation_result(operation, verdict)
         if isinstance(operation, ConfigureTopic):
             try:
                 # Another client may change the key again at once; then this state is never visible.
                 async with asyncio.timeout(CONFIG_SEEN_WITHIN_S):
-                    return await self._effect(operation, verdict)
+                    return await self._wait_for_effect(operation, verdict)
             except TimeoutError:
                 return Outcome()
-        return await self._effect(operation, verdict)
+        return await self._wait_for_effect(operation, verdict)
 
-    def _validated(self, operation: Request, verdict: Verdict) -> Outcome:
+    def _validation_result(self, operation: Request, verdict: Verdict) -> Outcome:
         """The topic that would be created, as Kafka answers validate-only requests (KIP-525)."""
         counts = verdict.would_have
         if not isinstance(operation, CreateTopic) or counts is None:
@@ -190,7 +190,7 @@ class AdminRequests:
         config = TopicConfig(own, topic_defaults(self._config))
         return Outcome(planned=PlannedTopic(counts.partitions, counts.replicas, config))
 
-    async def _effect(self, operation: Request, verdict: Verdict) -> Outcome:
+    async def _wait_for_effect(self, operation: Request, verdict: Verdict) -> Outcome:
         """Wait until this broker's view shows the effect."""
         event = asyncio.Event()
         watching = self._watching.setdefault(operation.name, set())
@@ -214,7 +214,7 @@ def stored_bytes(request: AdminRequest) -> int:
     return len(json.dumps(write(request)).encode())
 
 
-def elected(verdict: Verdict) -> Outcome:
+def election_outcomes(verdict: Verdict) -> Outcome:
     """The result of each partition of an election."""
     return Outcome(
         partitions={

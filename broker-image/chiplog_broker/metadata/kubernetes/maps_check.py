@@ -61,7 +61,9 @@ class MapsCheck:
             await self._compare()
             if name == self._requested:
                 self.answer = name
-                logger.info("maps_compared", extra={"check": name, "behind": self._behind()})
+                logger.info(
+                    "maps_compared", extra={"check": name, "behind": self._count_regressed()}
+                )
                 self._notify()
 
     async def _compare(self) -> None:
@@ -80,5 +82,5 @@ class MapsCheck:
             await self._clock.sleep(backoff_s)
             backoff_s = min(backoff_s * 2, LAST_BACKOFF_S)
 
-    def _behind(self) -> int:
+    def _count_regressed(self) -> int:
         return len(self._maps.regressed)

@@ -91,7 +91,7 @@ class KubernetesStore:
             self._writer.changed,
         )
         self.registration = Registration(
-            process, Session(record.session), self._keep_session, self._entered
+            process, Session(record.session), self._keep_session, self._session_began
         )
         self._maps = Maps(
             MapsParts(
@@ -102,7 +102,7 @@ class KubernetesStore:
                 clock=clock,
                 live=lambda: self._live,
                 may_lose_tail=self._may_lose_tail,
-                on_applied=self._applied,
+                on_applied=self._map_applied,
             ),
             known,
         )
@@ -161,14 +161,16 @@ class KubernetesStore:
             return False, "not admitted yet"
         if self._ready_in != session:
             own = self._parts.process.replica(session)
-            late = behind(self._maps.applied.values(), own, self._carried_since, self._lost())
+            late = behind(
+                self._maps.applied.values(), own, self._carried_since, self._irreplaceable()
+            )
             if late:
                 shown = ", ".join(late[:SHOWN_BEHIND])
                 return False, f"{len(late)} replicas are not in sync yet: {shown}"
             self._ready_in = session
         return True, "ready"
 
-    def _lost(self) -> set[tuple[str, int]]:
+    def _irreplaceable(self) -> set[tuple[str, int]]:
         """Damaged replicas that no other broker can replace."""
         damaged = self._parts.node.replicas.damaged()
         return {
@@ -239,7 +241,7 @@ class KubernetesStore:
         own = set() if session == NEVER_ADMITTED else {process.replica(session)}
         return frozenset(others | own)
 
-    def _applied(self, topic: str) -> None:
+    def _map_applied(self, topic: str) -> None:
         self._admin.topic_changed(topic)
         self._writer.changed()
 
@@ -263,7 +265,7 @@ class KubernetesStore:
                 logger.error("session_not_kept", extra={"reason": str(error)})
                 await self._parts.clock.sleep(RETRY_S)
 
-    def _entered(self, session: Session) -> None:
+    def _session_began(self, session: Session) -> None:
         self._cluster.session = session
         self._live = self._find_live()
         self._maps.reapply(self._parts.process.broker_id)
@@ -313,7 +315,7 @@ class KubernetesStore:
                 rack=self._rack,
                 is_draining=self._is_draining,
                 is_online=self._is_online,
-                attested=self._vouched(),
+                attested=self._attested_now(),
                 usage=self._usage,
                 node=self._parts.node,
                 maps=self._maps,
@@ -323,7 +325,7 @@ class KubernetesStore:
             )
         )
 
-    def _vouched(self) -> Attested:
+    def _attested_now(self) -> Attested:
         """Whether the data is intact. A process that was admitted has lost nothing since, so it can
         be admitted again even if the operator has forgotten its session."""
         is_admitted = self.registration.session != NEVER_ADMITTED

@@ -41,12 +41,12 @@ def topic_rows(cluster: ClusterView, replicas: Iterable[Partition]) -> Rows[Topi
             known = totals[topic] = TopicTotals()
         known.count(partition)
     for view in cluster:
-        if speaker(view) == cluster.broker_id:
+        if exposing_broker(view) == cluster.broker_id:
             totals.setdefault(view.name, TopicTotals()).partitions = len(view.partitions)
     return [(labels(topic=topic), total) for topic, total in totals.items()]
 
 
-def speaker(topic: TopicView) -> int:
+def exposing_broker(topic: TopicView) -> int:
     """The one broker that exposes a topic as a whole, so that the values of all brokers can be
     added: the leader of its first partition that has one."""
     return next(

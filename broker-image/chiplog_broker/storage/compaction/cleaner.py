@@ -86,14 +86,14 @@ class LogCleaner:
         except DirectoryOfflineError:
             raise
         except DamagedLogError as damage:
-            logger.error("log_not_compacted", extra=_facts(dirtiest, reason=str(damage)))
+            logger.error("log_not_compacted", extra=_log_fields(dirtiest, reason=str(damage)))
         except DiskFullError as full:
-            logger.warning("log_not_compacted", extra=_facts(dirtiest, reason=str(full)))
+            logger.warning("log_not_compacted", extra=_log_fields(dirtiest, reason=str(full)))
             self._disk_full_logs.add(dirtiest.log.partition)
             return False
         except CompactionAbortedError as aborted:
             self.stats.aborted += 1
-            logger.info("compaction_aborted", extra=_facts(dirtiest, reason=str(aborted)))
+            logger.info("compaction_aborted", extra=_log_fields(dirtiest, reason=str(aborted)))
             return False
         finally:
             self._count_uncleanable(compacted)
@@ -138,10 +138,10 @@ class LogCleaner:
             dirty.log.compaction, dirty.dirt, settings.dedupe_buffer_bytes, pace
         )
         result = await one_pass.run(self._clock.now_ms())
-        self._note(result, self._clock.monotonic_s() - begin_s)
+        self._record_result(result, self._clock.monotonic_s() - begin_s)
         logger.info(
             "log_compacted",
-            extra=_facts(
+            extra=_log_fields(
                 dirty,
                 up_to=result.end_offset,
                 read_bytes=result.read_bytes,
@@ -152,7 +152,7 @@ class LogCleaner:
             ),
         )
 
-    def _note(self, result: PassResult, took_s: float) -> None:
+    def _record_result(self, result: PassResult, took_s: float) -> None:
         stats = self.stats
         stats.passes += 1
         stats.read_bytes += result.indexed_bytes + result.read_bytes
@@ -164,7 +164,7 @@ class LogCleaner:
         stats.last_recopied = result.written_bytes / result.read_bytes if result.read_bytes else 0.0
 
 
-def _facts(dirty: DirtyLog, **more: object) -> dict[str, object]:
+def _log_fields(dirty: DirtyLog, **more: object) -> dict[str, object]:
     return {
         "partition": str(dirty.log.partition),
         "from": dirty.dirt.first_dirty_offset,
