@@ -341,7 +341,7 @@ class Broker:
             self._begun.push_async_callback(acceptor.close)
             bound = await acceptor.bind()
             endpoints[bound.name] = (bound.advertised_host, bound.advertised_port)
-        # Nobody is accepted before all addresses are known: they are in the first answer.
+        # No client is accepted before all addresses are known: the first answer contains them.
         self.addresses = endpoints
         rack = broker_value(self._config, keys.BROKER_RACK)
         self._membership.listening(BrokerView(self._cluster.broker_id, rack, endpoints))

@@ -94,7 +94,7 @@ def report_safely(now: RunProgress, report: Report) -> None:
     log.info("progress", extra=facts)
     try:
         report(now)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on
+    except Exception as error:  # noqa: BLE001 - an error must not end the job
         log.warning("progress not told", extra={"why": f"{type(error).__name__}: {error}"})
 
 

@@ -182,7 +182,7 @@ class ScramClient:
         self._signature = b""
 
     def first(self) -> bytes:
-        """What is sent first."""
+        """The client's first message."""
         return b"n,," + self._bare
 
     def final(self, server_first: bytes) -> bytes:

@@ -85,13 +85,13 @@ class FetchSessionCache:
             self._remove(session)
 
     def set_holder(self, session_id: int, holder: object) -> None:
-        """This connection uses the session now."""
+        """This connection uses the session from now on."""
         session = self._sessions.get(session_id)
         if session is not None:
             session.holder = holder
 
     def holder_left(self, session_id: int, holder: object) -> None:
-        """The connection is closed, or uses another session: end this one.
+        """The connection is closed, or uses another session: remove this one.
 
         Kafka keeps such a session until it is evicted. But a reader that lost its connection starts
         a new session, so the old one only occupies memory.

@@ -118,7 +118,7 @@ class GroupAdminHandlers:
         for shard in serving:
             for group_id in shard:
                 await slices.pause()
-                if shard.exists(group_id):  # it may have gone meanwhile
+                if shard.exists(group_id):  # it may have been deleted in the meantime
                     listed.append((group_id, shard.describe(group_id)))
         await bounded_gather(shard.until_all_safe() for shard in serving)
         return listed

@@ -81,7 +81,7 @@ class GroupDescriber:
             end_offset = Offset(partition.high_watermark)
             log_start_offset = Offset(partition.log.log_start_offset)
         except PartitionError:
-            pass  # the operator asks whoever leads it
+            pass  # the operator asks its leader
         return PartitionOffset(
             partition=PartitionIndex(at.partition),
             committed_offset=NO_COMMIT if commit is None else commit.offset,

@@ -150,7 +150,7 @@ class GroupFactsHandler:
         try:
             return self._coordinator.partition_of(group_id)
         except GroupError:
-            return -1  # there are no groups yet, so nobody was asked for with this
+            return -1  # there are no groups yet: no partition has this index
 
     async def _until_safe(self, serving: Mapping[int, Shard]) -> dict[int, GroupRefusal]:
         """The partitions whose records do not become safe, and why."""

@@ -175,7 +175,9 @@ class Lookup:
         steps = partition.log.find_timestamp(place, partition.high_watermark)
         found = await self._long_work.run(steps, self._slices)
         if self._find(topic, wanted.partition_index, wanted.current_leader_epoch) is not partition:
-            raise PartitionError(ErrorCode.not_leader_or_follower)  # it was replaced meanwhile
+            raise PartitionError(
+                ErrorCode.not_leader_or_follower
+            )  # it was replaced in the meantime
         if not partition.is_settled and (found is None or place == ListOffset.LATEST):
             # Consumers may have seen more of the previous leader than is safe here yet.
             has_code = self._version >= NOT_AVAILABLE_FROM_VERSION

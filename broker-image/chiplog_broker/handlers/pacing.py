@@ -1,7 +1,8 @@
 """Keeps clients from changing topics faster than the quota says (KIP-599).
 
-From these versions on a client knows THROTTLING_QUOTA_EXCEEDED, and is told when to try again. An
-older one would not understand it: its request waits here, as long as its own timeout lets it.
+From these versions on a client knows THROTTLING_QUOTA_EXCEEDED, and the answer says when it may try
+again. An older client does not know this error, so its request waits here, at most for its own
+timeout.
 """
 
 from collections.abc import Callable, Mapping

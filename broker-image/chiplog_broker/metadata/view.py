@@ -159,9 +159,9 @@ class ClusterView:
             del self._names[old.topic_id]
 
     def expect(self, name: str, topic_id: UUID) -> None:
-        """The cluster has this topic, and this broker will `put` it soon.
+        """This topic exists in the cluster, and this broker will `put` it soon.
 
-        Until then "unknown topic" is as wrong as the previous topic of this name.
+        Until then neither "unknown topic" nor the previous topic of this name is a correct answer.
         """
         known = self._topics.get(name)
         if known is None or known.topic_id != topic_id:

@@ -304,9 +304,9 @@ class Partition:
     def check_epoch_of_follower(self, current_leader_epoch: int) -> None:
         """Like `check_epoch`, for readers that may read from a follower (KIP-392).
 
-        Only an undamaged follower that hears from its leader serves them: it has every acknowledged
-        record that its leader has reported. Whether it is in the ISR is not checked here: the
-        leader checks it, may know a newer map, and would send the reader back. Raises
+        Only an undamaged follower that is in contact with its leader serves them: it has every
+        acknowledged record that its leader has reported. Whether it is in the ISR is not checked
+        here: the leader checks it, may know a newer map, and would send the reader back. Raises
         `PartitionError`.
         """
         following = self.following

@@ -62,7 +62,7 @@ class Debts:
         return True
 
     def seen(self, partition: TopicPartition, view: PartitionView, broker_id: int) -> None:
-        """Update from the present map."""
+        """Update the debt of a partition from the present map."""
         debt = self._debts.get(partition)
         if debt is None or view.leader_epoch <= debt.leader_epoch:
             return

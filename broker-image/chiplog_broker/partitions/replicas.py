@@ -491,7 +491,7 @@ class Replicas:
         async with self._changing:
             log = self._directory.logs.get(name)
             if log is None or log.damage is None:
-                return  # its topic was deleted meanwhile
+                return  # its topic was deleted in the meantime
             partition = self._partitions.get((name.topic, name.partition))
             if partition is not None:
                 self._debts.owe(name, debt_of(partition))

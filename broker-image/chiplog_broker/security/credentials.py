@@ -1,15 +1,15 @@
-"""The name and password that a cluster's own processes know each other by.
+"""The name and password by which the processes of a cluster authenticate to each other.
 
-How a broker is put together on Kubernetes:
+How a broker on Kubernetes uses it:
 
-    credentials = FileCredentials(Path("/etc/chiplog-internal"), clock)   # raises CannotStart
+    credentials = FileCredentials(Path("/etc/chiplog-internal"), clock)  # raises CannotStart
     keyring = Keyring(credentials, rng)
-    listeners.append(internal_listener(advertised_host, keyring))         # metadata/listeners.py
+    listeners.append(internal_listener(advertised_host, keyring))  # metadata/listeners.py
     dialer = Dialer(SystemNet().connect, rng, credentials, f"broker-{broker_id}")  # peers/dialer.py
 
-Nothing has to be started or stopped. The files are looked at when somebody logs in, and a
-password that changed is accepted beside its successor for a while: the kubelet brings a
-changed Secret to one pod after another, and brokers must go on talking meanwhile.
+Nothing has to be started or stopped. The files are read when a client logs in. After a change of
+the password the previous one is accepted for a while, too: the kubelet updates a mounted Secret in
+one pod after the other, and the brokers must be able to connect in the meantime.
 """
 
 import logging

@@ -48,7 +48,7 @@ class Incarnation:
             await response.write(f"{self._health.incarnation}\n".encode())
             await over.wait()
         except ConnectionResetError:
-            pass  # whoever asked is gone already
+            pass  # the client has disconnected already
         finally:
             if over in self._open:
                 self._open.remove(over)

@@ -53,7 +53,7 @@ class OffsetCheckpoint:
         if any(self._offsets.get(partition) != offset for partition, offset in offsets.items()):
             self._offsets.update(offsets)
             self._version += 1
-        # An equal entry may still be on its way to the disk.
+        # An equal entry may not be on the disk yet.
         await self._commit.reach(self._version)
 
     async def forget(self, partitions: Iterable[TopicPartition]) -> None:

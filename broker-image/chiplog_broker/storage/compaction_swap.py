@@ -51,7 +51,7 @@ async def finish_swaps(disk: Disk, directory: str) -> None:
     for name in replaced:
         disk.remove(f"{directory}/{name}")
     if ends:
-        # Once the new log file has its name, nothing says any more that the old ones must go.
+        # Once the new file has its final name, nothing shows that the old ones must be removed.
         await disk.sync_directory(directory)
     for name in sorted(names, key=lambda name: name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         if name.endswith(SWAP_SUFFIX):

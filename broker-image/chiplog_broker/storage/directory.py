@@ -267,7 +267,7 @@ class LogDirectory:
     async def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Store recovery points and high watermarks: the next recovery starts there."""
         self.health.check()
-        # Taken over before anything is waited for: a truncation may lower both meanwhile.
+        # Read before the first await: a truncation may lower both in the meantime.
         await self._checkpoints.high_watermarks.update(high_watermarks)
         await self._checkpoints.recovery_points.update(
             {partition: log.recovery_point for partition, log in self.logs.items()}

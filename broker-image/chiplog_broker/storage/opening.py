@@ -56,7 +56,7 @@ class Opening:
         """Open every replica. After a clean shutdown nothing is read."""
         names = self._env.disk.names(ROOT)
         if not clean:
-            with suppress(DiskFullError):  # a start on a full volume goes on without
+            with suppress(DiskFullError):  # a full volume must not prevent the start
                 await self._env.checkpoints.rewrite()
         for name in names:
             if is_marked_directory(name) and name.endswith(DELETED_DIRECTORY_SUFFIX):
@@ -119,7 +119,7 @@ class Opening:
         log = PartitionLog(LogState(self._env, partition, topic_id, config, recovery.loaded()))
         self.logs[partition] = log
         if checkpoints.cut_tails.damaged:
-            await self._remember_cut(partition)  # nobody knows that it was not
+            await self._remember_cut(partition)  # it is unknown whether it was
         if log.end_offset < (checkpoints.high_watermarks.get(partition) or 0):
             # The checkpoint will be lowered to what is left.
             await self._remember_cut(partition)

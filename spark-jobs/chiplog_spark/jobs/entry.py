@@ -130,7 +130,7 @@ def done(kind: JobKind, work: Work, request: Request, context: JobContext) -> tu
     try:
         result = replace(result, application=request.application)
         result.to_json()
-    except UnreadableDocument as error:  # what the job says of itself: nobody else's mistake
+    except UnreadableDocument as error:  # the job's own result is invalid
         log.exception("the result cannot be written")
         return crashed(request, error), BROKEN
     return result, DONE if result.state is ResultState.SUCCEEDED else REFUSED

@@ -41,7 +41,10 @@ class _Replica:
 
 
 class Peers:
-    """Compares the replicas of a partition. Call `see` for every batch of each, then `finish`."""
+    """Compares the replicas of a partition.
+
+    Call `check_next` for every batch of each replica, then `finish`.
+    """
 
     def __init__(self, facts: PartitionFacts, covered: Mapping[int, Covered]) -> None:
         """`covered` are the ranges read of each replica."""

@@ -54,7 +54,7 @@ class _Latest:
 
 @dataclass(slots=True)
 class KeyHistory:
-    """The records of one key. Call `see` in the order of offset and replica, then `finish`.
+    """The records of one key. Call `check_next` in the order of offset and replica, then `finish`.
 
     `compared` are the in-sync replicas that were read to the end.
     """

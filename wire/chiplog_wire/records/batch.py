@@ -1,12 +1,12 @@
-"""The batch header: reading it, walking over batches, patching and checking in place.
+"""The batch header: reading it, iterating over batches, and changing and checking it in place.
 
-    base offset 8 | length 4 | leader epoch 4 | magic 1 | crc 4 | attributes 2 |
-    last offset delta 4 | base timestamp 8 | max timestamp 8 | producer id 8 |
-    producer epoch 2 | base sequence 4 | record count 4 | records ...
+    base offset 8 | length 4 | leader epoch 4 | magic 1 | crc 4 | attributes 2 | last offset delta 4
+    | base timestamp 8 | max timestamp 8 | producer id 8 | producer epoch 2 | base sequence 4
+    | record count 4 | records ...
 
-The CRC32C covers everything after itself. Base offset and leader epoch lie before it, so
-a broker may set both without touching the checksum; by the same token the checksum does
-not protect them, and whoever reads a log back must check them against its neighbours.
+The CRC32C covers everything after itself. Base offset and leader epoch come before it, so a broker
+can set both without changing the checksum. For the same reason the checksum does not protect them:
+readers of a log must compare them with the neighbouring batches.
 """
 
 from collections.abc import Iterator

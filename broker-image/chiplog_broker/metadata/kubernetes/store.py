@@ -326,17 +326,19 @@ class KubernetesStore:
         )
 
     def _attested_now(self) -> Attested:
-        """Whether the data is intact. A process that was admitted has lost nothing since, so it can
-        be admitted again even if the operator has forgotten its session."""
+        """The attestation for the status. A process that was admitted has lost nothing since then,
+        so it can be admitted again even if the operator has forgotten its session."""
         is_admitted = self.registration.session != NEVER_ADMITTED
         if not is_admitted:
             return self._attested
         return replace(self._attested, tail=Tail.INTACT, went_back=False)
 
     def _session_to_report(self) -> Session:
-        """The present session; before admission, only one that the operator has forgotten.
+        """The session for the status. Before admission it is 0, unless the operator has forgotten a
+        session.
 
-        After a restored backup it would otherwise assign a session again that was used here.
+        After the operator's objects were restored from a backup, it could assign a session again
+        that was used here. The report of the last used session prevents that.
         """
         used = Session(self._record.session)
         return self.registration.session or (used if used > self._given_out else NEVER_ADMITTED)

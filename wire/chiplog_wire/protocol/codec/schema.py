@@ -66,7 +66,7 @@ def element(message_class: type[Any], name: str) -> type[Any]:
 
 
 def shapes(message_class: type[Any]) -> dict[str, Shape]:
-    """The fields of a dataclass, in the order of the wire."""
+    """The fields of a dataclass by name, in the order in which they are encoded."""
     return {field.name: _shape(field) for field in fields(message_class)}
 
 
