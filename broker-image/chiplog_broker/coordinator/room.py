@@ -51,8 +51,8 @@ class Room:
 
     def has_room_for_offsets(self, count: int) -> bool:
         """Whether there is memory for this many more committed offsets."""
-        there = sum(shard.offset_count for shard in self._shards())
-        return self._is_below("offsets", there + count - 1, MAX_OFFSETS)
+        stored = sum(shard.offset_count for shard in self._shards())
+        return self._is_below("offsets", stored + count - 1, MAX_OFFSETS)
 
     def _is_below(self, what: str, count: int, limit: int) -> bool:
         if count < limit:

@@ -21,7 +21,7 @@ MAX_SESSION_PARTITIONS: Final = 20_000
 MAX_PARTITIONS: Final = 400_000
 """Partitions of all sessions, of about 350 bytes each."""
 
-Worth: TypeAlias = tuple[bool, int, int]
+EvictionPriority: TypeAlias = tuple[bool, int, int]
 """Privileged, partitions, id: the session with the lowest value is evicted first."""
 
 
@@ -44,8 +44,8 @@ class FetchSessionCache:
         self._sessions: dict[int, FetchSession] = {}
         # Session ids, the least recently used first.
         self._by_use: dict[int, None] = {}
-        self._by_worth: list[Worth] = []
-        self._worths: dict[int, Worth] = {}
+        self._by_priority: list[EvictionPriority] = []
+        self._priorities: dict[int, EvictionPriority] = {}
         self.partitions = 0
         self.evictions = 0
 
@@ -137,47 +137,47 @@ class FetchSessionCache:
         key = session.id
         self._by_use.pop(key, None)
         self._by_use[key] = None
-        before = self._worths.get(key)
-        worth = session.owner.is_privileged, session.size, key
-        if worth != before:
-            self._drop_worth(before)
-            insort(self._by_worth, worth)
-            self._worths[key] = worth
+        before = self._priorities.get(key)
+        priority = session.owner.is_privileged, session.size, key
+        if priority != before:
+            self._drop_priority(before)
+            insort(self._by_priority, priority)
+            self._priorities[key] = priority
             self.partitions += session.size
 
-    def _drop_worth(self, worth: Worth | None) -> None:
-        if worth is not None:
-            del self._by_worth[bisect_left(self._by_worth, worth)]
-            self.partitions -= worth[1]
+    def _drop_priority(self, priority: EvictionPriority | None) -> None:
+        if priority is not None:
+            del self._by_priority[bisect_left(self._by_priority, priority)]
+            self.partitions -= priority[1]
 
     def _remove(self, session: FetchSession) -> None:
         del self._sessions[session.id]
         del self._by_use[session.id]
-        self._drop_worth(self._worths.pop(session.id))
+        self._drop_priority(self._priorities.pop(session.id))
         session.end()
 
     def _make_room(self, owner: Owner, size: int, now_s: float) -> bool:
         if size > self._max_session_partitions or size > self._max_partitions:
             return False
-        worth = owner.is_privileged, size, NO_SESSION
+        priority = owner.is_privileged, size, NO_SESSION
         while len(self) >= self._slots or self.partitions + size > self._max_partitions:
-            if not self._evict_one(worth, now_s):
+            if not self._evict_one(priority, now_s):
                 return False
         return True
 
     def _fits(self, session: FetchSession, now_s: float) -> bool:
         if session.size > self._max_session_partitions:
             return False
-        worth = session.owner.is_privileged, session.size, NO_SESSION
+        priority = session.owner.is_privileged, session.size, NO_SESSION
         while self.partitions > self._max_partitions:
             # It cannot evict itself: its worth is not lower than its own, and it was just used.
-            if not self._evict_one(worth, now_s):
+            if not self._evict_one(priority, now_s):
                 return False
         return True
 
-    def _evict_one(self, newcomer: Worth, now_s: float) -> bool:
+    def _evict_one(self, newcomer: EvictionPriority, now_s: float) -> bool:
         """Returns whether a session was evicted."""
-        evicted = self._stale_sessions(now_s) or self._worth_less(newcomer, now_s)
+        evicted = self._stale_sessions(now_s) or self._lower_priority(newcomer, now_s)
         if evicted is None:
             return False
         self._remove(evicted)
@@ -190,12 +190,12 @@ class FetchSessionCache:
             return session if now_s - session.polled_s > STALE_AFTER_S else None
         return None
 
-    def _worth_less(self, newcomer: Worth, now_s: float) -> FetchSession | None:
-        for worth in self._by_worth:
-            if newcomer < worth:
+    def _lower_priority(self, newcomer: EvictionPriority, now_s: float) -> FetchSession | None:
+        for priority in self._by_priority:
+            if newcomer < priority:
                 break
-            session = self._sessions[worth[2]]
-            outranked = newcomer[0] and not worth[0]
-            if outranked or now_s - session.created_s > STALE_AFTER_S:
+            session = self._sessions[priority[2]]
+            has_lower_rank = newcomer[0] and not priority[0]
+            if has_lower_rank or now_s - session.created_s > STALE_AFTER_S:
                 return session
         return None

@@ -28,7 +28,7 @@ Outcomes = Mapping[int, Outcome]
 PREFERRED_LEADS = Outcome(
     ErrorCode.election_not_needed, "the preferred leader is already the leader"
 )
-SOMEBODY_LEADS = Outcome(ErrorCode.election_not_needed, "the partition has a live leader")
+LEADER_IS_LIVE = Outcome(ErrorCode.election_not_needed, "the partition has a live leader")
 
 
 class ElectionHandler:
@@ -106,7 +106,7 @@ def known_outcome(
         return Outcome(ErrorCode.unknown_topic_or_partition, f"there is {what}")
     partition = view.partitions[index]
     if is_unclean:
-        return SOMEBODY_LEADS if partition.leader_id != NO_LEADER else None
+        return LEADER_IS_LIVE if partition.leader_id != NO_LEADER else None
     return PREFERRED_LEADS if is_led_by_preferred(partition) else None
 
 

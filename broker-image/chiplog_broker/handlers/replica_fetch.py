@@ -89,9 +89,9 @@ class ReplicaReading(Reading):
         if wanted.current_leader_epoch == NO_EPOCH:
             # Its offset may be from another leader epoch whose history this log does not have.
             raise PartitionError(ErrorCode.unknown_leader_epoch)
-        if (parting := where_it_parts(partition, wanted)) is not None:
+        if (diverging := diverging_epoch_of(partition, wanted)) is not None:
             self._is_urgent = True
-            return without_records(partition, wanted)._replace(diverging_epoch=parting)
+            return without_records(partition, wanted)._replace(diverging_epoch=diverging)
         max_bytes = max(min(wanted.max_bytes, self._max_bytes - self._bytes), 0)
         first = self._bytes == 0
         try:
@@ -122,7 +122,7 @@ def without_records(partition: Partition, wanted: FetchPartition) -> FetchPartit
     )
 
 
-def where_it_parts(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:
+def diverging_epoch_of(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:
     """The diverging epoch: the end of the last epoch that both may have; None if the logs agree
     (KIP-595).
 

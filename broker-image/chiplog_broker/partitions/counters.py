@@ -60,6 +60,6 @@ class IsrChanges:
     def count_change(self, before: Iterable[int] | None, after: Iterable[int]) -> None:
         """Compare the in-sync replicas of two maps; `before` is None if this is the first map."""
         if before is not None:
-            gone, come = set(before) - set(after), set(after) - set(before)
-            self.shrinks += bool(gone)
-            self.expands += bool(come)
+            removed, added = set(before) - set(after), set(after) - set(before)
+            self.shrinks += bool(removed)
+            self.expands += bool(added)

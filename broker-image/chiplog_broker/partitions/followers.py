@@ -218,10 +218,10 @@ class Followers:
         to have everything, then the largest id (Kafka's order, KIP-392). A follower that is
         proposed for removal from the ISR is not returned.
         """
-        staying = self._isr if self._proposal is None else self._proposal.isr
+        remaining = self._isr if self._proposal is None else self._proposal.isr
         ranks = []
         for replica in self._isr:
-            if replica.broker_id not in broker_ids or replica not in staying:
+            if replica.broker_id not in broker_ids or replica not in remaining:
                 continue
             known = self._followers.get(replica)
             if known is not None and known.holds(offset) and replica in self._view.live_refs:

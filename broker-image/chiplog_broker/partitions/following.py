@@ -75,10 +75,10 @@ class FollowedReplica(Protocol):
     @property
     def high_watermark(self) -> int: ...
     @property
-    def agreed_epoch(self) -> int:
+    def confirmed_epoch(self) -> int:
         """The newest epoch whose leader is known to have had all below this high watermark."""
 
-    def agree_with(self, leader_epoch: int) -> None:
+    def confirm_by_leader(self, leader_epoch: int) -> None:
         """The leader of this epoch has every record below our log end offset."""
 
     def follow_to(self, high_watermark: int) -> None:
@@ -124,7 +124,7 @@ class Following:
         "_clock",
         "_contact",
         "_halted",
-        "_has_agreed",
+        "_is_confirmed",
         "_is_over",
         "_lag_max_s",
         "_log",
@@ -159,7 +159,7 @@ class Following:
         self._halted = halted
         self._lag_max_s = lag_max_s
         self._contact: Contact | None = None
-        self._has_agreed = False
+        self._is_confirmed = False
         self._busy = asyncio.Lock()
         self._sync: asyncio.Task[None] | None = None
         self._is_over = False
@@ -193,15 +193,15 @@ class Following:
         """Whether consumers may read here: the leader of this epoch has compared our log with its
         own, we have everything below its high watermark, and its last answer is not older than the
         time after which a follower leaves the ISR."""
-        if self._is_over or self._why or not self._has_agreed or self.lag:
+        if self._is_over or self._why or not self._is_confirmed or self.lag:
             return False
         answered_s = NEVER_S if self._contact is None else self._contact.answered_s
         return self._clock.monotonic_s() - answered_s <= self._lag_max_s()
 
     @property
-    def has_agreed(self) -> bool:
+    def is_confirmed(self) -> bool:
         """Whether the leader of this epoch has compared our log with its own."""
-        return self._has_agreed and not self._is_over
+        return self._is_confirmed and not self._is_over
 
     @property
     def is_syncing(self) -> bool:
@@ -256,7 +256,7 @@ class Following:
     @property
     def _kept_offset(self) -> int:
         """The offset below which nothing may be truncated, whatever the leader answers."""
-        if self._partition.agreed_epoch < self.unclean_epoch:
+        if self._partition.confirmed_epoch < self.unclean_epoch:
             # Our records may be those that were given up then; no leader since has confirmed them.
             return 0
         return self._partition.high_watermark
@@ -294,8 +294,8 @@ class Following:
             await self._continue(memoryview(records))
             taken = Taken.PROGRESS
         # The leader has compared our log end with its log, so it has everything below it.
-        self._partition.agree_with(self.leader_epoch)
-        self._has_agreed, self._why = True, ""
+        self._partition.confirm_by_leader(self.leader_epoch)
+        self._is_confirmed, self._why = True, ""
         self.leaders_end_offset = answer.high_watermark
         self._partition.follow_to(answer.high_watermark)
         await self._partition.follow_log_start(answer.log_start_offset)

@@ -58,9 +58,9 @@ def wanted_isr(known: InSync) -> tuple[ReplicaRef, ...] | None:
         replica for replica in known.live if replica not in known.isr and may_join(replica, known)
     ]
     replaced = {replica.broker_id for replica in joining}
-    staying = [replica for replica in known.isr if replica.broker_id not in replaced]
+    remaining = [replica for replica in known.isr if replica.broker_id not in replaced]
     floor = min(known.min_isr, len(known.isr))
-    kept = set(_without_lagging(staying, known, floor - len(joining))) | set(joining)
+    kept = set(_without_lagging(remaining, known, floor - len(joining))) | set(joining)
     if kept == set(known.isr):
         return None
     place = {broker_id: number for number, broker_id in enumerate(known.replicas)}
@@ -101,8 +101,8 @@ def _without_lagging(members: list[ReplicaRef], known: InSync, floor: int) -> It
     `floor`."""
     lagging = [replica for replica in members if _lags(replica, known)]
     lagging.sort(key=lambda replica: (replica in known.live, _caught_up_s(replica, known), replica))
-    going = set(lagging[: max(len(members) - max(floor, 1), 0)])
-    return [replica for replica in members if replica not in going]
+    leaving = set(lagging[: max(len(members) - max(floor, 1), 0)])
+    return [replica for replica in members if replica not in leaving]
 
 
 def _lags(replica: ReplicaRef, known: InSync) -> bool:

@@ -70,7 +70,7 @@ class Partition:
         "_refusals",
         "_reported_log_start",
         "_sync",
-        "agreed_epoch",
+        "confirmed_epoch",
         "counters",
         "fetchers",
         "followers",
@@ -101,7 +101,7 @@ class Partition:
         self.log = log
         self.leader_epoch = NO_EPOCH
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.end_offset)
-        self.agreed_epoch = log.last_epoch
+        self.confirmed_epoch = log.last_epoch
         """The newest epoch whose leader is known to have had all below this high watermark."""
         self.has_min_isr = True
         """Whether enough in-sync replicas are alive for `min.insync.replicas`."""
@@ -165,7 +165,7 @@ class Partition:
         is_new = view.leader_epoch != self.leader_epoch
         if is_new:
             self.log.begin_epoch(view.leader_epoch)
-            self.leader_epoch = self.agreed_epoch = view.leader_epoch
+            self.leader_epoch = self.confirmed_epoch = view.leader_epoch
             self.is_isolated, self.led_since_s = False, self._clock.monotonic_s()
             self.high_watermark = min(self.high_watermark, self.log.end_offset)
         # The follower that the high watermark waited for may not count any more.
@@ -191,9 +191,9 @@ class Partition:
 
     # -- as its leader says; called by `Following` alone
 
-    def agree_with(self, leader_epoch: int) -> None:
+    def confirm_by_leader(self, leader_epoch: int) -> None:
         """The leader of this epoch has every record below our log end."""
-        self.agreed_epoch = leader_epoch
+        self.confirmed_epoch = leader_epoch
 
     def follow_to(self, high_watermark: int) -> None:
         """Raise the high watermark to that of the leader."""

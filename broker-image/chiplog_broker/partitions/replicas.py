@@ -321,7 +321,7 @@ class Replicas:
         for name in list(self._debts):
             partition = self._partitions.get((name.topic, name.partition))
             following = None if partition is None else partition.following
-            if partition is None or following is None or not following.has_agreed:
+            if partition is None or following is None or not following.is_confirmed:
                 continue
             if self._debts.reached(name, partition.log.countable_end_offset):
                 logger.info("damaged_replica_caught_up", extra={"partition": str(name)})
@@ -519,5 +519,5 @@ def debt_of(partition: Partition) -> Debt:
         # Records beyond that may have existed on this replica only.
         start = followers.epoch_start_offset if followers is not None else 0
         return Debt(max(partition.high_watermark, start), partition.leader_epoch)
-    epoch = partition.agreed_epoch if following is None else following.leader_epoch
+    epoch = partition.confirmed_epoch if following is None else following.leader_epoch
     return Debt(log.countable_end_offset, max(epoch, log.last_epoch))

@@ -43,7 +43,7 @@ ANSWER_TIMEOUT_S: Final = 10.0
 """Time for an answer, in addition to the time that the leader may wait for records."""
 FAILURES_TO_WARN: Final = 10
 """This many failures in a row, some seconds, are more than a restarting leader causes."""
-NO_SESSION_REST_S: Final = 0.1
+NO_SESSION_PAUSE_S: Final = 0.1
 SHORTEST_POLL_S: Final = 0.1
 """A waiting fetch is cancelled for a new partition, but not more often than this."""
 
@@ -179,7 +179,7 @@ class LeaderFetcher:
         if wakes_at_s is not None:
             await self._pause(wakes_at_s - now_s)
         elif not self._parts.cluster.session:
-            await self._pause(NO_SESSION_REST_S)
+            await self._pause(NO_SESSION_PAUSE_S)
         else:
             await self._news.wait()
 

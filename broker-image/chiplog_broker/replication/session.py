@@ -39,32 +39,32 @@ class LeaderSession:
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = INITIAL_EPOCH
-        self._said: Mapping[Key, FetchPosition] = {}
+        self._sent: Mapping[Key, FetchPosition] = {}
 
     def changes(self, positions: Mapping[Key, FetchPosition]) -> Changes:
         """The changes to send if these are all positions. Call `answered` or `lost` afterwards."""
         if self._epoch == INITIAL_EPOCH:
             return Changes(self._id, INITIAL_EPOCH, positions, [])
-        said = self._said
+        sent = self._sent
         return Changes(
             self._id,
             self._epoch,
-            {key: position for key, position in positions.items() if said.get(key) != position},
-            [key for key in said if key not in positions],
+            {key: position for key, position in positions.items() if sent.get(key) != position},
+            [key for key in sent if key not in positions],
         )
 
     def answered(self, positions: Mapping[Key, FetchPosition], session_id: int) -> None:
         """The leader knows these positions now, unless it opened no session."""
         self._id = session_id
         if session_id == NO_SESSION:
-            self._epoch, self._said = INITIAL_EPOCH, {}
+            self._epoch, self._sent = INITIAL_EPOCH, {}
         else:
-            self._epoch, self._said = next_epoch(self._epoch), positions
+            self._epoch, self._sent = next_epoch(self._epoch), positions
 
     def lost(self) -> None:
         """It is unknown what the leader knows: start with a full fetch that closes the old
         session."""
-        self._epoch, self._said = INITIAL_EPOCH, {}
+        self._epoch, self._sent = INITIAL_EPOCH, {}
 
     def unknown(self) -> None:
         """The leader does not know the session."""

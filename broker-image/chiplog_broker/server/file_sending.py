@@ -85,7 +85,7 @@ class FileSender:
         """`done` is called when an answer that could not be sent at once is sent."""
         self._transport = transport
         self._done = done
-        self._left: deque[Piece] = deque()
+        self._unsent_pieces: deque[Piece] = deque()
         self._watching = False
         # Files that must stay open while the socket accepts no more.
         self._held: list[File] = []
@@ -94,21 +94,21 @@ class FileSender:
     @property
     def busy(self) -> bool:
         """Whether an answer is being sent."""
-        return bool(self._left)
+        return bool(self._unsent_pieces)
 
     def send(self, answer: FileAnswer) -> bool:
         """Whether the transport may be used again; if not, `done` is called later."""
         if self._socket is None or self._transport.get_write_buffer_size():
             self._transport.writelines(answer.in_memory())
             return True
-        self._left.extend(answer.pieces)
+        self._unsent_pieces.extend(answer.pieces)
         return self._advance(self._socket)
 
     def close(self) -> None:
         """The connection is closed."""
         if self._socket is not None:
             self._watch(self._socket, on=False)
-            self._left.clear()
+            self._unsent_pieces.clear()
             self._socket.close()
             self._socket = None
 
@@ -123,15 +123,15 @@ class FileSender:
             logger.debug("not_sent", extra={"reason": str(error)})
             self._transport.abort()
             return False
-        self._watch(to, on=bool(self._left))
-        return not self._left
+        self._watch(to, on=bool(self._unsent_pieces))
+        return not self._unsent_pieces
 
     def _writable(self, to: socket.socket) -> None:
         if self._advance(to):
             self._done()
 
     def _send_some(self, to: socket.socket) -> None:
-        left, room_bytes = self._left, SLICE_BYTES
+        left, room_bytes = self._unsent_pieces, SLICE_BYTES
         while left and room_bytes > 0:
             first = left[0]
             if isinstance(first, LogSlice):
@@ -156,7 +156,9 @@ class FileSender:
         self._watching = on
         loop = asyncio.get_running_loop()
         if on:
-            self._held = [piece.file for piece in self._left if isinstance(piece, LogSlice)]
+            self._held = [
+                piece.file for piece in self._unsent_pieces if isinstance(piece, LogSlice)
+            ]
             for file in self._held:
                 file.hold()
             loop.add_writer(to, self._writable, to)

@@ -172,10 +172,10 @@ class LogChecks:
                 if found_bytes < wanted_bytes:
                     missing_bytes = end - position - found_bytes
                     what = f"the file ends {missing_bytes} bytes too early"
-                    there = check_batches(
+                    partial = check_batches(
                         data[:found_bytes], first, self._history(segment), more_follows=True
                     )
-                    raise DamagedBatchError(what, there.size_bytes, there.next_offset)
+                    raise DamagedBatchError(what, partial.size_bytes, partial.next_offset)
                 more_follows = position + wanted_bytes < end
                 checked = check_batches(
                     data, first, self._history(segment), more_follows=more_follows

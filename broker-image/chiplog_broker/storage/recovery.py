@@ -292,15 +292,15 @@ class LogRecovery:
         The crash may have interrupted the deletion of any of these segments, so a fault in one of
         them does not damage the log: then all of them are deleted.
         """
-        gone = max(bisect_right(bases, self.log_start_offset) - 1, 0)
-        while gone and segment_file(bases[gone], SNAPSHOT_SUFFIX) not in self._names:
-            is_whole = yield from self._is_complete_up_to(bases[gone - 1], bases[gone])
+        deleted = max(bisect_right(bases, self.log_start_offset) - 1, 0)
+        while deleted and segment_file(bases[deleted], SNAPSHOT_SUFFIX) not in self._names:
+            is_whole = yield from self._is_complete_up_to(bases[deleted - 1], bases[deleted])
             if not is_whole:
                 break
-            gone -= 1
-        for base_offset in bases[:gone]:
+            deleted -= 1
+        for base_offset in bases[:deleted]:
             self._remove_segment(base_offset)
-        del bases[:gone]
+        del bases[:deleted]
 
     def _is_complete_up_to(self, base_offset: int, next_base: int) -> Generator[int, None, bool]:
         """Whether a segment is complete and correct up to the start of the next one."""

@@ -35,7 +35,7 @@ class Scrubber:
     def __init__(self, logs: Mapping[TopicPartition, PartitionLog], clock: Clock) -> None:
         self._logs = logs
         self._clock = clock
-        self._left: list[TopicPartition] = []
+        self._remaining: list[TopicPartition] = []
         self._offset = 0
         self._due_bytes = 0.0
         self._stepped_s = clock.monotonic_s()
@@ -64,17 +64,17 @@ class Scrubber:
 
     def _step(self, max_bytes: int) -> int:
         """Read some bytes; returns 0 if a whole round found none."""
-        for _ in range(len(self._left) + len(self._logs) + 1):
-            if not self._left:
-                self._left = sorted(self._logs, reverse=True)
+        for _ in range(len(self._remaining) + len(self._logs) + 1):
+            if not self._remaining:
+                self._remaining = sorted(self._logs, reverse=True)
                 self._offset = 0
-                if not self._left:
+                if not self._remaining:
                     return 0
-            read_bytes, following = self._read(self._left[-1], max_bytes)
+            read_bytes, following = self._read(self._remaining[-1], max_bytes)
             if following is None:
-                self._left.pop()
+                self._remaining.pop()
                 self._offset = 0
-                self.rounds += not self._left
+                self.rounds += not self._remaining
             else:
                 self._offset = following
             if read_bytes:

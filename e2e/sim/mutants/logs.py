@@ -163,7 +163,7 @@ MUTANTS: Final = (
         "a leader does not say where histories part",
         mix(3, 2.0, "deposed and to lead", faults_s=30.0),
         LOSS | FORK,
-        plant(replica_fetch, "where_it_parts", lambda *_: None),
+        plant(replica_fetch, "diverging_epoch_of", lambda *_: None),
     ),
     Mutant(
         "readers see above the high watermark",

@@ -165,7 +165,7 @@ MUTANTS: Final = (
         LOSS | FORK,
         (
             Plant(Replicas, "_stop_following", _keep_following),
-            Plant(replica_fetch, "where_it_parts", lambda *_: None),
+            Plant(replica_fetch, "diverging_epoch_of", lambda *_: None),
         ),
     ),
     Mutant(

@@ -85,10 +85,10 @@ class HadoopFiles:
         return False
 
     def move(self, source: str, destination: str) -> None:
-        system, here = self._locate(source)
-        _, there = self._locate(destination)
-        system.mkdirs(there.getParent())
-        if not system.rename(here, there):
+        system, source_path = self._locate(source)
+        _, target = self._locate(destination)
+        system.mkdirs(target.getParent())
+        if not system.rename(source_path, target):
             raise OSError(f"{source} was not moved to {destination}")
 
     def remove(self, path: str) -> None:

@@ -51,21 +51,21 @@ def plan(held: Mapping[int, Held], ends: Iterable[CommittedEnd]) -> Plan:
     before the first export are not counted as lost.
     """
     committed = {end.partition: end.offset for end in ends}
-    if gone := sorted(set(committed) - set(held)):
-        raise WentBack(f"partition {gone[0]} was exported, but does not exist any more")
+    if missing := sorted(set(committed) - set(held)):
+        raise WentBack(f"partition {missing[0]} was exported, but does not exist any more")
     todo, lost = [], []
     for partition in sorted(held):
-        here = held[partition]
-        first = committed.get(partition, here.start)
-        if first > here.end:
+        offsets = held[partition]
+        first = committed.get(partition, offsets.start)
+        if first > offsets.end:
             raise WentBack(
-                f"partition {partition} was exported up to {first}, but ends at {here.end}"
+                f"partition {partition} was exported up to {first}, but ends at {offsets.end}"
             )
-        if first < here.start:
-            lost.append(OffsetRange(partition=partition, first=first, end=here.start))
-        start = max(first, here.start)
-        if start < here.end:
-            todo.append(OffsetRange(partition=partition, first=start, end=here.end))
+        if first < offsets.start:
+            lost.append(OffsetRange(partition=partition, first=first, end=offsets.start))
+        start = max(first, offsets.start)
+        if start < offsets.end:
+            todo.append(OffsetRange(partition=partition, first=start, end=offsets.end))
     return Plan(tuple(todo), tuple(lost))
 
 

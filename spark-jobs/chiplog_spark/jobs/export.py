@@ -65,7 +65,7 @@ def describe(access: Access, name: str) -> Topic:
 
 def result_of(done: list[Exported]) -> Result:
     lost = sum(len(exported.lost) for exported in done)
-    said = f"; {lost} ranges of offsets were deleted before they were exported" if lost else ""
+    lost_note = f"; {lost} ranges of offsets were deleted before they were exported" if lost else ""
     records, files = (
         sum(getattr(exported, what) for exported in done) for what in ("records", "files")
     )
@@ -73,7 +73,7 @@ def result_of(done: list[Exported]) -> Result:
         application="export",
         state=ResultState.SUCCEEDED,
         reason="Exported",
-        message=f"{records} records in {files} files{said}",
+        message=f"{records} records in {files} files{lost_note}",
         summary={"topics": [summary_of(exported) for exported in done]},
     )
 
@@ -87,8 +87,12 @@ def summary_of(exported: Exported) -> dict[str, Any]:
         "bytes": exported.size_bytes,
         "lostTotal": len(exported.lost),
         "lost": [
-            {"partition": gone.partition, "firstOffset": gone.first, "lastOffset": gone.end - 1}
-            for gone in exported.lost[:MAX_REPORTED_LOST]
+            {
+                "partition": lost_range.partition,
+                "firstOffset": lost_range.first,
+                "lastOffset": lost_range.end - 1,
+            }
+            for lost_range in exported.lost[:MAX_REPORTED_LOST]
         ],
     }
 

@@ -54,8 +54,8 @@ def _check(path: Path, text: bytes, application: str, key: str) -> None:
     if not key:
         return
     beside = path.with_name(signature_of(path.name))
-    said = beside.read_text(errors="replace").strip() if beside.exists() else ""
-    if not is_signed(key, application, text.decode(errors="replace"), said, path.name):
+    signature = beside.read_text(errors="replace").strip() if beside.exists() else ""
+    if not is_signed(key, application, text.decode(errors="replace"), signature, path.name):
         message = (
             f"{path} is not what the operator wrote for this run: somebody else changed it, or "
             "operator and Spark image have different versions. Run it again"

@@ -150,12 +150,12 @@ def bound_of(topic: str) -> Callable[[str], Bound]:
 def offsets_in(text: str, topic: str) -> dict[int, int]:
     """Parses `{"topic":{"0":23,"1":-2}}` by partition. Raises `ValueError`."""
     try:
-        said = json.loads(text)
+        parsed_json = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"it is neither earliest, latest nor JSON ({error})") from None
-    if not isinstance(said, dict) or set(said) != {topic}:
+    if not isinstance(parsed_json, dict) or set(parsed_json) != {topic}:
         raise ValueError(f"it must contain exactly the topic {topic}")
-    of_topic = said[topic]
+    of_topic = parsed_json[topic]
     if not isinstance(of_topic, dict) or not of_topic:
         raise ValueError("it names no partition")
     return {_index(index): _offset(index, offset) for index, offset in of_topic.items()}

@@ -49,13 +49,13 @@ def places(option: str, bound: Bound, partitions: Iterable[int]) -> dict[int, in
     if isinstance(bound, int):
         return dict.fromkeys(partitions, bound)
     expected = set(partitions)
-    for what, odd in (
+    for what, wrong in (
         ("is missing", expected - set(bound)),
         ("is not read", set(bound) - expected),
     ):
-        if odd:
+        if wrong:
             known = ", ".join(map(str, sorted(expected)))
-            problem = f"partition {min(odd)} {what}"
+            problem = f"partition {min(wrong)} {what}"
             raise BadOption(
                 option, problem, f"give an offset for exactly the partitions that are read: {known}"
             )
@@ -68,11 +68,11 @@ def ranges_between(
     """The ranges of a batch. Raises `OffsetOutOfRange` and `BadOption`."""
     found = []
     for partition in sorted(starts):
-        here = held[partition]
-        start, end = (resolved(offsets[partition], here) for offsets in (starts, ends))
+        held_here = held[partition]
+        start, end = (resolved(offsets[partition], held_here) for offsets in (starts, ends))
         for offset in (start, end):
-            if not here.start <= offset <= here.end:
-                bounds = f": the replica has offsets {here.start} to {here.end}"
+            if not held_here.start <= offset <= held_here.end:
+                bounds = f": the replica has offsets {held_here.start} to {held_here.end}"
                 raise out_of_range(offset, topic, partition, bounds)
         if start > end:
             what = f"partition {partition} would be read from {start} back to {end}"

@@ -4,13 +4,18 @@ from collections import Counter
 from collections.abc import Hashable, Mapping
 
 
-def disagreeing_replicas(said: Mapping[int, Hashable], leader: int) -> frozenset[int]:
+def disagreeing_replicas(value_by_replica: Mapping[int, Hashable], leader: int) -> frozenset[int]:
     """The replicas that differ from the majority; without a majority, from the leader.
 
     If the leader has no value, the replica with the lowest id is the reference.
     """
-    if len(set(said.values())) < 2:
+    if len(set(value_by_replica.values())) < 2:
         return frozenset()
-    (first, most), (_, second) = Counter(said.values()).most_common(2)
-    measure = first if most > second else said[leader if leader in said else min(said)]
-    return frozenset(broker for broker, value in said.items() if value != measure)
+    (first, most), (_, second) = Counter(value_by_replica.values()).most_common(2)
+    if most > second:
+        reference = first
+    else:
+        reference = value_by_replica[
+            leader if leader in value_by_replica else min(value_by_replica)
+        ]
+    return frozenset(broker for broker, value in value_by_replica.items() if value != reference)

@@ -146,11 +146,11 @@ class Peers:
             for batch in group
             if batch.stored_crc == batch.computed_crc and batch.replica in self._in_sync
         ]
-        said = {batch.replica: batch.digest for batch in in_good_order}
-        odd = disagreeing_replicas(said, self._facts.leader)
+        digests = {batch.replica: batch.digest for batch in in_good_order}
+        differing = disagreeing_replicas(digests, self._facts.leader)
         for batch in in_good_order:
-            if batch.replica in odd:
-                others = [broker for broker in said if broker not in odd]
+            if batch.replica in differing:
+                others = [broker for broker in digests if broker not in differing]
                 yield Finding(
                     Check.REPLICA_MISMATCH,
                     self._facts.topic,

@@ -123,8 +123,8 @@ class KeyHistory:
 
     def _close_group(self) -> Iterator[Finding]:
         group, self._group = self._group, []
-        said = {record.replica: record.digest for record in group}
-        for broker in sorted(disagreeing_replicas(said, self.facts.leader)):
+        digests = {record.replica: record.digest for record in group}
+        for broker in sorted(disagreeing_replicas(digests, self.facts.leader)):
             offset = group[0].offset
             message = f"the record at offset {offset} differs from the one on other replicas"
             yield self._finding(Check.REPLICA_MISMATCH, offset, broker, message)

@@ -34,40 +34,40 @@ class Attestation:
     reason: str
 
 
-def attest(left: SessionRecord | None, found: FoundData) -> Attestation:
+def attest(last_record: SessionRecord | None, found: FoundData) -> Attestation:
     """The verdict on the data, given what the last process stored: the first rule that applies."""
     if found.damaged > MAX_DAMAGED_PARTITIONS:
         # It is unknown which replicas they are, so none counts as undamaged.
         return Attestation(Tail.SUSPECT, f"{found.damaged} replicas are damaged")
     if found.went_back:
         return Attestation(Tail.SUSPECT, "the volume was replaced by an older copy")
-    if left is None or left.storage_uuid != found.storage_uuid:
+    if last_record is None or last_record.storage_uuid != found.storage_uuid:
         return Attestation(
             Tail.SUSPECT,
             "no earlier process of this broker has recorded the state of this data directory",
         )
-    return _attest(left, found)
+    return _attest(last_record, found)
 
 
-def _attest(left: SessionRecord, found: FoundData) -> Attestation:
+def _attest(last_record: SessionRecord, found: FoundData) -> Attestation:
     """The same, if the directory is the one that the last process used."""
-    if found.closed_in_session is not None and found.closed_in_session == left.session:
+    if found.closed_in_session is not None and found.closed_in_session == last_record.session:
         return Attestation(Tail.INTACT, "clean shutdown")
-    if left.disk_failed:
+    if last_record.disk_failed:
         return Attestation(Tail.SUSPECT, "the disk of the last process failed")
-    if left.fsync_only:
+    if last_record.fsync_only:
         return Attestation(Tail.INTACT, "all topics have Fsync durability")
-    if found.boot_id and found.boot_id == left.boot_id:
+    if found.boot_id and found.boot_id == last_record.boot_id:
         return Attestation(Tail.INTACT, "the page cache survived")
     return Attestation(Tail.SUSPECT, "the machine was restarted without a clean shutdown")
 
 
-def intact_since(left: SessionRecord | None, verdict: Attestation, admitted: int) -> int:
+def intact_since(last_record: SessionRecord | None, verdict: Attestation, admitted: int) -> int:
     """The oldest session for whose in-sync replicas the directory vouches.
 
     `admitted` is the session that the operator assigned last. It counts even if the process of this
     directory never learned it.
     """
-    if left is not None and verdict.tail is Tail.INTACT:
-        return left.intact_since
-    return max(admitted, left.session if left else 0) + 1
+    if last_record is not None and verdict.tail is Tail.INTACT:
+        return last_record.intact_since
+    return max(admitted, last_record.session if last_record else 0) + 1

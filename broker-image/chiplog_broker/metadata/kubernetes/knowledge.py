@@ -11,13 +11,13 @@ def why_older(new: PartitionMapSpec, applied: PartitionMapSpec, broker_id: Broke
     A generation may disappear only with a tombstone, and the topic id of a tombstone never comes
     back.
     """
-    buried = {tombstone.topic_id for tombstone in new.tombstones}
+    deleted_ids = {tombstone.topic_id for tombstone in new.tombstones}
     generations = {generation.topic_id: generation for generation in new.generations}
     for tombstone in applied.tombstones:
         if tombstone.topic_id in generations:
             return f"topic id {tombstone.topic_id} was deleted"
     for generation in applied.generations:
-        if generation.topic_id in buried or not held_by(generation, broker_id):
+        if generation.topic_id in deleted_ids or not held_by(generation, broker_id):
             continue
         known = generations.get(generation.topic_id)
         if known is None:

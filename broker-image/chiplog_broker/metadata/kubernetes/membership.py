@@ -73,7 +73,7 @@ class KubernetesMembership:
         self._outages: Outages
         self._files = MapFiles(ports.metadata)
         self._known: dict[str, PartitionMapSpec] = {}
-        self._left: SessionRecord | None = None
+        self._last_record: SessionRecord | None = None
         self._events: MembershipEvents
         self._lease: asyncio.Task[None] | None = None
         self._renewals = Renewals(ports.metadata, ports.clock)
@@ -96,17 +96,17 @@ class KubernetesMembership:
         ports.machine.leave(str(TerminationMessage(self._process.incarnation)))
         keeper = LeaseKeeper(ports.api, self._process, ports.clock, self._outages, self._renewals)
         self._lease = self.start("lease", keeper.run())
-        self._left = read_session(ports.metadata)
+        self._last_record = read_session(ports.metadata)
         self._known = self._files.read_all()
-        if self._left is None:
+        if self._last_record is None:
             broker, _ = await self._own_broker()
             return broker.spec.cluster_id
-        if self._left.broker_id != self._process.broker_id:
+        if self._last_record.broker_id != self._process.broker_id:
             raise CannotStart(
-                f"the data directory belongs to broker {self._left.broker_id}, not to "
+                f"the data directory belongs to broker {self._last_record.broker_id}, not to "
                 f"{self._process.broker_id}: give each broker its own volume"
             )
-        return self._left.cluster_id
+        return self._last_record.cluster_id
 
     def known_topics(self) -> list[TopicView]:
         views = (topic_view(spec, frozenset()) for spec in self._known.values())
@@ -246,11 +246,11 @@ class KubernetesMembership:
             storage_uuid=str(storage_uuid),
             boot_id=boot_id,
             closed_in_session=node.data.closed_in_session,
-            went_back=is_older or self._knows_less_than(broker),
+            went_back=is_older or self._is_older_than(broker),
             damaged=len(node.replicas.damaged()),
         )
-        verdict = attest(self._left, found)
-        since = intact_since(self._left, verdict, broker.spec.session)
+        verdict = attest(self._last_record, found)
+        since = intact_since(self._last_record, verdict, broker.spec.session)
         logger.info(
             "data_attested",
             extra={"tail": verdict.tail.value, "reason": verdict.reason, "intact_since": since},
@@ -264,7 +264,7 @@ class KubernetesMembership:
         record = SessionRecord(
             cluster_id=node.cluster.cluster_id,
             broker_id=own,
-            session=self._left.session if self._left else 0,
+            session=self._last_record.session if self._last_record else 0,
             incarnation=self._process.incarnation,
             intact_since=since,
             boot_id=boot_id,
@@ -274,8 +274,8 @@ class KubernetesMembership:
         await write_session(self._ports.metadata, record)
         return record, Attested(storage_uuid, verdict.tail, Session(since), found.went_back)
 
-    def _knows_less_than(self, broker: Broker) -> bool:
+    def _is_older_than(self, broker: Broker) -> bool:
         """Whether a process here reported a session that the disk does not have."""
-        if self._left is None:
+        if self._last_record is None:
             return False  # a new volume, or one that has to be taken for one
-        return self._left.session < (broker.status.session or 0)
+        return self._last_record.session < (broker.status.session or 0)

@@ -30,11 +30,11 @@ def topic_view(spec: PartitionMapSpec, live: frozenset[ReplicaRef]) -> TopicView
     generation = current_generation(spec)
     if generation is None:
         return None
-    living = {broker.broker_id: broker for broker in live}
+    live_by_broker = {broker.broker_id: broker for broker in live}
     return TopicView(
         spec.topic_name,
         uuid_of(generation.topic_id),
-        tuple(_partition_view(partition, living) for partition in generation.partitions),
+        tuple(_partition_view(partition, live_by_broker) for partition in generation.partitions),
         TopicConfig(spec.config, spec.inherited_config),
         is_internal(spec.topic_name),
         spec.min_isr,
@@ -43,11 +43,13 @@ def topic_view(spec: PartitionMapSpec, live: frozenset[ReplicaRef]) -> TopicView
     )
 
 
-def _partition_view(state: PartitionState, living: Mapping[BrokerId, ReplicaRef]) -> PartitionView:
+def _partition_view(
+    state: PartitionState, live_by_broker: Mapping[BrokerId, ReplicaRef]
+) -> PartitionView:
     leader = state.leader
-    if leader is not None and living.get(leader.broker_id) != leader:
+    if leader is not None and live_by_broker.get(leader.broker_id) != leader:
         leader = None
-    in_sync = [replica for replica in state.isr if living.get(replica.broker_id) == replica]
+    in_sync = [replica for replica in state.isr if live_by_broker.get(replica.broker_id) == replica]
     return PartitionView(
         state.partition,
         leader.broker_id if leader else NO_LEADER,
@@ -58,7 +60,7 @@ def _partition_view(state: PartitionState, living: Mapping[BrokerId, ReplicaRef]
         state.partition_epoch,
         leader.session if leader else NEVER_ADMITTED,
         state.isr,
-        tuple(living[replica] for replica in state.replicas if replica in living),
+        tuple(live_by_broker[replica] for replica in state.replicas if replica in live_by_broker),
         NO_EPOCH if state.unclean_epoch is None else state.unclean_epoch,
     )
 
