@@ -364,7 +364,7 @@ class Broker:
 
 
 def session_id(rng: Rng) -> int:
-    """A number for a fetch session, which nobody can guess."""
+    """A random id for a fetch session, which is hard to guess."""
     return int.from_bytes(rng.token(4), "big") >> 1
 
 

@@ -157,6 +157,7 @@ class FetchSessionCache:
         session.end()
 
     def _make_room(self, owner: Owner, size: int, now_s: float) -> bool:
+        """Evict sessions for a new one of this size; False if they may not be replaced by it."""
         if size > self._max_session_partitions or size > self._max_partitions:
             return False
         priority = owner.is_privileged, size, NO_SESSION
@@ -166,31 +167,34 @@ class FetchSessionCache:
         return True
 
     def _fits(self, session: FetchSession, now_s: float) -> bool:
+        """Evict others after a session has grown; False if it is too large for that."""
         if session.size > self._max_session_partitions:
             return False
         priority = session.owner.is_privileged, session.size, NO_SESSION
         while self.partitions > self._max_partitions:
-            # It cannot evict itself: its worth is not lower than its own, and it was just used.
+            # It cannot evict itself: it has the same priority, and was just used.
             if not self._evict_one(priority, now_s):
                 return False
         return True
 
     def _evict_one(self, newcomer: EvictionPriority, now_s: float) -> bool:
         """Returns whether a session was evicted."""
-        evicted = self._stale_sessions(now_s) or self._lower_priority(newcomer, now_s)
+        evicted = self._stale_session(now_s) or self._lower_priority(newcomer, now_s)
         if evicted is None:
             return False
         self._remove(evicted)
         self.evictions += 1
         return True
 
-    def _stale_sessions(self, now_s: float) -> FetchSession | None:
+    def _stale_session(self, now_s: float) -> FetchSession | None:
+        """The least recently used session, if it was not used for two minutes."""
         for session_id in self._by_use:
             session = self._sessions[session_id]
             return session if now_s - session.polled_s > STALE_AFTER_S else None
         return None
 
     def _lower_priority(self, newcomer: EvictionPriority, now_s: float) -> FetchSession | None:
+        """A session of lower priority that `newcomer` may replace, or None."""
         for priority in self._by_priority:
             if newcomer < priority:
                 break

@@ -76,7 +76,7 @@ class FollowedReplica(Protocol):
     def high_watermark(self) -> int: ...
     @property
     def confirmed_epoch(self) -> int:
-        """The newest epoch whose leader is known to have had all below this high watermark."""
+        """The newest epoch whose leader is known to have every record below our high watermark."""
 
     def confirm_by_leader(self, leader_epoch: int) -> None:
         """The leader of this epoch has every record below our log end offset."""
@@ -97,7 +97,7 @@ class FollowedReplica(Protocol):
         """Wake the consumers that wait here."""
 
     def go_offline(self, why: str) -> None:
-        """The disk failed."""
+        """Stop serving this replica, because the disk failed."""
 
 
 class Contact:

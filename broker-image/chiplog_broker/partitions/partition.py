@@ -192,7 +192,7 @@ class Partition:
     # -- as its leader says; called by `Following` alone
 
     def confirm_by_leader(self, leader_epoch: int) -> None:
-        """The leader of this epoch has every record below our log end."""
+        """The leader of this epoch has every record below our log end offset."""
         self.confirmed_epoch = leader_epoch
 
     def follow_to(self, high_watermark: int) -> None:

@@ -159,9 +159,10 @@ class LogChecks:
         wanted_bytes: int = _CHUNK_BYTES,
         buffer: memoryview = _buffer,
     ) -> tuple[memoryview, Checked]:
-        """Check some of the batches between `position` and `end`, which are batch boundaries.
+        """Read and check as many batches as fit into the buffer, from `position` up to `end`.
 
-        They are in `buffer`, or in memory of their own if one does not fit.
+        Both are batch boundaries. Returns the batches, as a view of `buffer`, or of new memory if a
+        single batch is larger than the buffer.
         """
         wanted_bytes = min(wanted_bytes, len(buffer), end - position)
         while True:

@@ -274,10 +274,11 @@ class Maps:
         return True
 
     def has_compared_all(self, listed: Iterable[Manifest]) -> bool:
-        """Whether every applied map that is not in this list of all maps is known as `regressed`.
+        """Whether each applied map either agrees with this list of all maps, or is known as
+        `regressed`.
 
-        It is not if the list is older than changes that arrived while it was being read. A map that
-        cannot be parsed says nothing, and nothing is decided about it.
+        This is not so while changes are pending that arrived after the list was requested. A map
+        that cannot be parsed is ignored, and nothing is decided about it.
         """
         by_name = {manifest.get("spec", {}).get("topicName"): manifest for manifest in listed}
         return all(

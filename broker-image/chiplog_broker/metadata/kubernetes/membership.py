@@ -275,7 +275,8 @@ class KubernetesMembership:
         return record, Attested(storage_uuid, verdict.tail, Session(since), found.went_back)
 
     def _is_older_than(self, broker: Broker) -> bool:
-        """Whether a process here reported a session that the disk does not have."""
+        """Whether the Broker's status has a later session than this disk: the volume is an older
+        copy."""
         if self._last_record is None:
-            return False  # a new volume, or one that has to be taken for one
+            return False  # a new volume, or one without a readable session
         return self._last_record.session < (broker.status.session or 0)

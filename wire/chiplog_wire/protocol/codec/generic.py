@@ -37,13 +37,13 @@ def decode_request(key: ApiKey, version: int, body: memoryview) -> object:
 
 
 def read_exactly(key: ApiKey, version: int, body: memoryview) -> Any:
-    """A request as kio's dataclass of its own version. Raises as `decode_request`."""
+    """A request as kio's dataclass of its own version. Raises the errors of `decode_request`."""
     reader = Reader(body, compact=APIS[key].is_flexible(version))
     return _exact_reader(key, version)(reader)
 
 
 def write_exactly(message: Any) -> bytes:
-    """The body of an answer, or of a request, given as kio's dataclass of the version spoken."""
+    """Encode a request or an answer, given as kio's dataclass of the version in use."""
     buffer = io.BytesIO()
     entity_writer(type(message))(buffer, message)
     return buffer.getvalue()
