@@ -40,7 +40,7 @@ class GroupLog:
         self.safety = Safety(partition)
         self._now_ms = now_ms
         self._ticks_ms = ticks_ms
-        self._asking: list[Settled] = []
+        self._awaiting_mark: list[Settled] = []
         self._logged_ms = -LOG_INTERVAL_MS
 
     def check(self) -> None:
@@ -112,14 +112,14 @@ class GroupLog:
         if followers is None or not followers.are_waited_for:
             self.safety.when_safe(group_id, respond)
             return
-        self._asking.append(respond)
-        if len(self._asking) == 1:
+        self._awaiting_mark.append(respond)
+        if len(self._awaiting_mark) == 1:
             asyncio.get_running_loop().call_soon(self._append_read_mark)
 
     def _append_read_mark(self) -> None:
-        asking, self._asking = self._asking, []
+        callbacks, self._awaiting_mark = self._awaiting_mark, []
         code = self.append(MARKS, lambda: [read_mark(self._now_ms())])
-        for respond in asking:
+        for respond in callbacks:
             if code is OK:
                 self.safety.when_safe(MARKS, respond)
             else:

@@ -47,8 +47,8 @@ class Follower:
     """The leader's log end offset when it fetched last."""
     log_start_offset: int = 0
     """Its log start offset when it fetched last."""
-    is_answered: bool = False
-    """Whether it fetched after an answer of this leader epoch: then it has a valid high
+    has_valid_high_watermark: bool = False
+    """Whether it has received an answer in this leader epoch, and with it a valid high
     watermark."""
     idle_entry: IdleEntry | None = None
     """Set while the follower has everything: each use of its fetch session then counts as a
@@ -63,7 +63,7 @@ class Follower:
 
     def holds(self, offset: int) -> bool:
         """Whether a consumer can read from this follower at this offset."""
-        return self.is_answered and self.log_start_offset <= offset <= self.end_offset
+        return self.has_valid_high_watermark and self.log_start_offset <= offset <= self.end_offset
 
     @property
     def last_fetch_s(self) -> float:
@@ -158,7 +158,7 @@ class Followers:
         if known is None:
             known = self._followers[follower] = Follower(NEVER_S)
         known.end_idle()
-        known.is_answered = known.leader_end_offset > NOTHING
+        known.has_valid_high_watermark = known.leader_end_offset > NOTHING
         known.log_start_offset = log_start_offset
         if offset >= leader_end_offset:
             known.caught_up_s = now_s

@@ -120,7 +120,6 @@ class Following:
     """A partition of this broker under a leader elsewhere, in one leader epoch."""
 
     __slots__ = (
-        "_busy",
         "_clock",
         "_contact",
         "_halted",
@@ -130,6 +129,7 @@ class Following:
         "_log",
         "_partition",
         "_sync",
+        "_taking",
         "_warn_at_s",
         "_why",
         "is_halted",
@@ -160,7 +160,7 @@ class Following:
         self._lag_max_s = lag_max_s
         self._contact: Contact | None = None
         self._is_confirmed = False
-        self._busy = asyncio.Lock()
+        self._taking = asyncio.Lock()
         self._sync: asyncio.Task[None] | None = None
         self._is_over = False
         self._why = ""
@@ -226,7 +226,7 @@ class Following:
 
     async def take(self, fetched: FetchedPartition) -> Taken:
         """Act on the leader's answer. Does not raise for errors of the log or the disk."""
-        async with self._busy:
+        async with self._taking:
             if self._is_over or fetched.requested != self.position():
                 return Taken.IGNORED
             step = next_step(self._log, self._kept_offset, fetched.answer)
@@ -246,7 +246,7 @@ class Following:
         log."""
         self._is_over = True
         self._contact = None
-        async with self._busy:
+        async with self._taking:
             pass
         if self._sync is not None:
             await asyncio.wait([self._sync])

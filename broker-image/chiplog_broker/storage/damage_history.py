@@ -36,15 +36,15 @@ class FoundDamage(NamedTuple):
 class DamageHistory:
     """The history of one data directory, since it was opened."""
 
-    __slots__ = ("_clock", "_past")
+    __slots__ = ("_clock", "_history")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._past: deque[FoundDamage] = deque(maxlen=MAX_DAMAGE_HISTORY)
+        self._history: deque[FoundDamage] = deque(maxlen=MAX_DAMAGE_HISTORY)
 
     def __iter__(self) -> Iterator[FoundDamage]:
         """The newest first."""
-        return iter(tuple(self._past))
+        return iter(tuple(self._history))
 
     def found(
         self, partition: TopicPartition, topic_id: UUID | None, error: DamagedLogError
@@ -59,11 +59,11 @@ class DamageHistory:
             str(error),
             found_ms=self._clock.now_ms(),
         )
-        self._past.appendleft(past)
+        self._history.appendleft(past)
 
     def whole(self, partition: TopicPartition) -> None:
         """The replica was completely refetched; this repairs all damage found in it before."""
         now_ms = self._clock.now_ms()
-        for index, past in enumerate(self._past):
+        for index, past in enumerate(self._history):
             if past.partition == partition and past.whole_ms is None:
-                self._past[index] = past._replace(whole_ms=now_ms)
+                self._history[index] = past._replace(whole_ms=now_ms)

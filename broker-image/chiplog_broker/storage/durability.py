@@ -72,7 +72,7 @@ class LogSync:
         return len(self._unsynced) > 1 or bool(self._snapshots)
 
     @property
-    def nothing_to_do(self) -> bool:
+    def is_all_durable(self) -> bool:
         """Whether everything is durable."""
         return (
             not (self._unsynced or self._snapshots or self._names_changed)
@@ -109,7 +109,7 @@ class LogSync:
 
     async def flush(self) -> None:
         """Make everything durable now, including names and snapshots."""
-        if not self.nothing_to_do:
+        if not self.is_all_durable:
             await self._commit.once_more()
 
     async def idle(self) -> None:

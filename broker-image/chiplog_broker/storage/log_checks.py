@@ -44,7 +44,7 @@ class LogChecks:
         offset = max(offset, state.segments.first.base_offset)
         if offset >= durable_end:
             return 0, None
-        segment = state.segments.holding(offset)
+        segment = state.segments.segment_for(offset)
         with self.checking(segment):
             start = segment.position_of(offset)
             end = segment.position_of(min(durable_end, segment.end_offset))
@@ -96,7 +96,7 @@ class LogChecks:
     def check_slice(self, segment: Segment, position: int, size_bytes: int, offset: int) -> None:
         """Check whole batches, of which the first contains `offset`. Raises `DamagedBatchError`."""
         state = self._state
-        if state.counts_synced and offset >= state.sync.durable_end_offset:
+        if state.is_synced_before_ack and offset >= state.sync.durable_end_offset:
             return
         end = position + size_bytes
         while position < end:

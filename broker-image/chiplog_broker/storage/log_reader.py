@@ -79,7 +79,7 @@ class LogReader:
                 f"offset {offset} of {state.partition} is not within "
                 f"{state.log_start_offset} to {state.end_offset}"
             )
-        segment = state.segments.holding(offset)
+        segment = state.segments.segment_for(offset)
         if offset >= up_to_offset or offset == state.end_offset:
             return LogSlice(segment.log, 0, 0, offset)
         checks = self._checks

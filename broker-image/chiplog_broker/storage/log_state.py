@@ -43,7 +43,6 @@ class LogState:
 
     __slots__ = (
         "config",
-        "counts_synced",
         "cut_count",
         "damage",
         "directory",
@@ -52,6 +51,7 @@ class LogState:
         "epochs",
         "health",
         "is_closed",
+        "is_synced_before_ack",
         "log_start_offset",
         "partition",
         "producers",
@@ -113,7 +113,7 @@ class LogState:
     def configure(self, config: LogConfig) -> None:
         """Apply these settings."""
         self.config = config
-        self.counts_synced = config.durability is Durability.FSYNC
+        self.is_synced_before_ack = config.durability is Durability.FSYNC
 
     @property
     def durable_end_offset(self) -> int:
@@ -123,7 +123,7 @@ class LogState:
     @property
     def countable_end_offset(self) -> int:
         """The end offset that this replica may acknowledge under the topic's durability."""
-        if self.counts_synced:
+        if self.is_synced_before_ack:
             return self.sync.durable_end_offset
         if self.sync.epochs_saved:
             return self.end_offset

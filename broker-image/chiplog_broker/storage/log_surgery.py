@@ -154,7 +154,7 @@ class LogSurgery:
         state = self._state
         if offset >= state.end_offset:
             return offset
-        segment = state.segments.holding(offset)
+        segment = state.segments.segment_for(offset)
         with self._checks.checking(segment):
             base_offset = segment.header_at(segment.position_of(offset)).base_offset
             if state.may_have_gaps or base_offset > offset:
@@ -166,9 +166,9 @@ class LogSurgery:
         state.cut_count += 1
         producers = await self._producers_at(end_offset)
         # From here to the end nothing waits: other tasks see the log before or after.
-        holding = state.segments.holding(end_offset)
-        with self._checks.checking(holding):
-            self._truncate_segment(holding, end_offset, now_ms)
+        containing = state.segments.segment_for(end_offset)
+        with self._checks.checking(containing):
+            self._truncate_segment(containing, end_offset, now_ms)
         state.end_offset = end_offset
         state.producers = producers
         state.sync.wrote_to(state.segments.active, now_ms)
@@ -190,15 +190,15 @@ class LogSurgery:
             await state.env.clock.sleep(0)
         return producers
 
-    def _truncate_segment(self, holding: Segment, end_offset: int, now_ms: int) -> None:
+    def _truncate_segment(self, containing: Segment, end_offset: int, now_ms: int) -> None:
         state = self._state
-        position = holding.position_of(end_offset)
-        holding.open_files()
+        position = containing.position_of(end_offset)
+        containing.open_files()
         remove_at_ms = now_ms + state.config.file_delete_delay_ms
         try:
             state.segments.retire_above(end_offset, remove_at_ms)
             state.segments.remove_snapshots_above(end_offset)
-            holding.truncate(position, end_offset)
+            containing.truncate(position, end_offset)
         except OSError as error:
             state.health.take_offline(error)
 

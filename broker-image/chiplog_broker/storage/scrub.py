@@ -38,7 +38,7 @@ class Scrubber:
         self._remaining: list[TopicPartition] = []
         self._offset = 0
         self._due_bytes = 0.0
-        self._stepped_s = clock.monotonic_s()
+        self._last_step_s = clock.monotonic_s()
         self._sized_s = float("-inf")
         self._total_bytes = 0
         self.scrubbed_bytes = 0
@@ -49,8 +49,8 @@ class Scrubber:
     async def advance(self, pace: Pace) -> None:
         """Read as much as is due since the last call. To be called often."""
         now_s = self._clock.monotonic_s()
-        elapsed_s = min(now_s - self._stepped_s, _LONGEST_STEP_S)
-        self._stepped_s = now_s
+        elapsed_s = min(now_s - self._last_step_s, _LONGEST_STEP_S)
+        self._last_step_s = now_s
         rate = min(pace.max_bytes_per_s, self._size_bytes(now_s) / pace.interval_s)
         self._due_bytes += rate * elapsed_s
         while self._due_bytes >= 1:

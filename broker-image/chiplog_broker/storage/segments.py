@@ -48,7 +48,7 @@ class LogSegments:
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self._segments)
 
-    def holding(self, offset: int) -> Segment:
+    def segment_for(self, offset: int) -> Segment:
         """The segment that contains `offset`, or would contain it."""
         active = self.active
         if offset >= active.base_offset:

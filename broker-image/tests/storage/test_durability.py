@@ -54,7 +54,7 @@ class Written:
         return found
 
     def is_idle(self) -> bool:
-        return self.sync.nothing_to_do
+        return self.sync.is_all_durable
 
     def waits(self) -> bool:
         return self.sync.has_finished_segment
@@ -81,7 +81,7 @@ def written(kit: "StorageKit") -> Written:
 def test_a_log_begins_with_what_it_was_found_with(kit: "StorageKit") -> None:
     found = Written(kit.disk, 7)
     assert found.sync.durable_end_offset == 7
-    assert found.sync.nothing_to_do
+    assert found.sync.is_all_durable
     assert not found.sync.has_finished_segment
     found.sync.cut_at(5)
     assert found.sync.durable_end_offset == 5
@@ -188,7 +188,7 @@ def test_a_snapshot_that_is_cut_while_it_is_written_goes_again(
         await flushing
         assert written.snapshots() == [snapshot(7)] * stays
         assert written.sync.durable_end_offset == cut_at
-        assert written.sync.nothing_to_do is stays
+        assert written.sync.is_all_durable is stays
         await written.sync.flush()
         await written.disk.sync_directory("")
         for seed in range(10):

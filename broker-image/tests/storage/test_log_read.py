@@ -103,7 +103,7 @@ def test_a_reader_that_follows_needs_no_search(kit: "StorageKit", log: Partition
 
 
 def test_damage_found_by_reading(kit: "StorageKit", log: PartitionLog) -> None:
-    segment = log._state.segments.holding(6)
+    segment = log._state.segments.segment_for(6)
     segment._boundaries.clear()
     kit.disk.content(kit.path("00000000000000000006.log"))[16] = 9
     with pytest.raises(DamagedLogError):

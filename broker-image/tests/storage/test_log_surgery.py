@@ -709,7 +709,7 @@ def test_cutting_in_a_gap_and_behind_it(
 def test_damage_that_a_cut_comes_upon_is_noted(kit: "StorageKit", make_batch: "MakeBatch") -> None:
     async def scenario() -> None:
         _, log = await filled(kit, make_batch)
-        segment = log._state.segments.holding(9)
+        segment = log._state.segments.segment_for(9)
         position = segment.position_of(8)
         segment._boundaries.clear()
         kit.disk.damage(kit.path(f"{6:020d}.log"), position, bytes(8))

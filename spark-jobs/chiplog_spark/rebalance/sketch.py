@@ -42,7 +42,7 @@ class Sketch:
         self._shrink()
 
     def merge(self, other: "Sketch") -> None:
-        """Add the counts of another sketch."""
+        """Add the counts of another sketch, and its records whose keys have no counter there."""
         self.error += other.error
         uncounted = other.total - sum(other.counters.values())
         self.add(other.counters)

@@ -42,7 +42,7 @@ class Connection:
         """Raises `OSError` and `WireError`."""
         self.address = address
         self._timeout_s = access.request_timeout_ms / 1000
-        self._wire = ClientConnection(access.client_id, MAX_ANSWER_BYTES)
+        self._client = ClientConnection(access.client_id, MAX_ANSWER_BYTES)
         self._socket = socket.create_connection(address, self._timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -69,7 +69,7 @@ class Connection:
         """The highest version that both support. Raises `ProtocolError`."""
         ours = _VERSIONS[key]
         try:
-            return self._wire.common_version(key, ours)
+            return self._client.common_version(key, ours)
         except NoCommonVersion as none:
             raise self._too_old(none, ours[0]) from none
 
@@ -86,7 +86,7 @@ class Connection:
     ) -> memoryview:
         """Send a request, and return the body of its answer. Raises `OSError` and `WireError`."""
         deadline_s = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
-        pieces = self._wire.send(key, version, [body])
+        pieces = self._client.send(key, version, [body])
         try:
             self._socket.settimeout(_left_s(deadline_s))
             self._socket.sendall(b"".join(pieces))
@@ -105,12 +105,12 @@ class Connection:
 
     def _answer(self, deadline_s: float) -> memoryview:
         """Raises `OSError` and `ProtocolViolation`."""
-        while (answer := self._wire.next_answer()) is None:
+        while (answer := self._client.next_answer()) is None:
             self._socket.settimeout(_left_s(deadline_s))
-            count = self._socket.recv_into(self._wire.get_buffer())
+            count = self._socket.recv_into(self._client.get_buffer())
             if not count:
                 raise ConnectionResetError(f"{self} closed the connection")
-            self._wire.buffer_updated(count)
+            self._client.buffer_updated(count)
         return answer.body
 
     def _broken(self, why: Exception) -> WireError:
@@ -131,7 +131,7 @@ class Connection:
     def _open(self, login: Login | None) -> None:
         """Request the broker's versions, and log in if required. Raises `OSError` and
         `WireError`."""
-        steps, answer = opening(self._wire, scram_of(login) if login else None), None
+        steps, answer = opening(self._client, scram_of(login) if login else None), None
         try:
             while True:
                 answer = self.send_request(*steps.send(answer))

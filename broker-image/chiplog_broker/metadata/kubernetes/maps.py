@@ -65,7 +65,9 @@ class Maps:
         self.deleted: dict[str, frozenset[TopicId]] = {}
         """Topic -> the tombstones' ids of which everything was deleted here."""
         self.flushed: dict[TopicId, FlushedTopic] = {}
-        self._asking = {topic for topic, spec in applied.items() if wants_confirmation(spec)}
+        self._awaiting_report = {
+            topic for topic, spec in applied.items() if wants_confirmation(spec)
+        }
         self._seen: dict[str, PartitionMapSpec] = {}
         self._gone: set[str] = set()
         self._stale: set[str] = set(applied)
@@ -148,7 +150,11 @@ class Maps:
             self._seen.setdefault(topic, newer.pop(topic))
         self.applied |= newer
         for topic, spec in newer.items():
-            (self._asking.add if wants_confirmation(spec) else self._asking.discard)(topic)
+            (
+                self._awaiting_report.add
+                if wants_confirmation(spec)
+                else self._awaiting_report.discard
+            )(topic)
         stale, self._stale = self._stale | newer.keys(), set()
         # Deletions first: a name may have been given to another topic in the same change.
         for topic in sorted(stale & self.applied.keys()):
@@ -265,7 +271,7 @@ class Maps:
             self._gone.add(topic)
             return False
         del self.applied[topic]
-        self._asking.discard(topic)
+        self._awaiting_report.discard(topic)
         self.regressed.discard(topic)
         self.deleted.pop(topic, None)
         parts.cluster.remove(topic)
@@ -297,7 +303,7 @@ class Maps:
 
     def maps_to_report(self) -> list[PartitionMapSpec]:
         """The maps that this broker's status may have to answer; these are few."""
-        topics = sorted(self._asking | self.regressed)
+        topics = sorted(self._awaiting_report | self.regressed)
         return [self.applied[topic] for topic in topics if topic in self.applied]
 
     def flushed_topics(self) -> tuple[FlushedTopic, ...]:

@@ -32,7 +32,7 @@ class Registration:
         self._remember = remember
         self._entered = entered
         self._used = used
-        self._offered = NEVER_ADMITTED
+        self._assigned_session = NEVER_ADMITTED
         self._news = asyncio.Event()
         self._is_known = False
         self.session = NEVER_ADMITTED
@@ -42,13 +42,13 @@ class Registration:
 
     def observed(self, broker: Broker) -> None:
         """This broker's own object has changed."""
-        if broker.spec.session < self._offered:
+        if broker.spec.session < self._assigned_session:
             return  # it went back; the status, which is written again, reports the present session
         if broker.spec.admitted_incarnation == self._process.incarnation:
-            if broker.spec.session > max(self._offered, self._used):
-                self._offered = broker.spec.session
+            if broker.spec.session > max(self._assigned_session, self._used):
+                self._assigned_session = broker.spec.session
                 self._news.set()
-        elif self._offered != NEVER_ADMITTED:
+        elif self._assigned_session != NEVER_ADMITTED:
             self._depose("another process was admitted as this broker")
         if broker.status.incarnation == self._process.incarnation:
             self._is_known = True
@@ -60,7 +60,7 @@ class Registration:
         while True:
             await self._news.wait()
             self._news.clear()
-            session = self._offered
+            session = self._assigned_session
             await self._remember(session)
             self.session = session
             self._entered(session)

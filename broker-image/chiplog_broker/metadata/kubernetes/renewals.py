@@ -44,7 +44,7 @@ class Renewals:
         self._is_failing = False
         self._is_counting = False
         self._wanted = asyncio.Event()
-        self._tried = asyncio.Event()
+        self._attempted = asyncio.Event()
 
     async def compare(self, api: KubeApi, process: Process, outages: Outages) -> bool:
         """Whether the disk is older than the Lease says; waits until the Lease can be read."""
@@ -71,7 +71,7 @@ class Renewals:
                 self._is_failing = True
             else:
                 self.durable, self._is_failing = number, False
-            self._tried.set()
+            self._attempted.set()
             await self._wanted.wait()
             self._wanted.clear()
 
@@ -80,11 +80,11 @@ class Renewals:
         detected if it is older than two renewals."""
         if not self._is_counting:
             return
-        self._tried.clear()
+        self._attempted.clear()
         self._wanted.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
-                await self._tried.wait()
+                await self._attempted.wait()
 
     async def _published(self, api: KubeApi, process: Process, outages: Outages) -> int:
         while True:

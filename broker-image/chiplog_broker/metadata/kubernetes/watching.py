@@ -14,8 +14,8 @@ from chiplog_kube.reflector import Pace, Reflector, Scope
 Listed = Callable[[Iterable[Manifest]], None]
 
 
-def nothing_to_do(_present: Iterable[Manifest]) -> None:
-    """For kinds whose absence has no meaning."""
+def ignore_list(_present: Iterable[Manifest]) -> None:
+    """Ignores complete lists, for kinds whose missing objects mean nothing."""
 
 
 class _Listening:
@@ -34,9 +34,7 @@ class _Listening:
         """What is known stays in force until the next list."""
 
 
-def watch(
-    parts: StoreParts, kind: Kind, seen: OnChange, listed: Listed = nothing_to_do
-) -> Reflector:
+def watch(parts: StoreParts, kind: Kind, seen: OnChange, listed: Listed = ignore_list) -> Reflector:
     """A reflector of the cluster's objects of this kind; calls `seen` with every change."""
 
     def changed(before: Manifest | None, after: Manifest | None) -> None:

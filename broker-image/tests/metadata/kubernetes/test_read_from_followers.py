@@ -357,7 +357,9 @@ def test_a_leader_that_cannot_know_yet_sends_nobody_away(brokers: Brokers) -> No
         reader = await consumer(brokers, 2)
         known = brokers.up[2].replica().followers
         assert known is not None
-        await brokers.eventually(lambda: any(one.is_answered for one in known._followers.values()))
+        await brokers.eventually(
+            lambda: any(one.has_valid_high_watermark for one in known._followers.values())
+        )
         assert await preferred(reader, 0, "zone-a") == NOBODY
         await start(brokers, 3, **RACK_AWARE)
         brokers.lead(2, minIsr=2)
