@@ -21,7 +21,7 @@ def of_broker(broker: Broker, expected: Cluster, answer: Cluster | Exception) ->
             f"it belongs to cluster {answer.cluster_id}, the others belong to "
             f"{expected.cluster_id}",
         )
-    missing = {one.id for one in expected.brokers} - {one.id for one in answer.brokers}
+    missing = {broker.id for broker in expected.brokers} - {broker.id for broker in answer.brokers}
     if missing:
         return Finding(what, f"it does not know brokers {', '.join(map(str, sorted(missing)))}")
     return Finding(what)
@@ -37,10 +37,10 @@ def of_number(wanted: int, cluster: Cluster) -> Finding:
 def of_partitions(topics: Sequence[Topic]) -> Finding:
     """Whether every partition has a leader."""
     offline = [
-        f"{topic.name}-{one.partition}"
+        f"{topic.name}-{partition.partition}"
         for topic in topics
-        for one in topic.partitions
-        if one.leader is None
+        for partition in topic.partitions
+        if partition.leader is None
     ]
     return Finding("every partition has a leader", f"none: {_some(offline)}" if offline else "")
 
@@ -54,12 +54,14 @@ def document(findings: Sequence[Finding]) -> Mapping[str, Any]:
     return {
         "ok": are_ok(findings),
         "checks": [
-            {"check": one.what, "ok": not one.problem, "problem": one.problem or None}
-            for one in findings
+            {"check": finding.what, "ok": not finding.problem, "problem": finding.problem or None}
+            for finding in findings
         ],
     }
 
 
 def text(findings: Sequence[Finding]) -> str:
-    rows = [(one.what, "no" if one.problem else "yes", one.problem) for one in findings]
+    rows = [
+        (finding.what, "no" if finding.problem else "yes", finding.problem) for finding in findings
+    ]
     return table(HEADER, rows)

@@ -66,7 +66,7 @@ class Topic:
 
     @property
     def replication_factor(self) -> int:
-        return max((len(one.replicas) for one in self.partitions), default=0)
+        return max((len(partition.replicas) for partition in self.partitions), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,9 +55,10 @@ def rows(group: Group, committed: Mapping[TopicPartition, int], ends: Offsets) -
         for at in sorted(partitions_of(group, committed))
     ]
     idle = sorted(
-        (one for one in group.members if not one.partitions), key=lambda one: one.member_id
+        (member for member in group.members if not member.partitions),
+        key=lambda member: member.member_id,
     )
-    return found + [Row(group_id=group.group_id, at=None, member=one) for one in idle]
+    return found + [Row(group_id=group.group_id, at=None, member=member) for member in idle]
 
 
 def total_lag(found: Iterable[Row]) -> int | None:

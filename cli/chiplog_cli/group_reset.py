@@ -88,7 +88,10 @@ def check_inactive(group: Group) -> None:
 
 
 def text(group_id: str, planned: Iterable[Planned]) -> str:
-    return table(HEADER, ((group_id, *one.at, one.new_offset) for one in planned))
+    return table(
+        HEADER,
+        ((group_id, *planned_reset.at, planned_reset.new_offset) for planned_reset in planned),
+    )
 
 
 def document(group_id: str, planned: Iterable[Planned], *, executed: bool) -> dict[str, Any]:
@@ -97,11 +100,11 @@ def document(group_id: str, planned: Iterable[Planned], *, executed: bool) -> di
         "executed": executed,
         "offsets": [
             {
-                "topic": one.at.topic,
-                "partition": one.at.partition,
-                "offset": one.committed,
-                "newOffset": one.new_offset,
+                "topic": planned_reset.at.topic,
+                "partition": planned_reset.at.partition,
+                "offset": planned_reset.committed,
+                "newOffset": planned_reset.new_offset,
             }
-            for one in planned
+            for planned_reset in planned
         ],
     }

@@ -13,14 +13,18 @@ REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconc
 def list_text(listings: Iterable[GroupListing], *, states: bool) -> str:
     """The names, or with --state a table."""
     if not states:
-        return "\n".join(one.group_id for one in listings)
+        return "\n".join(listing.group_id for listing in listings)
     return table(
-        ("GROUP", "TYPE", "STATE"), ((one.group_id, one.type, one.state) for one in listings)
+        ("GROUP", "TYPE", "STATE"),
+        ((listing.group_id, listing.type, listing.state) for listing in listings),
     )
 
 
 def list_documents(listings: Iterable[GroupListing]) -> list[dict[str, Any]]:
-    return [{"group": one.group_id, "type": one.type, "state": one.state} for one in listings]
+    return [
+        {"group": listing.group_id, "type": listing.type, "state": listing.state}
+        for listing in listings
+    ]
 
 
 def remark(group: Group) -> str | None:
@@ -41,13 +45,13 @@ def state_text(groups: Iterable[Group]) -> str:
         STATE_HEADER,
         (
             (
-                one.group_id,
-                _coordinator(one.coordinator),
-                one.assignor,
-                one.state,
-                len(one.members),
+                group.group_id,
+                _coordinator(group.coordinator),
+                group.assignor,
+                group.state,
+                len(group.members),
             )
-            for one in groups
+            for group in groups
         ),
     )
 
@@ -61,11 +65,11 @@ def members_text(groups: Sequence[Group], *, verbose: bool) -> str:
     header += ["CURRENT-ASSIGNMENT"] if verbose else []
     rows = []
     for group in groups:
-        for one in group.members:
-            row: list[object] = [group.group_id, one.member_id]
-            row += [one.group_instance_id] if static else []
-            row += [one.host, one.client_id, len(one.partitions)]
-            row += [assignment_text(one.partitions)] if verbose else []
+        for group_member in group.members:
+            row: list[object] = [group.group_id, group_member.member_id]
+            row += [group_member.group_instance_id] if static else []
+            row += [group_member.host, group_member.client_id, len(group_member.partitions)]
+            row += [assignment_text(group_member.partitions)] if verbose else []
             rows.append(row)
     return table(header, rows)
 
@@ -87,15 +91,15 @@ def document(group: Group) -> dict[str, Any]:
         "coordinator": None if coordinator is None else coordinator.id,
         "members": [
             {
-                "consumerId": one.member_id,
-                "groupInstanceId": one.group_instance_id,
-                "host": one.host,
-                "clientId": one.client_id,
+                "consumerId": member.member_id,
+                "groupInstanceId": member.group_instance_id,
+                "host": member.host,
+                "clientId": member.client_id,
                 "assignment": [
-                    {"topic": at.topic, "partition": at.partition} for at in one.partitions
+                    {"topic": at.topic, "partition": at.partition} for at in member.partitions
                 ],
             }
-            for one in group.members
+            for member in group.members
         ],
     }
 

@@ -34,7 +34,7 @@ def bootstrap_servers(cluster: BrokerCluster, listener: str | None, *, in_cluste
     type, the first listener.
     """
     name = cluster.metadata.name
-    addresses = {one.name: one.bootstrap_servers for one in cluster.status.listeners}
+    addresses = {entry.name: entry.bootstrap_servers for entry in cluster.status.listeners}
     if not addresses:
         raise CannotDo(
             f"BrokerCluster '{name}' has no listener yet", f"`chiplog status --cluster {name}`"
@@ -46,9 +46,9 @@ def bootstrap_servers(cluster: BrokerCluster, listener: str | None, *, in_cluste
                 f"BrokerCluster '{name}' has no listener '{listener}'", f"use one of {known}"
             )
         return addresses[listener]
-    types = {one.name: one.type for one in cluster.spec.listeners}
-    for one, address in addresses.items():
-        is_internal = types.get(one, ListenerType.INTERNAL) is ListenerType.INTERNAL
+    types = {listener.name: listener.type for listener in cluster.spec.listeners}
+    for listener_name, address in addresses.items():
+        is_internal = types.get(listener_name, ListenerType.INTERNAL) is ListenerType.INTERNAL
         if is_internal is in_cluster:
             return address
     return next(iter(addresses.values()))
@@ -64,11 +64,11 @@ def belongs(topic: Topic, cluster: BrokerCluster) -> bool:
 def readiness(described: Described) -> Iterator[Finding]:
     """Whether the cluster and its Topics are as their newest specs say."""
     objects: Iterable[BrokerCluster | Topic] = (described.cluster, *described.topics)
-    for one in objects:
-        meta = one.metadata
-        what = f"{one.KIND.kind} {meta.namespace}/{meta.name} is Ready"
-        ready = {told.type: told for told in one.status.conditions}.get(ConditionType.READY)
-        if ready is None or (one.status.observed_generation or 0) < meta.generation:
+    for item in objects:
+        meta = item.metadata
+        what = f"{item.KIND.kind} {meta.namespace}/{meta.name} is Ready"
+        ready = {told.type: told for told in item.status.conditions}.get(ConditionType.READY)
+        if ready is None or (item.status.observed_generation or 0) < meta.generation:
             yield Finding(what, "the operator has not reconciled its spec yet")
         elif ready.status is not ConditionStatus.TRUE:
             yield Finding(what, f"{ready.reason}: {ready.message}")
@@ -89,11 +89,11 @@ def document(described: Described) -> dict[str, Any]:
         "offlinePartitions": status.offline_partitions,
         "underReplicatedPartitions": status.under_replicated_partitions,
         "listeners": [
-            {"name": one.name, "bootstrapServers": one.bootstrap_servers}
-            for one in status.listeners
+            {"name": listener.name, "bootstrapServers": listener.bootstrap_servers}
+            for listener in status.listeners
         ],
-        "conditions": [_condition(one) for one in status.conditions],
-        "topicObjects": [_topic(one) for one in described.topics],
+        "conditions": [_condition(condition) for condition in status.conditions],
+        "topicObjects": [_topic(topic) for topic in described.topics],
     }
 
 
@@ -108,10 +108,10 @@ def text(described: Described) -> str:
         f"({_or_unknown(told['offlinePartitions'])} offline, "
         f"{_or_unknown(told['underReplicatedPartitions'])} under-replicated)",
     }
-    for one in told["listeners"]:
-        about[f"Listener {one['name']}"] = one["bootstrapServers"]
-    conditions = [tuple(one.values()) for one in told["conditions"]]
-    topics = [_topic_row(one) for one in told["topicObjects"]]
+    for listener in told["listeners"]:
+        about[f"Listener {listener['name']}"] = listener["bootstrapServers"]
+    conditions = [tuple(condition.values()) for condition in told["conditions"]]
+    topics = [_topic_row(topic) for topic in told["topicObjects"]]
     parts = [pairs(about), table(CONDITION_HEADER, conditions), table(TOPIC_HEADER, topics)]
     return "\n\n".join(parts)
 
@@ -122,7 +122,7 @@ def _topic(topic: Topic) -> dict[str, Any]:
         "namespace": topic.metadata.namespace,
         "partitions": topic.status.partitions,
         "replicas": topic.status.replicas,
-        "conditions": [_condition(one) for one in topic.status.conditions],
+        "conditions": [_condition(condition) for condition in topic.status.conditions],
     }
 
 
@@ -134,7 +134,7 @@ def _topic_row(topic: Mapping[str, Any]) -> tuple[object, ...]:
 
 def _main(conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Ready; but where that is true and there is a warning, the warning's words."""
-    by_type = {one["type"]: one for one in conditions}
+    by_type = {condition["type"]: condition for condition in conditions}
     ready = by_type.get(ConditionType.READY, {})
     warning = by_type.get(ConditionType.WARNING)
     if warning and warning["status"] == ready.get("status") == ConditionStatus.TRUE:
@@ -164,7 +164,7 @@ def of_cluster(topics: Iterable[Topic], cluster: BrokerCluster) -> tuple[Topic, 
     """Those that name the cluster, by their names."""
     return tuple(
         sorted(
-            (one for one in topics if belongs(one, cluster)),
-            key=lambda one: (one.topic_name, one.metadata.namespace),
+            (topic for topic in topics if belongs(topic, cluster)),
+            key=lambda topic: (topic.topic_name, topic.metadata.namespace),
         )
     )

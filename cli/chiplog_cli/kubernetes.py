@@ -56,7 +56,7 @@ class Kubernetes:
         async def described(api: KubeApi) -> Described:
             cluster = await self._cluster(api)
             found = await api.list_(TOPICS, topics_in or self._namespace, labels=selector)
-            topics = [Topic.from_manifest(one) for one in found.items]
+            topics = [Topic.from_manifest(manifest) for manifest in found.items]
             return Described(cluster=cluster, topics=of_cluster(topics, cluster))
 
         return self._ask(described)
@@ -67,7 +67,7 @@ class Kubernetes:
             found = await api.list_(TOPICS)
         except Forbidden:
             found = await api.list_(TOPICS, self._namespace)
-        topics = [Topic.from_manifest(one) for one in found.items]
+        topics = [Topic.from_manifest(manifest) for manifest in found.items]
         return Described(cluster=cluster, topics=of_cluster(topics, cluster))
 
     async def _cluster(self, api: KubeApi) -> BrokerCluster:

@@ -101,7 +101,7 @@ _VERSION = inspect.Parameter(
     ],
 )
 SHARED = tuple(inspect.signature(_shared).parameters.values())
-NAMES = tuple(one.name for one in SHARED)
+NAMES = tuple(parameter.name for parameter in SHARED)
 
 Command = Callable[..., None]
 
@@ -117,7 +117,7 @@ def command(group: typer.Typer, name: str) -> Callable[[Command], Command]:
         own = list(inspect.signature(function).parameters.values())[1:]
 
         def run(invocation: typer.Context, **given: Any) -> None:
-            shared = {one: given.pop(one) for one in NAMES}
+            shared = {name: given.pop(name) for name in NAMES}
             try:
                 function(_session({**(invocation.obj or {}), **_used(shared)}), **given)
             except CannotDo as error:
@@ -149,10 +149,10 @@ def _pretend(run: Command, parameters: list[inspect.Parameter], doc: str | None)
     )
     shown = [
         invocation,
-        *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters),
+        *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters),
     ]
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in shown}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
     run.__doc__ = doc
 
 

@@ -14,31 +14,31 @@ BROKER_HEADER = ("BROKER", "ADDRESS", "RACK", "LEADERS", "REPLICAS")
 
 
 def document(cluster: Cluster, topics: Sequence[Topic]) -> dict[str, Any]:
-    partitions = [one for topic in topics for one in topic.partitions]
+    partitions = [partition for topic in topics for partition in topic.partitions]
     return {
         "clusterId": cluster.cluster_id,
         "topics": len(topics),
         "partitions": len(partitions),
-        "offlinePartitions": sum(one.leader is None for one in partitions),
-        "underReplicatedPartitions": sum(one.is_under_replicated for one in partitions),
-        "brokers": [_broker(one, partitions) for one in cluster.brokers],
+        "offlinePartitions": sum(partition.leader is None for partition in partitions),
+        "underReplicatedPartitions": sum(partition.is_under_replicated for partition in partitions),
+        "brokers": [_broker(broker, partitions) for broker in cluster.brokers],
     }
 
 
 def _broker(broker: Broker, partitions: Iterable[Partition]) -> dict[str, Any]:
-    held = [one for one in partitions if broker.id in one.replicas]
+    held = [partition for partition in partitions if broker.id in partition.replicas]
     return {
         "broker": broker.id,
         "address": f"{broker.host}:{broker.port}",
         "rack": broker.rack,
-        "leaders": sum(one.leader == broker.id for one in held),
+        "leaders": sum(partition.leader == broker.id for partition in held),
         "replicas": len(held),
     }
 
 
 def text(cluster: Cluster, topics: Sequence[Topic]) -> str:
     told = document(cluster, topics)
-    brokers = [tuple(one.values()) for one in told["brokers"]]
+    brokers = [tuple(broker.values()) for broker in told["brokers"]]
     about = {
         "Cluster id": told["clusterId"] or "unknown",
         "Topics": told["topics"],

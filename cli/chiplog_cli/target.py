@@ -82,6 +82,6 @@ def kubeconfigs_of(environment: Mapping[str, str], home: Path) -> tuple[Path, ..
 
     Empty where there is none: then we are in a pod, or nowhere.
     """
-    named = tuple(Path(one) for one in environment.get(KUBECONFIG, "").split(":") if one)
+    named = tuple(Path(path) for path in environment.get(KUBECONFIG, "").split(":") if path)
     at_home = home / ".kube" / "config"
     return named or ((at_home,) if at_home.is_file() else ())

@@ -62,8 +62,13 @@ def document(before: Look | None, now: Look) -> dict[str, Any]:
         "brokers": [_broker(now, found, broker.id) for broker in now.cluster.brokers],
         "topics": [_topic(now, found, topic) for topic in now.topics],
         "groups": [
-            {"group": one.group_id, "state": one.state, "members": one.members, "lag": one.lag}
-            for one in now.groups
+            {
+                "group": group.group_id,
+                "state": group.state,
+                "members": group.members,
+                "lag": group.lag,
+            }
+            for group in now.groups
         ],
         "remarks": list(now.remarks),
     }
@@ -72,24 +77,24 @@ def document(before: Look | None, now: Look) -> dict[str, Any]:
 def text(before: Look | None, now: Look) -> str:
     """The tables one below the other, the busiest topic and the largest lag first."""
     told = document(before, now)
-    addresses = {one.id: f"{one.host}:{one.port}" for one in now.cluster.brokers}
+    addresses = {broker.id: f"{broker.host}:{broker.port}" for broker in now.cluster.brokers}
     brokers = [
         (
-            one["broker"],
-            addresses[one["broker"]],
-            one["leaders"],
-            one["replicas"],
-            _rate(one["recordsPerSecond"]),
+            broker["broker"],
+            addresses[broker["broker"]],
+            broker["leaders"],
+            broker["replicas"],
+            _rate(broker["recordsPerSecond"]),
         )
-        for one in told["brokers"]
+        for broker in told["brokers"]
     ]
     topics = [
-        (*(one[key] for key in _TOPIC_KEYS), _rate(one["recordsPerSecond"]))
-        for one in sorted(told["topics"], key=_busiest)
+        (*(topic[key] for key in _TOPIC_KEYS), _rate(topic["recordsPerSecond"]))
+        for topic in sorted(told["topics"], key=_busiest)
     ]
     groups = [
-        (one["group"], one["state"], one["members"], one["lag"])
-        for one in sorted(told["groups"], key=_furthest)
+        (group["group"], group["state"], group["members"], group["lag"])
+        for group in sorted(told["groups"], key=_furthest)
     ]
     parts = [table(BROKER_HEADER, brokers), table(TOPIC_HEADER, topics)]
     parts += [table(GROUP_HEADER, groups)] if groups else []
@@ -102,27 +107,27 @@ _TOPIC_KEYS = ("topic", "partitions", "offline", "underReplicated", "records")
 
 def _broker(now: Look, found: Mapping[TopicPartition, float], broker: int) -> dict[str, Any]:
     partitions = [
-        (TopicPartition(topic.name, one.partition), one)
+        (TopicPartition(topic.name, partition.partition), partition)
         for topic in now.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
-    led = [at for at, one in partitions if one.leader == broker]
+    led = [at for at, partition in partitions if partition.leader == broker]
     return {
         "broker": broker,
         "leaders": len(led),
-        "replicas": sum(broker in one.replicas for _, one in partitions),
+        "replicas": sum(broker in partition.replicas for _, partition in partitions),
         "recordsPerSecond": _sum(found, led),
     }
 
 
 def _topic(now: Look, found: Mapping[TopicPartition, float], topic: Topic) -> dict[str, Any]:
-    places = [TopicPartition(topic.name, one.partition) for one in topic.partitions]
+    places = [TopicPartition(topic.name, partition.partition) for partition in topic.partitions]
     known = [at for at in places if at in now.ends and at in now.starts]
     return {
         "topic": topic.name,
         "partitions": len(places),
-        "offline": sum(one.leader is None for one in topic.partitions),
-        "underReplicated": sum(one.is_under_replicated for one in topic.partitions),
+        "offline": sum(partition.leader is None for partition in topic.partitions),
+        "underReplicated": sum(partition.is_under_replicated for partition in topic.partitions),
         "records": sum(now.ends[at] - now.starts[at] for at in known),
         "recordsPerSecond": _sum(found, places),
     }

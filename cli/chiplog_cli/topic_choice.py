@@ -31,7 +31,7 @@ def chosen_partitions(topics: Iterable[Topic], chosen: Choice) -> list[TopicPart
     """Of the described topics those that were chosen. Raises `CannotDo` for one that is not."""
     found: list[TopicPartition] = []
     for topic in topics:
-        there = {one.partition for one in topic.partitions}
+        there = {partition.partition for partition in topic.partitions}
         wanted = chosen[topic.name]
         missing = set(wanted or ()) - there
         if missing:
@@ -39,7 +39,7 @@ def chosen_partitions(topics: Iterable[Topic], chosen: Choice) -> list[TopicPart
                 f"topic '{topic.name}' has no partition {min(missing)}",
                 f"its partitions are 0 to {len(there) - 1}",
             )
-        found += [TopicPartition(topic.name, one) for one in sorted(wanted or there)]
+        found += [TopicPartition(topic.name, number) for number in sorted(wanted or there)]
     return found
 
 

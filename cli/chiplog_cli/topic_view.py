@@ -17,7 +17,7 @@ def describe_text(topics: Iterable[Topic], configs: Configs) -> str:
     lines: list[str] = []
     for topic in topics:
         lines.append(_topic_line(topic, configs.get(topic.name, {})))
-        lines.extend(partition_line(topic.name, one) for one in topic.partitions)
+        lines.extend(partition_line(topic.name, partition) for partition in topic.partitions)
     return "\n".join(lines)
 
 
@@ -48,7 +48,7 @@ def partition_line(topic: str, partition: Partition) -> str:
 def partitions_text(topics: Iterable[Topic]) -> str:
     """Only the partitions, as with --under-replicated-partitions."""
     return "\n".join(
-        partition_line(topic.name, one) for topic in topics for one in topic.partitions
+        partition_line(topic.name, partition) for topic in topics for partition in topic.partitions
     )
 
 
@@ -63,12 +63,12 @@ def documents(topics: Iterable[Topic], configs: Configs) -> list[dict[str, Any]]
             "config": dict(sorted(configs.get(topic.name, {}).items())),
             "partitions": [
                 {
-                    "partition": one.partition,
-                    "leader": one.leader,
-                    "replicas": list(one.replicas),
-                    "isr": list(one.isr),
+                    "partition": partition.partition,
+                    "leader": partition.leader,
+                    "replicas": list(partition.replicas),
+                    "isr": list(partition.isr),
                 }
-                for one in topic.partitions
+                for partition in topic.partitions
             ],
         }
         for topic in topics

@@ -215,9 +215,9 @@ def _by_its_token_file(entry: dict[str, Any]) -> dict[str, Any]:
 
 def _current(files: Any) -> str:
     """The first file that chooses a context wins, as with kubectl."""
-    for one in files:
-        if one.get("current-context"):
-            return str(one["current-context"])
+    for path in files:
+        if path.get("current-context"):
+            return str(path["current-context"])
     return ""
 
 
@@ -259,7 +259,7 @@ def _logged_in(
 
 def _why(user: Mapping[str, Any], said: Sequence[str]) -> str:
     """Why there is no login, and the remedy that the kubeconfig itself has."""
-    why = "; ".join(one.strip() for one in said if one.strip()) or "it returned no token"
+    why = "; ".join(line.strip() for line in said if line.strip()) or "it returned no token"
     if program := user.get("exec"):
         hint = str(program.get("installHint") or "").strip()
         return f"the login program {program.get('command')!r} failed: {why}" + (
@@ -353,7 +353,7 @@ def _loaded(
     files = (configuration.cert_file, configuration.key_file)
     identity = Identity(
         headers={"Authorization": header} if header else {},
-        pem=b"\n".join(Path(one).read_bytes() for one in files if one),
+        pem=b"\n".join(Path(path).read_bytes() for path in files if path),
     )
     connection = Connection(
         server=server,

@@ -14,14 +14,14 @@ Entry: TypeAlias = Mapping[str, Any]
 
 def as_applied(entries: Sequence[Entry], manager: str) -> list[Entry] | None:
     """The entries with all that the manager wrote by apply; None where it is so."""
-    written = [one for one in entries if _is_of(one, manager, "Update")]
+    written = [entry for entry in entries if _is_of(entry, manager, "Update")]
     if not written:
         return None
-    applied = [one for one in entries if _is_of(one, manager, "Apply")]
-    others = [one for one in entries if one not in written and one not in applied]
+    applied = [entry for entry in entries if _is_of(entry, manager, "Apply")]
+    others = [entry for entry in entries if entry not in written and entry not in applied]
     fields: Mapping[str, Any] = {}
-    for one in (*applied, *written):
-        fields = _union(fields, one.get("fieldsV1") or {})
+    for entry in (*applied, *written):
+        fields = _union(fields, entry.get("fieldsV1") or {})
     newest = (applied or written)[-1]
     return [*others, {**newest, "operation": "Apply", "fieldsV1": fields}]
 
@@ -31,7 +31,7 @@ def _is_of(entry: Entry, manager: str, operation: str) -> bool:
     return is_mine and not entry.get("subresource")
 
 
-def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _union(entry: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """A field is a key; what is in it are its own fields."""
-    both = {name: _union(one[name], other[name]) for name in one.keys() & other.keys()}
-    return {**one, **other, **both}
+    both = {name: _union(entry[name], other[name]) for name in entry.keys() & other.keys()}
+    return {**entry, **other, **both}

@@ -43,7 +43,7 @@ def annotations_of(manifest: Manifest) -> dict[str, str]:
 def condition_of(manifest: Manifest, type_: str) -> Mapping[str, Any]:
     """What the status says under this type; empty where it says nothing."""
     conditions = (manifest.get("status") or {}).get("conditions") or ()
-    return next((one for one in conditions if one.get("type") == type_), {})
+    return next((condition for condition in conditions if condition.get("type") == type_), {})
 
 
 def is_older(version: ResourceVersion, than: ResourceVersion) -> bool:

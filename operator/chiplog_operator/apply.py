@@ -177,9 +177,11 @@ class Applier:
             if kind is kinds.STATEFUL_SETS and known.is_taken:
                 break
             of_kind = [manifest for manifest in wanted if manifest["kind"] == kind.kind]
-            timed = [(self._due_in_s(key, kind, one), one) for one in of_kind]
+            timed = [(self._due_in_s(key, kind, manifest), manifest) for manifest in of_kind]
             waits_s += [wait_s for wait_s, _ in timed if wait_s > 0]
-            results += await self._all(key, kind, [one for wait_s, one in timed if wait_s <= 0])
+            results += await self._all(
+                key, kind, [manifest for wait_s, manifest in timed if wait_s <= 0]
+            )
         results += await self._grow_claims(key, cluster)
         keep = {(manifest["kind"], key_of(manifest).name) for manifest in wanted}
         for kind, live in self._unwanted(key, cluster, keep):

@@ -43,7 +43,7 @@ async def confirm_maps(there: CachedApi, cluster: ClusterKey) -> None:
 
     def known() -> dict[ObjectKey, str]:
         members = there.caches.members(kinds.PARTITION_MAPS, cluster)
-        return {key_of(one): version_of(one) for one in members}
+        return {key_of(manifest): version_of(manifest) for manifest in members}
 
     decided_from, since = known(), cache.now()
     listed = await there.api.list_(kinds.PARTITION_MAPS, cluster.namespace)

@@ -78,17 +78,21 @@ class ExecutedPlan:
             return
         conditions = before.get("conditions")
         published = conditions if isinstance(conditions, list) else []
-        for one in condition_news(published, report.status.conditions):
+        for news_item in condition_news(published, report.status.conditions):
             if report.kind is api.BROKER_CLUSTER:
-                self.news.append(one)
+                self.news.append(news_item)
             else:
-                self.others.append(_announce(report.kind.kind, report.metadata, one))
+                self.others.append(_announce(report.kind.kind, report.metadata, news_item))
 
     def _log_elections(self, action: Replace) -> None:
         if action.leader_changes and isinstance(action.resource, PartitionMap):
             listed = [
-                {"partition": one.partition, "from": _text(one.before), "to": _text(one.after)}
-                for one in action.leader_changes[:MAX_LISTED]
+                {
+                    "partition": change.partition,
+                    "from": _text(change.before),
+                    "to": _text(change.after),
+                }
+                for change in action.leader_changes[:MAX_LISTED]
             ]
             facts = {"topic": action.resource.spec.topic_name, "changes": listed}
             more = len(action.leader_changes) - len(listed)
@@ -110,9 +114,9 @@ class EventRecorder:
     async def tell(self, chapter: ExecutedPlan) -> None:
         """Log all of it, and make Events of it as far as the allowance goes."""
         told = [*self._of_cluster(chapter), *chapter.others]
-        for one in told:
-            facts = {"kind": one.kind, "object": one.metadata.name, "text": one.message}
-            extra = {"cluster": str(chapter.cluster), "reason": one.reason, **facts}
+        for event in told:
+            facts = {"kind": event.kind, "object": event.metadata.name, "text": event.message}
+            extra = {"cluster": str(chapter.cluster), "reason": event.reason, **facts}
             logger.info("happened", extra=extra)
         allowed = self._allowed(len(told))
         if allowed < len(told):
@@ -125,8 +129,8 @@ class EventRecorder:
         if found is None:
             return  # there is nothing to describe
         news: Iterable[News] = (*election_news(chapter.changes), *chapter.news)
-        for one in news:
-            yield _announce(api.BROKER_CLUSTER.kind, metadata_of(found), one)
+        for item in news:
+            yield _announce(api.BROKER_CLUSTER.kind, metadata_of(found), item)
 
     def _allowed(self, wanted: int) -> int:
         now_s = self._clock.monotonic_s()

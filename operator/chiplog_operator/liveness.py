@@ -98,12 +98,12 @@ class Liveness:
     def pod_changed(self, cluster: ClusterKey, pod: Manifest) -> None:
         """A pod was seen in this state."""
         judged = self._of(cluster)
-        for one in views.ended_processes(pod):
-            if one.has_failed_disk:
-                judged.failed_disks |= {one.incarnation}
-            if judged.ended.get(one.incarnation) != one.how:
-                judged.judge.terminated(one.incarnation, one.how)
-                self._end(cluster, one.incarnation, one.how)
+        for ended in views.ended_processes(pod):
+            if ended.has_failed_disk:
+                judged.failed_disks |= {ended.incarnation}
+            if judged.ended.get(ended.incarnation) != ended.how:
+                judged.judge.terminated(ended.incarnation, ended.how)
+                self._end(cluster, ended.incarnation, ended.how)
 
     def refused(self, cluster: ClusterKey, incarnation: Incarnation, how: str) -> None:
         """A process was found to be gone (`refusals`). Renewals take that back."""

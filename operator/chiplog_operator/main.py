@@ -134,7 +134,7 @@ def options(given: Sequence[str] | None = None) -> Options:
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    return tuple(one.strip() for one in text.split(",") if one.strip())
+    return tuple(namespace.strip() for namespace in text.split(",") if namespace.strip())
 
 
 def main() -> None:

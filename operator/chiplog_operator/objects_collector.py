@@ -106,7 +106,7 @@ class ObjectsCollector(Collector):
     def _objects(self, kind: Kind) -> list[Manifest]:
         if self._caches is None:
             return []
-        return [one for _, one in sorted(self._caches[kind].objects.items())]
+        return [manifest for _, manifest in sorted(self._caches[kind].objects.items())]
 
 
 def _ready(manifest: Manifest) -> int:

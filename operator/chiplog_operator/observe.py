@@ -142,7 +142,7 @@ class Observer:
         brokers, _ = self._readable_brokers(key)
         pods = self._pods(key)
         found = (identity(broker, pods.get(broker_id)) for broker_id, broker in brokers.items())
-        return sorted(one for one in found if one is not None)
+        return sorted(process for process in found if process is not None)
 
     def metadata(self, key: ClusterKey) -> Metadata:
         """Of the BrokerCluster object; without a uid where there is none."""
@@ -152,12 +152,12 @@ class Observer:
     def groups(self, key: ClusterKey) -> tuple[ConsumerGroup, ...]:
         """The ConsumerGroups that name the cluster and read."""
         found = map(self._groups.read, self._caches.members(kinds.CONSUMER_GROUPS, key))
-        return tuple(one for one in found if isinstance(one, ConsumerGroup))
+        return tuple(group for group in found if isinstance(group, ConsumerGroup))
 
     def rebalances(self, key: ClusterKey) -> tuple[Rebalance, ...]:
         """The Rebalances that name the cluster and read."""
         found = map(self._rebalances.read, self._caches.members(kinds.REBALANCES, key))
-        return tuple(one for one in found if isinstance(one, Rebalance))
+        return tuple(rebalance for rebalance in found if isinstance(rebalance, Rebalance))
 
     def maps(self, key: ClusterKey) -> Mapping[str, PartitionMap] | None:
         """All maps of the cluster by topic name; None where one does not read."""
@@ -238,7 +238,7 @@ class Observer:
         """Claims are to grow: whether their StorageClasses allow that. It is asked only then."""
         cluster = self.cluster(key)
         names_of = too_small(self._claims(key).values(), cluster) if cluster is not None else ()
-        classes = sorted({one.storage_class for one in names_of if one.storage_class})
+        classes = sorted({claim.storage_class for claim in names_of if claim.storage_class})
         now_s = self._clock.monotonic_s()
         if not classes:
             doubts.rigid_classes, doubts.classes_asked_s = frozenset(), float("-inf")
@@ -304,9 +304,9 @@ class Observer:
             topics=tuple(topic for topic in topics if _map_name(key, topic) not in hidden),
             groups=groups,
             rebalances=tuple(
-                one
-                for one in self.rebalances(key)
-                if one.status.state is RebalanceState.REBALANCING
+                rebalance
+                for rebalance in self.rebalances(key)
+                if rebalance.status.state is RebalanceState.REBALANCING
             ),
             unreadable=odd_topics
             + odd_groups
@@ -403,8 +403,10 @@ class Observer:
 
     def _stateful_sets(self, key: ClusterKey) -> dict[BrokerId, StatefulSetState]:
         found = self._caches.members(kinds.STATEFUL_SETS, key)
-        by_id = ((views.broker_id_of(one), views.stateful_set(one)) for one in found)
-        return {broker_id: one for broker_id, one in by_id if broker_id is not None}
+        by_id = ((views.broker_id_of(manifest), views.stateful_set(manifest)) for manifest in found)
+        return {
+            broker_id: stateful_set for broker_id, stateful_set in by_id if broker_id is not None
+        }
 
     def _claims(self, key: ClusterKey) -> dict[BrokerId, ClaimState]:
         claims: dict[BrokerId, ClaimState] = {}

@@ -35,7 +35,7 @@ def _actions(world: World, now: datetime) -> Iterator[Action]:
 
 
 def _let_go(meta: Metadata) -> Iterator[Action]:
-    left = tuple(one for one in meta.finalizers if one != labels.TOPIC_FINALIZER)
+    left = tuple(finalizer for finalizer in meta.finalizers if finalizer != labels.TOPIC_FINALIZER)
     if left != meta.finalizers:
         yield SetMetadata(kind=api.TOPIC, metadata=meta, finalizers=left)
 

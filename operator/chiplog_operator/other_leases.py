@@ -90,14 +90,14 @@ class OtherLeases:
 
     def look(self, leases: Iterable[Manifest], now_s: float) -> None:
         """These are all there are now."""
-        found = {key_of(one).namespace: one for one in leases}
+        found = {key_of(lease).namespace: lease for lease in leases}
         self._seen = {
-            namespace: self._seen.get(namespace, Seen()).look(lease.read(one), now_s)
-            for namespace, one in found.items()
+            namespace: self._seen.get(namespace, Seen()).look(lease.read(lease_object), now_s)
+            for namespace, lease_object in found.items()
         }
         self._created = {
-            namespace: str(metadata(one).get("creationTimestamp") or "")
-            for namespace, one in found.items()
+            namespace: str(metadata(manifest).get("creationTimestamp") or "")
+            for namespace, manifest in found.items()
         }
 
     def place(
@@ -107,12 +107,12 @@ class OtherLeases:
 
         `operators` are the namespaces of those `conflict` whose account has an operator's rights.
         """
-        others = [one for one in self.conflict(now_s) if one.namespace in operators]
+        others = [conflict for conflict in self.conflict(now_s) if conflict.namespace in operators]
         if holds_lease:
             # What was given back cannot be taken again while we hold ours.
-            others = [one for one in others if one.is_held]
+            others = [conflict for conflict in others if conflict.is_held]
         me = Age(self._created.get(self.namespace, ""), self.namespace)
-        older = [one for one in others if not me.is_older_than(one.age)]
+        older = [conflict for conflict in others if not me.is_older_than(conflict.age)]
         if not others or not holds_lease or older:
             self._first_since_s = None
             return (Place.ASIDE, (older or others)[0]) if others else (Place.FREE, None)

@@ -52,15 +52,15 @@ def writes_maps(namespace: str) -> Right:
     return Right(GROUP, kinds.PARTITION_MAPS.plural, "update", namespace)
 
 
-def review(one: ConflictingLease, right: Right) -> Manifest:
+def review(conflict: ConflictingLease, right: Right) -> Manifest:
     """Asks whether a Lease's account has a right."""
     return {
         "apiVersion": kinds.ACCESS_REVIEWS.api_version,
         "kind": kinds.ACCESS_REVIEWS.kind,
         "metadata": {},
         "spec": {
-            "user": f"system:serviceaccount:{one.namespace}:{one.account}",
-            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{one.namespace}"],
+            "user": f"system:serviceaccount:{conflict.namespace}:{conflict.account}",
+            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{conflict.namespace}"],
             "resourceAttributes": asdict(right),
         },
     }
@@ -121,20 +121,24 @@ class OtherOperators:
 
     async def _operators(self, now_s: float) -> set[str]:
         """The namespaces of those in the way that may do what they say they do."""
-        found = [one for one in self._others.conflict(now_s) if await self._is_operator(one)]
-        return {one.namespace for one in found}
+        found = [
+            conflict
+            for conflict in self._others.conflict(now_s)
+            if await self._is_operator(conflict)
+        ]
+        return {conflict.namespace for conflict in found}
 
-    async def _is_operator(self, one: ConflictingLease) -> bool:
+    async def _is_operator(self, conflict: ConflictingLease) -> bool:
         """Of somebody else, one question: they may name any number of namespaces."""
-        if not await self._may(one, LISTS_NODES):
+        if not await self._may(conflict, LISTS_NODES):
             return False
-        for namespace in one.shared_namespaces:
-            if await self._may(one, writes_maps(namespace)):
+        for namespace in conflict.shared_namespaces:
+            if await self._may(conflict, writes_maps(namespace)):
                 return True
         return False
 
-    async def _may(self, one: ConflictingLease, right: Right) -> bool:
-        asked = review(one, right)
+    async def _may(self, conflict: ConflictingLease, right: Right) -> bool:
+        asked = review(conflict, right)
         try:
             said = await self._api.create(
                 kinds.ACCESS_REVIEWS, asked, field_manager=labels.OPERATOR

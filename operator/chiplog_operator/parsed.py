@@ -49,12 +49,12 @@ class Parsed(Generic[R]):
     def readable(self, there: Mapping[ObjectKey, Manifest]) -> dict[ObjectKey, R]:
         """Those that read."""
         found = {key: self.read(manifest) for key, manifest in there.items()}
-        return {key: one for key, one in found.items() if not isinstance(one, tuple)}
+        return {key: parsed for key, parsed in found.items() if not isinstance(parsed, tuple)}
 
     def sweep(self, there: _Keys) -> None:
         """Forget objects that are gone, when they have become many."""
         if len(self._known) > 2 * len(there) + SPARE:
-            self._known = {key: one for key, one in self._known.items() if key in there}
+            self._known = {key: known for key, known in self._known.items() if key in there}
 
 
 def metadata_of(manifest: Manifest) -> Metadata:

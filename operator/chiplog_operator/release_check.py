@@ -94,7 +94,7 @@ def of_deployment(found: Manifest) -> Finding:
 def of_lease(before: Manifest, after: Manifest) -> Finding:
     """Whether a process holds it and renews it."""
     what = f"the Lease {names.OPERATOR_LEASE} is held"
-    first, last = (one.get("spec") or {} for one in (before, after))
+    first, last = (definition.get("spec") or {} for definition in (before, after))
     if not last.get("holderIdentity"):
         return Finding(what, "no operator holds it")
     if first.get("renewTime") == last.get("renewTime"):
@@ -104,7 +104,7 @@ def of_lease(before: Manifest, after: Manifest) -> Finding:
 
 def of_kinds(discovered: Manifest) -> Finding:
     """Whether every kind is served."""
-    served = {one.get("name") for one in discovered.get("resources") or []}
+    served = {entry.get("name") for entry in discovered.get("resources") or []}
     missing = sorted(kind.plural for kind in OWN_KINDS if kind.plural not in served)
     return Finding(
         f"{len(OWN_KINDS)} kinds of {chiplog_api.GROUP} are served",
@@ -226,13 +226,13 @@ async def run(chosen: Mapping[str, Any]) -> list[Finding]:
 def report(findings: Iterable[Finding]) -> int:
     """Print them; the exit status."""
     told = list(findings)
-    for one in told:
-        sys.stdout.write(f"{line(one)}\n")
+    for finding in told:
+        sys.stdout.write(f"{line(finding)}\n")
     return 0 if are_ok(told) else 1
 
 
-def line(one: Finding) -> str:
-    return f"no   {one.what}: {one.problem}" if one.problem else f"yes  {one.what}"
+def line(finding: Finding) -> str:
+    return f"no   {finding.what}: {finding.problem}" if finding.problem else f"yes  {finding.what}"
 
 
 def main() -> None:

@@ -32,9 +32,9 @@ class UncleanElections:
             del self._maps[gone]
 
 
-def _epochs(one: PartitionMap) -> Iterator[tuple[tuple[TopicId, PartitionIndex], int]]:
+def _epochs(partition_map: PartitionMap) -> Iterator[tuple[tuple[TopicId, PartitionIndex], int]]:
     """Of every partition; -1 where there never was such an election."""
-    for generation in one.spec.generations:
+    for generation in partition_map.spec.generations:
         for state in generation.partitions:
             epoch = -1 if state.unclean_epoch is None else state.unclean_epoch
             yield (generation.topic_id, state.partition), epoch

@@ -235,7 +235,7 @@ def kept_node(node: Manifest) -> Manifest:
 
 def node(manifest: Manifest) -> NodeState:
     addresses = (manifest.get("status") or {}).get("addresses") or []
-    internal = [one["address"] for one in addresses if one.get("type") == "InternalIP"]
+    internal = [address["address"] for address in addresses if address.get("type") == "InternalIP"]
     return NodeState(
         name=metadata(manifest)["name"],
         address=internal[0] if internal else "",

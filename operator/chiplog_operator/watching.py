@@ -95,7 +95,11 @@ class Watching:
 
     def _unwatched(self) -> set[str]:
         """Where not every kind that is watched here was listed yet; empty for all at once."""
-        return {one.scope.namespace for one in self._reflectors if not one.synced.is_set()}
+        return {
+            reflector.scope.namespace
+            for reflector in self._reflectors
+            if not reflector.synced.is_set()
+        }
 
     async def list_users(self) -> None:
         """Consistent lists of all that users write, into the caches. Raises `ApiError`s.
@@ -134,8 +138,8 @@ class Watching:
     async def wait_until_complete(self) -> None:
         """Until every kind was listed, or refused in a namespace that was named. What users write
         comes last: whatever was made for it before is then never without it."""
-        for one in self._reflectors:
-            await (one.answered if one.scope.namespace else one.synced).wait()
+        for reflector in self._reflectors:
+            await (reflector.answered if reflector.scope.namespace else reflector.synced).wait()
         while True:
             try:
                 await self.list_users()

@@ -71,7 +71,7 @@ def describe(
     if members and state:
         raise typer.BadParameter("--members and --state cannot be used together: use one of them")
     admin = session.admin
-    wanted = names or [one.group_id for one in admin.list_groups()]
+    wanted = names or [listing.group_id for listing in admin.list_groups()]
     groups: list[Group] = []
     rows: list[group_lag.Row] = []
     with progress("describing groups", len(wanted)) as advance:
@@ -200,11 +200,13 @@ def reset(  # noqa: PLR0913 - one option for each of Kafka's strategies
     admin = session.admin
     group_reset.check_inactive(admin.describe_group(name))
     planned = _plan(admin, name, chosen, strategy)
-    for one in planned:
-        if one.note:
-            remark(one.note)
+    for planned_reset in planned:
+        if planned_reset.note:
+            remark(planned_reset.note)
     if execute:
-        admin.commit(name, {one.at: one.new_offset for one in planned})
+        admin.commit(
+            name, {planned_reset.at: planned_reset.new_offset for planned_reset in planned}
+        )
     show(
         session.form,
         group_reset.document(name, planned, executed=execute),
@@ -262,5 +264,5 @@ def delete(
         show(
             session.form,
             {"deleted": deleted},
-            lambda: "\n".join(f"Deleted consumer group {one}." for one in deleted),
+            lambda: "\n".join(f"Deleted consumer group {name}." for name in deleted),
         )

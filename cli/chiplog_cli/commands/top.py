@@ -91,16 +91,16 @@ def look(admin: KafkaAdmin) -> Look:
     remarks: list[str] = []
     groups: list[tuple[Group, dict[TopicPartition, int]]] = []
     try:
-        names = [one.group_id for one in admin.list_groups()]
+        names = [listing.group_id for listing in admin.list_groups()]
         described = [(admin.describe_group(name), admin.committed(name)) for name in names]
         groups = [(group, offsets) for group, offsets in described if group.state != DEAD]
     except BrokerRefused as error:
         remarks.append(str(error))
     places = [
-        TopicPartition(topic.name, one.partition)
+        TopicPartition(topic.name, partition.partition)
         for topic in topics
-        for one in topic.partitions
-        if one.leader is not None
+        for partition in topic.partitions
+        if partition.leader is not None
     ]
     starts = admin.offsets(dict.fromkeys(places, EARLIEST))
     ends = admin.offsets(dict.fromkeys(places, LATEST))

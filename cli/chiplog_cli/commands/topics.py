@@ -94,7 +94,9 @@ def describe(
 
 
 def _with_only(topic: Topic, keep: Callable[[Partition], bool]) -> Topic:
-    return replace(topic, partitions=tuple(one for one in topic.partitions if keep(one)))
+    return replace(
+        topic, partitions=tuple(partition for partition in topic.partitions if keep(partition))
+    )
 
 
 def create(
@@ -175,7 +177,7 @@ def delete(
     """Delete topics with all their records."""
     admin = session.admin
     there = admin.topic_names()
-    wanted = [one for one in names if one in there] if if_exists else names
+    wanted = [name for name in names if name in there] if if_exists else names
     deleted: list[str] = []
     try:
         with progress("deleting topics", len(names)) as advance:
@@ -188,7 +190,7 @@ def delete(
         show(
             session.form,
             {"deleted": deleted},
-            lambda: "\n".join(f"Deleted topic {one}." for one in deleted),
+            lambda: "\n".join(f"Deleted topic {name}." for name in deleted),
         )
 
 

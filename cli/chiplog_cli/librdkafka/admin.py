@@ -56,7 +56,9 @@ class LibrdkafkaTopics:
         found = self._result(asked, "the cluster")
         return Cluster(
             cluster_id=found.cluster_id,
-            brokers=tuple(sorted((broker_of(one) for one in found.nodes), key=lambda one: one.id)),
+            brokers=tuple(
+                sorted((broker_of(broker) for broker in found.nodes), key=lambda broker: broker.id)
+            ),
         )
 
     def topic_names(self) -> list[str]:
@@ -82,10 +84,10 @@ class LibrdkafkaTopics:
         return {
             resource.name: {
                 entry.name: entry.value
-                for entry in self._result(one, f"topic '{resource.name}'").values()
+                for entry in self._result(future, f"topic '{resource.name}'").values()
                 if entry.source != ConfigSource.DEFAULT_CONFIG.value
             }
-            for resource, one in asked.items()
+            for resource, future in asked.items()
         }
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
@@ -94,8 +96,8 @@ class LibrdkafkaTopics:
         asked = {Place(*at): _spec(timestamp) for at, timestamp in wanted.items()}
         answers = self._admin.list_offsets(asked, request_timeout=self._timeout_s)
         return {
-            TopicPartition(place.topic, place.partition): self._offset(place, one)
-            for place, one in answers.items()
+            TopicPartition(place.topic, place.partition): self._offset(place, future)
+            for place, future in answers.items()
         }
 
     def _offset(self, place: Place, answer: "Future[Any]") -> int | BrokerRefused:
@@ -134,8 +136,8 @@ class LibrdkafkaTopics:
         ]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
         asked = self._admin.incremental_alter_configs([resource], request_timeout=self._timeout_s)
-        for one in asked.values():
-            self._result(one, f"topic '{topic}'")
+        for future in asked.values():
+            self._result(future, f"topic '{topic}'")
 
     # ---- waiting ----
 
@@ -167,14 +169,16 @@ def topic_of(found: Any) -> Topic:
             sorted(
                 (
                     Partition(
-                        partition=one.id,
-                        leader=None if one.leader is None or one.leader.id < 0 else one.leader.id,
-                        replicas=tuple(node.id for node in one.replicas),
-                        isr=tuple(node.id for node in one.isr),
+                        partition=partition.id,
+                        leader=None
+                        if partition.leader is None or partition.leader.id < 0
+                        else partition.leader.id,
+                        replicas=tuple(node.id for node in partition.replicas),
+                        isr=tuple(node.id for node in partition.isr),
                     )
-                    for one in found.partitions
+                    for partition in found.partitions
                 ),
-                key=lambda one: one.partition,
+                key=lambda partition: partition.partition,
             )
         ),
     )

@@ -27,10 +27,12 @@ class LibrdkafkaAdmin(LibrdkafkaTopics):
         if found.errors:
             raise refused(found.errors[0], "consumer groups")
         listings = (
-            GroupListing(group_id=one.group_id, state=_state(one.state), type=_type(one.type))
-            for one in found.valid
+            GroupListing(
+                group_id=listing.group_id, state=_state(listing.state), type=_type(listing.type)
+            )
+            for listing in found.valid
         )
-        return sorted(listings, key=lambda one: one.group_id)
+        return sorted(listings, key=lambda listing: listing.group_id)
 
     def describe_group(self, group_id: str) -> Group:
         asked = self._admin.describe_consumer_groups([group_id], request_timeout=self._timeout_s)
@@ -42,7 +44,10 @@ class LibrdkafkaAdmin(LibrdkafkaTopics):
             assignor=found.partition_assignor or "",
             coordinator=None if coordinator is None else broker_of(coordinator),
             members=tuple(
-                sorted((_member(one) for one in found.members), key=lambda one: one.member_id)
+                sorted(
+                    (_member(member) for member in found.members),
+                    key=lambda member: member.member_id,
+                )
             ),
         )
 
@@ -51,11 +56,11 @@ class LibrdkafkaAdmin(LibrdkafkaTopics):
             [ConsumerGroupTopicPartitions(group_id)], request_timeout=self._timeout_s
         )
         offsets = {}
-        for one in self._result(asked[group_id], _named(group_id)).topic_partitions:
-            if one.error is not None:
-                raise refused(one.error, f"{_named(group_id)}, {one.topic}-{one.partition}")
-            if one.offset >= 0:
-                offsets[TopicPartition(one.topic, one.partition)] = one.offset
+        for place in self._result(asked[group_id], _named(group_id)).topic_partitions:
+            if place.error is not None:
+                raise refused(place.error, f"{_named(group_id)}, {place.topic}-{place.partition}")
+            if place.offset >= 0:
+                offsets[TopicPartition(place.topic, place.partition)] = place.offset
         return offsets
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -63,9 +68,9 @@ class LibrdkafkaAdmin(LibrdkafkaTopics):
         asked = self._admin.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group_id, wanted)], request_timeout=self._timeout_s
         )
-        for one in self._result(asked[group_id], _named(group_id)).topic_partitions:
-            if one.error is not None:
-                raise refused(one.error, f"{_named(group_id)}, {one.topic}-{one.partition}")
+        for place in self._result(asked[group_id], _named(group_id)).topic_partitions:
+            if place.error is not None:
+                raise refused(place.error, f"{_named(group_id)}, {place.topic}-{place.partition}")
 
     def delete_group(self, group_id: str) -> None:
         asked = self._admin.delete_consumer_groups([group_id], request_timeout=self._timeout_s)
@@ -84,8 +89,8 @@ def _member(found: Any) -> Member:
         group_instance_id=found.group_instance_id or None,
         partitions=tuple(
             sorted(
-                TopicPartition(one.topic, one.partition)
-                for one in found.assignment.topic_partitions
+                TopicPartition(place.topic, place.partition)
+                for place in found.assignment.topic_partitions
             )
         ),
     )

@@ -57,11 +57,11 @@ def to_answer(request_id: str, topic: str, verdict: Verdict) -> AdminAnswer:
             results=tuple(
                 AdminResult(
                     topic=topic,
-                    partition=one.partition,
-                    error_code=int(one.code),
-                    error_message=one.message[:MAX_ERROR_MESSAGE_LENGTH],
+                    partition=partition.partition,
+                    error_code=int(partition.code),
+                    error_message=partition.message[:MAX_ERROR_MESSAGE_LENGTH],
                 )
-                for one in verdict.partitions
+                for partition in verdict.partitions
             ),
         )
     counts = verdict.would_have
@@ -82,10 +82,10 @@ def from_answer(answer: AdminAnswer) -> Verdict:
         return Verdict(code=_code(answer.error_code), message=answer.error_message)
     of_partitions = tuple(
         PartitionVerdict(
-            partition=one.partition, code=_code(one.error_code), message=one.error_message
+            partition=result.partition, code=_code(result.error_code), message=result.error_message
         )
-        for one in answer.results
-        if one.partition is not None
+        for result in answer.results
+        if result.partition is not None
     )
     if of_partitions:
         return Verdict(partitions=of_partitions)

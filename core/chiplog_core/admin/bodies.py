@@ -112,8 +112,10 @@ def _create_topic(body: shapes.CreateTopics) -> CreateTopic:
         name=topic.name,
         partitions=_unless_default(topic.num_partitions),
         replicas=_unless_default(topic.replication_factor),
-        assignments={one.partition_index: one.broker_ids for one in topic.assignments},
-        config={one.name: one.value for one in topic.configs},
+        assignments={
+            partition.partition_index: partition.broker_ids for partition in topic.assignments
+        },
+        config={config.name: config.value for config in topic.configs},
         validate_only=body.validate_only,
         timeout_ms=body.timeout_ms,
     )
@@ -141,7 +143,9 @@ def _create_partitions(operation: GrowTopic) -> shapes.CreatePartitions:
     topic = shapes.GrowingTopic(
         name=operation.name,
         count=operation.partitions,
-        assignments=tuple(shapes.Placement(broker_ids=one) for one in operation.assignments),
+        assignments=tuple(
+            shapes.Placement(broker_ids=broker_ids) for broker_ids in operation.assignments
+        ),
     )
     return shapes.CreatePartitions(
         topics=(topic,),
@@ -155,18 +159,20 @@ def _grow_topic(body: shapes.CreatePartitions) -> GrowTopic:
     return GrowTopic(
         name=topic.name,
         partitions=topic.count,
-        assignments=tuple(one.broker_ids for one in topic.assignments),
+        assignments=tuple(placement.broker_ids for placement in topic.assignments),
         validate_only=body.validate_only,
         timeout_ms=body.timeout_ms,
     )
 
 
 def _alter_configs(operation: ConfigureTopic) -> shapes.AlterConfigs:
-    assert all(one.change is Change.SET for one in operation.changes)
+    assert all(change.change is Change.SET for change in operation.changes)
     resource = shapes.ReplacedResource(
         resource_type=shapes.TOPIC_RESOURCE,
         resource_name=operation.name,
-        configs=tuple(shapes.Config(name=one.name, value=one.value) for one in operation.changes),
+        configs=tuple(
+            shapes.Config(name=change.name, value=change.value) for change in operation.changes
+        ),
     )
     return shapes.AlterConfigs(resources=(resource,), validate_only=operation.validate_only)
 
@@ -175,7 +181,9 @@ def _replace_configuration(body: shapes.AlterConfigs) -> ConfigureTopic:
     (resource,) = body.resources
     return ConfigureTopic(
         name=resource.resource_name,
-        changes=tuple(ConfigChange(Change.SET, one.name, one.value) for one in resource.configs),
+        changes=tuple(
+            ConfigChange(Change.SET, config.name, config.value) for config in resource.configs
+        ),
         replace=True,
         validate_only=body.validate_only,
     )
@@ -187,11 +195,11 @@ def _incremental_alter_configs(operation: ConfigureTopic) -> shapes.IncrementalA
         resource_name=operation.name,
         configs=tuple(
             shapes.ConfigOperation(
-                name=one.name,
-                config_operation=int(one.change),
-                value=None if one.change is Change.DELETE else one.value,
+                name=change.name,
+                config_operation=int(change.change),
+                value=None if change.change is Change.DELETE else change.value,
             )
-            for one in operation.changes
+            for change in operation.changes
         ),
     )
     return shapes.IncrementalAlterConfigs(
@@ -203,18 +211,18 @@ def _change_configuration(body: shapes.IncrementalAlterConfigs) -> ConfigureTopi
     (resource,) = body.resources
     return ConfigureTopic(
         name=resource.resource_name,
-        changes=tuple(_change(one) for one in resource.configs),
+        changes=tuple(_change(config) for config in resource.configs),
         validate_only=body.validate_only,
     )
 
 
-def _change(one: shapes.ConfigOperation) -> ConfigChange:
-    change = Change(one.config_operation)
-    if (one.value is None) != (change is Change.DELETE):
+def _change(config: shapes.ConfigOperation) -> ConfigChange:
+    change = Change(config.config_operation)
+    if (config.value is None) != (change is Change.DELETE):
         raise Refused(
-            Code.INVALID_REQUEST, f"{one.name}: DELETE takes no value, all others need one"
+            Code.INVALID_REQUEST, f"{config.name}: DELETE takes no value, all others need one"
         )
-    return ConfigChange(change, one.name, one.value or "")
+    return ConfigChange(change, config.name, config.value or "")
 
 
 def _elect_leaders(operation: ElectLeaders) -> shapes.ElectLeaders:
@@ -241,7 +249,9 @@ def _election(body: shapes.ElectLeaders) -> ElectLeaders:
     return ElectLeaders(
         name=topic.topic,
         topic_id=topic.topic_id,
-        partitions={one.partition_index: one.leader_epoch for one in topic.partitions},
+        partitions={
+            partition.partition_index: partition.leader_epoch for partition in topic.partitions
+        },
         is_unclean=body.election_type == shapes.UNCLEAN_ELECTION,
         timeout_ms=body.timeout_ms,
     )

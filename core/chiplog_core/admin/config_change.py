@@ -34,14 +34,14 @@ class ConfigChange:
 def changed(config: TopicConfig, changes: Iterable[ConfigChange]) -> dict[str, str]:
     """A topic's own configuration after these changes. Raises `ValueError`."""
     result = dict(config.own)
-    for one in changes:
-        match one.change:
+    for change in changes:
+        match change.change:
             case Change.SET:
-                result[one.name] = one.value
+                result[change.name] = change.value
             case Change.DELETE:
-                result.pop(one.name, None)
+                result.pop(change.name, None)
             case Change.APPEND | Change.SUBTRACT:
-                result[one.name] = _changed_list(config, one)
+                result[change.name] = _changed_list(config, change)
     return result
 
 

@@ -69,7 +69,7 @@ class MutationQuota:
     def _bucket(self, client: str, now_s: float) -> TokenBucket:
         if client not in self._buckets and len(self._buckets) >= self.MAX_CLIENTS:
             self._buckets = {
-                name: one for name, one in self._buckets.items() if not one.is_full(now_s)
+                name: bucket for name, bucket in self._buckets.items() if not bucket.is_full(now_s)
             }
             if len(self._buckets) >= self.MAX_CLIENTS:
                 client = ""

@@ -41,8 +41,8 @@ def find_claims(scene: Scene) -> Claims:
     """Judge every ConsumerGroup of the cluster that is not being deleted."""
     found = Claims()
     groups = living(scene.groups)
-    found.read_only.update(one.metadata.uid for one in groups if not _may_change(one, scene))
-    for group in sorted(groups, key=lambda one: _precedence(one, scene, found)):
+    found.read_only.update(group.metadata.uid for group in groups if not _may_change(group, scene))
+    for group in sorted(groups, key=lambda candidate: _precedence(candidate, scene, found)):
         uid = group.metadata.uid
         refused = () if scene.cluster is None else check_group_in_cluster(group, scene.cluster)
         if not refused and group.group_id in found.owners:

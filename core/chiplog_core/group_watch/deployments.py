@@ -22,7 +22,7 @@ def may_scale(group: ConsumerGroup) -> bool:
     right."""
     if group.spec.scale is None or paused(group.metadata):
         return False
-    return not any(one.field.startswith("spec.scale") for one in check_group(group))
+    return not any(problem.field.startswith("spec.scale") for problem in check_group(group))
 
 
 def autoscaled(autoscaler: str, deployment: str) -> Verdict:

@@ -29,7 +29,7 @@ def new_objects(scene: Scene, claims: Claims, there: Collection[str]) -> Iterato
     """For groups that are `there` and have no object. A name that is taken stays with its owner."""
     if not scene.discovers:
         return
-    made = sum(one.metadata.labels.get(labels.DISCOVERED) == "true" for one in scene.groups)
+    made = sum(group.metadata.labels.get(labels.DISCOVERED) == "true" for group in scene.groups)
     spoken_for = {group.group_id for group in scene.groups}
     room = min(MADE_AT_ONCE, MAX_DISCOVERED - made)
     for group_id in sorted(set(there) - spoken_for - set(claims.owners)):

@@ -114,8 +114,14 @@ def _facts(status: ConsumerGroupStatus) -> object:
         status.members,
         status.reset,
         [
-            (one.type, one.status, one.reason, one.message, one.observed_generation)
-            for one in status.conditions
+            (
+                condition.type,
+                condition.status,
+                condition.reason,
+                condition.message,
+                condition.observed_generation,
+            )
+            for condition in status.conditions
         ],
     )
 
@@ -127,8 +133,18 @@ def _bands(status: ConsumerGroupStatus) -> object:
 
 def _figures(status: ConsumerGroupStatus) -> object:
     """Exact, but for ages, which change on their own."""
-    return status.total_lag, status.max_lag, [_without_age(one) for one in status.partitions]
+    return (
+        status.total_lag,
+        status.max_lag,
+        [_without_age(partition_lag) for partition_lag in status.partitions],
+    )
 
 
-def _without_age(one: PartitionLag) -> object:
-    return one.topic, one.partition, one.committed_offset, one.end_offset, one.lag
+def _without_age(partition_lag: PartitionLag) -> object:
+    return (
+        partition_lag.topic,
+        partition_lag.partition,
+        partition_lag.committed_offset,
+        partition_lag.end_offset,
+        partition_lag.lag,
+    )

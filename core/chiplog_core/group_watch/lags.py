@@ -48,19 +48,23 @@ class Lags:
     @property
     def total(self) -> int | None:
         """Over partitions with a committed offset: -1 where none has one, None without any."""
-        known = [one.lag for one in self.partitions if one.lag != NO_COMMIT]
+        known = [
+            partition_lag.lag for partition_lag in self.partitions if partition_lag.lag != NO_COMMIT
+        ]
         return sum(known) if known else self._nothing_committed()
 
     @property
     def max(self) -> int | None:
         """Of any one partition; as `total` else."""
-        known = [one.lag for one in self.partitions if one.lag != NO_COMMIT]
+        known = [
+            partition_lag.lag for partition_lag in self.partitions if partition_lag.lag != NO_COMMIT
+        ]
         return max(known) if known else self._nothing_committed()
 
     @property
     def max_seconds(self) -> int | None:
         """Age of the oldest record that is not consumed: -1 not known, None without partitions."""
-        return max((one.lag_seconds for one in self.partitions), default=None)
+        return max((partition_lag.lag_seconds for partition_lag in self.partitions), default=None)
 
     def shown(self) -> tuple[PartitionLag, ...]:
         """As many as a status holds."""
@@ -73,8 +77,12 @@ class Lags:
 def committed_of(facts: GroupFacts) -> Iterator[tuple[At, int, int | None]]:
     """Each partition of a group, what it committed there (-1: nothing) and the end if told."""
     for topic in facts.topics:
-        for one in topic.partitions:
-            yield At(topic.topic, one.partition), one.committed_offset, one.end_offset
+        for partition in topic.partitions:
+            yield (
+                At(topic.topic, partition.partition),
+                partition.committed_offset,
+                partition.end_offset,
+            )
 
 
 def ends_of(positions: Iterable[Positions]) -> Ends:
@@ -83,11 +91,11 @@ def ends_of(positions: Iterable[Positions]) -> Ends:
     times_ms: dict[Moment, int] = {}
     for answer in positions:
         for topic in answer.topics:
-            for one in topic.partitions:
-                at = At(topic.topic, one.partition)
-                if one.refusal is None and one.end_offset is not None:
-                    offsets[at] = one.end_offset
-                for time in one.times:
+            for position in topic.partitions:
+                at = At(topic.topic, position.partition)
+                if position.refusal is None and position.end_offset is not None:
+                    offsets[at] = position.end_offset
+                for time in position.times:
                     times_ms[Moment(at, time.offset)] = time.timestamp_ms
     return Ends(offsets=offsets, times_ms=times_ms)
 
@@ -100,7 +108,9 @@ def find_lags(
     A partition whose leader has not answered stays as it was in `before`.
     """
     found, unreachable = [], set()
-    old = {At(one.topic, one.partition): one for one in before}
+    old = {
+        At(partition_lag.topic, partition_lag.partition): partition_lag for partition_lag in before
+    }
     for at, committed, told_end in committed_of(facts):
         end = told_end if told_end is not None else ends.offsets.get(at)
         if end is not None:
@@ -136,5 +146,5 @@ def _seconds(lag: int, timestamp_ms: int | None, now_ms: int) -> int:
     return min(max(0, (now_ms - timestamp_ms) // 1000), MAX_INT32)
 
 
-def _largest_first(one: PartitionLag) -> tuple[int, str, int]:
-    return -one.lag, one.topic, one.partition
+def _largest_first(partition_lag: PartitionLag) -> tuple[int, str, int]:
+    return -partition_lag.lag, partition_lag.topic, partition_lag.partition

@@ -70,7 +70,7 @@ class UnreachablePartitions:
 def gone_ms(known: Mapping[str, Known], now_ms: int) -> dict[str, int]:
     """Group id -> for how many milliseconds it has been known not to exist."""
     return {
-        group_id: now_ms - one.gone_since_ms
-        for group_id, one in known.items()
-        if one.gone_since_ms is not None
+        group_id: now_ms - known_group.gone_since_ms
+        for group_id, known_group in known.items()
+        if known_group.gone_since_ms is not None
     }

@@ -23,7 +23,9 @@ def objective(max_lag: MaxLag, lags: Lags | None) -> Verdict:
     if broken:
         reasons, messages = zip(*broken, strict=True)
         return _verdict(ConditionStatus.FALSE, reasons[0], "; ".join(messages))
-    unknown = [one for one in lags.partitions if _is_unknown(max_lag, one)]
+    unknown = [
+        partition_lag for partition_lag in lags.partitions if _is_unknown(max_lag, partition_lag)
+    ]
     if unknown:
         message = (
             f"the lag of {len(unknown)} partitions is unknown, like {unknown[0].topic}-"
@@ -44,11 +46,11 @@ def _broken(max_lag: MaxLag, lags: Lags) -> Iterator[tuple[str, str]]:
         )
 
 
-def _is_unknown(max_lag: MaxLag, one: PartitionLag) -> bool:
-    if one.end_offset == 0:
+def _is_unknown(max_lag: MaxLag, partition_lag: PartitionLag) -> bool:
+    if partition_lag.end_offset == 0:
         return False  # there never was anything to consume
-    by_records = max_lag.records is not None and one.lag == NO_COMMIT
-    return by_records or (max_lag.seconds is not None and one.lag_seconds == UNKNOWN_S)
+    by_records = max_lag.records is not None and partition_lag.lag == NO_COMMIT
+    return by_records or (max_lag.seconds is not None and partition_lag.lag_seconds == UNKNOWN_S)
 
 
 def _verdict(status: ConditionStatus, reason: str, message: str = "") -> Verdict:

@@ -138,7 +138,7 @@ def partition_count(topic: str, find_topic: FindTopic) -> int:
 
 def _leaders(topic: PartitionMapSpec | None) -> dict[int, BrokerId]:
     states = () if topic is None else topic.current_partitions
-    return {int(one.partition): one.leader.broker_id for one in states if one.leader}
+    return {int(state.partition): state.leader.broker_id for state in states if state.leader}
 
 
 def _positions_request(wanted: Collection[At], offsets: Mapping[At, list[int]]) -> PositionsRequest:

@@ -116,15 +116,19 @@ def partitions_of(reset: Reset, facts: GroupFacts, find_topic: FindTopic) -> lis
     here; what is wrong with others it says itself."""
     if not reset.topics:
         return [
-            At(topic.topic, one.partition)
+            At(topic.topic, partition.partition)
             for topic in facts.topics
-            for one in topic.partitions
-            if one.committed_offset != NO_COMMIT
+            for partition in topic.partitions
+            if partition.committed_offset != NO_COMMIT
         ]
     wanted: list[At] = []
-    for one in reset.topics:
-        size = partition_count(one.topic, find_topic)
-        wanted += [At(one.topic, index) for index in one.partitions or range(size) if index < size]
+    for reset_topic in reset.topics:
+        size = partition_count(reset_topic.topic, find_topic)
+        wanted += [
+            At(reset_topic.topic, index)
+            for index in reset_topic.partitions or range(size)
+            if index < size
+        ]
     return wanted
 
 
@@ -138,7 +142,7 @@ def positions_requests(
     since_ms = moment_ms(reset, wall_ms)
     requests = position_requests(list(wanted), (), find_topic)
     return {
-        broker_id: [replace(one, since_ms=since_ms) for one in asked]
+        broker_id: [replace(request, since_ms=since_ms) for request in asked]
         for broker_id, asked in requests.items()
     }
 
@@ -148,13 +152,13 @@ def reset_request(group_id: str, reset: Reset, positions: Iterable[Positions]) -
     said: dict[str, dict[int, PartitionPosition]] = defaultdict(dict)
     for answer in positions:
         for topic in answer.topics:
-            for one in topic.partitions:
-                said[topic.topic][one.partition] = PartitionPosition(
-                    partition=one.partition,
-                    refusal=one.refusal,
-                    log_start_offset=one.log_start_offset,
-                    end_offset=one.end_offset,
-                    since_offset=one.since_offset,
+            for position in topic.partitions:
+                said[topic.topic][position.partition] = PartitionPosition(
+                    partition=position.partition,
+                    refusal=position.refusal,
+                    log_start_offset=position.log_start_offset,
+                    end_offset=position.end_offset,
+                    since_offset=position.since_offset,
                 )
     return ResetRequest(
         group_id=group_id,
@@ -264,4 +268,4 @@ _EVENTS: Final[Mapping[ResetState, tuple[EventType, str]]] = {
 
 
 def _is_valid(group: ConsumerGroup) -> bool:
-    return not any(one.field.startswith("spec.reset") for one in check_group(group))
+    return not any(problem.field.startswith("spec.reset") for problem in check_group(group))

@@ -59,7 +59,7 @@ class Step:
 
 def known_partitions(facts: GroupFacts, find_topic: FindTopic) -> int | None:
     """All of the topics for which there is a commit or a member; None where that is not known."""
-    counts = [partition_count(one.topic, find_topic) for one in facts.topics]
+    counts = [partition_count(topic.topic, find_topic) for topic in facts.topics]
     return sum(counts) if counts and all(counts) else None
 
 

@@ -134,11 +134,11 @@ class GroupWatch:
         """What coordinators said. A broker that did not answer all it was asked is not in it."""
         answers_of = {facts.group_id: facts for facts in _facts_of(answers)}
         answered = {
-            one.partition
+            partition.partition
             for broker_answers in answers.values()
             for answer in broker_answers
-            for one in answer.partitions
-            if one.refusal is None
+            for partition in answer.partitions
+            if partition.refusal is None
         }
         self._found = frozenset(
             facts.group_id
@@ -169,8 +169,8 @@ class GroupWatch:
             if facts is None or broker_id is None:
                 continue
             if self._claims.may_change(group) and is_retention_due(group, facts):
-                one = GroupRetention(group_id=group_id, retention_ms=retention_ms(group))
-                wanted.setdefault(broker_id, []).append(one)
+                retention = GroupRetention(group_id=group_id, retention_ms=retention_ms(group))
+                wanted.setdefault(broker_id, []).append(retention)
         return {
             broker_id: RetentionRequest(groups=tuple(groups[:MAX_RETENTIONS]))
             for broker_id, groups in wanted.items()
@@ -178,7 +178,7 @@ class GroupWatch:
 
     def take_retention(self, asked: RetentionRequest, answer: RetentionAnswer) -> None:
         """What a coordinator stored, without asking it again."""
-        wanted = {one.group_id: one.retention_ms for one in asked.groups}
+        wanted = {retention.group_id: retention.retention_ms for retention in asked.groups}
         for stored in answer.groups:
             known = self._known.get(stored.group_id)
             if stored.refusal is None and known and known.facts and stored.group_id in wanted:
@@ -242,7 +242,9 @@ class GroupWatch:
                 actions += _reports(group, status)
             self._allowances[uid] = allowance
         self._seen = seen
-        self._allowances = {uid: one for uid, one in self._allowances.items() if uid in seen}
+        self._allowances = {
+            uid: allowance for uid, allowance in self._allowances.items() if uid in seen
+        }
         actions += new_objects(scene, self._claims, self._found)
         actions += needless_objects(scene, self._claims, gone_ms(self._known, now_ms))
         moved_ms = self._moved_ms
@@ -359,7 +361,7 @@ def _reports(group: ConsumerGroup, status: ConsumerGroupStatus) -> Iterable[Acti
 
 
 def _objective(status: ConsumerGroupStatus) -> tuple[ConditionStatus, str, str] | None:
-    for one in status.conditions:
-        if one.type == ConditionType.LAG_WITHIN_OBJECTIVE:
-            return one.status, one.reason, one.message
+    for condition in status.conditions:
+        if condition.type == ConditionType.LAG_WITHIN_OBJECTIVE:
+            return condition.status, condition.reason, condition.message
     return None

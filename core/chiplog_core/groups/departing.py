@@ -16,11 +16,11 @@ def leave(group: Group, token: Token, leaving: Sequence[Leaving], now_ms: int) -
     before = len(group.roster)
     codes = tuple(
         LeftMember(
-            member_id=one.member_id,
-            group_instance_id=one.group_instance_id,
-            code=_leave(group, one),
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            code=_leave(group, member),
         )
-        for one in leaving
+        for member in leaving
     )
     if len(group.roster) < before:
         group.rebalance(GroupEvent.LEFT, _why(leaving), now_ms)
@@ -49,8 +49,9 @@ def _who(group: Group, leaving: Leaving) -> Member | Code:
 
 def _why(leaving: Sequence[Leaving]) -> str:
     who = ", ".join(
-        (one.member_id or one.group_instance_id or "") + (f" ({one.reason})" if one.reason else "")
-        for one in leaving[:5]
+        (member.member_id or member.group_instance_id or "")
+        + (f" ({member.reason})" if member.reason else "")
+        for member in leaving[:5]
     )
     return f"{who} and {len(leaving) - 5} more leave" if len(leaving) > 5 else f"{who} left"
 
@@ -62,7 +63,7 @@ def fence(group: Group, why: str, now_ms: int) -> None:
     where FENCED_INSTANCE_ID would end it.
     """
     had_members = bool(group.roster)
-    for member_id in [*group.pending, *(one.member_id for one in group.roster)]:
+    for member_id in [*group.pending, *(member.member_id for member in group.roster)]:
         group.remove(member_id)
     if had_members:
         group.initial_until_ms = None  # whoever may still come has nobody to wait for

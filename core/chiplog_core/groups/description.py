@@ -42,13 +42,13 @@ def describe(group: Group) -> Description:
         protocol=protocol,
         members=tuple(
             MemberDescription(
-                member_id=one.member_id,
-                group_instance_id=one.group_instance_id,
-                client_id=one.client_id,
-                client_host=one.client_host,
-                metadata=one.protocols[protocol] if is_stable else b"",
-                assignment=one.assignment,
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                metadata=member.protocols[protocol] if is_stable else b"",
+                assignment=member.assignment,
             )
-            for one in group.roster
+            for member in group.roster
         ),
     )

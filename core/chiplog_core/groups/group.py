@@ -202,7 +202,7 @@ class Group:
             self.join_due_ms = min(now_ms + delay_ms, until_ms)
             return
         self.initial_until_ms = None
-        missing = [one for one in self.roster if one.member_id not in self.joins]
+        missing = [member for member in self.roster if member.member_id not in self.joins]
         for member in missing:
             if not member.is_static:
                 self.remove(member.member_id)
@@ -253,9 +253,9 @@ class Group:
     def _all_joined(self) -> tuple[JoinedMember, ...]:
         return tuple(
             JoinedMember(
-                member_id=one.member_id,
-                group_instance_id=one.group_instance_id,
-                metadata=one.protocols[self.protocol or ""],
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.protocols[self.protocol or ""],
             )
-            for one in self.roster
+            for member in self.roster
         )

@@ -72,9 +72,9 @@ class Membership:
         if group.state is GroupState.COMPLETING_REBALANCE:
             group.sync_due_ms = now_ms + group.roster.rebalance_timeout_ms
             group.unsynced.update(
-                one.member_id
-                for one in group.roster
-                if not one.is_static or one.member_id == group.leader
+                member.member_id
+                for member in group.roster
+                if not member.is_static or member.member_id == group.leader
             )
         if len(group.roster) > limits.max_size:
             why = f"{len(group.roster)} members, of at most {limits.max_size}"
@@ -107,7 +107,7 @@ class Membership:
         """When `advance` has something to do; None while nothing is due."""
         group = self._group
         due = (group.join_due_ms, group.sync_due_ms, group.sessions.next_ms)
-        return min((one for one in due if one is not None), default=None)
+        return min((deadline_ms for deadline_ms in due if deadline_ms is not None), default=None)
 
     def to_stored(self) -> StoredGroup:
         """What the last `Store` said, or what `from_stored` was given."""

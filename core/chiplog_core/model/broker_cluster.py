@@ -266,7 +266,7 @@ class BrokerCluster(UsersResource):
         if namespace == self.metadata.namespace:
             return ""
         settings = self.spec.consumer_groups or GroupSettings()
-        named = {one.namespace: one.prefix for one in settings.namespace_prefixes}
+        named = {prefix.namespace: prefix.prefix for prefix in settings.namespace_prefixes}
         return named.get(namespace, f"{namespace}.")
 
     def allows(self, namespace: str) -> bool:

@@ -220,7 +220,7 @@ def _compiled(part: _Fragment) -> list[_Step]:
         case _Set(characters):
             steps = [_Step(characters)]
         case _Sequence(parts):
-            steps = [step for one in parts for step in _compiled(one)]
+            steps = [step for part in parts for step in _compiled(part)]
         case _Either(choices):
             steps = _compiled_choices(choices)
         case _Repeat(one, least, most):
@@ -233,9 +233,9 @@ def _compiled(part: _Fragment) -> list[_Step]:
 def _compiled_choices(choices: tuple[_Fragment, ...]) -> list[_Step]:
     *others, last = map(_compiled, choices)
     steps = last
-    for one in reversed(others):
-        split, leave = _Step(targets=(1, len(one) + 2)), _Step(targets=(len(steps) + 1,))
-        steps = [split, *one, leave, *steps]
+    for choice in reversed(others):
+        split, leave = _Step(targets=(1, len(choice) + 2)), _Step(targets=(len(steps) + 1,))
+        steps = [split, *choice, leave, *steps]
     return steps
 
 

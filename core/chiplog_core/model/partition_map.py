@@ -119,7 +119,7 @@ class Generation:
         states = self.partitions
         if partition < len(states) and states[partition].partition == partition:
             return states[partition]  # so it is but in maps that somebody else wrote
-        return next((one for one in states if one.partition == partition), None)
+        return next((state for state in states if state.partition == partition), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +198,10 @@ class PartitionMapSpec:
     @property
     def current_generation(self) -> Generation | None:
         """The partitions that the name means now; None while the topic is deleted."""
-        return next((one for one in self.generations if one.topic_id == self.current), None)
+        return next(
+            (generation for generation in self.generations if generation.topic_id == self.current),
+            None,
+        )
 
     @property
     def current_partitions(self) -> tuple[PartitionState, ...]:

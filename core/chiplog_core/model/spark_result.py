@@ -133,7 +133,8 @@ class Result:
     def fitted(self) -> "Result":
         """Shortened to the limits of a result; `violations_total` still counts all violations."""
         kept = tuple(
-            replace(one, message=_cut(one.message)) for one in self.violations[:MAX_VIOLATIONS]
+            replace(violation, message=_cut(violation.message))
+            for violation in self.violations[:MAX_VIOLATIONS]
         )
         total = max(self.violations_total, len(self.violations))
         return replace(self, message=_cut(self.message), violations=kept, violations_total=total)
@@ -202,9 +203,9 @@ def _text(result: Result) -> str:
 def _whole(value: Any) -> Any:
     """JSON with rounded numbers in place of fractions."""
     if isinstance(value, dict):
-        return {key: _whole(one) for key, one in value.items()}
+        return {key: _whole(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_whole(one) for one in value]
+        return [_whole(item) for item in value]
     return round(value) if isinstance(value, float) and isfinite(value) else value
 
 

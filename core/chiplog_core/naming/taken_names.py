@@ -51,14 +51,16 @@ def why_not_ours(
     (owner,) = wanted["ownerReferences"]
     has = found.get("labels") or {}
     manager = has.get(labels.MANAGED_BY)
-    controllers = [one for one in found.get("ownerReferences") or () if one.get("controller")]
-    if any(one.get("uid") == owner["uid"] for one in controllers):
+    controllers = [
+        reference for reference in found.get("ownerReferences") or () if reference.get("controller")
+    ]
+    if any(controller.get("uid") == owner["uid"] for controller in controllers):
         # A label that somebody took away is put back.
         is_ours = manager in {None, labels.OPERATOR}
         return "" if is_ours else f"its label {labels.MANAGED_BY} is {manager}"
-    for one in controllers:
-        if identity_of(one) not in {identity_of(owner), *heirs}:
-            return f"its controller is {one.get('kind')} {one.get('name')}"
+    for controller in controllers:
+        if identity_of(controller) not in {identity_of(owner), *heirs}:
+            return f"its controller is {controller.get('kind')} {controller.get('name')}"
     if manager != labels.OPERATOR:
         return f"its label {labels.MANAGED_BY} is not {labels.OPERATOR}"
     if has.get(label) != wanted["labels"][label]:

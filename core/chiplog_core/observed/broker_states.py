@@ -103,11 +103,15 @@ def find_broker_states(world: World, awaiting_admission: frozenset[BrokerId]) ->
         damaged=frozenset(_damaged(world)),
         refetching=frozenset(_refetching(world)),
         steady=frozenset(
-            _alive((one for one in by_id.values() if one.may_lead), is_stopping=False)
+            _alive((broker for broker in by_id.values() if broker.may_lead), is_stopping=False)
         ),
         stopping=frozenset(_alive(by_id.values(), is_stopping=True)),
         unchecked=unchecked,
-        awaited=frozenset(one for one in unchecked if _may_be_alive(world, one, by_id[one])),
+        awaited=frozenset(
+            broker_id
+            for broker_id in unchecked
+            if _may_be_alive(world, broker_id, by_id[broker_id])
+        ),
     )
 
 
@@ -167,14 +171,14 @@ def _process_state(world: World, broker: Broker) -> ProcessState:
 
 
 def _damaged(world: World) -> Iterator[tuple[BrokerId, TopicId, PartitionIndex]]:
-    for broker_id, one in _reported(world):
-        yield broker_id, one.topic_id, one.partition
+    for broker_id, damaged in _reported(world):
+        yield broker_id, damaged.topic_id, damaged.partition
 
 
 def _refetching(world: World) -> Iterator[tuple[BrokerId, TopicId, PartitionIndex]]:
-    for broker_id, one in _reported(world):
-        if one.refetching:
-            yield broker_id, one.topic_id, one.partition
+    for broker_id, damaged in _reported(world):
+        if damaged.refetching:
+            yield broker_id, damaged.topic_id, damaged.partition
 
 
 def _reported(world: World) -> Iterator[tuple[BrokerId, DamagedPartition]]:

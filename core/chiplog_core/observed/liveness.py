@@ -129,7 +129,7 @@ class LivenessJudge:
             for lease in self._leases.values()
             if lease.is_expired
         }
-        refused = {incarnation: one.reason for incarnation, one in self._refused.items()}
+        refused = {incarnation: refusal.reason for incarnation, refusal in self._refused.items()}
         return {**expired, **refused, **self._terminated}
 
     def alive(self, now_ms: int) -> frozenset[Incarnation]:

@@ -36,8 +36,8 @@ class Watch:
 
 def _answered(maps: Iterable[PartitionMap], brokers: tuple[Broker, ...]) -> Iterator[Question]:
     newest: dict[tuple[object, ...], PartitionEpoch] | None = None
-    for one in maps:
-        for generation in one.spec.generations:
+    for partition_map in maps:
+        for generation in partition_map.spec.generations:
             for state in generation.partitions:
                 if not state.reports_wanted:
                     continue

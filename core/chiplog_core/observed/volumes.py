@@ -19,9 +19,9 @@ def size_reached(world: World) -> Quantity | None:
     volume was asked to have and has.
     """
     sizes = [
-        min(one.requested, one.capacity, key=quantity_value)
-        for _, one in sorted(world.claims.items())
-        if one.requested is not None and one.capacity is not None
+        min(claim.requested, claim.capacity, key=quantity_value)
+        for _, claim in sorted(world.claims.items())
+        if claim.requested is not None and claim.capacity is not None
     ]
     return max(sizes, key=quantity_value, default=None)
 
@@ -30,11 +30,11 @@ def too_small(claims: Iterable[ClaimState], cluster: BrokerCluster) -> list[Clai
     """Bound claims that ask for less than the spec says."""
     wanted = quantity_value(cluster.spec.storage.size)
     return [
-        one
-        for one in claims
-        if one.capacity is not None
-        and one.requested is not None
-        and quantity_value(one.requested) < wanted
+        claim
+        for claim in claims
+        if claim.capacity is not None
+        and claim.requested is not None
+        and quantity_value(claim.requested) < wanted
     ]
 
 
@@ -43,16 +43,16 @@ def volume_problems(world: World, cluster: BrokerCluster) -> tuple[Problem, ...]
     reached the size. Otherwise the rest of the spec counts, and the API server says no for each
     claim."""
     stuck = [
-        one
-        for one in too_small(world.claims.values(), cluster)
-        if one.storage_class in world.rigid_classes
+        claim
+        for claim in too_small(world.claims.values(), cluster)
+        if claim.storage_class in world.rigid_classes
     ]
     reached = size_reached(world)
     if not stuck or reached is None:
         return ()
     if quantity_value(reached) >= quantity_value(cluster.spec.storage.size):
         return ()
-    classes = ", ".join(sorted({one.storage_class for one in stuck}))
+    classes = ", ".join(sorted({claim.storage_class for claim in stuck}))
     return (
         Problem(
             "spec.storage.size",

@@ -115,7 +115,9 @@ class Decider:
         found = list(judged_elections(operation, generation, brokers))
         if partitions := due(found):
             return Electing(generation.topic_id, partitions)
-        return Verdict(partitions=tuple(one for one in found if isinstance(one, PartitionVerdict)))
+        return Verdict(
+            partitions=tuple(verdict for verdict in found if isinstance(verdict, PartitionVerdict))
+        )
 
     def _after(self, operation: Operation, result: WriteResult) -> Decision:
         if not result.accepted:
@@ -179,7 +181,11 @@ class Decider:
 
     def _refuse_taken_object(self, metadata: Metadata, name: str) -> None:
         readable = [topic.metadata for topic in self._world.topics]
-        others = [one.metadata for one in self._world.unreadable if one.kind is api.TOPIC]
+        others = [
+            unreadable.metadata
+            for unreadable in self._world.unreadable
+            if unreadable.kind is api.TOPIC
+        ]
         for there in (*readable, *others):
             if (there.namespace, there.name) == (metadata.namespace, metadata.name):
                 raise Refused(

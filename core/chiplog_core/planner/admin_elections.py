@@ -40,7 +40,7 @@ def judged_elections(
 
 def due(found: Iterable[PartitionVerdict | PartitionIndex]) -> frozenset[PartitionIndex]:
     """The partitions to be elected."""
-    return frozenset(one for one in found if not isinstance(one, PartitionVerdict))
+    return frozenset(index for index in found if not isinstance(index, PartitionVerdict))
 
 
 def _preferred(state: PartitionState, asked_epoch: int, brokers: BrokerStates) -> PartitionVerdict:

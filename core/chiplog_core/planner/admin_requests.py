@@ -66,19 +66,19 @@ def answer_requests(world: World, now: datetime) -> AdminPlan:
     writes: list[WriteTopic] = []
     waiting: list[_Open] = []
     elections: dict[TopicId, frozenset[PartitionIndex]] = {}
-    for one, decision in _decisions(world, now, requests):
+    for open_request, decision in _decisions(world, now, requests):
         match decision:
             case WriteTopic():
                 writes.append(decision)
-                waiting.append(one)
+                waiting.append(open_request)
             case Waiting():
-                waiting.append(one)
+                waiting.append(open_request)
             case Electing(topic_id, partitions):
                 elections[topic_id] = elections.get(topic_id, frozenset()) | partitions
-                waiting.append(one)
+                waiting.append(open_request)
             case Verdict():
-                answers[one.broker_id][one.request.id] = to_answer(
-                    one.request.id, one.operation.name, decision
+                answers[open_request.broker_id][open_request.request.id] = to_answer(
+                    open_request.request.id, open_request.operation.name, decision
                 )
     return AdminPlan(
         writes=tuple(writes),
@@ -121,22 +121,22 @@ def _open(world: World, answers: Mapping[BrokerId, dict[str, AdminAnswer]]) -> l
                 answers[broker_id][request.id] = to_answer(request.id, "", verdict)
             else:
                 found.append(_Open(broker_id, request, operation, request_key(broker, request)))
-    return sorted(found, key=lambda one: one.turn)
+    return sorted(found, key=lambda open_request: open_request.turn)
 
 
 def _decisions(
     world: World, now: datetime, requests: Iterable[_Open]
 ) -> Iterator[tuple[_Open, Decision]]:
     by_name: dict[str, list[_Open]] = {}
-    for one in requests:
-        by_name.setdefault(collision_key(one.operation.name), []).append(one)
+    for open_request in requests:
+        by_name.setdefault(collision_key(open_request.operation.name), []).append(open_request)
     if not by_name:
         return
     done = _done(world.topics)
     decider = None if world.cluster is None else Decider(world, world.cluster)
     for group in by_name.values():
-        for one, decision in _in_turn(group, done, decider):
-            yield one, _by_deadline(decision, one, now)
+        for open_request, decision in _in_turn(group, done, decider):
+            yield open_request, _by_deadline(decision, open_request, now)
 
 
 def _done(topics: Iterable[Topic]) -> dict[str, Topic]:
@@ -152,24 +152,24 @@ def _in_turn(
     group: Sequence[_Open], done: Mapping[str, Topic], decider: Decider | None
 ) -> Iterator[tuple[_Open, Decision]]:
     """Requests on one name: each waits until those before it are done and answered."""
-    blocked = any(one.key in done for one in group)
-    for one in group:
-        if topic := done.get(one.key):
-            yield one, Verdict(topic_uid=topic.metadata.uid)
+    blocked = any(open_request.key in done for open_request in group)
+    for open_request in group:
+        if topic := done.get(open_request.key):
+            yield open_request, Verdict(topic_uid=topic.metadata.uid)
         elif decider is None:
-            yield one, Waiting("the BrokerCluster cannot be parsed")
+            yield open_request, Waiting("the BrokerCluster cannot be parsed")
         elif blocked:
-            yield one, Waiting("the operator is busy with earlier requests for this topic")
+            yield open_request, Waiting("the operator is busy with earlier requests for this topic")
         else:
-            decision = decider.decide(one.operation, one.key)
+            decision = decider.decide(open_request.operation, open_request.key)
             # A refusal leaves everything as it was, so the next one need not wait for it.
             blocked = not isinstance(decision, Verdict) or decision.code is Code.NONE
-            yield one, decision
+            yield open_request, decision
 
 
-def _by_deadline(decision: Decision, one: _Open, now: datetime) -> Decision:
+def _by_deadline(decision: Decision, open_request: _Open, now: datetime) -> Decision:
     """What is not begun or answered when the client stops waiting is not begun at all."""
-    if isinstance(decision, Verdict) or now < one.request.deadline:
+    if isinstance(decision, Verdict) or now < open_request.request.deadline:
         return decision
     if isinstance(decision, Waiting):
         return Verdict(code=decision.code, message=decision.why)
@@ -179,5 +179,5 @@ def _by_deadline(decision: Decision, one: _Open, now: datetime) -> Decision:
 
 
 def _next_deadline_ms(waiting: Iterable[_Open], now: datetime) -> int | None:
-    left = [one.request.deadline - now for one in waiting]
+    left = [open_request.request.deadline - now for open_request in waiting]
     return max(0, min(left) // timedelta(milliseconds=1) + 1) if left else None

@@ -118,7 +118,7 @@ def _capacity(
 def partitions_of(world: World) -> dict[str, int]:
     """How many partitions each topic has; those of the cluster itself are not among them."""
     return {
-        name: sum(len(one.partitions) for one in found.spec.generations)
+        name: sum(len(generation.partitions) for generation in found.spec.generations)
         for name, found in world.maps.items()
         if not is_internal(name)
     }

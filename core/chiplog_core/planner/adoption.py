@@ -49,20 +49,29 @@ def find_orphans(world: World, settings: Settings, now: datetime) -> Adoption:
     wait = made_at + PATIENCE - now
     if wait > timedelta():
         return Adoption(requeue_after_ms=wait // timedelta(milliseconds=1) + 1)
-    return Adoption(tuple(_adopted(one, world) for one in orphans))
+    return Adoption(tuple(_adopted(partition_map, world) for partition_map in orphans))
 
 
 def _orphans(world: World) -> Iterator[PartitionMap]:
     """Maps whose owner is gone, and that no Topic is about to take over."""
-    metas = [one.metadata for one in world.topics] + [one.metadata for one in world.unreadable]
+    metas = [topic.metadata for topic in world.topics] + [
+        topic.metadata for topic in world.unreadable
+    ]
     uids = {meta.uid for meta in metas}
     objects = {(meta.namespace, meta.name) for meta in metas}
     wanted = {topic.topic_name for topic in world.topics}
-    for name, one in sorted(world.maps.items()):
+    for name, partition_map in sorted(world.maps.items()):
         is_taken = name in wanted or (world.metadata.namespace, object_name(name)) in objects
-        is_orphan = one.spec.owner_uid is not None and one.spec.owner_uid not in uids
-        if is_orphan and one.spec.current is not None and not is_taken and not is_internal(name):
-            yield one
+        is_orphan = (
+            partition_map.spec.owner_uid is not None and partition_map.spec.owner_uid not in uids
+        )
+        if (
+            is_orphan
+            and partition_map.spec.current is not None
+            and not is_taken
+            and not is_internal(name)
+        ):
+            yield partition_map
 
 
 def _adopted(orphan: PartitionMap, world: World) -> Create:

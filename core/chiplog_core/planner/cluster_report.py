@@ -154,10 +154,10 @@ def _annotation_warning(world: World) -> Iterator[Verdict]:
 def _merged_by_type(verdicts: list[Verdict]) -> list[Verdict]:
     """One verdict per condition type: the reason of the first, the messages of all."""
     found: dict[str, Verdict] = {}
-    for one in verdicts:
-        before = found.get(one.type)
-        message = one.message if before is None else f"{before.message}; {one.message}"
-        found[one.type] = replace(before or one, message=message[:MAX_MESSAGE_LENGTH])
+    for verdict in verdicts:
+        before = found.get(verdict.type)
+        message = verdict.message if before is None else f"{before.message}; {verdict.message}"
+        found[verdict.type] = replace(before or verdict, message=message[:MAX_MESSAGE_LENGTH])
     return list(found.values())
 
 
@@ -165,7 +165,8 @@ def _disk_pressure(world: World) -> Iterator[Verdict]:
     full = [
         broker_id
         for broker_id, broker in sorted(world.brokers.items())
-        if not broker.spec.retired and any(one.full for one in broker.status.directories)
+        if not broker.spec.retired
+        and any(directory.full for directory in broker.status.directories)
     ]
     if full:
         message = (
@@ -203,7 +204,7 @@ def _refused_maps(world: World) -> str:
 
 def _not_applied(world: World) -> str:
     told = "; ".join(world.apply_problems[:10])
-    if all(REMEDY in one for one in world.apply_problems):
+    if all(REMEDY in problem for problem in world.apply_problems):
         return f"{told}. The operator keeps trying"
     return (
         f"{told}. Grant the missing quota or permission, or correct the spec; the operator keeps "
@@ -284,7 +285,7 @@ def _why_not_restarted(facts: ClusterFacts, which: str, now: datetime) -> tuple[
 def _what_a_restart_waits_for(rollout: Rollout, brokers: Sequence[BrokerId]) -> Iterator[str]:
     if rollout.waits_for:
         yield f"waiting for {brokers_named(rollout.waits_for)} to be ready and in sync"
-    if needed := [one for one in brokers if one in rollout.is_needed]:
+    if needed := [broker_id for broker_id in brokers if broker_id in rollout.is_needed]:
         yield (
             f"without {brokers_named(needed)}, partitions would have fewer in-sync replicas than "
             "their min.insync.replicas"
@@ -302,10 +303,10 @@ def _patience_left(facts: ClusterFacts, now: datetime) -> timedelta | None:
     if facts.world.cluster is None:
         return None
     since = [
-        one.last_transition_time
-        for one in facts.world.cluster.status.conditions
-        if one.type in {ConditionType.CONFIGURATION_APPLIED, ConditionType.HEALTHY}
-        and one.status is ConditionStatus.FALSE
+        condition.last_transition_time
+        for condition in facts.world.cluster.status.conditions
+        if condition.type in {ConditionType.CONFIGURATION_APPLIED, ConditionType.HEALTHY}
+        and condition.status is ConditionStatus.FALSE
     ]
     return max(since) + PATIENCE - now if since else None
 
@@ -346,7 +347,7 @@ def _restarts_asked_for(facts: ClusterFacts) -> str:
 
 
 def _stable(verdicts: list[Verdict]) -> Verdict:
-    broken = [one.type for one in verdicts if one.status is not ConditionStatus.TRUE]
+    broken = [verdict.type for verdict in verdicts if verdict.status is not ConditionStatus.TRUE]
     if broken:
         return fails(ConditionType.STABLE, "NotStable", f"not met: {', '.join(broken)}")
     return holds(ConditionType.STABLE, "Stable")

@@ -98,21 +98,21 @@ def compare(
 ) -> Outcome:
     """The leader of a partition none of whose members continued; `reports` are of any replica."""
     returned = find_returned(state, topic_id, brokers, reports, terms)
-    vouching = [one for one in returned if one.standing is Standing.VOUCHING]
+    vouching = [replica for replica in returned if replica.standing is Standing.VOUCHING]
     silent = _silent(state, brokers, returned)
-    missing = [one for one in silent if one not in terms.waived]
+    missing = [broker_id for broker_id in silent if broker_id not in terms.waived]
     is_enough = len(vouching) >= min(terms.min_isr, len(state.isr))
     is_enough = is_enough or (terms.is_overdue and bool(vouching))
     if missing and not is_enough:
         return Waiting(tuple(missing))
     if not vouching and (silent or len(returned) < len(state.isr) or _is_any_lost(returned)):
         return AtRisk("no in-sync replica can prove that its disk lost nothing")
-    whole = [one for one in returned if one.standing is not Standing.LOST]
-    able = [one for one in whole if one.may_lead]
+    whole = [replica for replica in returned if replica.standing is not Standing.LOST]
+    able = [replica for replica in whole if replica.may_lead]
     if not able:
         return AtRisk("no in-sync replica that returned can lead")
-    winner = max(able, key=lambda one: _rank(one, state, brokers))
-    longest = max(whole, key=lambda one: one.length)
+    winner = max(able, key=lambda replica: _rank(replica, state, brokers))
+    longest = max(whole, key=lambda replica: replica.length)
     if not is_enough and longest.length > winner.length:
         # Of all together one is honest, and nobody knows which: it may be this one.
         return AtRisk(
@@ -175,7 +175,7 @@ def _silent(
     state: PartitionState, brokers: BrokerStates, returned: Collection[Returned]
 ) -> list[BrokerId]:
     """Members that have not answered and still may. Those that are retired never will."""
-    answered = {one.listed.broker_id for one in returned}
+    answered = {replica.listed.broker_id for replica in returned}
     return [
         ref.broker_id
         for ref in state.isr
@@ -185,15 +185,15 @@ def _silent(
 
 
 def _is_any_lost(returned: Collection[Returned]) -> bool:
-    return any(one.standing is Standing.LOST for one in returned)
+    return any(replica.standing is Standing.LOST for replica in returned)
 
 
-def _rank(one: Returned, state: PartitionState, brokers: BrokerStates) -> tuple[object, ...]:
+def _rank(candidate: Returned, state: PartitionState, brokers: BrokerStates) -> tuple[object, ...]:
     """The longest log, and of equal ones the first of the replicas that is not about to go."""
-    broker_id = one.present.broker_id
+    broker_id = candidate.present.broker_id
     order = {replica: -number for number, replica in enumerate(state.replicas)}
     is_staying = not brokers.by_id[broker_id].is_leaving
-    return (*one.length, is_staying, order.get(broker_id, -len(order)))
+    return (*candidate.length, is_staying, order.get(broker_id, -len(order)))
 
 
 def _why_short(winner: Returned, state: PartitionState, reports: Collection[ReplicaReport]) -> str:
@@ -219,5 +219,5 @@ def _why_short(winner: Returned, state: PartitionState, reports: Collection[Repl
 def _with_equals(
     state: PartitionState, winner: Returned, able: Collection[Returned]
 ) -> tuple[ReplicaRef, ...]:
-    equal = {one.listed: one.present for one in able if one.length == winner.length}
+    equal = {replica.listed: replica.present for replica in able if replica.length == winner.length}
     return tuple(equal.get(ref, ref) for ref in state.isr)

@@ -54,14 +54,14 @@ def damage_by_topic(world: World) -> DamageByTopic:
             for damage in directory.damaged:
                 found.setdefault(damage.topic_id, []).append(Found(broker_id, damage))
     for of_topic in found.values():
-        of_topic.sort(key=lambda one: (one.damage.partition, one.broker_id))
+        of_topic.sort(key=lambda damaged: (damaged.damage.partition, damaged.broker_id))
     return found
 
 
 def damage_verdict(found: Sequence[Found]) -> Verdict:
     """There is at least one."""
-    is_all_on_the_way = all(one.damage.refetching for one in found)
-    lines = [str(one) for one in found[:MOST]]
+    is_all_on_the_way = all(damaged.damage.refetching for damaged in found)
+    lines = [str(damaged) for damaged in found[:MOST]]
     if len(found) > MOST:
         lines.append(f"and {len(found) - MOST} more")
     reason = REFETCHING if is_all_on_the_way else QUARANTINED
@@ -71,10 +71,10 @@ def damage_verdict(found: Sequence[Found]) -> Verdict:
 def damage_events(topic: Topic, status: TopicStatus, found: Sequence[Found]) -> Iterator[Announce]:
     """What the status that is about to be published tells, and the one before did not."""
     before, after = _told(topic.status), _told(status)
-    for one in found[:MOST]:
-        if f"{one.name} is" in after and f"{one.name} is" not in before:
-            why = one.damage.message or "its bytes are not what was written"
-            yield _event(topic, EventType.WARNING, "ReplicaDamaged", f"{one}: {why}")
+    for damaged in found[:MOST]:
+        if f"{damaged.name} is" in after and f"{damaged.name} is" not in before:
+            why = damaged.damage.message or "its bytes are not what was written"
+            yield _event(topic, EventType.WARNING, "ReplicaDamaged", f"{damaged}: {why}")
     if before and not after:
         message = "every damaged replica has been restored"
         yield _event(topic, EventType.NORMAL, "ReplicasRebuilt", message)

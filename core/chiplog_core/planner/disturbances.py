@@ -60,8 +60,12 @@ def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: Topic
     for state in spec.current_partitions:
         is_stuck = may_need_consent(state, spec.min_isr, situation.brokers)
         if state.partition in counts.offline and is_stuck:
-            there: set[BrokerId] = {one for one in state.replicas if one in of and of[one].may_lead}
-            missing = [one for one in state.replicas if one not in there]
+            there: set[BrokerId] = {
+                broker_id
+                for broker_id in state.replicas
+                if broker_id in of and of[broker_id].may_lead
+            }
+            missing = [broker_id for broker_id in state.replicas if broker_id not in there]
             entries += [acceptance(state, missing)] if there else []
     return ",".join(entries[:MOST_SHOWN])
 

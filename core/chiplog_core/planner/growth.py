@@ -65,7 +65,7 @@ def find_room(
         and intents.get(broker_id, BrokerIntent.SERVE) is BrokerIntent.SERVE
     }
     load = Load()
-    users = (one for name, one in world.maps.items() if not is_internal(name))
+    users = (partition_map for name, partition_map in world.maps.items() if not is_internal(name))
     for partition_map in users:
         for generation in partition_map.spec.generations:
             load.add(state.replicas for state in generation.partitions)

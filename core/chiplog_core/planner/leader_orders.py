@@ -136,7 +136,7 @@ def _successor(
         return None
     if brokers.process_state(state.leader) is not ProcessState.ALIVE:
         return None
-    ref = next((one for one in state.isr if one.broker_id == move.to_broker), None)
+    ref = next((ref for ref in state.isr if ref.broker_id == move.to_broker), None)
     if ref is None or not can_lead(ref, state, topic_id, brokers):
         return None
     return None if brokers.by_id[ref.broker_id].is_leaving else ref

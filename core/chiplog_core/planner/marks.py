@@ -31,8 +31,8 @@ def _label_changes(world: World, settings: Settings) -> Iterator[SetMetadata]:
     if settings.cluster is None:
         return
     told = {labels.CLUSTER: world.metadata.name}
-    topics = ((api.TOPIC, one.metadata) for one in world.topics)
-    groups = ((api.CONSUMER_GROUP, one.metadata) for one in world.groups)
+    topics = ((api.TOPIC, topic.metadata) for topic in world.topics)
+    groups = ((api.CONSUMER_GROUP, group.metadata) for group in world.groups)
     for kind, meta in chain(topics, groups):
         if _lacks_label(meta, world):
             yield SetMetadata(kind=kind, metadata=meta, labels=told)

@@ -126,7 +126,11 @@ class Places:
     def _awaited_brokers(self) -> tuple[BrokerId, ...]:
         """Brokers never admitted yet, while the cluster is new and has no topic of a user."""
         maps = self._situation.world.maps
-        if any(one.spec.generations for name, one in maps.items() if not is_internal(name)):
+        if any(
+            partition_map.spec.generations
+            for name, partition_map in maps.items()
+            if not is_internal(name)
+        ):
             return ()
         return tuple(filter(self._is_awaited, self._situation.broker_ids))
 

@@ -47,7 +47,7 @@ def condition_news(
 
     `before` are the conditions as they are published, `after` those that take their place.
     """
-    published = {str(one.get("type")): one for one in before}
+    published = {str(condition.get("type")): condition for condition in before}
     for condition in after:
         was = published.pop(condition.type, None)
         if was is None or _differs(was, condition):

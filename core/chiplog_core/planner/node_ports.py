@@ -35,7 +35,7 @@ def kept_node_ports(
     world: World, cluster: BrokerCluster, broker_id: BrokerId, before: tuple[NodePorts, ...]
 ) -> tuple[NodePorts, ...]:
     """Of each listener: what the spec says, else what is held, else what Kubernetes allocated."""
-    held = {one.listener: one for one in before}
+    held = {ports.listener: ports for ports in before}
     own = world.node_ports.get(names.external_broker_service(world.metadata.name, broker_id), {})
     first = world.node_ports.get(names.external_bootstrap_service(world.metadata.name), {})
     found = []
@@ -61,12 +61,14 @@ def held_by(brokers: Iterable[Broker]) -> Mapping[BrokerId, Mapping[str, Port]]:
     Of the bootstrap Service, the broker with the lowest id says it.
     """
     found: dict[BrokerId, dict[str, Port]] = {}
-    for broker in sorted(brokers, key=lambda one: one.spec.broker_id):
+    for broker in sorted(brokers, key=lambda candidate: candidate.spec.broker_id):
         if broker.spec.retired:
             continue
-        for one in broker.spec.node_ports:
-            if one.broker is not None:
-                found.setdefault(broker.spec.broker_id, {})[one.listener] = one.broker
-            if one.bootstrap is not None:
-                found.setdefault(BrokerId(BOOTSTRAP), {}).setdefault(one.listener, one.bootstrap)
+        for requested in broker.spec.node_ports:
+            if requested.broker is not None:
+                found.setdefault(broker.spec.broker_id, {})[requested.listener] = requested.broker
+            if requested.bootstrap is not None:
+                found.setdefault(BrokerId(BOOTSTRAP), {}).setdefault(
+                    requested.listener, requested.bootstrap
+                )
     return found

@@ -43,7 +43,7 @@ def find_owners(world: World, settings: Settings) -> Ownership:
     """Judge every Topic of the cluster."""
     found = Ownership()
     claims = _claims(world)
-    objects = {one.metadata.uid: _object(one) for one in world.topics}
+    objects = {topic.metadata.uid: _object(topic) for topic in world.topics}
     judgements = _policy_judge(settings)
     for topic in sorted(world.topics, key=_age):
         uid, name = topic.metadata.uid, topic.topic_name

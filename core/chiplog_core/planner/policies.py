@@ -45,7 +45,11 @@ class PolicyJudge:
         spec = None if partition_map is None else partition_map.spec
         if spec is None or spec.current is None:
             return None
-        states = next(one.partitions for one in spec.generations if one.topic_id == spec.current)
+        states = next(
+            generation.partitions
+            for generation in spec.generations
+            if generation.topic_id == spec.current
+        )
         is_own = spec.owner_uid == topic.metadata.uid
         return TopicFacts(
             name=spec.topic_name,

@@ -79,7 +79,7 @@ def preferred(state: PartitionState, topic_id: TopicId, brokers: BrokerStates) -
         return None
     if brokers.process_state(leader) is not ProcessState.ALIVE:
         return None
-    ref = next((one for one in state.isr if one.broker_id == first), None)
+    ref = next((ref for ref in state.isr if ref.broker_id == first), None)
     if ref is None or not can_lead(ref, state, topic_id, brokers):
         return None
     return None if brokers.by_id[first].is_leaving else ref

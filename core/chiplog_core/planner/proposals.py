@@ -54,7 +54,9 @@ def judge_all(
     spec: PartitionMapSpec, brokers: BrokerStates, proposals: Proposals
 ) -> PartitionMapSpec:
     """The map with every proposal for it answered. A frozen map answers when it is woken."""
-    if spec.hibernated or not any(one.topic_id in proposals for one in spec.generations):
+    if spec.hibernated or not any(
+        generation.topic_id in proposals for generation in spec.generations
+    ):
         return spec
     generations = tuple(
         generation
@@ -73,10 +75,10 @@ def judge(
     brokers: BrokerStates,
 ) -> PartitionState:
     """The partition after the proposal that is now due; the very same object if none is."""
-    due = [one for one in claims if is_due(one, state)]
+    due = [claim for claim in claims if is_due(claim, state)]
     if not due or is_held(state, brokers):
         return state
-    own = next((one for one in due if one.leader == state.leader), None)
+    own = next((deadline_ms for deadline_ms in due if deadline_ms.leader == state.leader), None)
     if own is not None and brokers.process_state(own.leader) is not ProcessState.ALIVE:
         return state  # it is deposed in this plan, which answers, or the next one knows more
     isr = state.isr

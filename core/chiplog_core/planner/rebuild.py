@@ -36,7 +36,7 @@ def _state(
 ) -> PartitionState | None:
     if not known:
         return None
-    newest = max(known.values(), key=lambda one: (one.leader_epoch, one.partition_epoch))
+    newest = max(known.values(), key=lambda report: (report.leader_epoch, report.partition_epoch))
     in_sync = [ref.broker_id for ref in newest.isr]
     if any(broker_id not in known and not _is_retired(broker_id, brokers) for broker_id in in_sync):
         return None

@@ -41,7 +41,7 @@ class Attempt(Enum):
 
 def is_refusal(attempts: Sequence[Attempt]) -> bool:
     """Whether this is what an ended process looks like."""
-    return len(attempts) >= ATTEMPTS and all(one is Attempt.REFUSED for one in attempts)
+    return len(attempts) >= ATTEMPTS and all(attempt is Attempt.REFUSED for attempt in attempts)
 
 
 def doubt(whom: Identity, world: World, believed_ms: int | None, now_ms: int) -> str:
@@ -72,8 +72,8 @@ def _doubt_about_partitions(broker_id: BrokerId, world: World) -> str:
 
 def _left_alone(broker_id: BrokerId, world: World, brokers: BrokerStates) -> Iterator[str]:
     """Partitions that nobody could lead without this broker."""
-    for name, one in world.maps.items():
-        for generation in one.spec.generations:
+    for name, partition_map in world.maps.items():
+        for generation in partition_map.spec.generations:
             if generation.trash_until:
                 continue
             for state in generation.partitions:

@@ -95,14 +95,14 @@ def accepted_losses(annotation: str) -> Accepted:
             partition, epoch, brokers = found.groups()
             waived = filter(None, (brokers or "").split("+"))
             key = PartitionIndex(int(partition)), PartitionEpoch(int(epoch))
-            accepted[key] = frozenset(BrokerId(int(one)) for one in waived)
+            accepted[key] = frozenset(BrokerId(int(broker_id)) for broker_id in waived)
     return accepted
 
 
 def unread_losses(annotation: str) -> tuple[str, ...]:
     """The entries that do not read; an empty one, as after the last comma, is none."""
     entries = annotation.replace(" ", "").split(",")
-    return tuple(one for one in entries if one and _ENTRY.fullmatch(one) is None)
+    return tuple(entry for entry in entries if entry and _ENTRY.fullmatch(entry) is None)
 
 
 def acceptance(state: PartitionState, missing: Iterable[BrokerId]) -> str:
@@ -347,7 +347,7 @@ def adopt(
         leader=None,
         leader_epoch=LeaderEpoch(max(_leader_epochs(state, reports, claims))),
         unclean_epoch=max(
-            (one for one in _unclean_epochs(state, reports) if one is not None), default=None
+            (epoch for epoch in _unclean_epochs(state, reports) if epoch is not None), default=None
         ),
         partition_epoch=PartitionEpoch(max(_partition_epochs(state, reports, claims))),
         reports_wanted=False,

@@ -54,8 +54,10 @@ def plan_rollout(
     going = tuple(broker_id for broker_id, pod in sorted(world.pods.items()) if pod.deleting)
     if going:
         return replace(found, waits_for=going)
-    unwell = tuple(one for one in broker_ids if not _is_well(world, brokers, one, counts))
-    spared = tuple(one for one in found.pending if one not in counts.needed)
+    unwell = tuple(
+        broker_id for broker_id in broker_ids if not _is_well(world, brokers, broker_id, counts)
+    )
+    spared = tuple(broker_id for broker_id in found.pending if broker_id not in counts.needed)
     for broker_id in spared:
         if not world.pods[broker_id].ready:
             return replace(found, restart=_restart(world, broker_id, wishes))

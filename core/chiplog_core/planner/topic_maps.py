@@ -185,7 +185,9 @@ class MapPlanner:
 
 
 def _current(spec: PartitionMapSpec) -> Generation:
-    return next(one for one in spec.generations if one.topic_id == spec.current)
+    return next(
+        generation for generation in spec.generations if generation.topic_id == spec.current
+    )
 
 
 def _problems_with_change(current: Generation, owner: Topic) -> tuple[Problem, ...]:

@@ -214,4 +214,8 @@ def _described(status: TopicStatus, spec: PartitionMapSpec) -> TopicStatus:
 
 
 def _partitions(spec: PartitionMapSpec) -> int:
-    return sum(len(one.partitions) for one in spec.generations if one.topic_id == spec.current)
+    return sum(
+        len(generation.partitions)
+        for generation in spec.generations
+        if generation.topic_id == spec.current
+    )

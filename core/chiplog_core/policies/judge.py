@@ -32,7 +32,11 @@ NOTHING_AGAINST_IT = Judgement()
 
 def judge(cluster: BrokerCluster, wanted: TopicFacts, before: TopicFacts | None) -> Judgement:
     """Judge a topic that is to be as `wanted` and is as `before`; None: it is to be made."""
-    known = {} if before is None else {one.policy: one for one in violations(cluster, before)}
+    known = (
+        {}
+        if before is None
+        else {violation.policy: violation for violation in violations(cluster, before)}
+    )
     refused, tolerated = [], []
     for found in violations(cluster, wanted):
         old = known.get(found.policy)

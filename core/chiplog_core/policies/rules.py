@@ -92,7 +92,7 @@ def _prefix(
 ) -> Iterator[Violation]:
     if not topic.namespace:
         return
-    named = {one.namespace: one.prefix for one in policies.namespace_prefixes}
+    named = {rule.namespace: rule.prefix for rule in policies.namespace_prefixes}
     policy, prefix = "namespacePrefixes", named.get(topic.namespace, "")
     is_at_home = topic.namespace == cluster.metadata.namespace
     if not prefix and policies.require_namespace_prefix and not is_at_home:

@@ -61,20 +61,20 @@ class TopicLoad:
 
 def topic_load(topic: str, measured: Mapping[int, Measured], partitions: int) -> TopicLoad:
     """From its measured partitions; of samples by how many records they stand for."""
-    records = sum(one.records for one in measured.values())
+    records = sum(partition.records for partition in measured.values())
     hottest = max(
         (
-            key.records / one.sampled_records * one.records / records
-            for one in measured.values()
-            for key in one.hot_keys
-            if one.sampled_records and records
+            key.records / partition.sampled_records * partition.records / records
+            for partition in measured.values()
+            for key in partition.hot_keys
+            if partition.sampled_records and records
         ),
         default=0.0,
     )
     return TopicLoad(
         topic=topic,
         partitions=partitions,
-        bytes_per_second=sum(one.bytes_per_second for one in measured.values()),
+        bytes_per_second=sum(partition.bytes_per_second for partition in measured.values()),
         hottest_share=hottest,
     )
 
@@ -108,14 +108,18 @@ def advise(load: TopicLoad, brokers: int, all_bytes_per_second: float) -> Advice
         partitions=load.partitions,
         advised_partitions=wanted,
         reasons=found,
-        message="; ".join(_said(one, load, brokers) for one in found),
+        message="; ".join(_said(reason, load, brokers) for reason in found),
     )
 
 
 def worth_reporting(advices: Sequence[Advice]) -> tuple[Advice, ...]:
     """Without those that say that all is well; where most has to change first."""
-    told = [one for one in advices if one.reasons != (Reason.ENOUGH,)]
-    return tuple(sorted(told, key=lambda one: (one.partitions - one.advised_partitions, one.topic)))
+    told = [advice for advice in advices if advice.reasons != (Reason.ENOUGH,)]
+    return tuple(
+        sorted(
+            told, key=lambda advice: (advice.partitions - advice.advised_partitions, advice.topic)
+        )
+    )
 
 
 def _said(reason: Reason, load: TopicLoad, brokers: int) -> str:

@@ -83,10 +83,10 @@ Standings = Mapping[PartitionName, Standing]
 def standings(maps: Iterable[PartitionMapSpec]) -> dict[PartitionName, Standing]:
     """Of every partition of the generations that are in force."""
     return {
-        PartitionName(one.topic_name, state.partition): standing(state)
-        for one in maps
-        for generation in one.generations
-        if generation.topic_id == one.current
+        PartitionName(spec.topic_name, state.partition): standing(state)
+        for spec in maps
+        for generation in spec.generations
+        if generation.topic_id == spec.current
         for state in generation.partitions
     }
 
@@ -105,8 +105,12 @@ def approve(moves: Iterable[LeaderMove], now: Standings) -> Approval:
     """What is to be done of a proposal's moves; all of it or nothing."""
     judged = [judge(move, now.get(move.name)) for move in moves]
     return Approval(
-        to_do=tuple(one.move for one in judged if one.state in {MoveState.DUE, MoveState.ORDERED}),
-        stale=tuple(one for one in judged if one.state is MoveState.STALE),
+        to_do=tuple(
+            judged_move.move
+            for judged_move in judged
+            if judged_move.state in {MoveState.DUE, MoveState.ORDERED}
+        ),
+        stale=tuple(judged_move for judged_move in judged if judged_move.state is MoveState.STALE),
     )
 
 

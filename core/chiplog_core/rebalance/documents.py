@@ -34,36 +34,36 @@ Json = dict[str, Any]
 def proposal_json(proposal: Proposal) -> Json:
     """Under the names of Cruise Control where it has one."""
     return {
-        "leaderMoves": [leader_move_json(one) for one in proposal.leader_moves],
+        "leaderMoves": [leader_move_json(move) for move in proposal.leader_moves],
         "reassignment": reassignment_json(proposal.reassignment),
         "reassignmentExecutable": False,
         "reassignmentMessage": NOT_EXECUTABLE if proposal.reassignment else "",
         "figures": {
-            "before": [_figures(one) for one in proposal.before],
-            "after": [_figures(one) for one in proposal.after],
-            "afterReplicaMoves": [_figures(one) for one in proposal.after_replica_moves],
+            "before": [_figures(broker) for broker in proposal.before],
+            "after": [_figures(broker) for broker in proposal.after],
+            "afterReplicaMoves": [_figures(broker) for broker in proposal.after_replica_moves],
         },
-        "hotKeys": [_hot_key(one) for one in proposal.hot_keys[:MAX_HOT_KEYS]],
+        "hotKeys": [_hot_key(hot_key) for hot_key in proposal.hot_keys[:MAX_HOT_KEYS]],
         "numHotKeys": len(proposal.hot_keys),
         "advice": [
             {
-                "topic": one.topic,
-                "partitions": one.partitions,
-                "advisedPartitions": one.advised_partitions,
-                "reasons": [reason.value for reason in one.reasons],
-                "message": one.message,
+                "topic": advice.topic,
+                "partitions": advice.partitions,
+                "advisedPartitions": advice.advised_partitions,
+                "reasons": [reason.value for reason in advice.reasons],
+                "message": advice.message,
             }
-            for one in proposal.advice[:MAX_ADVICE]
+            for advice in proposal.advice[:MAX_ADVICE]
         ],
         "skew": [
             {
-                "topic": one.topic,
-                "partitions": one.partitions,
-                "bytes": one.bytes,
-                "records": one.records,
-                "bytesPerSecond": one.bytes_per_second,
+                "topic": skew.topic,
+                "partitions": skew.partitions,
+                "bytes": skew.bytes,
+                "records": skew.records,
+                "bytesPerSecond": skew.bytes_per_second,
             }
-            for one in proposal.skews[:MAX_SKEWS]
+            for skew in proposal.skews[:MAX_SKEWS]
         ],
         "dataToMoveMB": proposal.data_to_move_mb,
         "numReplicaMovements": len(proposal.replica_moves),
@@ -92,7 +92,7 @@ def leader_move_json(move: LeaderMove) -> Json:
 
 def read_leader_moves(found: Iterable[Mapping[str, Any]]) -> tuple[LeaderMove, ...]:
     """What `leader_move_json` wrote; raises `ValueError` where something is missing or wrong."""
-    return tuple(_read_leader_move(one) for one in found)
+    return tuple(_read_leader_move(item) for item in found)
 
 
 def reassignment_json(replicas: Mapping[PartitionName, tuple[BrokerId, ...]]) -> Json:
@@ -117,26 +117,26 @@ def key_text(key: bytes) -> str:
     return text if len(text) <= MAX_KEY_CHARACTERS else f"{text[: MAX_KEY_CHARACTERS - 1]}…"
 
 
-def _figures(one: BrokerFigures) -> Json:
+def _figures(broker: BrokerFigures) -> Json:
     return {
-        "broker": one.broker_id,
-        "leaders": one.leaders,
-        "bytesPerSecond": round(one.bytes_per_second),
-        "recordsPerSecond": round(one.records_per_second),
-        "replicas": one.replicas,
-        "bytes": one.bytes,
+        "broker": broker.broker_id,
+        "leaders": broker.leaders,
+        "bytesPerSecond": round(broker.bytes_per_second),
+        "recordsPerSecond": round(broker.records_per_second),
+        "replicas": broker.replicas,
+        "bytes": broker.bytes,
     }
 
 
-def _hot_key(one: FoundKey) -> Json:
+def _hot_key(hot_key: FoundKey) -> Json:
     return {
-        "topic": one.name.topic,
-        "partition": one.name.partition,
-        "key": key_text(one.key.key),
-        "share": floor(100 * one.share),
-        "shareAtMost": ceil(100 * one.share_at_most),
-        "records": one.key.records,
-        "recordsAtMost": one.key.records_at_most,
+        "topic": hot_key.name.topic,
+        "partition": hot_key.name.partition,
+        "key": key_text(hot_key.key.key),
+        "share": floor(100 * hot_key.share),
+        "shareAtMost": ceil(100 * hot_key.share_at_most),
+        "records": hot_key.key.records,
+        "recordsAtMost": hot_key.key.records_at_most,
     }
 
 
@@ -147,8 +147,8 @@ def _read_leader_move(found: Mapping[str, Any]) -> LeaderMove:
             name=name,
             from_broker=BrokerId(int(found["from"])),
             to_broker=BrokerId(int(found["to"])),
-            replicas=tuple(BrokerId(int(one)) for one in found["replicas"]),
-            expected_replicas=tuple(BrokerId(int(one)) for one in found["expectedReplicas"]),
+            replicas=tuple(BrokerId(int(item)) for item in found["replicas"]),
+            expected_replicas=tuple(BrokerId(int(item)) for item in found["expectedReplicas"]),
             leader_epoch=LeaderEpoch(int(found["leaderEpoch"])),
         )
     except KeyError as missing:

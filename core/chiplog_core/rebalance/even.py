@@ -132,10 +132,10 @@ Step = list[tuple[int, BrokerId]]
 
 
 def _find_step(board: _Board) -> Step | None:
-    by_load = sorted(board.loads, key=lambda one: (-board.loads[one], one))
+    by_load = sorted(board.loads, key=lambda place: (-board.loads[place], place))
     for find in (_move, _exchange, _chain):
         for above in by_load:
-            below = [one for one in reversed(by_load) if board.gap(above, one)]
+            below = [broker_id for broker_id in reversed(by_load) if board.gap(above, broker_id)]
             step = find(board, above, below)
             if step:
                 return step
@@ -186,7 +186,7 @@ def _along(board: _Board, path: Sequence[BrokerId], gap: int) -> Step | None:
     wanted: float = gap / 2
     for start, end in pairwise(path):
         weight, _, index = min(
-            board.nearest((start, end), wanted), key=lambda one: (abs(one[0] - wanted), one)
+            board.nearest((start, end), wanted), key=lambda entry: (abs(entry[0] - wanted), entry)
         )
         step.append((index, end))
         after[start] -= weight
@@ -207,7 +207,7 @@ def _take_back(board: _Board, before: Mapping[BrokerId, int]) -> None:
         return
     highest, lowest = max(before.values()), min(before.values())
     moved = [index for index, item in enumerate(board.items) if board.places[index] != item.place]
-    for index in sorted(moved, key=lambda one: (board.items[one].weight, one)):
+    for index in sorted(moved, key=lambda number: (board.items[number].weight, number)):
         item, place = board.items[index], board.places[index]
         now = (board.loads[place], board.loads[item.place])
         back = (now[0] - item.weight, now[1] + item.weight)

@@ -42,10 +42,10 @@ def broker_figures(
     measurements: Measurements,
 ) -> tuple[BrokerFigures, ...]:
     """By broker id; also of brokers that are named by partitions alone."""
-    ids = {one.broker_id for one in brokers} | {*leaders.values()}
+    ids = {broker.broker_id for broker in brokers} | {*leaders.values()}
     ids.update(*replicas.values())
-    led: dict[BrokerId, list[PartitionName]] = {one: [] for one in ids}
-    held: dict[BrokerId, list[PartitionName]] = {one: [] for one in ids}
+    led: dict[BrokerId, list[PartitionName]] = {broker_id: [] for broker_id in ids}
+    held: dict[BrokerId, list[PartitionName]] = {broker_id: [] for broker_id in ids}
     for name in sorted(replicas):
         if name in leaders:
             led[leaders[name]].append(name)
@@ -53,17 +53,19 @@ def broker_figures(
             held[broker_id].append(name)
     return tuple(
         BrokerFigures(
-            broker_id=one,
-            leaders=len(led[one]),
-            bytes_per_second=sum(measurements[it].weight for it in led[one] if it in measurements)
+            broker_id=broker_id,
+            leaders=len(led[broker_id]),
+            bytes_per_second=sum(
+                measurements[it].weight for it in led[broker_id] if it in measurements
+            )
             / 1000,
             records_per_second=sum(
-                measurements[it].records_per_second for it in led[one] if it in measurements
+                measurements[it].records_per_second for it in led[broker_id] if it in measurements
             ),
-            replicas=len(held[one]),
-            bytes=sum(measurements[it].bytes for it in held[one] if it in measurements),
+            replicas=len(held[broker_id]),
+            bytes=sum(measurements[it].bytes for it in held[broker_id] if it in measurements),
         )
-        for one in sorted(ids)
+        for broker_id in sorted(ids)
     )
 
 
@@ -73,12 +75,12 @@ def balancedness(figures: Sequence[BrokerFigures], usable: Iterable[BrokerId]) -
     Each of them is 100 times 1 minus the part of the load that would have to move for an even
     spread, over that part where all is on one broker. What no broker has at all is even.
     """
-    of = {one.broker_id: one for one in figures}
+    of = {broker.broker_id: broker for broker in figures}
     ids = sorted(set(usable) & set(of)) or sorted(of)
     parts = (
-        [round(of[one].bytes_per_second * 1000) for one in ids],
-        [of[one].leaders for one in ids],
-        [of[one].bytes for one in ids],
+        [round(of[broker_id].bytes_per_second * 1000) for broker_id in ids],
+        [of[broker_id].leaders for broker_id in ids],
+        [of[broker_id].bytes for broker_id in ids],
     )
     return round(sum(_evenness(loads) for loads in parts) / len(parts), 2)
 
@@ -88,21 +90,23 @@ def topic_skews(
 ) -> tuple[TopicSkew, ...]:
     """Of topics with more than one measured partition, the most skewed first."""
     of_topic: dict[str, list[PartitionName]] = {}
-    for one in sorted(partitions, key=lambda one: one.name):
-        if one.name in measurements:
-            of_topic.setdefault(one.name.topic, []).append(one.name)
+    for partition in sorted(partitions, key=lambda partition: partition.name):
+        if partition.name in measurements:
+            of_topic.setdefault(partition.name.topic, []).append(partition.name)
     skews = [
         TopicSkew(
             topic=topic,
             partitions=len(names),
-            bytes=_over_mean([measurements[one].bytes for one in names]),
-            records=_over_mean([measurements[one].records for one in names]),
-            bytes_per_second=_over_mean([measurements[one].weight for one in names]),
+            bytes=_over_mean([measurements[name].bytes for name in names]),
+            records=_over_mean([measurements[name].records for name in names]),
+            bytes_per_second=_over_mean([measurements[name].weight for name in names]),
         )
         for topic, names in of_topic.items()
         if len(names) > 1
     ]
-    return tuple(sorted(skews, key=lambda one: (-max(one.bytes_per_second, one.bytes), one.topic)))
+    return tuple(
+        sorted(skews, key=lambda topic: (-max(topic.bytes_per_second, topic.bytes), topic.topic))
+    )
 
 
 def _evenness(loads: Sequence[int]) -> float:

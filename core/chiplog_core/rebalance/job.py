@@ -69,8 +69,16 @@ class RebalanceJob:
 
     def members(self) -> tuple[Broker, ...]:
         """All brokers that are known; those without a place in `brokers` are not usable."""
-        known = {*self.brokers, *self.named_brokers, *(BrokerId(int(one)) for one in self.racks)}
+        known = {
+            *self.brokers,
+            *self.named_brokers,
+            *(BrokerId(int(broker_id)) for broker_id in self.racks),
+        }
         return tuple(
-            Broker(broker_id=one, rack=self.racks.get(str(one)), is_usable=one in set(self.brokers))
-            for one in sorted(known)
+            Broker(
+                broker_id=broker_id,
+                rack=self.racks.get(str(broker_id)),
+                is_usable=broker_id in set(self.brokers),
+            )
+            for broker_id in sorted(known)
         )

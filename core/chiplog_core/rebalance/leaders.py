@@ -57,7 +57,7 @@ def leader_moves(
     settings: Settings,
 ) -> tuple[LeaderMove, ...]:
     """The moves to make, by topic and partition."""
-    usable = frozenset(one.broker_id for one in brokers if one.is_usable)
+    usable = frozenset(broker_id.broker_id for broker_id in brokers if broker_id.is_usable)
     table = _Table(partitions, usable, measurements, settings)
     table.give_away()
     idle = frozenset(name for name in table.weights if not table.weights[name])
@@ -81,8 +81,15 @@ class _Table:
         settings: Settings,
     ) -> None:
         self.usable = usable
-        self.led = {one.name: one for one in sorted(partitions, key=lambda one: one.name)}
-        self.leaders = {one.name: one.leader for one in self.led.values() if one.leader is not None}
+        self.led = {
+            partition.name: partition
+            for partition in sorted(partitions, key=lambda partition: partition.name)
+        }
+        self.leaders = {
+            partition.name: partition.leader
+            for partition in self.led.values()
+            if partition.leader is not None
+        }
         self.weights = {
             name: measurements[name].weight
             for name in self.leaders
@@ -99,10 +106,17 @@ class _Table:
         given = [name for name in self.weights if self.leaders[name] not in self.usable]
         loads = self._loads(self.all_weights)
         counts = self._loads(self.all_ones)
-        for name in sorted(given, key=lambda one: (-self.weights[one], one)):
+        for name in sorted(given, key=lambda name: (-self.weights[name], name)):
             options = self.options[name]
             if options and self._moved() < MAX_LEADER_MOVES:
-                to = min(options, key=lambda one: (loads[one], counts[one], options.index(one)))
+                to = min(
+                    options,
+                    key=lambda broker_id: (
+                        loads[broker_id],
+                        counts[broker_id],
+                        options.index(broker_id),
+                    ),
+                )
                 self.leaders[name] = to
                 loads[to] += self.weights[name]
                 counts[to] += 1
@@ -112,7 +126,7 @@ class _Table:
         names = [name for name in self.weights if name not in leaving]
         moving = frozenset(names)
         base = self._loads({name: weights[name] for name in weights if name not in moving})
-        items = [Item(weights[one], self.leaders[one], self.options[one]) for one in names]
+        items = [Item(weights[name], self.leaders[name], self.options[name]) for name in names]
         places = even_out(items, base, most=MAX_LEADER_MOVES - self._moved())
         self.leaders.update(zip(names, places, strict=True))
 
@@ -147,7 +161,7 @@ class _Table:
             name=name,
             from_broker=partition.leader,
             to_broker=to,
-            replicas=(to, *(one for one in partition.replicas if one != to)),
+            replicas=(to, *(broker_id for broker_id in partition.replicas if broker_id != to)),
             expected_replicas=partition.replicas,
             leader_epoch=partition.leader_epoch,
         )
@@ -157,9 +171,11 @@ class _Table:
         if not settings.may_leave(partition.leader):
             return ()
         return tuple(
-            one
-            for one in partition.replicas
-            if one in partition.isr and one in self.usable and settings.may_get(one)
+            broker_id
+            for broker_id in partition.replicas
+            if broker_id in partition.isr
+            and broker_id in self.usable
+            and settings.may_get(broker_id)
         )
 
     def _loads(self, weights: Weights, leaders: Leaders | None = None) -> dict[BrokerId, int]:
@@ -178,7 +194,9 @@ def led_by(
     partitions: Iterable[Partition], moves: Iterable[LeaderMove]
 ) -> dict[PartitionName, BrokerId]:
     """The leaders after the moves; offline partitions have none."""
-    leaders = {one.name: one.leader for one in partitions if one.leader is not None}
+    leaders = {
+        partition.name: partition.leader for partition in partitions if partition.leader is not None
+    }
     return {**leaders, **{move.name: move.to_broker for move in moves}}
 
 

@@ -69,12 +69,12 @@ class Proposal:
     @property
     def num_leader_movements(self) -> int:
         """Those that clients notice; a changed order alone is none."""
-        return sum(one.is_movement for one in self.leader_moves)
+        return sum(move.is_movement for move in self.leader_moves)
 
     @property
     def data_to_move_mb(self) -> int:
         """In MiB, rounded up, as Cruise Control counts."""
-        return -(-sum(one.bytes for one in self.replica_moves) // 2**20)
+        return -(-sum(move.bytes for move in self.replica_moves) // 2**20)
 
 
 def propose(
@@ -85,18 +85,18 @@ def propose(
 ) -> Proposal:
     """The proposal; the same for the same figures in any order. Raises `RebalanceRefused`."""
     _check(brokers, settings)
-    usable = [one.broker_id for one in brokers if one.is_usable]
+    usable = [broker_id.broker_id for broker_id in brokers if broker_id.is_usable]
     moves = leader_moves(brokers, partitions, measurements, settings)
     leaders = led_by(partitions, ())
     leaders_after = led_by(partitions, moves)
-    orders = {one.name: one.replicas for one in partitions}
+    orders = {partition.name: partition.replicas for partition in partitions}
     orders_after = {**orders, **{move.name: move.replicas for move in moves}}
     copies = replica_moves(brokers, partitions, orders_after, measurements, settings)
     orders_at_end = replicas_after(orders_after, copies)
     led_at_end = _led_at_end(leaders_after, orders_after, orders_at_end)
     before = broker_figures(brokers, leaders, orders, measurements)
     after = broker_figures(brokers, leaders_after, orders_after, measurements)
-    of_usable = [one for one in after if one.broker_id in usable]
+    of_usable = [broker for broker in after if broker.broker_id in usable]
     return Proposal(
         leader_moves=moves,
         replica_moves=copies,
@@ -114,22 +114,28 @@ def propose(
         advice=_advice(partitions, measurements, len(usable)),
         skews=topic_skews(partitions, measurements),
         excluded_topics=tuple(
-            sorted({one.name.topic for one in partitions if settings.is_excluded(one.name.topic)})
+            sorted(
+                {
+                    partition.name.topic
+                    for partition in partitions
+                    if settings.is_excluded(partition.name.topic)
+                }
+            )
         ),
         monitored_percentage=_percentage(
-            sum(one.name in measurements for one in partitions), len(partitions)
+            sum(partition.name in measurements for partition in partitions), len(partitions)
         ),
         leader_rate_deviation_percent=deviation_percent(
-            {one.broker_id: round(one.bytes_per_second * 1000) for one in of_usable}
+            {broker.broker_id: round(broker.bytes_per_second * 1000) for broker in of_usable}
         ),
         leader_count_deviation_percent=deviation_percent(
-            {one.broker_id: one.leaders for one in of_usable}
+            {broker.broker_id: broker.leaders for broker in of_usable}
         ),
     )
 
 
 def _check(brokers: Sequence[Broker], settings: Settings) -> None:
-    known = {one.broker_id for one in brokers}
+    known = {broker_id.broker_id for broker_id in brokers}
     missing = sorted(settings.brokers - known)
     if missing:
         raise RebalanceRefused(
@@ -137,7 +143,7 @@ def _check(brokers: Sequence[Broker], settings: Settings) -> None:
         )
     if settings.mode is Mode.REMOVE_BROKERS and settings.brokers == known:
         raise RebalanceRefused("brokers: all brokers would be removed; keep at least one")
-    if not any(one.is_usable for one in brokers):
+    if not any(broker_id.is_usable for broker_id in brokers):
         raise RebalanceRefused("no broker is ready: wait until one is")
 
 
@@ -166,7 +172,9 @@ def _hot_keys(measurements: Measurements) -> tuple[FoundKey, ...]:
         for key in measured.hot_keys
         if measured.sampled_records
     ]
-    return tuple(sorted(found, key=lambda one: (-one.key.records, one.name, one.key.key)))
+    return tuple(
+        sorted(found, key=lambda hot_key: (-hot_key.key.records, hot_key.name, hot_key.key.key))
+    )
 
 
 def _advice(
@@ -174,11 +182,13 @@ def _advice(
 ) -> tuple[Advice, ...]:
     of_topic: dict[str, dict[int, Measured]] = {}
     counts: dict[str, int] = {}
-    for one in partitions:
-        counts[one.name.topic] = counts.get(one.name.topic, 0) + 1
-        if one.name in measurements:
-            of_topic.setdefault(one.name.topic, {})[one.name.partition] = measurements[one.name]
-    rate = sum(one.bytes_per_second for one in measurements.values())
+    for partition in partitions:
+        counts[partition.name.topic] = counts.get(partition.name.topic, 0) + 1
+        if partition.name in measurements:
+            of_topic.setdefault(partition.name.topic, {})[partition.name.partition] = measurements[
+                partition.name
+            ]
+    rate = sum(measured.bytes_per_second for measured in measurements.values())
     return worth_reporting(
         [
             advise(topic_load(topic, measured, counts[topic]), brokers, rate)

@@ -61,7 +61,8 @@ def replicas_after(
     after = dict(orders)
     for move in moves:
         after[move.name] = tuple(
-            move.to_broker if one == move.from_broker else one for one in after[move.name]
+            move.to_broker if broker_id == move.from_broker else broker_id
+            for broker_id in after[move.name]
         )
     return after
 
@@ -77,9 +78,9 @@ class _Board:
         measurements: Measurements,
         settings: Settings,
     ) -> None:
-        self.racks: Racks = {one.broker_id: one.rack for one in brokers}
+        self.racks: Racks = {broker.broker_id: broker.rack for broker in brokers}
         self.settings = settings
-        self.replicas = {one.name: orders[one.name] for one in partitions}
+        self.replicas = {partition.name: orders[partition.name] for partition in partitions}
         self.bytes = {
             name: measurements[name].bytes
             for name in sorted(self.replicas)
@@ -87,9 +88,9 @@ class _Board:
         }
         leaving = settings.brokers if settings.mode is Mode.REMOVE_BROKERS else frozenset()
         self.loads = {
-            one.broker_id: 0
-            for one in sorted(brokers, key=lambda one: one.broker_id)
-            if one.is_usable and one.broker_id not in leaving
+            broker.broker_id: 0
+            for broker in sorted(brokers, key=lambda broker: broker.broker_id)
+            if broker.is_usable and broker.broker_id not in leaving
         }
         self.held: dict[BrokerId, set[PartitionName]] = {}
         for name, replicas in self.replicas.items():
@@ -107,7 +108,9 @@ class _Board:
     def part_racks(self) -> None:
         for name in self.bytes:
             for broker_id in reversed(self.replicas[name]):  # followers first
-                others = {self.racks.get(one) for one in self.replicas[name] if one != broker_id}
+                others = {
+                    self.racks.get(other) for other in self.replicas[name] if other != broker_id
+                }
                 rack = self.racks.get(broker_id)
                 if rack is not None and rack in others and self.settings.may_leave(broker_id):
                     self._to_emptiest(name, broker_id, beyond=others)
@@ -120,7 +123,7 @@ class _Board:
             self._move(*found)
 
     def _best(self) -> tuple[PartitionName, BrokerId, BrokerId] | None:
-        by_load = sorted(self.loads, key=lambda one: (-self.loads[one], one))
+        by_load = sorted(self.loads, key=lambda broker_id: (-self.loads[broker_id], broker_id))
         total = sum(self.loads.values())
         for above in by_load:
             for below in reversed(by_load):
@@ -147,26 +150,32 @@ class _Board:
     ) -> None:
         avoided = set(beyond)
         fitting = [
-            one
-            for one in self.loads
-            if self.settings.may_get(one)
-            and self._fits(name, leaving, one)
-            and not (avoided and self.racks.get(one) in avoided)
+            broker_id
+            for broker_id in self.loads
+            if self.settings.may_get(broker_id)
+            and self._fits(name, leaving, broker_id)
+            and not (avoided and self.racks.get(broker_id) in avoided)
         ]
         if fitting and name in self.bytes and len(self.moves) < MAX_REPLICA_MOVES:
-            self._move(name, leaving, min(fitting, key=lambda one: (self.loads[one], one)))
+            self._move(
+                name,
+                leaving,
+                min(fitting, key=lambda broker_id: (self.loads[broker_id], broker_id)),
+            )
 
     def _fits(self, name: PartitionName, leaving: BrokerId, to: BrokerId) -> bool:
-        others = [one for one in self.replicas[name] if one != leaving]
+        others = [broker_id for broker_id in self.replicas[name] if broker_id != leaving]
         if to in self.replicas[name]:
             return False
-        racks = {self.racks.get(one) for one in others} - {None}
+        racks = {self.racks.get(conflict) for conflict in others} - {None}
         return self.racks.get(to) not in racks or self.racks.get(leaving) in racks
 
     def _move(self, name: PartitionName, leaving: BrokerId, to: BrokerId) -> None:
         size = self.bytes[name]
         self.moves.append(ReplicaMove(name=name, from_broker=leaving, to_broker=to, bytes=size))
-        self.replicas[name] = tuple(to if one == leaving else one for one in self.replicas[name])
+        self.replicas[name] = tuple(
+            to if broker_id == leaving else broker_id for broker_id in self.replicas[name]
+        )
         self.held[leaving].discard(name)
         self.held.setdefault(to, set()).add(name)
         self.loads[to] += size

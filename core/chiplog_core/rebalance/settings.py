@@ -72,7 +72,7 @@ def read_settings(
     goals: Iterable[str] = (),
 ) -> Settings:
     """Settings from what a user wrote; raises `RebalanceRefused`."""
-    named = frozenset(BrokerId(one) for one in brokers)
+    named = frozenset(BrokerId(broker_id) for broker_id in brokers)
     read_mode = _mode(mode)
     if read_mode is not Mode.FULL and not named:
         raise RebalanceRefused(f"brokers: mode {mode} needs the ids of brokers")
@@ -80,7 +80,7 @@ def read_settings(
         mode=read_mode,
         brokers=named if read_mode is not Mode.FULL else frozenset(),
         excluded_topics=_pattern(excluded_topics),
-        goals=frozenset(_goal(one) for one in goals) or frozenset(Goal),
+        goals=frozenset(_goal(goal) for goal in goals) or frozenset(Goal),
     )
 
 

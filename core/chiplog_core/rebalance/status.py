@@ -14,14 +14,14 @@ def moves_of(proposal: rebalance_status.Proposal) -> tuple[LeaderMove, ...]:
 
 
 def _moves(proposal: rebalance_status.Proposal) -> Iterator[LeaderMove]:
-    for one in proposal.leader_moves:
-        is_move = one.replicas[0] == one.to
-        if is_move and sorted(one.replicas) == sorted(one.expected_replicas):
+    for move in proposal.leader_moves:
+        is_move = move.replicas[0] == move.to
+        if is_move and sorted(move.replicas) == sorted(move.expected_replicas):
             yield LeaderMove(
-                name=PartitionName(one.topic, one.partition),
-                from_broker=one.from_,
-                to_broker=one.to,
-                replicas=one.replicas,
-                expected_replicas=one.expected_replicas,
-                leader_epoch=one.leader_epoch,
+                name=PartitionName(move.topic, move.partition),
+                from_broker=move.from_,
+                to_broker=move.to,
+                replicas=move.replicas,
+                expected_replicas=move.expected_replicas,
+                leader_epoch=move.leader_epoch,
             )

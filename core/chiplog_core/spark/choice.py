@@ -79,7 +79,7 @@ def _api_version(launcher: SparkLauncher) -> str:
 def _missing(wanted: SparkLauncher, offered: Collection[str]) -> Problem:
     api_version = _api_version(wanted)
     group = api_version.partition("/")[0]
-    others = sorted(one for one in offered if one.partition("/")[0] == group)
+    others = sorted(label for label in offered if label.partition("/")[0] == group)
     has = f", only {', '.join(others)}" if others else ""
     return Problem(
         LAUNCHER_FIELD,

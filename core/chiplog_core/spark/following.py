@@ -210,7 +210,10 @@ class Following(ABC, Generic[V, P, S]):
         """An Event, once, where what was asked for is refused. `ready`: what is published now."""
         if not self._view.problems and ready.reason != CLUSTER_SETTINGS:
             return
-        before = next((one for one in self._status.conditions if one.type == ready.type), None)
+        before = next(
+            (condition for condition in self._status.conditions if condition.type == ready.type),
+            None,
+        )
         if before is None or (before.reason, before.message) != (ready.reason, ready.message):
             self._tell(ready.reason, ready.message, is_warning=True)
 

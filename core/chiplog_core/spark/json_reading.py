@@ -16,7 +16,7 @@ def parts(value: object, *path: str) -> tuple[Mapping[str, object], ...]:
     found = at(value, *path)
     if not isinstance(found, Sequence) or isinstance(found, str):
         return ()
-    return tuple(one for one in found if isinstance(one, Mapping))
+    return tuple(entry for entry in found if isinstance(entry, Mapping))
 
 
 def text(value: object, *path: str) -> str:

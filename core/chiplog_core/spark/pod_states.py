@@ -106,7 +106,8 @@ def end_of_driver(pods: Sequence[Mapping[str, object]]) -> DriverEnd:
     if cause_of_end(driver) is not None:
         return DriverEnd.FAILED
     is_over = text(driver, "status", "phase") == "Succeeded" or any(
-        part(one, "state", "terminated") for one in _containers(driver, DRIVER_CONTAINER)
+        part(container, "state", "terminated")
+        for container in _containers(driver, DRIVER_CONTAINER)
     )
     return DriverEnd.SUCCEEDED if is_over else DriverEnd.NONE
 
@@ -174,10 +175,10 @@ def _of_executors(pods: Iterable[Mapping[str, object]], now: datetime) -> Troubl
     """A job continues as long as one executor does, so all of them have to be in trouble."""
     executors = [pod for pod in pods if _role(pod) == "executor"]
     found = [_of_executor(pod, now) for pod in executors]
-    troubles = [one for one in found if one is not None]
+    troubles = [trouble for trouble in found if trouble is not None]
     if not troubles or len(troubles) < len(executors):
         return None
-    worst = next((one for one in troubles if not one.is_final), troubles[0])
+    worst = next((trouble for trouble in troubles if not trouble.is_final), troubles[0])
     return Trouble(worst.reason, f"no executor is running: {worst.message}", worst.is_final)
 
 
@@ -228,7 +229,7 @@ def _unscheduled(pod: Mapping[str, object]) -> Trouble | None:
 def _no_pod(
     events: Iterable[Mapping[str, object]], expected_since: datetime | None, now: datetime
 ) -> Trouble | None:
-    refused = [one for one in events if text(one, "reason") == "FailedCreate"]
+    refused = [event for event in events if text(event, "reason") == "FailedCreate"]
     if not refused:
         return None
     message = text(refused[-1], "message") or "its pod was refused"
@@ -239,7 +240,7 @@ def _no_pod(
 def _containers(pod: Mapping[str, object], name: str) -> tuple[Mapping[str, object], ...]:
     """The statuses of the pod's own container; of all where none has that name."""
     statuses = parts(pod, "status", "containerStatuses")
-    return tuple(one for one in statuses if text(one, "name") == name) or statuses
+    return tuple(status for status in statuses if text(status, "name") == name) or statuses
 
 
 def _role(pod: Mapping[str, object]) -> str:

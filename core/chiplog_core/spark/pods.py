@@ -131,11 +131,14 @@ def _template(application: Application, container: str, volumes: tuple[Volume, .
                     },
                     "volumeMounts": [
                         {"name": WORK_VOLUME, "mountPath": WORK_FOLDER},
-                        *(_mount(one) for one in volumes),
+                        *(_mount(volume) for volume in volumes),
                     ],
                 }
             ],
-            "volumes": [{"name": WORK_VOLUME, "emptyDir": {}}, *(_volume(one) for one in volumes)],
+            "volumes": [
+                {"name": WORK_VOLUME, "emptyDir": {}},
+                *(_volume(volume) for volume in volumes),
+            ],
         },
     }
 
@@ -144,7 +147,7 @@ def _placing(asked: SparkScheduling) -> Manifest:
     """Where the pods run; Spark keeps of a template what its configuration does not say."""
     affinity = None if asked.affinity is None else write(asked.affinity)
     found: Manifest = {
-        "tolerations": [write(one) for one in asked.tolerations],
+        "tolerations": [write(toleration) for toleration in asked.tolerations],
         "affinity": affinity,
         "priorityClassName": asked.priority_class_name,
     }

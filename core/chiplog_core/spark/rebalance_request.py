@@ -24,14 +24,14 @@ def wants(topics: Sequence[str], brokers: Sequence[Broker]) -> Unmet | None:
     """What the measuring needs and the cluster does not have."""
     if not topics:
         return Unmet("NoTopics", "the cluster has no topics: measuring starts when there is one")
-    names_bytes = sum(len(one) + len('"",') for one in topics)
+    names_bytes = sum(len(topic) + len('"",') for topic in topics)
     if len(topics) > MAX_TOPICS or names_bytes > MAX_NAMES_BYTES:
         message = (
             f"the cluster has {len(topics)} topics; a job takes at most {MAX_TOPICS} topics and "
             f"{MAX_NAMES_BYTES} bytes of names"
         )
         return Unmet("TooManyTopics", message)
-    if not any(one.is_usable for one in brokers):
+    if not any(broker_id.is_usable for broker_id in brokers):
         return Unmet("NoBrokers", "no broker is ready: measuring starts when one is")
     return None
 
@@ -40,8 +40,8 @@ def job_of(spec: RebalanceSpec, topics: Sequence[str], brokers: Sequence[Broker]
     """What the job is told."""
     return RebalanceJob(
         topics=tuple(topics),
-        brokers=tuple(one.broker_id for one in brokers if one.is_usable),
-        racks={str(one.broker_id): one.rack for one in brokers if one.rack},
+        brokers=tuple(broker_id.broker_id for broker_id in brokers if broker_id.is_usable),
+        racks={str(broker_id.broker_id): broker_id.rack for broker_id in brokers if broker_id.rack},
         mode=spec.mode.value,
         named_brokers=spec.brokers,
         goals=spec.goals,

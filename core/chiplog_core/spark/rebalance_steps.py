@@ -106,8 +106,8 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         if now is None or status.proposal is None or status.moves is None:
             return
         judged = [judge(move, now.get(move.name)) for move in moves_of(status.proposal)]
-        stale = [one for one in judged if one.state is MoveState.STALE]
-        done = sum(one.state is MoveState.DONE for one in judged)
+        stale = [judged_move for judged_move in judged if judged_move.state is MoveState.STALE]
+        done = sum(judged_move.state is MoveState.DONE for judged_move in judged)
         moves = replace(status.moves, done=done, total=len(judged), left_out=len(stale))
         self._set(moves=moves)
         if done + len(stale) < len(judged):

@@ -77,14 +77,18 @@ def named(
     violations: Sequence[Violation], refused: Sequence[RefusedRead], witness: Witness
 ) -> tuple[Violation, ...]:
     """Those that stand for a refused read with the place and the words of the broker."""
-    reads = {(one.topic, one.partition, one.replica, one.offset): one for one in refused}
+    reads = {(read.topic, read.partition, read.replica, read.offset): read for read in refused}
 
-    def named_one(one: Violation) -> Violation:
-        read = reads.get((one.topic, one.partition, one.replica, one.offset))
-        past = None if read is None or one.check is not Check.CRC else witness.of(read)
+    def named_one(violation: Violation) -> Violation:
+        read = reads.get(
+            (violation.topic, violation.partition, violation.replica, violation.offset)
+        )
+        past = None if read is None or violation.check is not Check.CRC else witness.of(read)
         if past is None:
-            return one
-        return replace(one, check=witness.check(past), offset=past.offset, message=_message(past))
+            return violation
+        return replace(
+            violation, check=witness.check(past), offset=past.offset, message=_message(past)
+        )
 
     return tuple(map(named_one, violations))
 
@@ -93,9 +97,9 @@ def recounted(
     counts: Sequence[CheckCount], before: Sequence[Violation], after: Sequence[Violation]
 ) -> tuple[CheckCount, ...]:
     """How often each check found something, when these violations have other names."""
-    count = Counter({one.check: one.count for one in counts})
-    count.subtract(one.check for one in before)
-    count.update(one.check for one in after)
+    count = Counter({count.check: count.count for count in counts})
+    count.subtract(violation.check for violation in before)
+    count.update(broker.check for broker in after)
     return tuple(_counts(count))
 
 

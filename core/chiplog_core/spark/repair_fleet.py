@@ -42,7 +42,7 @@ class Fleet:
     def __init__(self, standing: Standing, repairs: Collection[ReplicaRepair]) -> None:
         self._standing = standing
         self.brokers = standing.brokers
-        own = {replica_of(one) for one in repairs if one.state is not RepairState.DONE}
+        own = {replica_of(repair) for repair in repairs if repair.state is not RepairState.DONE}
         self._accused = own | standing.accused
         self._away: set[Replica] = {
             (broker_id, (damage.topic_id, damage.partition))
@@ -56,20 +56,20 @@ class Fleet:
             for order in broker.spec.refetches
         }
 
-    def state_of(self, one: ReplicaRepair) -> PartitionState | None:
+    def state_of(self, repair: ReplicaRepair) -> PartitionState | None:
         """The partition, where the name still means what was verified."""
-        found = self._standing.maps.get(one.topic)
+        found = self._standing.maps.get(repair.topic)
         generation = None if found is None else found.spec.current_generation
-        if generation is None or generation.topic_id != one.topic_id:
+        if generation is None or generation.topic_id != repair.topic_id:
             return None
-        return generation.state_of(one.partition)
+        return generation.state_of(repair.partition)
 
     def is_damaged(self, broker_id: BrokerId, place: Place) -> bool:
         return (broker_id, place) in self._away
 
-    def in_sync(self, one: ReplicaRepair) -> frozenset[BrokerId]:
+    def in_sync(self, repair: ReplicaRepair) -> frozenset[BrokerId]:
         """The replicas that are listed as in sync and live in the session that is listed."""
-        state = self.state_of(one)
+        state = self.state_of(repair)
         listed = () if state is None else state.isr
         return frozenset(
             ref.broker_id
@@ -80,62 +80,62 @@ class Fleet:
             and not broker.spec.retired
         )
 
-    def order_for(self, one: ReplicaRepair) -> RefetchOrder | None:
-        broker = self.brokers.get(one.replica)
+    def order_for(self, repair: ReplicaRepair) -> RefetchOrder | None:
+        broker = self.brokers.get(repair.replica)
         orders = () if broker is None else broker.spec.refetches
-        return next((each for each in orders if _is_for(each, one)), None)
+        return next((each for each in orders if _is_for(each, repair)), None)
 
-    def answer_for(self, one: ReplicaRepair) -> RefetchAnswer | None:
-        broker = self.brokers.get(one.replica)
+    def answer_for(self, repair: ReplicaRepair) -> RefetchAnswer | None:
+        broker = self.brokers.get(repair.replica)
         answers = () if broker is None else broker.status.refetches
-        return next((each for each in answers if _is_for(each, one)), None)
+        return next((each for each in answers if _is_for(each, repair)), None)
 
-    def order(self, one: ReplicaRepair) -> OrderRefetch:
+    def order(self, repair: ReplicaRepair) -> OrderRefetch:
         """To be given now; `why_not` counts it from here on."""
-        self._ordered.add((one.replica, place_of(one)))
+        self._ordered.add((repair.replica, place_of(repair)))
         given = RefetchOrder(
-            run=one.run,
-            topic_id=one.topic_id,
-            partition=one.partition,
-            session=self.brokers[one.replica].spec.session,
+            run=repair.run,
+            topic_id=repair.topic_id,
+            partition=repair.partition,
+            session=self.brokers[repair.replica].spec.session,
         )
-        return OrderRefetch(one.replica, given)
+        return OrderRefetch(repair.replica, given)
 
-    def why_not(self, one: ReplicaRepair) -> str:
+    def why_not(self, repair: ReplicaRepair) -> str:
         """Why it is not to be ordered now; empty where it may be."""
         if self._standing.held_up:
             return self._standing.held_up
-        state, found = self.state_of(one), self._standing.maps[one.topic]
+        state, found = self.state_of(repair), self._standing.maps[repair.topic]
         assert state is not None, "a replica that does not exist any more is refused"
         if state.leader is None or state.reports_wanted or found.spec.hibernated:
             return "the partition has no leader"
         if state.adding or state.removing:
             return "the partition is being moved"
-        if one.replica not in self.in_sync(one):
-            return f"broker {one.replica} is not in sync, or does not exist"
+        if repair.replica not in self.in_sync(repair):
+            return f"broker {repair.replica} is not in sync, or does not exist"
         return (
-            self._too_many(one)
-            or self._too_few(one, found.spec.min_isr)
-            or self._wrong_source(one, state.leader.broker_id)
+            self._too_many(repair)
+            or self._too_few(repair, found.spec.min_isr)
+            or self._wrong_source(repair, state.leader.broker_id)
         )
 
-    def _too_many(self, one: ReplicaRepair) -> str:
+    def _too_many(self, repair: ReplicaRepair) -> str:
         busy = self._away | self._ordered
-        if any(place == place_of(one) for _, place in busy):
+        if any(place == place_of(repair) for _, place in busy):
             return "another replica of the partition is being fetched again"
         if len(self._ordered) >= MAX_AT_ONCE:
             return f"{MAX_AT_ONCE} replicas are already being fetched again, which is the limit"
         return ""
 
-    def _too_few(self, one: ReplicaRepair, min_isr: int) -> str:
-        place = place_of(one)
+    def _too_few(self, repair: ReplicaRepair, min_isr: int) -> str:
+        place = place_of(repair)
         sound = [
             broker_id
-            for broker_id in self.in_sync(one)
-            if broker_id != one.replica and (broker_id, place) not in self._accused
+            for broker_id in self.in_sync(repair)
+            if broker_id != repair.replica and (broker_id, place) not in self._accused
         ]
         wanted = max(min_isr, 1)
-        if set(one.checks) <= {Check.REPLICA_MISMATCH}:
+        if set(repair.checks) <= {Check.REPLICA_MISMATCH}:
             wanted = max(wanted, MAJORITY)
         if len(sound) >= wanted:
             return ""
@@ -143,27 +143,31 @@ class Fleet:
             f"only {len(sound)} other replicas are undamaged and in sync, and {wanted} are required"
         )
 
-    def _wrong_source(self, one: ReplicaRepair, leader: BrokerId) -> str:
+    def _wrong_source(self, repair: ReplicaRepair, leader: BrokerId) -> str:
         """It is fetched from whoever leads then: that one has to be whole.
 
         A leader resigns first, and any other that is in sync may lead after it.
         """
-        place = place_of(one)
-        may_lead = self.in_sync(one) if leader == one.replica else {leader}
+        place = place_of(repair)
+        may_lead = self.in_sync(repair) if leader == repair.replica else {leader}
         wrong = [each for each in sorted(may_lead) if (each, place) in self._accused]
-        others = [each for each in wrong if each != one.replica]
+        others = [each for each in wrong if each != repair.replica]
         if not others:
             return ""
         return f"it would be fetched from broker {others[0]}, whose replica may be damaged too"
 
 
-def _is_for(each: RefetchOrder | RefetchAnswer, one: ReplicaRepair) -> bool:
-    return (each.run, each.topic_id, each.partition) == (one.run, one.topic_id, one.partition)
+def _is_for(each: RefetchOrder | RefetchAnswer, repair: ReplicaRepair) -> bool:
+    return (each.run, each.topic_id, each.partition) == (
+        repair.run,
+        repair.topic_id,
+        repair.partition,
+    )
 
 
-def place_of(one: Accused | ReplicaRepair) -> Place:
-    return one.topic_id, one.partition
+def place_of(replica: Accused | ReplicaRepair) -> Place:
+    return replica.topic_id, replica.partition
 
 
-def replica_of(one: ReplicaRepair) -> Replica:
-    return one.replica, place_of(one)
+def replica_of(repair: ReplicaRepair) -> Replica:
+    return repair.replica, place_of(repair)

@@ -41,21 +41,21 @@ def accused_by(run: str, finding: Finding, now: datetime) -> tuple[ReplicaRepair
     """What a completed run has proven; nothing where it did not read everything."""
     if not finding.is_complete:
         return ()
-    disputed = {place_of(one) for one in finding.accused if one.replica is None}
+    disputed = {place_of(accused) for accused in finding.accused if accused.replica is None}
     found = []
-    for one in finding.accused:
-        if one.replica is None:
+    for accused in finding.accused:
+        if accused.replica is None:
             continue
         repair = ReplicaRepair(
             run=run,
-            topic=one.topic,
-            topic_id=one.topic_id,
-            partition=one.partition,
-            replica=one.replica,
-            checks=one.checks,
+            topic=accused.topic,
+            topic_id=accused.topic_id,
+            partition=accused.partition,
+            replica=accused.replica,
+            checks=accused.checks,
             since=now,
         )
-        if place_of(one) in disputed:
+        if place_of(accused) in disputed:
             message = "it is unknown which copy of the partition is right"
             repair = replace(repair, state=RepairState.REFUSED, message=message)
         found.append(repair)
@@ -66,9 +66,11 @@ def after_run(
     known: Iterable[ReplicaRepair], proven: Sequence[ReplicaRepair]
 ) -> tuple[ReplicaRepair, ...]:
     """What a run has proven, and what is still being done for earlier ones."""
-    under_way = [one for one in known if one.state in {RepairState.ORDERED, RepairState.FETCHING}]
-    taken = {replica_of(one) for one in under_way}
-    new = [one for one in proven if replica_of(one) not in taken]
+    under_way = [
+        repair for repair in known if repair.state in {RepairState.ORDERED, RepairState.FETCHING}
+    ]
+    taken = {replica_of(repair) for repair in under_way}
+    new = [repair for repair in proven if replica_of(repair) not in taken]
     return tuple(_whole_partitions([*under_way, *new]))
 
 
@@ -77,12 +79,12 @@ def _whole_partitions(repairs: Sequence[ReplicaRepair]) -> Sequence[ReplicaRepai
     if len(repairs) <= MAX_REFETCHES:
         return repairs
     last = place_of(repairs[MAX_REFETCHES])
-    return [one for one in repairs[:MAX_REFETCHES] if place_of(one) != last]
+    return [repair for repair in repairs[:MAX_REFETCHES] if place_of(repair) != last]
 
 
 def accused_in(repairs: Iterable[ReplicaRepair]) -> frozenset[Replica]:
     """The replicas that are accused and not dealt with."""
-    return frozenset(replica_of(one) for one in repairs if one.state not in ENDED)
+    return frozenset(replica_of(repair) for repair in repairs if repair.state not in ENDED)
 
 
 def next_repairs(
@@ -91,15 +93,15 @@ def next_repairs(
     """How far each has come, and what is to be ordered. `is_wanted`: the policy still says so."""
     repairs, orders = list(known), []
     fleet = Fleet(standing, known)
-    for index, one in enumerate(known):
-        repairs[index] = _next(one, fleet, now, is_wanted=is_wanted)
+    for index, repair in enumerate(known):
+        repairs[index] = _next(repair, fleet, now, is_wanted=is_wanted)
         if repairs[index].state is RepairState.WAITING and is_wanted:
-            why_not = fleet.why_not(one)
+            why_not = fleet.why_not(repair)
             repairs[index] = replace(
                 repairs[index], message=why_not or "the operator is ordering the repair"
             )
             if not why_not:
-                orders.append(fleet.order(one))
+                orders.append(fleet.order(repair))
     changes = zip(known, repairs, strict=True)
     told = tuple(_told(after) for before, after in changes if before.state is not after.state)
     return Repairs(tuple(repairs), tuple(orders), told)
@@ -112,83 +114,85 @@ def ended_orders(
 
     `repairs`: those of all Verifications of the cluster, as their statuses have them.
     """
-    open_ones = (one for one in repairs if one.state not in ENDED)
-    waited_for = {(one.replica, one.run, *place_of(one)) for one in open_ones}
+    open_ones = (repair for repair in repairs if repair.state not in ENDED)
+    waited_for = {(repair.replica, repair.run, *place_of(repair)) for repair in open_ones}
     for broker in brokers:
         spec = broker.spec
         kept = tuple(
-            one
-            for one in spec.refetches
-            if (spec.broker_id, one.run, one.topic_id, one.partition) in waited_for
+            order
+            for order in spec.refetches
+            if (spec.broker_id, order.run, order.topic_id, order.partition) in waited_for
         )
         if kept != spec.refetches:
             yield broker, kept
 
 
-def _next(one: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool) -> ReplicaRepair:
-    if one.state in ENDED:
-        return one
-    state, message = _judged(one, fleet, now, is_wanted=is_wanted)
-    since = one.since if state is one.state else now
-    return replace(one, state=state, message=message[:1_024], since=since)
+def _next(repair: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool) -> ReplicaRepair:
+    if repair.state in ENDED:
+        return repair
+    state, message = _judged(repair, fleet, now, is_wanted=is_wanted)
+    since = repair.since if state is repair.state else now
+    return replace(repair, state=state, message=message[:1_024], since=since)
 
 
 def _judged(
-    one: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool
+    repair: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool
 ) -> tuple[RepairState, str]:
     """Where it stands now, and why."""
-    if fleet.state_of(one) is None:
+    if fleet.state_of(repair) is None:
         return RepairState.REFUSED, "the partition that was verified does not exist any more"
-    if one.state is RepairState.FETCHING:
-        return _fetched(one, fleet)
-    order = fleet.order_for(one)
+    if repair.state is RepairState.FETCHING:
+        return _fetched(repair, fleet)
+    order = fleet.order_for(repair)
     if order is None:
-        return _without_order(one, fleet, now, is_wanted=is_wanted)
-    return _with_order(one, order, fleet)
+        return _without_order(repair, fleet, now, is_wanted=is_wanted)
+    return _with_order(repair, order, fleet)
 
 
-def _with_order(one: ReplicaRepair, order: RefetchOrder, fleet: Fleet) -> tuple[RepairState, str]:
-    answer = fleet.answer_for(one)
+def _with_order(
+    repair: ReplicaRepair, order: RefetchOrder, fleet: Fleet
+) -> tuple[RepairState, str]:
+    answer = fleet.answer_for(repair)
     if answer is not None and answer.refusal:
         return RepairState.REFUSED, answer.refusal
     if answer is not None:
-        return _fetched(one, fleet)
-    if fleet.brokers[one.replica].spec.session == order.session:
+        return _fetched(repair, fleet)
+    if fleet.brokers[repair.replica].spec.session == order.session:
         return RepairState.ORDERED, "its broker has not answered yet"
-    if fleet.is_damaged(one.replica, place_of(one)):
-        return _fetched(one, fleet)
+    if fleet.is_damaged(repair.replica, place_of(repair)):
+        return _fetched(repair, fleet)
     return RepairState.REFUSED, "the broker restarted before it answered the order"
 
 
 def _without_order(
-    one: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool
+    repair: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool
 ) -> tuple[RepairState, str]:
-    if one.state is RepairState.ORDERED:
+    if repair.state is RepairState.ORDERED:
         return RepairState.REFUSED, "the order was lost, and it is not repeated"
     if not is_wanted:
         return RepairState.REFUSED, "spec.repair does not say Refetch any more"
-    if one.since is None or now - one.since > GOOD_FOR:
-        return RepairState.REFUSED, f"the proof is too old: {one.message}"
-    if fleet.is_damaged(one.replica, place_of(one)):
+    if repair.since is None or now - repair.since > GOOD_FOR:
+        return RepairState.REFUSED, f"the proof is too old: {repair.message}"
+    if fleet.is_damaged(repair.replica, place_of(repair)):
         return RepairState.REFUSED, "its broker found the damage itself and repairs it"
-    state = fleet.state_of(one)
-    if state is None or one.replica not in state.replicas:
-        return RepairState.REFUSED, f"broker {one.replica} holds no replica of it any more"
-    return RepairState.WAITING, one.message
+    state = fleet.state_of(repair)
+    if state is None or repair.replica not in state.replicas:
+        return RepairState.REFUSED, f"broker {repair.replica} holds no replica of it any more"
+    return RepairState.WAITING, repair.message
 
 
-def _fetched(one: ReplicaRepair, fleet: Fleet) -> tuple[RepairState, str]:
+def _fetched(repair: ReplicaRepair, fleet: Fleet) -> tuple[RepairState, str]:
     """It was put aside. Whole again it is when it is neither damaged nor out of sync."""
-    if fleet.is_damaged(one.replica, place_of(one)):
+    if fleet.is_damaged(repair.replica, place_of(repair)):
         return RepairState.FETCHING, "it is being fetched again from its leader"
-    if one.replica not in fleet.in_sync(one):
+    if repair.replica not in fleet.in_sync(repair):
         return RepairState.FETCHING, "it is not in sync yet"
     return RepairState.DONE, (
         "it was fetched again and is in sync; the damaged files are kept next to it"
     )
 
 
-def _told(one: ReplicaRepair) -> Told:
+def _told(repair: ReplicaRepair) -> Told:
     """The Event of a repair that has come to another state."""
     reason = {
         RepairState.WAITING: "RefetchWaits",
@@ -196,7 +200,9 @@ def _told(one: ReplicaRepair) -> Told:
         RepairState.FETCHING: "ReplicaFetchedAnew",
         RepairState.DONE: "ReplicaRepaired",
         RepairState.REFUSED: "RefetchRefused",
-    }[one.state]
-    checks = ", ".join(check.value for check in one.checks)
-    message = f"{one.topic}-{one.partition} on broker {one.replica} ({checks}): {one.message}"
-    return Told(one.state is not RepairState.DONE, reason, message)
+    }[repair.state]
+    checks = ", ".join(check.value for check in repair.checks)
+    message = (
+        f"{repair.topic}-{repair.partition} on broker {repair.replica} ({checks}): {repair.message}"
+    )
+    return Told(repair.state is not RepairState.DONE, reason, message)

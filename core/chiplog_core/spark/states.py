@@ -296,9 +296,9 @@ def _is_number(key: object) -> bool:
 
 def _job(launched: Object) -> Phase:
     given = {
-        text(one, "type"): one
-        for one in parts(launched, "status", "conditions")
-        if text(one, "status") == "True"
+        text(condition, "type"): condition
+        for condition in parts(launched, "status", "conditions")
+        if text(condition, "status") == "True"
     }
     for kind, name in JOB.items():
         if kind in given:

@@ -26,7 +26,7 @@ def duration(status: VerificationStatus) -> timedelta | None:
 
 def last_complete(status: VerificationStatus) -> datetime | None:
     """When the last run was over that read all it was to read, whatever it found."""
-    known = [one.finished_at for one in status.history if one.succeeded]
+    known = [run.finished_at for run in status.history if run.succeeded]
     if status.outcome is not None and status.outcome.complete:
         known.append(status.finished_at)
     return max((at for at in (*known, status.last_success) if at is not None), default=None)

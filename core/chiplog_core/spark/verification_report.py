@@ -133,7 +133,7 @@ def finding_of(result: Result, witness: Witness | None = None) -> Finding:
 
 def _counted(violations: tuple[Violation, ...]) -> tuple[CheckCount, ...]:
     """Of a job that does not tell how often: at least those that it lists."""
-    counts = Counter(one.check for one in violations)
+    counts = Counter(violation.check for violation in violations)
     return tuple(CheckCount(check=check, count=count) for check, count in sorted(counts.items()))
 
 
@@ -147,12 +147,12 @@ def _read(coverage: Coverage) -> str:
 def _found(total: int, violations: tuple[Violation, ...]) -> str:
     if not violations:
         return f"{total} violations"
-    one = violations[0]
-    where = f"{one.topic}-{one.partition}"
-    where += "" if one.offset is None else f" at offset {one.offset}"
-    where += "" if one.replica is None else f" on broker {one.replica}"
+    violation = violations[0]
+    where = f"{violation.topic}-{violation.partition}"
+    where += "" if violation.offset is None else f" at offset {violation.offset}"
+    where += "" if violation.replica is None else f" on broker {violation.replica}"
     more = f" and {total - 1} more" if total > 1 else ""
-    return f"{one.check.value} in {where}: {one.message}{more}"
+    return f"{violation.check.value} in {where}: {violation.message}{more}"
 
 
 def verdicts(
@@ -232,4 +232,4 @@ def _verified(verification: Verification, finding: Finding | None) -> Verdict | 
 
 def _condition(verification: Verification, kind: ConditionType) -> Condition | None:
     found = verification.status.conditions
-    return next((one for one in found if one.type == kind.value), None)
+    return next((condition for condition in found if condition.type == kind.value), None)

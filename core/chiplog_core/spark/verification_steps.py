@@ -137,7 +137,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             reason=finding.reason[:128],
         )
         self._end_run()
-        history = (past, *(one for one in status.history if one.application != known.name))
+        history = (past, *(run for run in status.history if run.application != known.name))
         self._set(phase=phase, outcome=finding.outcome, history=history[: 2 * MAX_RUN_HISTORY])
         if phase is VerificationPhase.SUCCEEDED:
             self._set(last_success=self._now)
@@ -164,7 +164,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
         self._set(repairs=after_run(self._status.repairs, proven))
 
     def _repair(self) -> None:
-        if all(one.state in ENDED for one in self._status.repairs):
+        if all(repair.state in ENDED for repair in self._status.repairs):
             return
         self._again_in(REQUEUE_AFTER_MS)
         standing = self._view.standing
@@ -225,19 +225,19 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
         """Runs beyond the limits go with all their objects."""
         spec, kept = self._spec, []
         left = {True: spec.successful_runs_history_limit, False: spec.failed_runs_history_limit}
-        for one in self._status.history:
-            left[one.succeeded] -= 1
-            if left[one.succeeded] >= 0:
-                kept.append(one)
-            elif self._may_go(one):
-                self._step.actions.append(Remove(one.application, one.launcher))
+        for run in self._status.history:
+            left[run.succeeded] -= 1
+            if left[run.succeeded] >= 0:
+                kept.append(run)
+            elif self._may_go(run):
+                self._step.actions.append(Remove(run.application, run.launcher))
             else:
-                kept.append(one)
+                kept.append(run)
         self._set(history=tuple(kept))
 
-    def _may_go(self, one: PastRun) -> bool:
+    def _may_go(self, run: PastRun) -> bool:
         current = self._status.application
-        return current is None or current.name != one.application or not is_watched(current)
+        return current is None or current.name != run.application or not is_watched(current)
 
     # ---- what is told ----
 

@@ -14,4 +14,4 @@ class Finding:
 
 def are_ok(findings: Iterable[Finding]) -> bool:
     """Whether everything is in order."""
-    return not any(one.problem for one in findings)
+    return not any(finding.problem for finding in findings)

@@ -52,7 +52,7 @@ def check_map(spec: PartitionMapSpec) -> Iterator[str]:
 
 def check_change(before: PartitionMapSpec, after: PartitionMapSpec) -> Iterator[str]:
     """What must hold of two states of a map, one written over the other."""
-    there = {one.topic_id: one for one in after.generations}
+    there = {generation.topic_id: generation for generation in after.generations}
     buried = _ids(after.tombstones)
     yield from _check_tombstones(before, after)
     floor = min(before.min_isr, after.min_isr)
@@ -79,11 +79,11 @@ def _check_tombstones(before: PartitionMapSpec, after: PartitionMapSpec) -> Iter
 
 
 def _ids(of: Iterable[Generation] | Iterable[Tombstone]) -> set[TopicId]:
-    return {one.topic_id for one in of}
+    return {item.topic_id for item in of}
 
 
 def _check_generation(was: Generation, now: Generation, floor: int) -> Iterator[str]:
-    there = {one.partition: one for one in now.partitions}
+    there = {state.partition: state for state in now.partitions}
     for old in was.partitions:
         new = there.pop(old.partition, None)
         if new is old:
@@ -152,7 +152,7 @@ def _is_usurped(was: PartitionState, now: PartitionState) -> bool:
     """
     if was.reports_wanted or now.leader is None or now.partition_epoch > was.partition_epoch + 1:
         return False
-    return now.leader.broker_id not in {one.broker_id for one in (*was.isr, was.leader) if one}
+    return now.leader.broker_id not in {ref.broker_id for ref in (*was.isr, was.leader) if ref}
 
 
 def _may_be_unclean(was: PartitionState, now: PartitionState) -> bool:

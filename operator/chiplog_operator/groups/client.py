@@ -59,11 +59,15 @@ class GroupsClient:
     def among(self, processes: Sequence[Identity]) -> dict[BrokerId, Identity]:
         """The brokers that are not in a backoff, by id."""
         now_s = self._clock.monotonic_s()
-        self._failures = {one: self._failures[one] for one in processes if one in self._failures}
+        self._failures = {
+            process: self._failures[process] for process in processes if process in self._failures
+        }
         there = set(processes)
         self._kept = {key: kept for key, kept in self._kept.items() if key[0] in there}
         return {
-            one.broker_id: one for one in processes if self._failures.get(one, (0, 0.0))[1] <= now_s
+            process.broker_id: process
+            for process in processes
+            if self._failures.get(process, (0, 0.0))[1] <= now_s
         }
 
     async def facts(
@@ -134,13 +138,15 @@ class GroupsClient:
         async def of_broker(broker_id: BrokerId) -> None:
             whom = brokers[broker_id]
             try:
-                found[broker_id] = [await ask(whom, one) for one in requests[broker_id]]
+                found[broker_id] = [await ask(whom, request) for request in requests[broker_id]]
             except NoAnswer as error:
                 self._failed(whom, error)
             else:
                 self._failures.pop(whom, None)
 
-        await asyncio.gather(*(of_broker(one) for one in sorted(requests) if one in brokers))
+        await asyncio.gather(
+            *(of_broker(broker_id) for broker_id in sorted(requests) if broker_id in brokers)
+        )
         return found
 
     async def _ask(self, whom: Identity, path: str, asked: object, answer: type[T]) -> T:

@@ -78,17 +78,22 @@ class GroupsCollector:
                 }
                 groups.append((labels(**own), group))
                 by_topic: dict[str, list[PartitionLag]] = defaultdict(list)
-                for one in group.lags.partitions:
-                    by_topic[one.topic].append(one)
-                    name = labels(**own, partition=one.partition, topic=one.topic)
-                    partitions.append((name, one))
+                for partition_lag in group.lags.partitions:
+                    by_topic[partition_lag.topic].append(partition_lag)
+                    name = labels(
+                        **own, partition=partition_lag.partition, topic=partition_lag.topic
+                    )
+                    partitions.append((name, partition_lag))
                 for topic, lags in sorted(by_topic.items()):
                     topics.append((labels(**own, topic=topic), _sums(lags)))
-        yield from chain.from_iterable(written(one, groups) for one in GROUP_SERIES)
-        yield from chain.from_iterable(written(one, topics) for one in TOPIC_SERIES)
-        yield from chain.from_iterable(written(one, partitions) for one in PARTITION_SERIES)
+        yield from chain.from_iterable(written(series, groups) for series in GROUP_SERIES)
+        yield from chain.from_iterable(written(series, topics) for series in TOPIC_SERIES)
+        yield from chain.from_iterable(written(series, partitions) for series in PARTITION_SERIES)
 
 
 def _sums(partitions: Sequence[PartitionLag]) -> TopicSums:
-    known = [one for one in partitions if one.lag >= 0]
-    return TopicSums(sum(one.committed_offset for one in known), sum(one.lag for one in known))
+    known = [partition_lag for partition_lag in partitions if partition_lag.lag >= 0]
+    return TopicSums(
+        sum(partition_lag.committed_offset for partition_lag in known),
+        sum(partition_lag.lag for partition_lag in known),
+    )

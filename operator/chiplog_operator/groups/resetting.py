@@ -87,10 +87,10 @@ class Resetting:
             await self._ask(about, brokers, find_topic)
 
         due = [
-            one
-            for one in observed
-            if one.may_change
-            and is_due(one.group, one.facts, self._tried.get(one.group.metadata.uid), now_ms)
+            group
+            for group in observed
+            if group.may_change
+            and is_due(group.group, group.facts, self._tried.get(group.group.metadata.uid), now_ms)
         ]
         await run_concurrently(ask, due, max_concurrent=MAX_CONCURRENT)
         return dict(self._said)
@@ -141,12 +141,14 @@ class Resetting:
     def _forget(self, observed: Iterable[ObservedGroup]) -> None:
         """Of objects that are gone or want none, and of resets that are another's by now."""
         wanted = {
-            one.group.metadata.uid: one.group.spec.reset.id
-            for one in observed
-            if one.group.spec.reset is not None
+            group.group.metadata.uid: group.group.spec.reset.id
+            for group in observed
+            if group.group.spec.reset is not None
         }
-        self._tried = {uid: one for uid, one in self._tried.items() if uid in wanted}
-        self._said = {uid: one for uid, one in self._said.items() if wanted.get(uid) == one.id}
+        self._tried = {uid: tried for uid, tried in self._tried.items() if uid in wanted}
+        self._said = {
+            uid: status for uid, status in self._said.items() if wanted.get(uid) == status.id
+        }
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic_s() * 1000)

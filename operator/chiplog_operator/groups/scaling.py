@@ -80,35 +80,35 @@ class Scaling:
         find_topic: FindTopic,
     ) -> Mapping[str, Verdict]:
         """What to tell of each, by uid. Raises `NotActive`."""
-        subjects = [one for one in observed if may_scale(one.group)]
-        there = {one.group.metadata.uid for one in subjects}
-        self._known = {uid: one for uid, one in self._known.items() if uid in there}
+        subjects = [seen for seen in observed if may_scale(seen.group)]
+        there = {seen.group.metadata.uid for seen in subjects}
+        self._known = {uid: known for uid, known in self._known.items() if uid in there}
         now_ms = self._now_ms()
-        due = [one for one in subjects if self._is_due(one, now_ms)]
+        due = [seen for seen in subjects if self._is_due(seen, now_ms)]
         around = _Around(find_topic, _Autoscalers(self._api))
         await run_concurrently(
-            lambda one: self._reconcile(one, around), due, max_concurrent=IN_FLIGHT
+            lambda seen: self._reconcile(seen, around), due, max_concurrent=IN_FLIGHT
         )
         return {
-            one.group.metadata.uid: known.verdict
-            for one in subjects
-            if (known := self._known.get(one.group.metadata.uid)) is not None
+            seen.group.metadata.uid: known.verdict
+            for seen in subjects
+            if (known := self._known.get(seen.group.metadata.uid)) is not None
             and known.verdict is not None
         }
 
-    def _is_due(self, one: ObservedGroup, now_ms: int) -> bool:
-        if one.facts is None:
+    def _is_due(self, seen: ObservedGroup, now_ms: int) -> bool:
+        if seen.facts is None:
             return False  # while nothing is heard of it
-        known = self._known.get(one.group.metadata.uid)
+        known = self._known.get(seen.group.metadata.uid)
         return known is None or now_ms - known.checked_ms >= INTERVAL_MS
 
-    async def _reconcile(self, one: ObservedGroup, around: "_Around") -> None:
-        group, now_ms = one.group, self._now_ms()
+    async def _reconcile(self, observed: ObservedGroup, around: "_Around") -> None:
+        group, now_ms = observed.group, self._now_ms()
         known = self._known.setdefault(group.metadata.uid, _Known(checked_ms=now_ms))
         known.checked_ms = now_ms
         before = known.verdict
         try:
-            known.verdict = await self._verdict(one, around, known)
+            known.verdict = await self._verdict(observed, around, known)
         except Forbidden as error:
             known.verdict = forbidden(str(error))
         except Conflict:
@@ -135,8 +135,8 @@ class Scaling:
             )
         )
 
-    async def _verdict(self, one: ObservedGroup, around: "_Around", known: _Known) -> Verdict:
-        group, scale = one.group, one.group.spec.scale
+    async def _verdict(self, observed: ObservedGroup, around: "_Around", known: _Known) -> Verdict:
+        group, scale = observed.group, observed.group.spec.scale
         assert scale is not None, "only such a group is due"
         namespace, name = group.metadata.namespace, scale.deployment_ref.name
         try:
@@ -152,11 +152,11 @@ class Scaling:
         if autoscaler:
             known.memory = None
             return autoscaled(autoscaler, name)
-        assert one.facts is not None, "it was heard of"
+        assert observed.facts is not None, "it was heard of"
         facts = Facts(
             replicas=_replicas(deployment),
-            partitions=known_partitions(one.facts, around.find_topic),
-            lag=known_lag(one.lags),
+            partitions=known_partitions(observed.facts, around.find_topic),
+            lag=known_lag(observed.lags),
         )
         found = step(scale, facts, known.memory, self._now_ms())
         if found.replicas != facts.replicas:
@@ -235,10 +235,10 @@ class _Around:
 
 def _autoscaler_of(deployment: str, autoscalers: Iterable[Manifest]) -> str:
     """The name of one that scales it; empty where none does."""
-    for one in autoscalers:
-        target = (one.get("spec") or {}).get("scaleTargetRef") or {}
+    for autoscaler in autoscalers:
+        target = (autoscaler.get("spec") or {}).get("scaleTargetRef") or {}
         if (target.get("kind"), target.get("name")) == (kinds.DEPLOYMENTS.kind, deployment):
-            return str(one["metadata"]["name"])
+            return str(autoscaler["metadata"]["name"])
     return ""
 
 

@@ -23,11 +23,11 @@ def scene_of(key: ClusterKey, caches: Caches, observer: Observer) -> Scene:
         cluster=observer.cluster(key),
         groups=observer.groups(key),
         find_topic=find_topic,
-        touched=frozenset(uid_of(one) for one in manifests if _is_touched(one)),
+        touched=frozenset(uid_of(manifest) for manifest in manifests if _is_touched(manifest)),
         names_taken=frozenset(
-            one.name
-            for one in caches[kinds.CONSUMER_GROUPS].objects
-            if one.namespace == key.namespace
+            object_key.name
+            for object_key in caches[kinds.CONSUMER_GROUPS].objects
+            if object_key.namespace == key.namespace
         ),
     )
 
@@ -37,5 +37,5 @@ def _is_touched(manifest: Manifest) -> bool:
     that discovery made."""
     if labels_of(manifest).get(labels.DISCOVERED) != "true":
         return True
-    managers = [one.get("manager") for one in metadata(manifest).get("managedFields") or []]
-    return not managers or any(one != labels.OPERATOR for one in managers)
+    managers = [entry.get("manager") for entry in metadata(manifest).get("managedFields") or []]
+    return not managers or any(manager != labels.OPERATOR for manager in managers)

@@ -31,7 +31,7 @@ def properties(cluster: BrokerCluster) -> Mapping[str, str]:
     given = given_broker_config(cluster.spec.config).values
     return {
         LISTENERS.name: ",".join(
-            f"{one.name}://{EVERY_ADDRESS}:{one.port}" for one in listeners(cluster)
+            f"{listener.name}://{EVERY_ADDRESS}:{listener.port}" for listener in listeners(cluster)
         ),
         **{name: given[name] for name in sorted(given) if _is_read_at_start(name)},
     }

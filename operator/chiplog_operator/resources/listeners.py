@@ -15,4 +15,4 @@ def listeners(cluster: BrokerCluster) -> tuple[Listener, ...]:
 
 def of_type(cluster: BrokerCluster, wanted: ListenerType) -> tuple[Listener, ...]:
     """The clients' listeners of one type."""
-    return tuple(one for one in listeners(cluster) if one.type is wanted)
+    return tuple(listener for listener in listeners(cluster) if listener.type is wanted)

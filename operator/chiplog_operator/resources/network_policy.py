@@ -37,8 +37,8 @@ def network_policies(cluster: BrokerCluster, settings: BuildSettings) -> list[Ma
             _rule(ports.HEALTH, [_operator(settings.operator_namespace)]),
             _rule(ports.METRICS),
             *(
-                _rule(one.port, [write(peer) for peer in one.network_policy_peers])
-                for one in listeners(cluster)
+                _rule(listener.port, [write(peer) for peer in listener.network_policy_peers])
+                for listener in listeners(cluster)
             ),
         ],
     }

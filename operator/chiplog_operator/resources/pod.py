@@ -52,7 +52,7 @@ def pod_template(
             **_where(cluster, template),
             "terminationGracePeriodSeconds": cluster.spec.termination_grace_period_seconds,
             "containers": [_container(cluster, broker_id, settings)],
-            "volumes": [one.to_volume() for one in pod_volumes(cluster)],
+            "volumes": [volume.to_volume() for volume in pod_volumes(cluster)],
         },
     }
 
@@ -95,7 +95,7 @@ def _where(cluster: BrokerCluster, template: PodTemplate) -> dict[str, object]:
         ]
     asked: dict[str, object] = {
         "nodeSelector": dict(template.node_selector),
-        "tolerations": [write(one) for one in template.tolerations],
+        "tolerations": [write(toleration) for toleration in template.tolerations],
         "priorityClassName": template.priority_class_name,
         "imagePullSecrets": [{"name": name} for name in template.image_pull_secrets],
     }
@@ -125,7 +125,7 @@ def _container(
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [data_mount(), *(one.to_mount() for one in pod_volumes(cluster))],
+        "volumeMounts": [data_mount(), *(volume.to_mount() for volume in pod_volumes(cluster))],
     }
     return {**container, "resources": write(spec.resources)} if spec.resources else container
 
@@ -145,7 +145,7 @@ def _arguments(cluster: BrokerCluster, broker_id: BrokerId) -> list[str]:
 def _ports(cluster: BrokerCluster) -> list[dict[str, object]]:
     # A listener may be called metrics, or 9092, which a container's port may not: hence tcp-.
     return [
-        *(_port(f"tcp-{one.name}", one.port) for one in listeners(cluster)),
+        *(_port(f"tcp-{listener.name}", listener.port) for listener in listeners(cluster)),
         _port(f"tcp-{INTERNAL_LISTENER_NAME}", ports.INTERNAL),
         _port("metrics", ports.METRICS),
         _port(HEALTH_PORT_NAME, ports.HEALTH),

@@ -82,7 +82,10 @@ def _spec(
 def _inside_ports(cluster: BrokerCluster) -> list[dict[str, object]]:
     return [
         _port(INTERNAL_LISTENER_NAME, ports.INTERNAL),
-        *(_port(one.name, one.port) for one in of_type(cluster, ListenerType.INTERNAL)),
+        *(
+            _port(listener.name, listener.port)
+            for listener in of_type(cluster, ListenerType.INTERNAL)
+        ),
     ]
 
 
@@ -91,8 +94,8 @@ def _outside_ports(
 ) -> list[dict[str, object]]:
     """The external ports of a Service. `place` is the offset from the base of the node ports."""
     return [
-        _port(one.name, one.port) | _node_port(one, place, held.get(place, {}))
-        for one in of_type(cluster, ListenerType.NODE_PORT)
+        _port(listener.name, listener.port) | _node_port(listener, place, held.get(place, {}))
+        for listener in of_type(cluster, ListenerType.NODE_PORT)
     ]
 
 

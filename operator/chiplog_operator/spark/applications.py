@@ -114,7 +114,7 @@ class Applications:
         if known.launcher is SparkLauncher.JOB and not pods.items:
             about = f"involvedObject.uid={uid_of(launched)}"
             found = await self._api.list_(kinds.EVENTS, namespace, fields=about)
-            events = sorted(found.items, key=lambda one: str(one.get("lastTimestamp") or ""))
+            events = sorted(found.items, key=lambda event: str(event.get("lastTimestamp") or ""))
         phase = states.observed(known.launcher, launched, pods.items, self._clock.now(), events)
         is_going = "deletionTimestamp" in metadata(launched)
         result, progress = await self._said(namespace, known.name)

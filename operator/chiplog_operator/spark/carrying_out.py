@@ -150,23 +150,25 @@ class CarryingOut:
         outcome = await self.tools.executor.execute(key, [report])
         if not outcome.is_whole:
             return False
-        for one in step.told:
+        for notice in step.told:
             await self.tools.executor.announce(
                 Announce(
                     kind=resource.KIND.kind,
                     api_version=api.API_VERSION,
                     metadata=resource.metadata,
-                    type=EventType.WARNING if one.is_warning else EventType.NORMAL,
-                    reason=one.reason,
-                    message=one.message,
+                    type=EventType.WARNING if notice.is_warning else EventType.NORMAL,
+                    reason=notice.reason,
+                    message=notice.message,
                 )
             )
         return True
 
     def forget_all_but(self, named: Container[tuple[str, str]]) -> None:
         """Applications that nobody names any more; `named` by namespace and name."""
-        self._refusals = {key: one for key, one in self._refusals.items() if key in named}
-        self._obstacles = {key: one for key, one in self._obstacles.items() if key in named}
+        self._refusals = {key: refusal for key, refusal in self._refusals.items() if key in named}
+        self._obstacles = {
+            key: obstacle for key, obstacle in self._obstacles.items() if key in named
+        }
 
 
 def _as_it_is_now(resource: SparkResource, caches: Caches) -> Metadata:

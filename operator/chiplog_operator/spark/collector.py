@@ -30,8 +30,8 @@ class VerificationsCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         families = _Families()
-        for key, one in sorted(self._known.items()):
-            families.add([*key, one.spec.cluster_ref.name], one)
+        for key, verification in sorted(self._known.items()):
+            families.add([*key, verification.spec.cluster_ref.name], verification)
         yield from families.all
 
 
@@ -66,13 +66,13 @@ class _Families:
         self.all.append(family)
         return family
 
-    def add(self, labels: list[str], one: Verification) -> None:
-        status = one.status
+    def add(self, labels: list[str], verification: Verification) -> None:
+        status = verification.status
         for phase in VerificationPhase:
             self._phase.add_metric([*labels, phase.value], int(phase is status.phase))
         self._failed.add_metric(labels, int(has_failed(status)))
-        self._add_violations(labels, one)
-        at, latest, took = status.last_success, due(one), duration(status)
+        self._add_violations(labels, verification)
+        at, latest, took = status.last_success, due(verification), duration(status)
         self._success.add_metric(labels, 0 if at is None else at.timestamp())
         if latest is not None:
             self._due.add_metric(labels, latest.timestamp())
@@ -82,11 +82,11 @@ class _Families:
             self._records.add_metric(labels, status.coverage.records)
             self._bytes.add_metric(labels, status.coverage.bytes)
 
-    def _add_violations(self, labels: list[str], one: Verification) -> None:
+    def _add_violations(self, labels: list[str], verification: Verification) -> None:
         """Every check that was wanted, so that one that found nothing says so."""
-        if one.status.violations_total is None:
+        if verification.status.violations_total is None:
             return
-        counts = dict.fromkeys(one.spec.checks or Check, 0)
-        counts |= {found.check: found.count for found in one.status.violations_by_check}
+        counts = dict.fromkeys(verification.spec.checks or Check, 0)
+        counts |= {found.check: found.count for found in verification.status.violations_by_check}
         for check, count in sorted(counts.items()):
             self._violations.add_metric([*labels, check.value], count)

@@ -107,7 +107,9 @@ class Facts:
         if maps is None:
             return None
         about = {move.topic for move in (proposal.leader_moves if proposal else ())}
-        return standings(one.spec for name, one in maps.items() if name in about)
+        return standings(
+            partition_map.spec for name, partition_map in maps.items() if name in about
+        )
 
     async def _seen(self, namespace: str, application: ApplicationStatus | None) -> Seen | None:
         if application is None or not is_watched(application):
@@ -175,7 +177,10 @@ class Facts:
 
     def _topics(self, key: ClusterKey) -> Topics:
         """Every topic that is served, with the labels of its Topic."""
-        of_uid = {uid_of(one): labels_of(one) for one in self.caches.members(kinds.TOPICS, key)}
+        of_uid = {
+            uid_of(manifest): labels_of(manifest)
+            for manifest in self.caches.members(kinds.TOPICS, key)
+        }
         found = {}
         for manifest in self.caches.members(kinds.PARTITION_MAPS, key):
             spec = manifest.get("spec") or {}

@@ -115,7 +115,7 @@ class SparkLoop:
 
     def _pause_s(self) -> float:
         now_s = self.parts.clock.monotonic_s()
-        return max(min((one.at_s - now_s for one in self._due.values()), default=RESYNC_S), 0.0)
+        return max(min((due.at_s - now_s for due in self._due.values()), default=RESYNC_S), 0.0)
 
     async def _round(self) -> None:
         """Reconcile each object that changed or is due."""
@@ -125,7 +125,7 @@ class SparkLoop:
             for kind in JOB_KINDS
             for key, manifest in self.parts.caches[kind].objects.items()
         }
-        self._due = {name: one for name, one in self._due.items() if name in there}
+        self._due = {name: due for name, due in self._due.items() if name in there}
         verifications = self.parts.caches[kinds.VERIFICATIONS].objects
         rebalances = self.parts.caches[kinds.REBALANCES].objects
         self._verifications.sweep(verifications)
@@ -249,9 +249,9 @@ class SparkLoop:
 def _named(resources: Iterable[SparkResource]) -> set[tuple[str, str]]:
     """The applications that statuses name, by namespace and name."""
     return {
-        (one.metadata.namespace, one.status.application.name)
-        for one in resources
-        if one.status.application is not None
+        (resource.metadata.namespace, resource.status.application.name)
+        for resource in resources
+        if resource.status.application is not None
     }
 
 

@@ -34,10 +34,10 @@ class Repairing:
         if not world.is_complete or world.unreadable_brokers or world.unreadable_maps:
             return None
         others = (
-            one
+            repair
             for verification in all_of_them
             if verification.metadata.uid != resource.metadata.uid
-            for one in verification.status.repairs
+            for repair in verification.status.repairs
         )
         held_up = ""
         if world.cluster is None or paused(world.metadata):
@@ -61,10 +61,10 @@ class Repairing:
     async def withdraw(self, known: Mapping[ObjectKey, Verification]) -> None:
         """Take away the orders that nobody waits for. `known`: all Verifications there are."""
         repairs: dict[ClusterKey, list[ReplicaRepair]] = {}
-        for one in known.values():
-            reference = one.spec.cluster_ref
-            of = ClusterKey(reference.namespace or one.metadata.namespace, reference.name)
-            repairs.setdefault(of, []).extend(one.status.repairs)
+        for verification in known.values():
+            reference = verification.spec.cluster_ref
+            of = ClusterKey(reference.namespace or verification.metadata.namespace, reference.name)
+            repairs.setdefault(of, []).extend(verification.status.repairs)
         for key in self._clusters_with_orders():
             for broker, kept in ended_orders(self._brokers(key), repairs.get(key, ())):
                 try:
