@@ -43,18 +43,18 @@ class MemoryShares:
 
 
 def memory_shares(memory_bytes: int) -> MemoryShares:
-    """Of the memory that the process may take in all."""
-    clients_bytes = _within(memory_bytes // 4, 8 * MIB, 1024 * MIB)
+    """How a broker divides the memory that its process may use."""
+    clients_bytes = _clamped(memory_bytes // 4, 8 * MIB, 1024 * MIB)
     return MemoryShares(
         clients_bytes=clients_bytes,
-        brokers_bytes=_within(memory_bytes // 12, 16 * MIB, 256 * MIB),
+        brokers_bytes=_clamped(memory_bytes // 12, 16 * MIB, 256 * MIB),
         answer_bytes=clients_bytes // 16,
         connections=max(memory_bytes // _CONNECTION_BYTES, _FEWEST_CONNECTIONS),
         session_partitions=min(
             memory_bytes // 32 // _SESSION_PARTITION_BYTES, _MOST_SESSION_PARTITIONS
         ),
         compaction_bytes=max(memory_bytes // 8, 8 * MIB),
-        freed_bytes=_within(memory_bytes // 16, 4 * MIB, 64 * MIB),
+        freed_bytes=_clamped(memory_bytes // 16, 4 * MIB, 64 * MIB),
     )
 
 
@@ -72,7 +72,7 @@ class DescriptorShares:
 
 
 def descriptor_shares(limit: int) -> DescriptorShares:
-    """Of the process's limit of open files (RLIMIT_NOFILE)."""
+    """How a broker divides the file descriptors that its process may open (RLIMIT_NOFILE)."""
     reserve = min(max(limit // 4, _LEAST_RESERVE), _LARGEST_RESERVE, limit // 2)
     return DescriptorShares(
         clients_below=limit - reserve,
@@ -91,10 +91,12 @@ class ConnectionShares:
 
 
 def connection_shares(memory: MemoryShares, clients_below: int) -> ConnectionShares:
-    """By memory and descriptors; some of these are in use for files and before any client comes."""
+    """The default limits of connections. Memory and descriptors bound them; a reserve of
+    descriptors is left for files."""
     in_all = max(min(memory.connections, clients_below - _LEAST_RESERVE), 1)
     return ConnectionShares(in_all, max(in_all * 3 // 4, 1))
 
 
-def _within(value: int, least: int, most: int) -> int:
+def _clamped(value: int, least: int, most: int) -> int:
+    """The value, raised to `least` or lowered to `most` if it is outside of them."""
     return min(max(value, least), most)

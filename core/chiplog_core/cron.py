@@ -38,7 +38,8 @@ class Cron:
     """Both kinds of days are restricted, and one that fits is enough."""
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first time later than `moment`, which has a time zone; None where there is none."""
+        """The first scheduled time later than `moment`, which has a time zone; None if there is
+        none."""
         now = moment.astimezone(UTC)
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         for ahead in range(HORIZON_DAYS):
@@ -54,7 +55,8 @@ class Cron:
         return None
 
     def last_until(self, moment: datetime, *, after: datetime) -> datetime | None:
-        """The latest time that is later than `after` and not later than `moment`."""
+        """The latest scheduled time that is later than `after` and not later than `moment`; None
+        if there is none."""
         now, bound = moment.astimezone(UTC), after.astimezone(UTC)
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         for back in range(HORIZON_DAYS):
@@ -72,19 +74,22 @@ class Cron:
         return None
 
     def _fits(self, date: datetime) -> bool:
+        """Whether the schedule includes this day. As in cron, the day of the month or the
+        weekday is enough if both are restricted."""
         by_date = date.day in self.days
         by_weekday = date.isoweekday() % 7 in self.weekdays
         fits = (by_date or by_weekday) if self.either_day else (by_date and by_weekday)
         return date.month in self.months and fits
 
     def _times(self, date: datetime) -> Iterator[datetime]:
+        """The scheduled times on one day."""
         for hour in sorted(self.hours):
             for minute in sorted(self.minutes):
                 yield date.replace(hour=hour, minute=minute)
 
 
 def read_cron(text: str) -> Cron:
-    """The schedule that `text` is; a `ValueError` says what is wrong with which field."""
+    """Parse a schedule. A `ValueError` says which field is wrong, and why."""
     fields = text.split()
     if len(fields) != len(_BOUNDS):
         raise ValueError(f"has {len(fields)} fields; it needs five, like 0 3 * * 0")
@@ -106,24 +111,26 @@ def read_cron(text: str) -> Cron:
 
 
 def _field(text: str, name: str, least: int, most: int, names: dict[str, int]) -> Iterator[int]:
+    """The numbers that one field of the schedule allows. Raises `ValueError`."""
     for part in text.split(","):
-        spread, slash, step_text = part.partition("/")
+        range_text, slash, step_text = part.partition("/")
         step = _number(step_text, name, 1, most, {}) if slash else 1
-        if spread == "*":
+        if range_text == "*":
             # A seventh day would be Sunday a second time, and a step would count from it.
             first, last = least, 6 if name == "day of the week" else most
         else:
-            first_text, dash, last_text = spread.partition("-")
+            first_text, dash, last_text = range_text.partition("-")
             first = _number(first_text, name, least, most, names)
             last = _number(last_text, name, least, most, names) if dash else first
             if slash and not dash:
                 last = most
         if first > last:
-            raise ValueError(f"has a {name} {spread} that goes backwards: write two ranges")
+            raise ValueError(f"has a {name} {range_text} that goes backwards: write two ranges")
         yield from range(first, last + 1, step)
 
 
 def _number(text: str, name: str, least: int, most: int, names: dict[str, int]) -> int:
+    """The number that a text or a name (like `mon`) stands for. Raises `ValueError`."""
     if text.lower() in names:
         return names[text.lower()]
     if not (text.isascii() and text.isdigit() and len(text) <= 2 and least <= int(text) <= most):

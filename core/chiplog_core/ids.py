@@ -67,7 +67,7 @@ class ReplicaRef:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Read `3@17`; a `ValueError` says what a replica reference looks like."""
+        """Parse `3@17`. A `ValueError` says what a replica reference looks like."""
         if not re.fullmatch(cls.TEXT_PATTERN, text):
             raise ValueError(f"{text!r} is not {cls.MEANING}")
         broker_id, session = text.split("@")
@@ -102,7 +102,7 @@ class Uuid:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Read the 22 characters; a `ValueError` says what is wrong with them."""
+        """Parse the 22 characters. A `ValueError` says what is wrong with them."""
         if not re.fullmatch(cls.TEXT_PATTERN, text):
             raise ValueError(f"{text!r} is not {cls.MEANING}")
         return cls(binascii.a2b_base64(text.translate(_FROM_URL_SAFE) + "=="))
@@ -129,10 +129,10 @@ class TopicId(Uuid):
 
     @classmethod
     def draw(cls, token: Callable[[int], bytes]) -> Self:
-        """A new one, from that many unpredictable bytes.
+        """A new random id. `token` returns that many unpredictable bytes.
 
         Like Kafka's, it is a UUID of version 4 whose text does not begin with '-', which command
-        lines read as an option.
+        lines would read as an option.
         """
         while True:
             drawn = cls(UUID(bytes=token(16), version=4).bytes)

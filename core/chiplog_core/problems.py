@@ -64,6 +64,6 @@ class InvalidManifest(ValueError):  # noqa: N818 - named for what it says, not f
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word a user most likely meant, or None where nothing is near."""
+    """The known word that a user most likely meant; None if none is similar."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.75)
     return close[0] if close else None

@@ -26,7 +26,7 @@ _FACTORS = {
 
 
 def quantity_value(text: Quantity) -> Fraction:
-    """The number a quantity stands for, in its own base unit (bytes for a size)."""
+    """The number that a quantity stands for, in its base unit (bytes for a size)."""
     match = re.fullmatch(QUANTITY_PATTERN, text)
     if match is None:
         raise ValueError(f"{text!r} is not {QUANTITY_MEANING}")

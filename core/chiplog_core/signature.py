@@ -68,7 +68,7 @@ class Message:
 
 
 def request_headers(secret: str, message: Message) -> dict[str, str]:
-    """The headers that make a signed request of a message."""
+    """The headers that sign a request with this message."""
     return {
         INCARNATION_HEADER: message.incarnation,
         TIME_HEADER: str(message.time_ms),
@@ -77,22 +77,23 @@ def request_headers(secret: str, message: Message) -> dict[str, str]:
 
 
 def request_signature(secret: str, message: Message) -> str:
-    """64 hex digits. Raises `ValueError` where a part holds a line's end."""
+    """The signature of a request, 64 hex digits. Raises `ValueError` if a part contains a line
+    break."""
     parts = message.method, message.path, message.incarnation, str(message.time_ms)
     return _signed(secret, (_REQUEST, *parts), message.body)
 
 
 def answer_signature(secret: str, request: str, status: int, body: bytes) -> str:
-    """64 hex digits, for the answer to the request of that signature."""
+    """The signature of the answer to a request with the signature `request`, 64 hex digits."""
     return _signed(secret, (_ANSWER, request, str(status)), body)
 
 
 def message_of(
     method: str, path: str, headers: Mapping[str, str], body: bytes
 ) -> tuple[Message, str] | None:
-    """What a request says and its signature, from its headers; None where one is missing or wrong.
+    """The message and signature of a request, from its headers; None if one is missing or wrong.
 
-    `headers` finds them whatever the case of their letters.
+    `headers` must ignore the case of names.
     """
     incarnation = headers.get(INCARNATION_HEADER, "")
     time_ms = headers.get(TIME_HEADER, "")
@@ -121,10 +122,10 @@ def judge(
     incarnation: Incarnation,
     now_ms: int,
 ) -> tuple[Verdict, str]:
-    """What to do about a request, and the secret that it was signed with ("" where it was not).
+    """The verdict on a request, and the secret with which it was signed ("" if with none).
 
-    `secrets` are those that are good now: two of them for a while after a change. `incarnation` is
-    the receiver's. Who cannot sign learns nothing, not even whether it asked the right process.
+    `secrets` are the valid ones: two for some time after a change. `incarnation` is the receiver's.
+    A client that cannot sign learns nothing, not even whether it reached the right process.
     """
     for secret in secrets:
         if hmac.compare_digest(request_signature(secret, message), signature):
@@ -139,7 +140,7 @@ def judge(
 
 
 def is_answer(secret: str, request: str, status: int, body: bytes, signature: str) -> bool:
-    """Whether an answer was signed for the request of the signature `request`."""
+    """Whether an answer was signed for the request with the signature `request`."""
     if not _SIGNATURE.fullmatch(signature):
         return False
     return hmac.compare_digest(answer_signature(secret, request, status, body), signature)

@@ -100,7 +100,7 @@ class Reflector:
 
     async def relist(self) -> str:
         """One consistent list into the cache; its resource version. Raises `ApiError`s."""
-        listed = await self.look()
+        listed = await self.list_now()
         if self._is_failing:
             logger.info("watch_works_again", extra={"kind": self.scope.kind.kind})
             self._is_failing = False
@@ -110,7 +110,7 @@ class Reflector:
         self._heard.listed()
         return listed.resource_version
 
-    async def look(self) -> ObjectList:
+    async def list_now(self) -> ObjectList:
         """A consistent list into the cache, beside all that `run` does. Raises `ApiError`s."""
         scope, since = self.scope, self.cache.now()
         listed = await self._api.list_(

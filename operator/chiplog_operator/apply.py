@@ -78,7 +78,9 @@ class _Taken(Exception):  # noqa: N818 - named for what it says
 
     @classmethod
     def by(cls, found: Manifest, kind: Kind, why: str) -> "_Taken":
-        return cls(taken_names.told(kind.kind, key_of(found).name, BROKER_CLUSTER.kind, why))
+        return cls(
+            taken_names.taken_message(kind.kind, key_of(found).name, BROKER_CLUSTER.kind, why)
+        )
 
 
 @dataclass(frozen=True, slots=True)

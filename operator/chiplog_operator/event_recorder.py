@@ -23,7 +23,7 @@ from chiplog_core.model.actions import (
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.naming import api
-from chiplog_core.planner.news import condition_news, election_news, topic_gone, topic_made
+from chiplog_core.planner.news import condition_news, election_news, topic_created, topic_deleted
 from chiplog_kube import kinds
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
@@ -64,11 +64,11 @@ class ExecutedPlan:
                 self.changes += action.leader_changes
                 self._log_elections(action)
             case Create(resource=PartitionMap() as made):
-                self.news.append(topic_made(made.spec))
+                self.news.append(topic_created(made.spec))
             case Create(reason=reason, message=message) if reason:
                 self.news.append(News(EventType.NORMAL, reason, message))
             case DeleteMap():
-                self.news.append(topic_gone(action.resource.spec))
+                self.news.append(topic_deleted(action.resource.spec))
             case _:
                 pass
 

@@ -242,7 +242,7 @@ class Executor:
             of = cluster_of(kind, found)
             if kind in DECIDED_KINDS and of != chapter.cluster:
                 why = f"it belongs to BrokerCluster {of}"
-                told = taken_names.told(kind.kind, about.name, BROKER_CLUSTER.kind, why)
+                told = taken_names.taken_message(kind.kind, about.name, BROKER_CLUSTER.kind, why)
                 raise NameTaken(told) from None
         else:
             self._caches[kind].put(made)

@@ -83,7 +83,7 @@ class Leadership:
     async def _place(self) -> Place:
         if self.other_operators is None:
             return Place.FREE
-        return await self.other_operators.look(holds_lease=self.is_held())
+        return await self.other_operators.find_place(holds_lease=self.is_held())
 
     async def keep(self) -> None:
         """Renew until that fails for too long: then `LeaseLost`. Returns never.
@@ -124,7 +124,7 @@ class Leadership:
         """Look, and do what is to be done. True if the Lease is ours now."""
         began_s = self.clock.monotonic_s()
         try:
-            self._seen = self._seen.look(await self._read(), self.clock.monotonic_s())
+            self._seen = self._seen.after_read(await self._read(), self.clock.monotonic_s())
             step = decide(self.me, self._seen, self.clock.monotonic_s())
             if step is Step.WAIT:
                 self._is_failing = False

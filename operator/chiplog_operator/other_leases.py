@@ -88,11 +88,11 @@ class OtherLeases:
     _created: dict[str, str] = field(default_factory=dict)
     _first_since_s: float | None = None
 
-    def look(self, leases: Iterable[Manifest], now_s: float) -> None:
+    def observe(self, leases: Iterable[Manifest], now_s: float) -> None:
         """These are all there are now."""
         found = {key_of(lease).namespace: lease for lease in leases}
         self._seen = {
-            namespace: self._seen.get(namespace, Seen()).look(lease.read(lease_object), now_s)
+            namespace: self._seen.get(namespace, Seen()).after_read(lease.read(lease_object), now_s)
             for namespace, lease_object in found.items()
         }
         self._created = {

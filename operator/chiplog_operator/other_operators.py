@@ -83,16 +83,16 @@ class OtherOperators:
         """What this process watches, for its own Lease."""
         return self._others.claim
 
-    async def look(self, *, holds_lease: bool) -> Place:
+    async def find_place(self, *, holds_lease: bool) -> Place:
         """Where this process stands; as of this moment if it holds its own Lease."""
         now_s = self._clock.monotonic_s()
         if not holds_lease and self._known and now_s - self._known[0] < LIST_AGAIN_S:
             return self._known[1]
-        place = await self._look(holds_lease=holds_lease)
+        place = await self._find_place(holds_lease=holds_lease)
         self._known = None if place is Place.UNKNOWN else (now_s, place)
         return place
 
-    async def _look(self, *, holds_lease: bool) -> Place:
+    async def _find_place(self, *, holds_lease: bool) -> Place:
         try:
             found = await self._api.list_(kinds.LEASES, fields=OF_OPERATORS)
         except Forbidden as error:
@@ -106,7 +106,7 @@ class OtherOperators:
             logger.debug("other_operators_unknown", extra={"error": str(error)})
             return Place.UNKNOWN
         now_s = self._clock.monotonic_s()
-        self._others.look(found.items, now_s)
+        self._others.observe(found.items, now_s)
         try:
             operators = await self._operators(now_s)
         except ApiError as error:

@@ -33,7 +33,7 @@ from chiplog_core.groups.description import Description
 from chiplog_core.groups.limits import Limits
 from chiplog_core.groups.membership import Membership
 from chiplog_core.groups.requests import UNKNOWN_MEMBER, Identity, Join, Leaving, Sync
-from chiplog_core.groups.stored import StoredGroup, nobody
+from chiplog_core.groups.stored import StoredGroup, empty_group
 from chiplog_core.limits import MAX_GROUP_ID_LENGTH
 from chiplog_core.model.group_status import GroupState
 from chiplog_wire.protocol.errors import ErrorCode
@@ -258,7 +258,7 @@ class Shard:
             key.partition for key in keys
         }:
             # A group that never had members exists by its offsets only.
-            kept = [group_record(group_id, nobody(now_ms), now_ms)] if keys else []
+            kept = [group_record(group_id, empty_group(now_ms), now_ms)] if keys else []
         self._log.append_for(respond, group_id, lambda: [*kept, *tombstones(keys, now_ms)])
 
     # -- resets

@@ -50,16 +50,16 @@ def test_topics_by_their_ids(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit) as client:
             await client.create("orders", 2)
-            orders, nobody = await client.topic_id("orders"), UUID(int=5)
+            orders, empty_group = await client.topic_id("orders"), UUID(int=5)
             group = Group(client, version=10)
             assert await group.commit(orders, (0, 5), (2, 5)) == [OK, UNKNOWN]
-            assert await group.commit(nobody, (0, 5)) == [ErrorCode.unknown_topic_id]
-            found = await group.offsets((orders, (0, 1, 7)), (nobody, (0,)))
+            assert await group.commit(empty_group, (0, 5)) == [ErrorCode.unknown_topic_id]
+            found = await group.offsets((orders, (0, 1, 7)), (empty_group, (0,)))
             assert found == {
                 (orders, 0): (5, "", OK),
                 (orders, 1): NO_COMMIT,
                 (orders, 7): NO_COMMIT,
-                (nobody, 0): (-1, "", ErrorCode.unknown_topic_id),
+                (empty_group, 0): (-1, "", ErrorCode.unknown_topic_id),
             }
             assert await group.offsets() == {(orders, 0): (5, "", OK)}
 

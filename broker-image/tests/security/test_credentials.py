@@ -120,13 +120,13 @@ def test_who_gets_in_follows_the_files(tmp_path: Path) -> None:
 
 def test_a_stranger_does_not_learn_which_names_exist() -> None:
     keyring = Keyring(FixedCredentials(Credentials("chiplog", "pw")), SystemRng())
-    user, nobody = keyring.find(SHA_512, "chiplog"), keyring.find(SHA_512, "nobody")
-    assert nobody == keyring.find(SHA_512, "nobody")
-    assert user.salt != nobody.salt
+    user, empty_group = keyring.find(SHA_512, "chiplog"), keyring.find(SHA_512, "nobody")
+    assert empty_group == keyring.find(SHA_512, "nobody")
+    assert user.salt != empty_group.salt
     assert (len(user.salt), user.iterations, len(user.keys)) == (
-        len(nobody.salt),
-        nobody.iterations,
-        len(nobody.keys),
+        len(empty_group.salt),
+        empty_group.iterations,
+        len(empty_group.keys),
     )
 
 

@@ -47,7 +47,7 @@ class Verdict:
 
 
 def to_answer(request_id: str, topic: str, verdict: Verdict) -> AdminAnswer:
-    """The answer that says this of a topic."""
+    """The AdminAnswer that carries the verdict on a topic."""
     message = verdict.message[:MAX_ERROR_MESSAGE_LENGTH]
     if why_not_a_topic_name(topic):
         return AdminAnswer(id=request_id, error_code=int(verdict.code), error_message=message)
@@ -77,7 +77,8 @@ def to_answer(request_id: str, topic: str, verdict: Verdict) -> AdminAnswer:
 
 
 def from_answer(answer: AdminAnswer) -> Verdict:
-    """What an answer says; a code that only a newer version knows is an unknown error."""
+    """The verdict that an answer carries. A code that only a newer version knows becomes
+    UNKNOWN_SERVER_ERROR."""
     if answer.error_code or not answer.results:
         return Verdict(code=_code(answer.error_code), message=answer.error_message)
     of_partitions = tuple(
@@ -102,4 +103,5 @@ def from_answer(answer: AdminAnswer) -> Verdict:
 
 
 def _code(number: int) -> Code:
+    """The error code of this number; UNKNOWN_SERVER_ERROR where this version does not know it."""
     return Code(number) if number in tuple(Code) else Code.UNKNOWN_SERVER_ERROR

@@ -64,6 +64,7 @@ def from_body(op: AdminOperation, body: str) -> Request:
 
 
 def _request_of(operation: Request) -> AdminOperation:
+    """The Kafka request that carries the operation."""
     match operation:
         case CreateTopic():
             return AdminOperation.CREATE_TOPICS
@@ -122,10 +123,12 @@ def _create_topic(body: shapes.CreateTopics) -> CreateTopic:
 
 
 def _or_default(count: int | None) -> int:
+    """The count for the wire: -1 (`CLUSTER_DEFAULT`) where the client gave none."""
     return CLUSTER_DEFAULT if count is None else count
 
 
 def _unless_default(count: int) -> int | None:
+    """The count from the wire; None for -1 (`CLUSTER_DEFAULT`)."""
     return None if count == CLUSTER_DEFAULT else count
 
 
@@ -217,6 +220,7 @@ def _change_configuration(body: shapes.IncrementalAlterConfigs) -> ConfigureTopi
 
 
 def _change(config: shapes.ConfigOperation) -> ConfigChange:
+    """One change of IncrementalAlterConfigs. Raises `Refused`."""
     change = Change(config.config_operation)
     if (config.value is None) != (change is Change.DELETE):
         raise Refused(

@@ -24,7 +24,7 @@ class Capacity:
 
     @staticmethod
     def of(config: Mapping[str, str], *, topics: int = 0, partitions: int = 0) -> "Capacity":
-        """With the limits that a broker's configuration sets."""
+        """The capacity of a cluster with this broker configuration, which sets the limits."""
         return Capacity(
             topics=topics,
             partitions=partitions,
@@ -33,7 +33,7 @@ class Capacity:
         )
 
     def with_more(self, *, topics: int, partitions: int) -> "Capacity":
-        """After this many more were made."""
+        """The capacity after this many more topics and partitions were created."""
         return Capacity(
             topics=self.topics + topics,
             partitions=self.partitions + partitions,
@@ -42,7 +42,7 @@ class Capacity:
         )
 
     def why_no_room(self, *, topics: int, partitions: int) -> str:
-        """Why this many more cannot be made, and what to do; empty where they can."""
+        """Why this many more cannot be created, and what to do about it; empty if they can."""
         if topics and self.topics + topics > self.max_topics:
             return _full("topics", self.topics, topics, MAX_TOPICS, self.max_topics)
         if self.partitions + partitions > self.max_partitions:
@@ -53,6 +53,7 @@ class Capacity:
 
 
 def _full(what: str, have: int, more: int, key: ConfigKey[int], most: int) -> str:
+    """The message for a count that would exceed its limit `most`, which `key` sets."""
     return (
         f"the cluster has {have} {what}, and {more} more would exceed {key.name}, which is "
         f"{most}: delete topics, or raise it in the brokers' configuration"

@@ -56,7 +56,7 @@ class ExistingTopic:
 
 
 def check_creation(operation: CreateTopic, facts: ClusterFacts) -> NewTopic:
-    """What the new topic will be. Raises `Refused`."""
+    """The new topic with every default filled in. Raises `Refused` if it cannot be created."""
     check_new_name(operation.name, facts.topics)
     partitions, replicas = counts(operation, facts)
     check_room(facts, topics=1, partitions=partitions)
@@ -65,7 +65,7 @@ def check_creation(operation: CreateTopic, facts: ClusterFacts) -> NewTopic:
 
 
 def check_growth(operation: GrowTopic, topic: ExistingTopic, facts: ClusterFacts) -> int:
-    """How many partitions are added. Raises `Refused`."""
+    """The number of partitions that the operation adds. Raises `Refused`."""
     have = topic.partitions
     if operation.partitions <= have:
         direction = "already has" if operation.partitions == have else "has"
@@ -100,7 +100,7 @@ def check_configuration(
 
 
 def check_new_name(name: str, topics: Collection[str]) -> None:
-    """Whether a topic can be called this. Raises `Refused`."""
+    """Check that a new topic can have this name. Raises `Refused`."""
     if why := why_not_a_topic_name(name):
         raise Refused(Code.INVALID_TOPIC_EXCEPTION, why)
     if name in topics:
@@ -115,10 +115,12 @@ def check_new_name(name: str, topics: Collection[str]) -> None:
 
 
 def check_not_internal(name: str) -> None:
-    """Whether clients may delete, grow or configure a topic of this name. Raises `Refused`.
+    """Check that clients may delete, grow or configure a topic of this name. Raises `Refused` for
+    internal topics.
 
-    Apache Kafka's controller asks only for the right to. Growing splits every group (KIP-1268),
-    and what was deleted would be all that groups have committed.
+    Apache Kafka's controller checks only the client's permission. But more partitions would move
+    every group to another coordinator (KIP-1268), and a deletion would delete all committed
+    offsets.
     """
     if is_internal(name):
         raise Refused(
@@ -128,7 +130,8 @@ def check_not_internal(name: str) -> None:
 
 
 def counts(operation: CreateTopic, facts: ClusterFacts) -> tuple[int, int]:
-    """Partitions and replicas of a new topic, given by number or by placement."""
+    """The numbers of partitions and replicas of a new topic, which the request gives as numbers
+    or by an assignment. Raises `Refused`."""
     if operation.assignments:
         return _placed_counts(operation, facts)
     replicas = facts.default_replicas if operation.replicas is None else operation.replicas
@@ -139,6 +142,7 @@ def counts(operation: CreateTopic, facts: ClusterFacts) -> tuple[int, int]:
 
 
 def _placed_counts(operation: CreateTopic, facts: ClusterFacts) -> tuple[int, int]:
+    """The numbers of partitions and replicas in a replica assignment. Raises `Refused`."""
     if operation.partitions is not None or operation.replicas is not None:
         raise Refused(
             Code.INVALID_REQUEST,
@@ -154,7 +158,7 @@ def _placed_counts(operation: CreateTopic, facts: ClusterFacts) -> tuple[int, in
 
 
 def check_replicas(replicas: int, facts: ClusterFacts) -> None:
-    """Whether there are brokers for this many replicas. Raises `Refused`."""
+    """Check that there are enough brokers for this many replicas. Raises `Refused`."""
     if not 1 <= replicas <= MAX_REPLICAS:
         raise Refused(
             Code.INVALID_REPLICATION_FACTOR,
@@ -170,7 +174,7 @@ def check_replicas(replicas: int, facts: ClusterFacts) -> None:
 
 
 def check_count(count: int) -> None:
-    """Whether a topic can have this many partitions. Raises `Refused`."""
+    """Check that a topic can have this many partitions. Raises `Refused`."""
     if count < 1:
         raise Refused(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid value.")
     if count > MAX_PARTITIONS_PER_TOPIC:
@@ -181,7 +185,7 @@ def check_count(count: int) -> None:
 
 
 def check_room(facts: ClusterFacts, *, topics: int, partitions: int) -> None:
-    """Whether the cluster takes this many more. Raises `Refused`."""
+    """Check that the cluster's limits allow this many more. Raises `Refused`."""
     if why := facts.capacity.why_no_room(topics=topics, partitions=partitions):
         raise Refused(Code.POLICY_VIOLATION, why)
 
@@ -189,7 +193,7 @@ def check_room(facts: ClusterFacts, *, topics: int, partitions: int) -> None:
 def check_placement(
     placements: Iterable[tuple[int, ...]], facts: ClusterFacts, replicas: int
 ) -> None:
-    """Whether partitions can be held by these brokers. Raises `Refused`."""
+    """Check that these brokers can hold the partitions. Raises `Refused`."""
     for brokers in placements:
         if unknown := sorted(set(brokers) - set(facts.broker_ids)):
             raise Refused(
@@ -205,7 +209,7 @@ def check_placement(
 
 
 def checked_config(config: Mapping[str, str], replicas: int) -> Mapping[str, str]:
-    """The configuration in Kafka's own form. Raises `Refused`."""
+    """The configuration with every value in Kafka's own text form. Raises `Refused`."""
     given = given_topic_config(config, "config")
     if given.problems:
         raise Refused(Code.INVALID_CONFIG, "; ".join(map(str, given.problems)))

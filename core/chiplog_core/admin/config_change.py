@@ -46,13 +46,14 @@ def changed(config: TopicConfig, changes: Iterable[ConfigChange]) -> dict[str, s
 
 
 def _changed_list(config: TopicConfig, wanted: ConfigChange) -> str:
+    """The new value of a list, after an APPEND or a SUBTRACT. Raises `ValueError`."""
     key = TOPIC_KEYS.get(wanted.name)
     if key is None or key.value_type.type is not ConfigType.LIST:
         raise ValueError(f"{wanted.name} is not a list: APPEND and SUBTRACT work only on lists")
-    words = [word for word in config.entry(key).value.split(",") if word]
-    given = [word.strip() for word in wanted.value.split(",")]
+    items = [item for item in config.entry(key).value.split(",") if item]
+    changed = [item.strip() for item in wanted.value.split(",")]
     if wanted.change is Change.APPEND:
-        words += [word for word in given if word not in words]
+        items += [item for item in changed if item not in items]
     else:
-        words = [word for word in words if word not in given]
-    return ",".join(words)
+        items = [item for item in items if item not in changed]
+    return ",".join(items)

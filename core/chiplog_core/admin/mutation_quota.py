@@ -28,11 +28,12 @@ class TokenBucket:
 
     @staticmethod
     def full(per_s: int, now_s: float) -> "TokenBucket":
-        """Of a client that has changed nothing yet."""
+        """A full bucket, for a client that has changed nothing yet."""
         return TokenBucket(per_s, float(per_s * BURST_S), now_s)
 
     def spend(self, partitions: int, now_s: float) -> int:
-        """0 where the change goes through, and counts; else in how many ms the next one would."""
+        """Take a token for each partition if any are left, and return 0. Otherwise take none and
+        return after how many milliseconds the client may try again."""
         self._fill(now_s)
         if self.tokens <= 0:
             return max(ceil(-self.tokens * 1000 / self.per_s), 1)
@@ -40,11 +41,12 @@ class TokenBucket:
         return 0
 
     def is_full(self, now_s: float) -> bool:
-        """Nothing would be lost by forgetting it."""
+        """Whether the bucket is full, so that it can be forgotten and created again later."""
         self._fill(now_s)
         return self.tokens >= self.per_s * BURST_S
 
     def _fill(self, now_s: float) -> None:
+        """Add the tokens for the time since the last call, up to the size of the bucket."""
         filled = self.tokens + (now_s - self.as_of_s) * self.per_s
         self.tokens = min(filled, float(self.per_s * BURST_S))
         self.as_of_s = now_s
@@ -61,12 +63,17 @@ class MutationQuota:
         self._buckets: dict[str, TokenBucket] = {}
 
     def spend(self, client: str, partitions: int, now_s: float) -> int:
-        """As `TokenBucket.spend`. A number that no topic can have counts as one: it is refused,
-        and must neither fill the bucket nor empty it for weeks."""
+        """As `TokenBucket.spend`, for the bucket of this client.
+
+        A number of partitions that no topic can have counts as one. The request is refused anyway,
+        and must neither fill the bucket nor empty it for weeks.
+        """
         counted = partitions if 1 <= partitions <= MAX_PARTITIONS_PER_TOPIC else 1
         return self._bucket(client, now_s).spend(counted, now_s)
 
     def _bucket(self, client: str, now_s: float) -> TokenBucket:
+        """The client's bucket. When there are too many, full ones are forgotten; if that is not
+        enough, all new clients share one."""
         if client not in self._buckets and len(self._buckets) >= self.MAX_CLIENTS:
             self._buckets = {
                 name: bucket for name, bucket in self._buckets.items() if not bucket.is_full(now_s)

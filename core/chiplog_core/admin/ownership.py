@@ -33,14 +33,14 @@ CLIENT_SIDE_APPLY = "kubectl-client-side-apply"
 def foreign_managers(
     managed_fields: object, path: Path, annotations: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """The managers, in the order of their names, that own the field or something inside it.
+    """The other field managers that own the field or something inside it, sorted by name.
 
-    The operator and the admin clients do not count, nor does what somebody wrote into a
-    subresource: a status is nobody's wish. `managed_fields` is what the API server sent.
+    The operator and the admin clients do not count, nor do entries for a subresource: a status says
+    nothing about what somebody wants. `managed_fields` is what the API server sent.
     """
     owners = {
         str(entry.get("manager", ""))
-        for entry in _of_the_object_itself(managed_fields)
+        for entry in _without_subresources(managed_fields)
         if _owns(entry.get("fieldsV1"), path)
     }
     if _Applied.of(annotations).has(path):
@@ -49,12 +49,12 @@ def foreign_managers(
 
 
 def set_by_clients_only(managed_fields: object, annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """Fields of the spec that Kafka's admin clients set on an object that is somebody else's.
+    """The fields of the spec that Kafka's admin clients set on an object that somebody else owns.
 
-    None where the object is a client's, that is where nobody else owns its `spec.clusterRef`. Such
+    Empty if a client created the object, that is if nobody else owns its `spec.clusterRef`. Such
     fields are in no manifest, so a comparison with the manifest does not show them.
     """
-    entries = list(_of_the_object_itself(managed_fields))
+    entries = list(_without_subresources(managed_fields))
     of_clients = [entry for entry in entries if entry.get("manager") == labels.KAFKA_ADMIN]
     if not of_clients:
         return ()
@@ -74,7 +74,7 @@ def set_by_clients_only(managed_fields: object, annotations: Mapping[str, str]) 
 
 
 def _leaves(fields: object, branch: Path) -> Iterator[Path]:
-    """What an entry owns below a field: its own fields, and the keys of its maps."""
+    """The paths that an entry owns below a field: its own fields, and the keys of its maps."""
     tree = fields
     for name in branch:
         tree = tree.get(f"f:{name}") if isinstance(tree, Mapping) else None
@@ -86,20 +86,22 @@ def _leaves(fields: object, branch: Path) -> Iterator[Path]:
 
 
 def _field(path: Path) -> str:
-    """As messages name it, like `spec.config[retention.ms]`."""
+    """The path as messages show it, like `spec.config[retention.ms]`."""
     if path[:2] == (*SPEC, "config") and len(path) > len(SPEC) + 1:
         return f"spec.config[{path[2]}]"
     return ".".join(path)
 
 
-def _of_the_object_itself(managed_fields: object) -> Iterator[Mapping[str, object]]:
-    """Entries of managedFields for the object, without those for its subresources."""
+def _without_subresources(managed_fields: object) -> Iterator[Mapping[str, object]]:
+    """The entries of managedFields for the object itself, without those for its subresources."""
     for entry in managed_fields if isinstance(managed_fields, list | tuple) else ():
         if isinstance(entry, Mapping) and not entry.get("subresource"):
             yield entry
 
 
 def _owns(fields: object, path: Path) -> bool:
+    """Whether an entry of managedFields contains the path. Its keys are field names with the prefix
+    `f:`."""
     return _has(fields, tuple(f"f:{name}" for name in path))
 
 
@@ -113,6 +115,7 @@ class _Applied:
 
     @classmethod
     def of(cls, annotations: Mapping[str, str]) -> "_Applied":
+        """The manifest in kubectl's annotation `last-applied-configuration`."""
         text = annotations.get(LAST_APPLIED)
         if text is None:
             return cls()
@@ -124,10 +127,12 @@ class _Applied:
             return cls(is_unknown=True)
 
     def has(self, path: Path) -> bool:
+        """Whether the applied manifest has the path, or cannot be read and so may have it."""
         return self.is_unknown or _has(self.manifest, path)
 
 
 def _has(tree: object, path: Path) -> bool:
+    """Whether a value is at the path in nested mappings."""
     for name in path:
         if not isinstance(tree, Mapping):
             return False

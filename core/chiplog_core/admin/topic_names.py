@@ -13,20 +13,22 @@ from chiplog_core.topic_name import (
 
 
 def why_not_a_topic_name(name: str) -> str:
-    """What is wrong with a name; empty where nothing is."""
+    """Why no topic can have this name; empty if one can."""
     if re.fullmatch(TOPIC_NAME_PATTERN, name) is None or name in NAMES_OF_NO_TOPIC:
         return f"topic name {name!r} is invalid: use {TOPIC_NAME_MEANING}"
     return ""
 
 
 def colliding_name(name: str, others: Iterable[str]) -> str:
-    """A topic whose name differs only in `.` and `_`, which metrics cannot tell apart."""
+    """The first of `others` that differs from the name only in `.` and `_`; empty if none does.
+    Metrics cannot tell such topics apart."""
     key = collision_key(name)
     return next((other for other in others if other != name and collision_key(other) == key), "")
 
 
 def code_of_unknown(name: str) -> Code:
-    """A name that no topic has is unknown; one that no topic can have is invalid."""
+    """The error code for a topic that does not exist: UNKNOWN_TOPIC_OR_PARTITION, or
+    INVALID_TOPIC_EXCEPTION if no topic can have this name."""
     if why_not_a_topic_name(name):
         return Code.INVALID_TOPIC_EXCEPTION
     return Code.UNKNOWN_TOPIC_OR_PARTITION

@@ -403,8 +403,8 @@ METRICS_PARTITIONS = ConfigKey(
 def _topic_defaults() -> Iterator[ConfigKey[Any]]:
     """The broker keys that set the default of each topic key.
 
-    Of several synonyms the last one carries the default, as in Kafka, where retention.ms is
-    7 days because log.retention.hours is 168 and the finer two are not set.
+    If a topic key has several synonyms, the last one carries the default, as in Kafka: retention.ms
+    is 7 days because log.retention.hours is 168 and the two finer keys are not set.
     """
     for topic_key in TOPIC_KEYS.values():
         for synonym in topic_key.synonyms:
@@ -422,6 +422,7 @@ def _topic_defaults() -> Iterator[ConfigKey[Any]]:
 
 
 def _in_unit(default: object, synonym: Synonym) -> object:
+    """The default of a topic key in the unit of a synonym, for example hours."""
     return default // synonym.unit if isinstance(default, int) and synonym.unit > 1 else default
 
 

@@ -66,7 +66,8 @@ class TopicConfig:
         return (self.entry_in_force(key, replicas) for key in TOPIC_KEYS.values())
 
     def entry_in_force(self, key: ConfigKey[Any], replicas: int) -> ConfigEntry:
-        """As `entry`; of `min.insync.replicas`, what brokers enforce (see `min_isr`)."""
+        """As `entry`. But for `min.insync.replicas` it is the value that brokers enforce (see
+        `min_isr`)."""
         entry = self.entry(key)
         if key is not MIN_INSYNC_REPLICAS:
             return entry
@@ -74,6 +75,7 @@ class TopicConfig:
 
 
 def _in_topic_unit(text: str, synonym: Synonym) -> str:
+    """The text of a broker key in the unit of its topic key, for example hours as milliseconds."""
     # A negative time means "no limit" in every unit.
     return text if synonym.unit == 1 or text.startswith("-") else str(int(text) * synonym.unit)
 
@@ -84,19 +86,20 @@ def topic_defaults(broker_config: Mapping[str, str]) -> dict[str, str]:
 
 
 def broker_value(broker_config: Mapping[str, str], key: ConfigKey[V]) -> V | None:
-    """The value of a broker key in force; None where nobody set it and it has no default."""
+    """The value of a broker key in force; None if nobody set it and it has no default."""
     assert key.name in BROKER_KEYS, f"{key.name} is not a broker key"
     text = broker_config.get(key.name)
     return key.default if text is None else key.parse(text)
 
 
 def min_isr(config: TopicConfig, replicas: int) -> int:
-    """How many replicas must hold a record before acks=all is answered, for this many replicas.
+    """The number of in-sync replicas that an acks=all write needs, for a topic with this many
+    replicas.
 
-    What the topic sets itself is taken as it is (validation holds it to `replicas`). A value
-    for the whole cluster is meant for topics with enough replicas and gives way to fewer. Where
-    nobody set any, two replicas of three or more must hold a record: one of them may then be
-    lost with nothing else being lost.
+    A value that the topic sets itself is used as it is (validation keeps it within `replicas`). A
+    value for the whole cluster is meant for topics with enough replicas, so it is lowered to the
+    number of replicas if needed. If nobody set a value, it is 2 for topics with three replicas or
+    more: then one of the two can be lost without losing records.
     """
     entry = config.entry(MIN_INSYNC_REPLICAS)
     match entry.source:

@@ -38,7 +38,7 @@ class GivenConfig:
 
 
 def given_topic_config(given: Mapping[str, object], field: str = "spec.config") -> GivenConfig:
-    """Check a topic's own configuration; problems name the key as `field[key]`."""
+    """Check a topic's own configuration. Problems name the key as `field[key]`."""
     checked = _check(given, TOPIC_KEYS, field)
     problems = (
         *checked.problems,
@@ -52,8 +52,8 @@ def given_broker_config(
 ) -> GivenConfig:
     """Check a cluster's broker configuration.
 
-    Keys the operator writes itself (`listeners`, `node.id` …) are refused unless `by_operator`,
-    which is also how a broker reads its own `server.properties`.
+    The operator writes some keys itself (`listeners`, `node.id` …). They are refused unless
+    `by_operator` is true. A broker reads its own `server.properties` with `by_operator`.
     """
     checked = _check(given, BROKER_KEYS, field)
     problems = (
@@ -67,6 +67,7 @@ def given_broker_config(
 
 
 def _check(given: Mapping[str, object], table: KeyTable, field: str) -> GivenConfig:
+    """Read every key. The result has the values that could be read and a problem for each other."""
     values: dict[str, str] = {}
     problems: list[Problem] = []
     for name, value in sorted(given.items()):
@@ -79,6 +80,7 @@ def _check(given: Mapping[str, object], table: KeyTable, field: str) -> GivenCon
 
 
 def _read(name: str, value: object, table: KeyTable, path: str) -> str | Problem:
+    """The value in Kafka's text form, or the problem with it."""
     key = table.get(name)
     if key is None:
         return _unknown(name, table, path)
@@ -93,6 +95,7 @@ def _read(name: str, value: object, table: KeyTable, path: str) -> str | Problem
 
 
 def _unknown(name: str, table: KeyTable, path: str) -> Problem:
+    """The problem with a key that does not exist: it is not supported, or probably misspelled."""
     if table is TOPIC_KEYS and name in ABSENT_TOPIC_KEYS:
         return Problem(
             path,
@@ -109,7 +112,7 @@ def _unknown(name: str, table: KeyTable, path: str) -> Problem:
 
 
 def _as_text(value: object) -> str | None:
-    """Kafka's text for a scalar of a manifest; None for anything that is no scalar."""
+    """Kafka's text for a scalar of a manifest; None for anything that is not a scalar."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -134,6 +137,7 @@ def _type_name(value: object) -> str:
 
 
 def _operators_keys(values: Mapping[str, str], field: str) -> list[Problem]:
+    """A problem for each key that only the operator may write."""
     return [
         Problem(f"{field}[{name}]", "is written by the operator", f"set {BROKER_KEYS[name].set_by}")
         for name in values
@@ -144,7 +148,7 @@ def _operators_keys(values: Mapping[str, str], field: str) -> list[Problem]:
 def warn_about_values(
     given: Mapping[str, object], field: str = "spec.config"
 ) -> tuple[Problem, ...]:
-    """What of a configuration that is in force has no effect, though its owner may rely on it."""
+    """Warnings for values in force that have no effect, though the user may rely on them."""
     name = COMPRESSION_TYPE.name  # the same for topics and for brokers
     value = str(given.get(name, PRODUCER_COMPRESSION)).strip()
     if value == PRODUCER_COMPRESSION:
@@ -162,6 +166,7 @@ def warn_about_values(
 def _wrong_order(
     values: Mapping[str, str], field: str, lower: ConfigKey[Any], upper: ConfigKey[Any]
 ) -> list[Problem]:
+    """A problem if the lower of two bounds is above the upper one."""
     if lower.name not in values and upper.name not in values:
         return []
     low = int(values.get(lower.name, lower.format(lower.default)))

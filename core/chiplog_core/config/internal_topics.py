@@ -26,7 +26,8 @@ class OffsetsTopic:
 
 
 def offsets_topic(broker_config: Mapping[str, str], brokers: int) -> OffsetsTopic:
-    """For a cluster of this many brokers, with this configuration."""
+    """The number of partitions and replicas of `__consumer_offsets` in a cluster with this many
+    brokers."""
     replicas = broker_value(broker_config, OFFSETS_TOPIC_REPLICATION_FACTOR) or 1
     return OffsetsTopic(
         partitions=broker_value(broker_config, OFFSETS_TOPIC_NUM_PARTITIONS) or 1,
@@ -35,11 +36,11 @@ def offsets_topic(broker_config: Mapping[str, str], brokers: int) -> OffsetsTopi
 
 
 def offsets_config(broker_config: Mapping[str, str], replicas: int) -> dict[str, str]:
-    """What `__consumer_offsets` sets itself, with the replicas it has.
+    """The configuration of `__consumer_offsets` itself, for a topic with this many replicas.
 
-    The cluster's own `min.insync.replicas` is for users' records: with 1, one broker could lose
-    what a group committed; with as many as there are replicas, one broker that restarts would
-    stop all groups. So it is 2 where there are three replicas or more, else 1.
+    The cluster's own `min.insync.replicas` is for users' records. With 1, one broker could lose
+    committed offsets; with as many as there are replicas, the restart of one broker would stop all
+    groups. So the value is 2 for three replicas or more, else 1.
     """
     segment_bytes = broker_value(broker_config, OFFSETS_TOPIC_SEGMENT_BYTES)
     return {

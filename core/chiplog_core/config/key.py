@@ -56,7 +56,7 @@ class ConfigKey(Generic[V]):
     def parse(self, text: str) -> V:
         """The value `text` stands for; a `ValueError` says what the key expects."""
         value = self.value_type.parse(text)
-        if self.choices and not self._chosen(value):
+        if self.choices and not self._is_a_choice(value):
             because = f", because {self.because}" if self.because else ""
             raise ValueError(_one_of(self.choices) + because)
         if self.minimum is not None and not _in_range(value, self.minimum, self.maximum):
@@ -67,7 +67,8 @@ class ConfigKey(Generic[V]):
         """The text Kafka would print for `value`."""
         return self.value_type.format(value)
 
-    def _chosen(self, value: V) -> bool:
+    def _is_a_choice(self, value: V) -> bool:
+        """Whether the value, or every word of a list, is one of the choices."""
         words = value if isinstance(value, tuple) else (value,)
         return all(word in self.choices for word in words)
 
@@ -79,6 +80,8 @@ def _in_range(value: object, minimum: float, maximum: float | None) -> bool:
 
 
 def _one_of(choices: tuple[str | bool | int, ...]) -> str:
+    """The choices as messages show them: "one of true, false", or the word itself if there is just
+    one."""
     words = [str(choice).lower() if isinstance(choice, bool) else str(choice) for choice in choices]
     return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
 

@@ -14,7 +14,7 @@ UNKNOWN: Final = -1
 
 
 def _edges() -> tuple[int, ...]:
-    """The least number of each band from 1 on."""
+    """The smallest lag of each band, from band 1 on. Each edge is 1.5 times the one before."""
     edges = [1]
     while edges[-1] <= MAX_INT64:
         edges.append(max(edges[-1] + 1, edges[-1] * 3 // 2))
@@ -26,7 +26,7 @@ assert all(lower < upper for lower, upper in pairwise(EDGES))
 
 
 def band(lag: int | None) -> int:
-    """The band of a lag; `UNKNOWN` for none and for one below 0."""
+    """The band of a lag; `UNKNOWN` for None and for a lag below 0."""
     if lag is None or lag < 0:
         return UNKNOWN
     return bisect_right(EDGES, lag)

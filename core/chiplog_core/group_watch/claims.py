@@ -33,14 +33,14 @@ class Claims:
     """uids of objects that may look at their group and not change it."""
 
     def may_change(self, group: ConsumerGroup) -> bool:
-        """Whether what the object says about its group is done."""
+        """Whether the operator may carry out what the object's spec asks for its group."""
         return group.metadata.uid not in self.read_only
 
 
 def find_claims(scene: Scene) -> Claims:
     """Judge every ConsumerGroup of the cluster that is not being deleted."""
     found = Claims()
-    groups = living(scene.groups)
+    groups = not_deleted(scene.groups)
     found.read_only.update(group.metadata.uid for group in groups if not _may_change(group, scene))
     for group in sorted(groups, key=lambda candidate: _precedence(candidate, scene, found)):
         uid = group.metadata.uid
@@ -54,16 +54,17 @@ def find_claims(scene: Scene) -> Claims:
     return found
 
 
-def living(groups: Iterable[ConsumerGroup]) -> list[ConsumerGroup]:
-    """Those that are not being deleted."""
+def not_deleted(groups: Iterable[ConsumerGroup]) -> list[ConsumerGroup]:
+    """The ConsumerGroups that are not being deleted."""
     return [group for group in groups if group.metadata.deletion_timestamp is None]
 
 
 def is_ours(group: ConsumerGroup, scene: Scene) -> bool:
-    """Made by discovery, and nobody has written anything into it: it is safe to delete.
+    """Whether discovery created the object and nobody else has written to it: then it is safe to
+    delete.
 
-    A spec that says more than which group it is, is a user's wish. So may be what anybody else has
-    written at all, be it the same words.
+    A spec with more than the cluster and the group id is what a user wants. If anybody else has
+    written to the object at all, even the same values, a user may want it too.
     """
     spec = ConsumerGroupSpec(cluster_ref=group.spec.cluster_ref, group_id=group.spec.group_id)
     return (
@@ -74,6 +75,7 @@ def is_ours(group: ConsumerGroup, scene: Scene) -> bool:
 
 
 def _conflict(other: ConsumerGroup) -> Problem:
+    """The problem of an object whose group another object already has."""
     about = other.metadata
     return Problem(
         "spec.groupId",
@@ -84,7 +86,8 @@ def _conflict(other: ConsumerGroup) -> Problem:
 
 
 def _may_change(group: ConsumerGroup, scene: Scene) -> bool:
-    """A cluster that does not read says of other namespaces nothing: they wait."""
+    """Whether the object's namespace may change this group. If the BrokerCluster cannot be parsed,
+    only its own namespace may."""
     namespace, cluster = group.metadata.namespace, scene.cluster
     if cluster is None:
         return namespace == scene.metadata.namespace
@@ -94,8 +97,12 @@ def _may_change(group: ConsumerGroup, scene: Scene) -> bool:
 def _precedence(
     group: ConsumerGroup, scene: Scene, claims: Claims
 ) -> tuple[bool, bool, datetime, str, str]:
-    """Nobody keeps another from a group by an object that may only look at it."""
+    """Sort key of objects that name the same group; the first one wins.
+
+    Objects that may only read the group come last, so that they keep nobody from it. Then users'
+    objects come before discovered ones, and older before newer ones.
+    """
     meta = group.metadata
     oldest = meta.creation_timestamp or datetime.max.replace(tzinfo=UTC)
-    may_only_look = not claims.may_change(group)
-    return may_only_look, is_ours(group, scene), oldest, meta.namespace, meta.name
+    is_read_only = not claims.may_change(group)
+    return is_read_only, is_ours(group, scene), oldest, meta.namespace, meta.name

@@ -18,15 +18,15 @@ from chiplog_core.validate.consumer_group import check_group
 
 
 def may_scale(group: ConsumerGroup) -> bool:
-    """Whether a ConsumerGroup that speaks for its group wants a Deployment scaled, and says it
-    right."""
+    """Whether the object asks for a Deployment to be scaled, in a spec without problems, and is
+    not paused."""
     if group.spec.scale is None or paused(group.metadata):
         return False
     return not any(problem.field.startswith("spec.scale") for problem in check_group(group))
 
 
 def autoscaled(autoscaler: str, deployment: str) -> Verdict:
-    """A HorizontalPodAutoscaler has the Deployment."""
+    """The verdict if a HorizontalPodAutoscaler already scales the Deployment."""
     message = (
         f"HorizontalPodAutoscaler {autoscaler} scales Deployment {deployment} too: delete it, or "
         "remove spec.scale"
@@ -35,12 +35,12 @@ def autoscaled(autoscaler: str, deployment: str) -> Verdict:
 
 
 def agrees(annotations: Mapping[str, str], group: ConsumerGroup) -> bool:
-    """Whether a Deployment with these annotations may be scaled by this ConsumerGroup."""
+    """Whether a Deployment's annotations allow this ConsumerGroup to scale it."""
     return annotations.get(labels.SCALED_BY) == group.metadata.name
 
 
 def not_agreed(annotations: Mapping[str, str], group: ConsumerGroup, deployment: str) -> Verdict:
-    """The Deployment does not say that this ConsumerGroup may scale it."""
+    """The verdict if the Deployment's annotation does not name this ConsumerGroup."""
     named = annotations.get(labels.SCALED_BY)
     has = f"names {named}" if named is not None else "is missing"
     message = (
@@ -51,7 +51,7 @@ def not_agreed(annotations: Mapping[str, str], group: ConsumerGroup, deployment:
 
 
 def missing(namespace: str, deployment: str) -> Verdict:
-    """There is nothing to scale."""
+    """The verdict if there is no such Deployment."""
     message = (
         f"there is no Deployment {deployment} in namespace {namespace}: create it, or correct "
         "spec.scale.deploymentRef"
@@ -60,7 +60,7 @@ def missing(namespace: str, deployment: str) -> Verdict:
 
 
 def forbidden(error: str) -> Verdict:
-    """The operator's rights do not reach so far."""
+    """The verdict if RBAC does not allow the operator to scale the Deployment."""
     return fails(
         ConditionType.SCALED,
         "Forbidden",
@@ -69,7 +69,8 @@ def forbidden(error: str) -> Verdict:
 
 
 def scaled(facts: Facts) -> Verdict:
-    """Nothing is in the way. Not how many: that would be a write of the status for each change."""
+    """The verdict if nothing prevents scaling. It does not say the number of replicas, because
+    each change would cause a write of the status."""
     if facts.lag is None or facts.partitions is None:
         what = "lag" if facts.lag is None else "number of partitions"
         return Verdict(

@@ -9,7 +9,7 @@ user's, and stays.
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from chiplog_core.group_watch.claims import Claims, is_ours, living
+from chiplog_core.group_watch.claims import Claims, is_ours, not_deleted
 from chiplog_core.group_watch.scene import Scene
 from chiplog_core.model.actions import Create, DeleteGroup
 from chiplog_core.model.consumer_group import ConsumerGroup, ConsumerGroupSpec
@@ -26,7 +26,8 @@ group."""
 
 
 def new_objects(scene: Scene, claims: Claims, there: Collection[str]) -> Iterator[Create]:
-    """For groups that are `there` and have no object. A name that is taken stays with its owner."""
+    """New ConsumerGroups for the groups in `there` that have none. An object whose name is taken
+    is not created."""
     if not scene.discovers:
         return
     made = sum(group.metadata.labels.get(labels.DISCOVERED) == "true" for group in scene.groups)
@@ -42,11 +43,14 @@ def new_objects(scene: Scene, claims: Claims, there: Collection[str]) -> Iterato
 def needless_objects(
     scene: Scene, claims: Claims, gone_ms: Mapping[str, int]
 ) -> Iterator[DeleteGroup]:
-    """Objects of ours whose group is gone, or has a user's. `gone_ms`: group id -> for how long
-    its coordinator has said so, without a break."""
+    """Discovered objects whose group is gone, or which now has a user's object.
+
+    `gone_ms`: group id -> for how many milliseconds, without a break, its coordinator has reported
+    that the group does not exist.
+    """
     if not scene.exists or scene.is_paused:
         return
-    for group in living(scene.groups):
+    for group in not_deleted(scene.groups):
         if not is_ours(group, scene):
             continue
         speaker = claims.owners.get(group.group_id)

@@ -54,7 +54,7 @@ class Allowance:
     written_ms: int | None = None
 
     def allows(self, urgency: Urgency, now_ms: int, cost_ms: int) -> bool:
-        """Whether to write now."""
+        """Whether a status of this urgency may be written now."""
         if urgency is Urgency.NONE or self._pause_ms(now_ms) < LEAST_PAUSE_MS:
             return False
         if urgency is Urgency.AGING:
@@ -62,31 +62,34 @@ class Allowance:
         return self._left_ms(now_ms, cost_ms) - cost_ms >= KEPT[urgency] * cost_ms
 
     def spent(self, now_ms: int, cost_ms: int) -> "Allowance":
-        """After a write."""
+        """The allowance after a write."""
         left_ms = self._left_ms(now_ms, cost_ms) - cost_ms
         return Allowance(credit_ms=left_ms, as_of_ms=now_ms, written_ms=now_ms)
 
     def _left_ms(self, now_ms: int, cost_ms: int) -> int:
+        """The credit now. It grows with time, up to `BURST` writes."""
         return min(self.credit_ms + now_ms - self.as_of_ms, BURST * cost_ms)
 
     def _pause_ms(self, now_ms: int) -> int:
+        """The time since the last write."""
         return NEVER_WRITTEN_MS if self.written_ms is None else now_ms - self.written_ms
 
 
 def cost_ms(groups: int) -> int:
-    """What one write uses up, in a cluster of this many groups."""
+    """The credit that one write uses up, in a cluster with this many groups."""
     return max(LEAST_COST_MS, groups * 1000 // WRITES_PER_S)
 
 
 def new_allowance(now_ms: int, cost_of_write_ms: int) -> Allowance:
-    """Of an object that is seen for the first time."""
+    """The allowance of an object that is seen for the first time: a full burst."""
     return Allowance(credit_ms=BURST * cost_of_write_ms, as_of_ms=now_ms)
 
 
 def urgency(
     published: ConsumerGroupStatus, seen: ConsumerGroupStatus, seen_before: ConsumerGroupStatus
 ) -> Urgency:
-    """How urgent it is to write `seen` over `published`; `seen_before` is of the pass before."""
+    """How urgent it is to write `seen` over `published`. `seen_before` is the status of the pass
+    before."""
     if _facts(published) != _facts(seen):
         return Urgency.CHANGED
     is_exact = _figures(published) == _figures(seen)
@@ -98,12 +101,13 @@ def urgency(
 
 
 def has_moved(before: ConsumerGroupStatus, seen: ConsumerGroupStatus) -> bool:
-    """Whether there is another thing to tell than a record's age."""
+    """Whether anything but the age of records differs."""
     return _facts(before) != _facts(seen) or _figures(before) != _figures(seen)
 
 
 def _facts(status: ConsumerGroupStatus) -> object:
-    """What is told at once. A condition's time follows from the others."""
+    """The part of a status that is written immediately when it changes. A condition's time is left
+    out, because it follows from the rest."""
     return (
         status.observed_generation,
         status.group_id,
@@ -127,12 +131,13 @@ def _facts(status: ConsumerGroupStatus) -> object:
 
 
 def _bands(status: ConsumerGroupStatus) -> object:
+    """The lags, as bands, and the number of partitions. A change of these is written soon."""
     lags = (status.total_lag, status.max_lag, status.max_lag_seconds)
     return tuple(band(lag) for lag in lags), len(status.partitions)
 
 
 def _figures(status: ConsumerGroupStatus) -> object:
-    """Exact, but for ages, which change on their own."""
+    """The exact figures without ages, which change on their own."""
     return (
         status.total_lag,
         status.max_lag,
@@ -141,6 +146,7 @@ def _figures(status: ConsumerGroupStatus) -> object:
 
 
 def _without_age(partition_lag: PartitionLag) -> object:
+    """The figures of a partition without the age of its oldest record."""
     return (
         partition_lag.topic,
         partition_lag.partition,

@@ -47,7 +47,8 @@ class Lags:
 
     @property
     def total(self) -> int | None:
-        """Over partitions with a committed offset: -1 where none has one, None without any."""
+        """The lag of all partitions with a committed offset: -1 if no partition has one, None
+        without partitions."""
         known = [
             partition_lag.lag for partition_lag in self.partitions if partition_lag.lag != NO_COMMIT
         ]
@@ -55,7 +56,7 @@ class Lags:
 
     @property
     def max(self) -> int | None:
-        """Of any one partition; as `total` else."""
+        """The largest lag of a partition; -1 and None as in `total`."""
         known = [
             partition_lag.lag for partition_lag in self.partitions if partition_lag.lag != NO_COMMIT
         ]
@@ -63,11 +64,11 @@ class Lags:
 
     @property
     def max_seconds(self) -> int | None:
-        """Age of the oldest record that is not consumed: -1 not known, None without partitions."""
+        """The age of the oldest record not yet consumed: -1 if unknown, None without partitions."""
         return max((partition_lag.lag_seconds for partition_lag in self.partitions), default=None)
 
     def shown(self) -> tuple[PartitionLag, ...]:
-        """As many as a status holds."""
+        """The partitions for the status, which holds a limited number."""
         return self.partitions[:MAX_GROUP_STATUS_PARTITIONS]
 
     def _nothing_committed(self) -> int | None:
@@ -75,7 +76,8 @@ class Lags:
 
 
 def committed_of(facts: GroupFacts) -> Iterator[tuple[At, int, int | None]]:
-    """Each partition of a group, what it committed there (-1: nothing) and the end if told."""
+    """For each partition of a group: its committed offset (-1: none), and its end offset if the
+    coordinator reported it."""
     for topic in facts.topics:
         for partition in topic.partitions:
             yield (
@@ -86,7 +88,7 @@ def committed_of(facts: GroupFacts) -> Iterator[tuple[At, int, int | None]]:
 
 
 def ends_of(positions: Iterable[Positions]) -> Ends:
-    """What leaders answered; what they refused is not in it."""
+    """The end offsets that leaders reported, without the partitions that they refused."""
     offsets: dict[At, int] = {}
     times_ms: dict[Moment, int] = {}
     for answer in positions:
@@ -103,9 +105,9 @@ def ends_of(positions: Iterable[Positions]) -> Ends:
 def find_lags(
     facts: GroupFacts, ends: Ends, now_ms: int, before: Iterable[PartitionLag] = ()
 ) -> Lags:
-    """Of every partition that the group has committed for or whose member reads it.
+    """The lag in every partition that the group has committed for or that one of its members reads.
 
-    A partition whose leader has not answered stays as it was in `before`.
+    A partition whose leader has not answered keeps its figures from `before`.
     """
     found, unreachable = [], set()
     old = {
@@ -138,7 +140,7 @@ def _lag(at: At, committed: int, end: int, timestamp_ms: int | None, now_ms: int
 
 
 def _seconds(lag: int, timestamp_ms: int | None, now_ms: int) -> int:
-    """Age of the next record. Producers' clocks may be ahead of ours: then it is 0."""
+    """The age of the next record to consume. It is 0 if a producer's clock is ahead of ours."""
     if lag == 0:
         return 0
     if lag == NO_COMMIT or timestamp_ms is None or timestamp_ms < 0:
@@ -147,4 +149,5 @@ def _seconds(lag: int, timestamp_ms: int | None, now_ms: int) -> int:
 
 
 def _largest_first(partition_lag: PartitionLag) -> tuple[int, str, int]:
+    """Sort key: the largest lag first."""
     return -partition_lag.lag, partition_lag.topic, partition_lag.partition

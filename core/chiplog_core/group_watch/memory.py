@@ -23,7 +23,7 @@ class Known:
     gone_since_ms: int | None = None
 
     def answered(self, facts: GroupFacts, now_ms: int, *, is_gone: bool) -> "Known":
-        """After an answer of its coordinator."""
+        """The knowledge after the coordinator answered."""
         since_ms = self.gone_since_ms if self.gone_since_ms is not None else now_ms
         return replace(
             self,
@@ -34,17 +34,17 @@ class Known:
         )
 
     def not_answered(self, why: str, now_ms: int) -> "Known":
-        """After a pass in which its coordinator did not answer, and why."""
+        """The knowledge after a pass without an answer of the coordinator; `why` is the reason."""
         since_ms = self.silent_since_ms if self.silent_since_ms is not None else now_ms
         return replace(self, silent_since_ms=since_ms, why=why, gone_since_ms=None)
 
     @property
     def is_current(self) -> bool:
-        """Whether its coordinator answered in the last pass."""
+        """Whether the coordinator answered in the last pass."""
         return self.facts is not None and self.silent_since_ms is None
 
     def silent(self, now_ms: int) -> str:
-        """Why the coordinator has not answered for `PATIENCE_MS`; else empty."""
+        """The reason why the coordinator has not answered for `PATIENCE_MS`; empty if it has."""
         if self.silent_since_ms is None or now_ms - self.silent_since_ms < PATIENCE_MS:
             return ""
         return self.why
@@ -57,11 +57,12 @@ class UnreachablePartitions:
     since_ms: dict[At, int] = field(default_factory=dict)
 
     def update(self, unreachable: Collection[At], now_ms: int) -> None:
-        """The partitions without an answer in this pass; the time of the first such pass stays."""
+        """Record which partitions got no answer in this pass. Each keeps the time of its first
+        pass without one."""
         self.since_ms = {at: self.since_ms.get(at, now_ms) for at in unreachable}
 
     def for_long(self, among: Collection[At], now_ms: int) -> tuple[str, ...]:
-        """Those of `among` whose leaders have not answered for `PATIENCE_MS`."""
+        """The partitions of `among` whose leaders have not answered for `PATIENCE_MS`."""
         return tuple(
             str(at) for at in sorted(among) if now_ms - self.since_ms.get(at, now_ms) >= PATIENCE_MS
         )

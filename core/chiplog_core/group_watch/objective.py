@@ -12,10 +12,10 @@ UNKNOWN = "LagUnknown"
 
 
 def objective(max_lag: MaxLag, lags: Lags | None) -> Verdict:
-    """For the condition LagWithinObjective. `lags`: None where they are not known now.
+    """The verdict for the condition LagWithinObjective. `lags` is None if they are not known now.
 
-    The messages hold no figure that moves: these are in the status, and one that changes with
-    every look would be written with every look.
+    The messages hold no exact lag. The status has it, and a message that changes with every pass
+    would be written in every pass.
     """
     if lags is None:
         return _verdict(ConditionStatus.UNKNOWN, UNKNOWN, "the group's lag is currently unknown")
@@ -37,6 +37,7 @@ def objective(max_lag: MaxLag, lags: Lags | None) -> Verdict:
 
 
 def _broken(max_lag: MaxLag, lags: Lags) -> Iterator[tuple[str, str]]:
+    """The reason and message of each limit that the lags exceed."""
     if max_lag.records is not None and (lags.max or 0) > max_lag.records:
         yield TOO_LARGE, f"a partition has more than {max_lag.records} records left to consume"
     if max_lag.seconds is not None and (lags.max_seconds or 0) > max_lag.seconds:
@@ -47,6 +48,7 @@ def _broken(max_lag: MaxLag, lags: Lags) -> Iterator[tuple[str, str]]:
 
 
 def _is_unknown(max_lag: MaxLag, partition_lag: PartitionLag) -> bool:
+    """Whether the lag of a partition cannot be compared with the limits."""
     if partition_lag.end_offset == 0:
         return False  # there never was anything to consume
     by_records = max_lag.records is not None and partition_lag.lag == NO_COMMIT

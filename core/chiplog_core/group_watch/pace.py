@@ -24,7 +24,11 @@ MAX_MS: Final = 30_000
 
 
 def requeue_after_ms(*, asked: bool, still_ms: int, took_ms: int) -> int:
-    """From the beginning of the last pass. `still_ms`: since something moved."""
+    """The time from the start of the last pass to the next.
+
+    `asked`: whether the last pass sent any request. `still_ms`: the time since a figure last
+    changed. `took_ms`: the duration of the last pass.
+    """
     if not asked:
         return NOTHING_TO_ASK_MS
     pace_ms = MOVING_MS if still_ms < MOVES_FOR_MS else _at_rest_ms(took_ms)
@@ -32,4 +36,5 @@ def requeue_after_ms(*, asked: bool, still_ms: int, took_ms: int) -> int:
 
 
 def _at_rest_ms(took_ms: int) -> int:
+    """The time between passes while no figure changes: longer if a pass takes long."""
     return min(max(AT_REST_MS, SHARE_AT_REST * took_ms), AT_REST_PATIENCE_MS)

@@ -38,7 +38,8 @@ class Coordinators:
 
     @classmethod
     def of(cls, offsets: PartitionMapSpec | None) -> "Coordinators":
-        """As the topic's map says."""
+        """The coordinators that the PartitionMap of `__consumer_offsets` names; none if there is
+        no map yet."""
         states = () if offsets is None else offsets.current_partitions
         return cls(
             {
@@ -53,19 +54,19 @@ class Coordinators:
         )
 
     def partition_of(self, group_id: str) -> PartitionIndex | None:
-        """None before there is the topic."""
+        """The partition that stores the group; None until the topic exists."""
         count = len(self.partitions)
         return PartitionIndex(partition_of(group_id, count)) if count else None
 
     def of_group(self, group_id: str) -> BrokerId | None:
-        """None while its partition has no leader."""
+        """The broker that coordinates the group; None while its partition has no leader."""
         found = self.partitions.get(self.partition_of(group_id) or 0)
         return found[0] if found else None
 
     def requests(
         self, groups: Collection[str], *, all_groups: bool
     ) -> dict[BrokerId, list[GroupsRequest]]:
-        """What to ask each broker: of these groups, or of all there are."""
+        """The requests to each broker: for these groups, or for all groups that it coordinates."""
         if all_groups:
             return {
                 broker_id: [GroupsRequest(partitions=tuple(led))]
@@ -85,12 +86,14 @@ class Coordinators:
         }
 
     def _ask(self, named: Collection[str]) -> GroupsRequest:
+        """The request for these groups. One broker coordinates all of them."""
         numbers = {self.partition_of(group_id) for group_id in named}
         led = self._led([number for number in numbers if number is not None])
         (partitions,) = led.values()
         return GroupsRequest(partitions=tuple(partitions), groups=tuple(named))
 
     def _led(self, numbers: Collection[int]) -> dict[BrokerId, list[OffsetsPartition]]:
+        """Broker id -> the partitions of these numbers that it leads."""
         led: dict[BrokerId, list[OffsetsPartition]] = defaultdict(list)
         for number in sorted(numbers):
             found = self.partitions[number]
@@ -104,9 +107,9 @@ def position_requests(
     times: Collection[Moment],
     find_topic: FindTopic,
 ) -> dict[BrokerId, list[PositionsRequest]]:
-    """What to ask each broker about the ends of partitions, and the times of records in them.
+    """The requests to each leader, for the ends of partitions and the times of records in them.
 
-    Of one partition at most `MAX_EXCHANGED_OFFSETS` times are asked at once.
+    A request asks for at most `MAX_EXCHANGED_OFFSETS` times in one partition.
     """
     offsets: dict[At, list[int]] = defaultdict(list)
     for at, offset in sorted(times):
@@ -131,7 +134,7 @@ def position_requests(
 
 
 def partition_count(topic: str, find_topic: FindTopic) -> int:
-    """0 where there is no such topic."""
+    """The number of partitions of a topic; 0 if there is no such topic."""
     found = find_topic(topic)
     return 0 if found is None else len(found.current_partitions)
 

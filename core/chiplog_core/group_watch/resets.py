@@ -73,13 +73,14 @@ class Tried:
 
 
 def wish_of(reset: Reset) -> str:
-    """Digest of a reset with all that it says: another one is another wish."""
+    """Digest of the whole reset. A reset with other settings has another digest."""
     text = json.dumps(write(reset), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def is_over(group: ConsumerGroup, tried: Tried | None) -> bool:
-    """Whether this very reset was done or refused before, as this process or the status says."""
+    """Whether this very reset was done or refused before, according to this process or the
+    status."""
     reset, said = group.spec.reset, group.status.reset
     if reset is None or reset.dry_run:
         return False
@@ -96,7 +97,8 @@ def is_over(group: ConsumerGroup, tried: Tried | None) -> bool:
 def is_due(
     group: ConsumerGroup, facts: GroupFacts | None, tried: Tried | None, now_ms: int
 ) -> bool:
-    """Whether to ask now. `facts` are what the coordinator said in this pass, None if nothing."""
+    """Whether to send the reset now. `facts` are what the coordinator reported in this pass, or
+    None."""
     if group.spec.reset is None or paused(group.metadata) or not _is_valid(group):
         return False
     if facts is None or facts.refusal is not None or is_over(group, tried):
@@ -112,8 +114,8 @@ def is_due(
 
 
 def partitions_of(reset: Reset, facts: GroupFacts, find_topic: FindTopic) -> list[At]:
-    """The partitions that the coordinator will have to know the ends of, as far as it is known
-    here; what is wrong with others it says itself."""
+    """The partitions whose ends the coordinator needs for the reset. Partitions that the
+    operator does not know are left out; the coordinator reports what is wrong with them."""
     if not reset.topics:
         return [
             At(topic.topic, partition.partition)
@@ -135,9 +137,9 @@ def partitions_of(reset: Reset, facts: GroupFacts, find_topic: FindTopic) -> lis
 def positions_requests(
     wanted: Iterable[At], reset: Reset, find_topic: FindTopic, wall_ms: int
 ) -> dict[BrokerId, list[PositionsRequest]]:
-    """What to ask the leaders of these partitions. What has no leader cannot be asked about.
+    """The requests to the leaders of these partitions. Partitions without a leader are left out.
 
-    `wall_ms`: what time it is, in milliseconds since 1970, from which by-duration goes back.
+    `wall_ms`: the time now, in milliseconds since 1970, from which by-duration counts back.
     """
     since_ms = moment_ms(reset, wall_ms)
     requests = position_requests(list(wanted), (), find_topic)
@@ -148,7 +150,7 @@ def positions_requests(
 
 
 def reset_request(group_id: str, reset: Reset, positions: Iterable[Positions]) -> ResetRequest:
-    """What to ask the coordinator, with what the leaders said."""
+    """The request to the coordinator, with the positions that the leaders reported."""
     said: dict[str, dict[int, PartitionPosition]] = defaultdict(dict)
     for answer in positions:
         for topic in answer.topics:
@@ -173,7 +175,7 @@ def reset_request(group_id: str, reset: Reset, positions: Iterable[Positions]) -
 def tried(
     group: ConsumerGroup, facts: GroupFacts, answer: ResetAnswer | None, now_ms: int
 ) -> Tried:
-    """What to remember of the answer; None is no answer."""
+    """What to remember of an attempt. `answer` is None if the coordinator did not answer."""
     return Tried(
         generation=group.metadata.generation,
         at_ms=now_ms,
@@ -186,10 +188,9 @@ def tried(
 def reset_status(
     before: ResetStatus | None, reset: Reset, answer: ResetAnswer | None, now: datetime
 ) -> ResetStatus | None:
-    """What to publish of it; None leaves what is published.
+    """The status to publish for the reset; None to keep the published one.
 
-    Where nobody could say what became of a reset that may have run, it is Running until somebody
-    does.
+    A reset that may have run, but whose outcome no broker reported, is Running until one does.
     """
     if answer is not None and answer.state is not None:
         total, shown = len(answer.offsets), answer.offsets[:MAX_GROUP_STATUS_PARTITIONS]
@@ -216,18 +217,19 @@ def reset_status(
         )
     if before is not None and replace(before, time=None) == found:
         return before
-    if before is not None and before.id == reset.id and _is_told_again(before, found):
+    if before is not None and before.id == reset.id and _is_repeated(before, found):
         return before if before.wish == found.wish else replace(before, wish=found.wish)
     return replace(found, time=now.replace(microsecond=0))
 
 
 def _has_ended(before: ResetStatus | None, reset: Reset) -> bool:
-    """Whether it is published already that this reset is done: it stays so."""
+    """Whether the published status already says that this reset is done. It stays done."""
     return before is not None and before.id == reset.id and before.state is ResetState.DONE
 
 
-def _is_told_again(before: ResetStatus, found: ResetStatus) -> bool:
-    """What it did is told again, without what was special about it the first time."""
+def _is_repeated(before: ResetStatus, found: ResetStatus) -> bool:
+    """Whether an answer only repeats the outcome of a reset that is done, without the message of
+    the first answer."""
     is_done = before.state is found.state is ResetState.DONE
     return is_done and before.offsets == found.offsets and not found.message
 
@@ -235,7 +237,7 @@ def _is_told_again(before: ResetStatus, found: ResetStatus) -> bool:
 def reset_event(
     group: ConsumerGroup, before: ResetStatus | None, after: ResetStatus | None
 ) -> Announce | None:
-    """An Event where a reset ends, or is refused for another reason than before."""
+    """The Event for a reset that ends, or that is refused for another reason than before."""
     if after is None or after.state not in _EVENTS:
         return None
     known = None if before is None else (before.id, before.state, before.message)
@@ -268,4 +270,5 @@ _EVENTS: Final[Mapping[ResetState, tuple[EventType, str]]] = {
 
 
 def _is_valid(group: ConsumerGroup) -> bool:
+    """Whether the spec's reset has no problems."""
     return not any(problem.field.startswith("spec.reset") for problem in check_group(group))

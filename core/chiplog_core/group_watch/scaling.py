@@ -58,20 +58,21 @@ class Step:
 
 
 def known_partitions(facts: GroupFacts, find_topic: FindTopic) -> int | None:
-    """All of the topics for which there is a commit or a member; None where that is not known."""
+    """The number of partitions of all topics that the group reads or has committed for; None if
+    unknown."""
     counts = [partition_count(topic.topic, find_topic) for topic in facts.topics]
     return sum(counts) if counts and all(counts) else None
 
 
 def known_lag(lags: Lags | None) -> int | None:
-    """Over all partitions; where nothing was committed there is none yet. None: not known."""
+    """The lag of all partitions; 0 if nothing was committed yet. None if it is not known."""
     if lags is None or lags.unreachable or lags.total is None:
         return None
     return max(lags.total, 0)
 
 
 def step(scale: Scale, facts: Facts, memory: Memory | None, now_ms: int) -> Step:
-    """The number of replicas to set, and why."""
+    """The number of replicas to set, and the reason."""
     memory = _seen(memory, facts.replicas, now_ms)
     most = _most(scale, facts.partitions)
     least = min(scale.min, most)
@@ -86,7 +87,8 @@ def step(scale: Scale, facts: Facts, memory: Memory | None, now_ms: int) -> Step
 
 
 def _bounded(scale: Scale, facts: Facts, least: int, most: int) -> tuple[int, str] | None:
-    """What holds whatever the lag is; None where the lag decides."""
+    """The replicas where the lag does not matter, because they are outside of the bounds; None if
+    the lag decides."""
     current = facts.replicas
     if facts.partitions is None and current > 0:
         return current, "the number of the group's partitions is unknown"
@@ -101,6 +103,11 @@ def _bounded(scale: Scale, facts: Facts, least: int, most: int) -> tuple[int, st
 def _by_lag(
     scale: Scale, facts: Facts, asked: int | None, memory: Memory, now_ms: int
 ) -> tuple[int, str]:
+    """The replicas that the lag needs, and the reason. More are set immediately, fewer only after
+    the cool-down.
+
+    `asked` is the number that the lag needs now; None if the lag is unknown.
+    """
     current = facts.replicas
     if asked is None:
         return current, "the lag is unknown"
@@ -119,7 +126,8 @@ def _by_lag(
 
 
 def _most(scale: Scale, partitions: int | None) -> int:
-    """Of a group of which no partition is known yet, one consumer has work for certain."""
+    """The largest useful number of replicas. A group without known partitions needs just one
+    consumer."""
     return min(scale.max, 1 if partitions is None else partitions)
 
 
@@ -140,10 +148,10 @@ def _seen(memory: Memory | None, replicas: int, now_ms: int) -> Memory:
 
 
 def _remember(memory: Memory, asked: int | None, now_ms: int, cooldown_ms: int) -> Memory:
-    """Of what was asked for only what no later one exceeds; of before the cool-down nothing.
+    """The memory with the number needed now. It keeps the maximum over the cool-down.
 
-    While it is not known it may be anything: the time in which nothing more was asked for begins
-    again.
+    An older number is kept only while it is within the cool-down and above all later ones. If the
+    lag is unknown, the number may be anything, so the cool-down starts again.
     """
     if asked is None:
         return replace(memory, began_ms=now_ms, asked=())

@@ -43,7 +43,7 @@ class Scene:
 
     @property
     def discovers(self) -> bool:
-        """Whether objects are to be made for groups that have none."""
+        """Whether the operator creates objects for groups that have none."""
         if self.cluster is None or self.is_paused or self.is_ending:
             return False
         settings = self.cluster.spec.consumer_groups

@@ -55,7 +55,7 @@ NOTHING_ELSE = Others()
 
 
 def retention_ms(group: ConsumerGroup) -> int | None:
-    """How long the spec says that offsets are kept; None: as the cluster does."""
+    """How long the spec wants offsets to be kept; None for the cluster's default."""
     text = group.spec.offset_retention
     if text is None:
         return None
@@ -63,8 +63,8 @@ def retention_ms(group: ConsumerGroup) -> int | None:
 
 
 def is_retention_due(group: ConsumerGroup, facts: GroupFacts) -> bool:
-    """Whether the coordinator has another retention for the group than the spec says. A group that
-    is not there has no offsets to keep."""
+    """Whether the coordinator has another retention for the group than the spec. A group that
+    does not exist has no offsets to keep."""
     if paused(group.metadata) or facts.state is GroupState.DEAD:
         return False
     return facts.offset_retention_ms != retention_ms(group)
@@ -77,7 +77,8 @@ def group_status(
     now: datetime,
     others: Others = NOTHING_ELSE,
 ) -> ConsumerGroupStatus:
-    """What to publish; exactly, whether it is worth a write or not."""
+    """The status of a ConsumerGroup, with exact figures. `urgency` decides whether it is
+    written."""
     status = _figures(group.status, observed)
     reset = others.reset or group.status.reset
     verdicts = [_ready(group, observed, problems, reset), *_others(group, observed)]
@@ -95,8 +96,10 @@ def group_status(
     )
 
 
-def told_nothing(group: ConsumerGroup, verdict: Verdict, now: datetime) -> ConsumerGroupStatus:
-    """The status of an object that does not speak for its group, or whose cluster is not there."""
+def status_without_figures(
+    group: ConsumerGroup, verdict: Verdict, now: datetime
+) -> ConsumerGroupStatus:
+    """The status of an object that may not manage its group, or whose cluster does not exist."""
     generation = group.metadata.generation
     verdicts = [verdict, *([paused_verdict(group.metadata)] if paused(group.metadata) else [])]
     return ConsumerGroupStatus(
@@ -110,7 +113,8 @@ def told_nothing(group: ConsumerGroup, verdict: Verdict, now: datetime) -> Consu
 
 
 def _figures(before: ConsumerGroupStatus, observed: ObservedState) -> ConsumerGroupStatus:
-    """What the coordinator said; while it says nothing, what it said last, in no state."""
+    """The figures of the coordinator's answer. Without a current answer, those of the last one,
+    with an unknown state."""
     facts, lags = observed.facts, observed.lags
     if observed.silent:
         return replace(before, state=GroupState.UNKNOWN, coordinator=None)
@@ -135,6 +139,7 @@ def _ready(
     problems: Sequence[Problem],
     reset: ResetStatus | None,
 ) -> Verdict:
+    """The verdict for Ready."""
     if problems:
         return refused(problems)
     if observed.silent:
@@ -154,6 +159,7 @@ def _ready(
 
 
 def _others(group: ConsumerGroup, observed: ObservedState) -> Iterator[Verdict]:
+    """The verdicts for all other conditions."""
     max_lag = group.spec.max_lag
     if max_lag is not None:
         is_known = not observed.silent and not observed.old_partitions

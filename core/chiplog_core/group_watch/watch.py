@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from chiplog_core.group_watch.claims import Claims, find_claims, living
+from chiplog_core.group_watch.claims import Claims, find_claims, not_deleted
 from chiplog_core.group_watch.discovery import needless_objects, new_objects
 from chiplog_core.group_watch.due import (
     Allowance,
@@ -36,7 +36,7 @@ from chiplog_core.group_watch.statuses import (
     group_status,
     is_retention_due,
     retention_ms,
-    told_nothing,
+    status_without_figures,
 )
 from chiplog_core.groups.at import At
 from chiplog_core.ids import BrokerId
@@ -118,7 +118,7 @@ class GroupWatch:
     _is_asking: bool = False
 
     def facts_requests(self, scene: Scene) -> dict[BrokerId, list[GroupsRequest]]:
-        """Begin a look: what to ask each coordinator."""
+        """Begin a pass: the requests to each coordinator."""
         self._claims = find_claims(scene)
         offsets = scene.find_topic(CONSUMER_OFFSETS)
         if offsets is not self._offsets:
@@ -131,7 +131,8 @@ class GroupWatch:
     def take_facts(
         self, scene: Scene, answers: Mapping[BrokerId, Sequence[GroupsAnswer]], now_ms: int
     ) -> None:
-        """What coordinators said. A broker that did not answer all it was asked is not in it."""
+        """Record the coordinators' answers. A broker that did not answer every request is not in
+        `answers`."""
         answers_of = {facts.group_id: facts for facts in _facts_of(answers)}
         answered = {
             partition.partition
@@ -162,7 +163,7 @@ class GroupWatch:
                 self._known[group_id] = known.answered(facts, now_ms, is_gone=is_gone)
 
     def retention_requests(self) -> dict[BrokerId, RetentionRequest]:
-        """Retentions that are not stored as the specs say."""
+        """The requests to store retentions that differ from the specs."""
         wanted: dict[BrokerId, list[GroupRetention]] = {}
         for group_id, group in self._claims.owners.items():
             facts, broker_id = self._facts(group_id), self._coordinators.of_group(group_id)
@@ -177,7 +178,8 @@ class GroupWatch:
         }
 
     def take_retention(self, asked: RetentionRequest, answer: RetentionAnswer) -> None:
-        """What a coordinator stored, without asking it again."""
+        """Record the retentions that a coordinator has stored, so that it need not be asked
+        again."""
         wanted = {retention.group_id: retention.retention_ms for retention in asked.groups}
         for stored in answer.groups:
             known = self._known.get(stored.group_id)
@@ -186,7 +188,8 @@ class GroupWatch:
                 self._known[stored.group_id] = replace(known, facts=facts)
 
     def position_requests(self, scene: Scene) -> dict[BrokerId, list[PositionsRequest]]:
-        """Ends that coordinators do not lead themselves, and times that are not known yet."""
+        """The requests for ends that coordinators do not lead themselves, and for times not
+        known yet."""
         ends, times = set(), set()
         for group_id in self._claims.owners:
             facts = self._facts(group_id)
@@ -199,7 +202,7 @@ class GroupWatch:
         return position_requests(ends, times, scene.find_topic)
 
     def take_positions(self, answers: Iterable[Positions], now: datetime, now_ms: int) -> None:
-        """What leaders said."""
+        """Record the leaders' answers."""
         ends = ends_of(answers)
         # A record keeps its time, so that of one that stays unread is asked for once.
         ends = Ends(offsets=ends.offsets, times_ms={**self._times_ms, **ends.times_ms})
@@ -222,8 +225,8 @@ class GroupWatch:
         self._unreachable.update(unreachable, now_ms)
 
     def finish(self, scene: Scene, now: datetime, began_ms: int, now_ms: int) -> GroupPlan:
-        """What to write, and when to look again."""
-        groups = living(scene.groups)
+        """End the pass: what to write, and when the next pass is due."""
+        groups = not_deleted(scene.groups)
         cost = cost_ms(len(groups))
         actions: list[Action] = []
         seen: dict[str, ConsumerGroupStatus] = {}
@@ -259,7 +262,8 @@ class GroupWatch:
         )
 
     def observed(self) -> list[ObservedGroup]:
-        """Once positions are taken: of every group that somebody speaks for."""
+        """After `take_positions`: the ConsumerGroups that may manage their groups, with what is
+        known of these."""
         return [
             ObservedGroup(
                 group=group,
@@ -274,13 +278,15 @@ class GroupWatch:
     def _status(
         self, scene: Scene, group: ConsumerGroup, now: datetime, now_ms: int
     ) -> ConsumerGroupStatus | None:
-        """None where there is nothing to tell yet."""
+        """The status of a ConsumerGroup; None if nothing is known yet."""
         if not scene.exists:
-            return told_nothing(group, fails(ConditionType.READY, *_no_cluster(scene)), now)
+            return status_without_figures(
+                group, fails(ConditionType.READY, *_no_cluster(scene)), now
+            )
         problems = self._claims.problems[group.metadata.uid]
         speaker = self._claims.owners.get(group.group_id)
         if speaker is None or speaker.metadata.uid != group.metadata.uid:
-            return told_nothing(group, refused(problems), now)
+            return status_without_figures(group, refused(problems), now)
         known = self._known.get(group.group_id, Known())
         silent = known.silent(now_ms)
         if known.facts is None and not silent and not problems:
@@ -298,15 +304,17 @@ class GroupWatch:
         return group_status(group, observed, problems, now, others)
 
     def _facts(self, group_id: str) -> GroupFacts | None:
-        """What this very look heard."""
+        """The group's facts, if its coordinator answered in this pass."""
         known = self._known.get(group_id)
         return known.facts if known is not None and known.is_current else None
 
     def _lags(self, group_id: str) -> Lags | None:
+        """The group's lags, if its coordinator answered in this pass."""
         known = self._known.get(group_id)
         return known.lags if known is not None and known.is_current else None
 
     def _why(self, group_id: str, facts: GroupFacts | None) -> str:
+        """Why the group's coordinator has not answered."""
         partition = self._coordinators.partition_of(group_id)
         if partition is None:
             return "the cluster has no __consumer_offsets yet"
@@ -320,6 +328,7 @@ class GroupWatch:
         )
 
     def _figures(self) -> Iterable[GroupFigures]:
+        """The figures for metrics."""
         for group_id in sorted(self._claims.owners):
             facts, lags = self._facts(group_id), self._lags(group_id)
             if facts is not None and lags is not None:
@@ -342,7 +351,7 @@ def _no_cluster(scene: Scene) -> tuple[str, str]:
 
 
 def _reports(group: ConsumerGroup, status: ConsumerGroupStatus) -> Iterable[Action]:
-    """The write, and an Event where the objective begins or ends to be kept."""
+    """The write of a status, and an Event when the lag objective is broken or met again."""
     yield Report(kind=api.CONSUMER_GROUP, metadata=group.metadata, status=status)
     before, after = _objective(group.status), _objective(status)
     if after is None:
@@ -361,6 +370,7 @@ def _reports(group: ConsumerGroup, status: ConsumerGroupStatus) -> Iterable[Acti
 
 
 def _objective(status: ConsumerGroupStatus) -> tuple[ConditionStatus, str, str] | None:
+    """Status, reason and message of the condition LagWithinObjective."""
     for condition in status.conditions:
         if condition.type == ConditionType.LAG_WITHIN_OBJECTIVE:
             return condition.status, condition.reason, condition.message

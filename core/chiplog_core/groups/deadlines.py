@@ -17,19 +17,19 @@ class Deadlines:
         """The time of the one entry of a name that counts; it has others if it was put forward."""
 
     def set(self, name: str, due_ms: int) -> None:
-        """It is due then, whatever was said before."""
+        """Set the time when the name is due, in place of an earlier one."""
         self._due_ms[name] = due_ms
         if due_ms < self._queued_ms.get(name, due_ms + 1):
             self._queued_ms[name] = due_ms
             heappush(self._queue, (due_ms, name))
 
     def clear(self, name: str) -> None:
-        """It is not due at all; fine where it never was."""
+        """The name is not due any more. It need not have been."""
         self._due_ms.pop(name, None)
 
     @property
     def next_ms(self) -> int | None:
-        """When the first one is due; None where there is none."""
+        """The time when the first name is due; None if no name is."""
         while self._queue:
             queued_ms, name = self._queue[0]
             due_ms = self._due_ms.get(name)
@@ -46,7 +46,7 @@ class Deadlines:
         return None
 
     def pop(self) -> str:
-        """The name that is due first; it is no longer due then. There must be one."""
+        """Remove and return the name that is due first. There must be one."""
         assert self.next_ms is not None, "nothing is due"
         _, name = self._queue[0]
         self.clear(name)

@@ -12,7 +12,7 @@ from chiplog_core.model.group_status import GroupState
 
 
 def leave(group: Group, token: Token, leaving: Sequence[Leaving], now_ms: int) -> None:
-    """Take members out, each with a code of its own, and rebalance once for all of them."""
+    """Remove members and answer with a code for each. One rebalance follows for all of them."""
     before = len(group.roster)
     codes = tuple(
         LeftMember(
@@ -30,6 +30,7 @@ def leave(group: Group, token: Token, leaving: Sequence[Leaving], now_ms: int) -
 
 
 def _leave(group: Group, leaving: Leaving) -> Code:
+    """Remove one member or pending id; its error code."""
     if leaving.member_id in group.pending:
         group.remove(leaving.member_id)
         return Code.NONE
@@ -48,6 +49,7 @@ def _who(group: Group, leaving: Leaving) -> Member | Code:
 
 
 def _why(leaving: Sequence[Leaving]) -> str:
+    """The reason of the rebalance, for logs: the members that leave."""
     who = ", ".join(
         (member.member_id or member.group_instance_id or "")
         + (f" ({member.reason})" if member.reason else "")
@@ -57,10 +59,10 @@ def _why(leaving: Sequence[Leaving]) -> str:
 
 
 def fence(group: Group, why: str, now_ms: int) -> None:
-    """Take everybody out, who was only given an id too: the next generation is an empty one.
+    """Remove all members and pending ids: the next generation is empty.
 
-    UNKNOWN_MEMBER_ID is what they are told, static members too: it lets a client join again,
-    where FENCED_INSTANCE_ID would end it.
+    Members get UNKNOWN_MEMBER_ID, static ones too: after it a client joins again, while
+    FENCED_INSTANCE_ID would stop it.
     """
     had_members = bool(group.roster)
     for member_id in [*group.pending, *(member.member_id for member in group.roster)]:
@@ -71,7 +73,7 @@ def fence(group: Group, why: str, now_ms: int) -> None:
 
 
 def lose(group: Group, member_id: str, now_ms: int) -> None:
-    """The session of a member or of a pending id has ended."""
+    """Remove a member or pending id whose session has ended."""
     is_member = member_id in group.roster
     group.remove(member_id)
     if is_member:
@@ -80,8 +82,8 @@ def lose(group: Group, member_id: str, now_ms: int) -> None:
         group.complete_if_all_joined(now_ms)
 
 
-def sync_time_is_over(group: Group, now_ms: int) -> None:
-    """Who joined this generation and did not sync is given up: it does not take part."""
+def remove_unsynced(group: Group, now_ms: int) -> None:
+    """Remove the members that joined this generation and sent no SyncGroup in time."""
     group.sync_due_ms = None
     late = sorted(group.unsynced)
     if not late and group.state is GroupState.STABLE:

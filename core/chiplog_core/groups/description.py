@@ -32,7 +32,7 @@ class Description:
 
 
 def describe(group: Group) -> Description:
-    """What there is to see now."""
+    """The group as DescribeGroups shows it."""
     is_stable = group.state is GroupState.STABLE
     protocol = group.protocol or "" if is_stable else ""
     return Description(

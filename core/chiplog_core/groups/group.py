@@ -73,24 +73,24 @@ class Group:
         self._effects.append(Answer(token, answer))
 
     def store(self) -> None:
-        """Have this generation stored, before anything that is answered from now on."""
+        """Have this generation stored. Answers that follow are sent only after that."""
         self._stored = self._as_stored()
         self._effects.append(Store(self._stored))
 
     def drain(self) -> tuple[Effect, ...]:
-        """What is to be done since the last call."""
+        """The effects since the last call: answers to send and generations to store."""
         effects, self._effects = tuple(self._effects), []
         return effects
 
     @property
     def stored(self) -> StoredGroup:
-        """What there is to be found if another coordinator takes over now."""
+        """The generation that another coordinator would load if it took over now."""
         if self.state in {GroupState.PREPARING_REBALANCE, GroupState.DEAD}:
             return self._stored
         return self._as_stored()
 
     def load(self, stored: StoredGroup) -> None:
-        """Be the generation that was stored. The group must be new."""
+        """Take over a stored generation. The group must be new."""
         self.protocol_type, self.protocol = stored.protocol_type, stored.protocol
         self.generation, self.leader = stored.generation, stored.leader
         self.since_ms = stored.current_state_timestamp_ms
@@ -102,6 +102,7 @@ class Group:
         self._stored = stored
 
     def _as_stored(self) -> StoredGroup:
+        """The present generation in the form in which it is stored."""
         return StoredGroup(
             protocol_type=self.protocol_type,
             generation=self.generation,
@@ -114,7 +115,8 @@ class Group:
     # ---- waiting and sessions
 
     def wait_to_join(self, member: Member, token: Token) -> None:
-        """A member waits for the end of the join phase; a Join it sent before is answered."""
+        """Let a member wait for the end of the join phase. A JoinGroup that it sent before is
+        answered."""
         before = self.joins.get(member.member_id)
         if before is not None:
             self.answer(before, Joined(code=Code.REBALANCE_IN_PROGRESS, member_id=member.member_id))
@@ -123,7 +125,7 @@ class Group:
             self.sessions.clear(member.member_id)
 
     def wait_to_sync(self, member: Member, token: Token) -> None:
-        """A member waits for its assignment; a Sync it sent before is answered."""
+        """Let a member wait for its assignment. A SyncGroup that it sent before is answered."""
         before = self.syncs.get(member.member_id)
         if before is not None:
             self.answer(before, Synced(code=Code.REBALANCE_IN_PROGRESS))
@@ -131,12 +133,14 @@ class Group:
         self.sessions.clear(member.member_id)
 
     def renew(self, member: Member, now_ms: int) -> None:
-        """It was heard of: its session begins again, unless it waits and so has none."""
+        """Restart the session of a member that sent a request. A member that waits for an answer
+        has no session."""
         if member.member_id not in self.joins and member.member_id not in self.syncs:
             self.sessions.set(member.member_id, now_ms + member.session_timeout_ms)
 
     def remove(self, member_id: str) -> None:
-        """Take a member or a pending id out. What it waits for is answered: it may come again."""
+        """Remove a member or a pending id. A request that waits is answered with
+        UNKNOWN_MEMBER_ID, so that the client may join again."""
         self.pending.discard(member_id)
         self.sessions.clear(member_id)
         if member_id in self.roster:
@@ -144,7 +148,10 @@ class Group:
             self.release(member_id, Code.UNKNOWN_MEMBER_ID, told_id="")
 
     def release(self, member_id: str, code: Code, told_id: str) -> None:
-        """Answer what a member waits for, and expect no Sync of it."""
+        """Answer a member's waiting requests with an error, and do not wait for its SyncGroup.
+
+        `told_id` is the member id in the answer.
+        """
         self.unsynced.discard(member_id)
         if member_id in self.joins:
             self.answer(self.joins.pop(member_id), Joined(code=code, member_id=told_id))
@@ -154,14 +161,14 @@ class Group:
     # ---- phases
 
     def change(self, event: GroupEvent, why: str, now_ms: int) -> None:
-        """Go where the table says."""
+        """Change the state as the table of transitions says."""
         state = after(self.state, event)
         if state is not self.state:
             self.state, self.why, self.since_ms = state, why, self._to_wall_ms(now_ms)
 
     def rebalance(self, event: GroupEvent, why: str, now_ms: int) -> None:
-        """Somebody came, went or changed: begin a rebalance, or continue with the one in
-        progress."""
+        """Begin a rebalance because a member joined, left or changed, or continue with the one
+        in progress."""
         before = self.state
         self.change(event, why, now_ms)
         if before is GroupState.PREPARING_REBALANCE:
@@ -183,9 +190,10 @@ class Group:
             self.complete_if_all_joined(now_ms)
 
     def complete_if_all_joined(self, now_ms: int) -> None:
-        """End the join phase if nobody is missing. An initial one waits for whoever may come.
+        """End the join phase if all members have joined. The initial one lasts its full time, for
+        members that may still join.
 
-        Pending ids are waited for by members only: without any the group is empty.
+        Pending ids are waited for only if a member has joined: otherwise the group is empty.
         """
         is_preparing = self.state is GroupState.PREPARING_REBALANCE
         if not is_preparing or self.initial_until_ms is not None:
@@ -194,7 +202,8 @@ class Group:
             self._complete(now_ms)
 
     def join_time_is_over(self, now_ms: int) -> None:
-        """End the join phase with whom there is, or put off an initial one for newcomers."""
+        """End the join phase with the members that joined. The initial one is extended if new
+        members came."""
         until_ms = self.initial_until_ms
         if until_ms is not None and self.has_newcomers and now_ms < until_ms:
             self.has_newcomers = False
@@ -213,7 +222,8 @@ class Group:
         self._complete(now_ms)
 
     def _complete(self, now_ms: int) -> None:
-        """The join phase is over, with all that wait in it and with static members that do not."""
+        """End the join phase. The generation has the members that joined, and static members
+        that did not."""
         self.join_due_ms = None
         self.generation = self.generation + 1 if self.generation < MAX_INT32 else 1
         if not self.roster:
@@ -239,7 +249,7 @@ class Group:
             self.renew(member, now_ms)
 
     def joined(self, member: Member) -> Joined:
-        """What a member of this generation is told that joins it; the leader, of all others."""
+        """The answer to a member that joins this generation. The leader's has all members."""
         is_leader = member.member_id == self.leader
         return Joined(
             member_id=member.member_id,
@@ -251,6 +261,7 @@ class Group:
         )
 
     def _all_joined(self) -> tuple[JoinedMember, ...]:
+        """All members with their metadata, for the leader's answer."""
         return tuple(
             JoinedMember(
                 member_id=member.member_id,

@@ -15,9 +15,10 @@ from chiplog_core.model.group_status import GroupState
 def join(
     group: Group, token: Token, request: Join, new_member_id: Callable[[str], str], now_ms: int
 ) -> None:
-    """Answer a Join, or let it wait. `new_member_id` is as `Membership` is given it.
+    """Answer a JoinGroup, or let it wait. `new_member_id` is as `Membership` is given it.
 
-    INVALID_SESSION_TIMEOUT, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, in this order.
+    Errors are checked in this order: INVALID_SESSION_TIMEOUT, GROUP_MAX_SIZE_REACHED,
+    INCONSISTENT_GROUP_PROTOCOL.
     """
     limits = group.limits
     if (
@@ -43,12 +44,12 @@ def join(
 
 
 def _has_room(group: Group, request: Join) -> bool:
-    """Whether group.max.size (KIP-389) leaves a place for it.
+    """Whether group.max.size (KIP-389) allows this member.
 
-    Members have theirs. But while a rebalance is prepared places go to those that join first, so
-    that a group which is too large shrinks. Whoever was given an id has a place kept for it,
-    which Kafka does not do. A static member takes its own place. There has to be memory, too, of
-    which Kafka does not ask either.
+    Existing members stay. But while a rebalance is prepared, the members that join first are kept,
+    so that a group which is too large shrinks. A place is kept for each id that was given out,
+    which Kafka does not do. A static member takes its own place. Unlike in Kafka, there must also
+    be memory for the member.
     """
     member_id = _known_as(group, request)
     placed = group.joins if group.state is GroupState.PREPARING_REBALANCE else group.roster
@@ -63,7 +64,7 @@ def _has_room(group: Group, request: Join) -> bool:
 
 
 def _fits(group: Group, request: Join, member_id: str) -> bool:
-    """Whether there is memory for what it says of itself, beside all others or in its own place."""
+    """Whether there is memory for the member's metadata, together with that of all others."""
     limits, roster = group.limits, group.roster
     size_bytes = len(request.client_id) + len(request.group_instance_id or "")
     size_bytes += size_of_protocols(request.protocols)
@@ -79,19 +80,21 @@ def _fits(group: Group, request: Join, member_id: str) -> bool:
 
 
 def _known_as(group: Group, request: Join) -> str:
-    """The id under which the group knows it, if it does: a static member by its instance."""
+    """The member's id in the group: that of its instance for a static member, else the one in
+    the request."""
     replaced = group.roster.of_instance(request.group_instance_id)
     return replaced.member_id if replaced and not request.member_id else request.member_id
 
 
 def _is_consistent(group: Group, request: Join) -> bool:
-    """Whether it can be in one group with the members there are."""
+    """Whether the member shares a protocol type and a protocol with all other members."""
     if group.state is GroupState.EMPTY:
         return bool(request.protocol_type and request.protocols)
     return request.protocol_type == group.protocol_type and group.roster.supports(request.protocols)
 
 
 def _join_unknown(group: Group, token: Token, request: Join, new_id: str, now_ms: int) -> None:
+    """A JoinGroup without a member id: replace a static member, give out an id, or add a member."""
     replaced = group.roster.of_instance(request.group_instance_id)
     if replaced is not None:
         _replace(group, token, request, replaced, Member.joining(new_id, request), now_ms)
@@ -104,6 +107,7 @@ def _join_unknown(group: Group, token: Token, request: Join, new_id: str, now_ms
 
 
 def _add(group: Group, token: Token, request: Join, member_id: str, now_ms: int) -> None:
+    """Add a new member, and rebalance."""
     member = Member.joining(member_id, request)
     member.is_new = True
     if not group.roster:
@@ -116,6 +120,7 @@ def _add(group: Group, token: Token, request: Join, member_id: str, now_ms: int)
 
 
 def _join_known(group: Group, token: Token, request: Join, now_ms: int) -> None:
+    """A JoinGroup with a member id: repeat the answer, or rebalance."""
     member = group.roster.find(request.member_id, request.group_instance_id)
     if isinstance(member, Code):
         _refuse(group, token, member, request.member_id)
@@ -131,7 +136,8 @@ def _join_known(group: Group, token: Token, request: Join, now_ms: int) -> None:
 
 
 def _is_repeated(group: Group, member: Member, request: Join) -> bool:
-    """Whether nobody else needs to know. A leader that joins again wants to assign again."""
+    """Whether the request changes nothing for other members. The leader joins again when it
+    wants to assign again."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         return member.offers(request.protocols)
     if group.state is GroupState.STABLE:
@@ -140,6 +146,7 @@ def _is_repeated(group: Group, member: Member, request: Join) -> bool:
 
 
 def _update(group: Group, member: Member, request: Join) -> None:
+    """Take over protocols and timeouts of a request."""
     group.roster.offer(member, request.protocols)
     member.session_timeout_ms = request.session_timeout_ms
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
@@ -148,11 +155,11 @@ def _update(group: Group, member: Member, request: Join) -> None:
 def _replace(
     group: Group, token: Token, request: Join, old: Member, new: Member, now_ms: int
 ) -> None:
-    """A static member is back under a new id; the old id is fenced (KIP-345).
+    """Replace a static member that joins under a new id; the old id is fenced (KIP-345).
 
-    In a stable group it takes over the assignment, as long as the group would choose the same
-    protocol: that its metadata differs is usual, as it may say what is owned right now. While
-    others sync everybody joins again: the leader may be assigning to the old id already.
+    In a stable group the new id takes over the assignment, as long as the group would choose the
+    same protocol. Its metadata may differ, which is usual, as it may hold the partitions owned now.
+    While others sync, everybody joins again: the leader may already be assigning to the old id.
     """
     was_leader = old.member_id == group.leader
     _fence(group, old)
@@ -175,16 +182,19 @@ def _replace(
 
 
 def _fence(group: Group, old: Member) -> None:
+    """Remove the replaced member. Its waiting requests get FENCED_INSTANCE_ID."""
     group.sessions.clear(old.member_id)
     group.roster.remove(old.member_id)
     group.release(old.member_id, Code.FENCED_INSTANCE_ID, told_id=old.member_id)
 
 
 def _taken_over(group: Group, request: Join, old: Member, new: Member) -> Joined:
-    """A leader that takes over must not assign: the generation has its assignment.
+    """The answer to a static member that took over the assignment: it must not assign, even if it
+    leads.
 
-    Told so it watches its topics as a leader does (KIP-814). Where it cannot be told, it reads
-    its predecessor's id as the leader's.
+    The generation has its assignment already. A leader with `skip_assignment` still watches its
+    topics (KIP-814). A client that does not support the flag gets its predecessor's id as the
+    leader's.
     """
     joined = group.joined(new)
     if new.member_id != group.leader:
@@ -195,9 +205,11 @@ def _taken_over(group: Group, request: Join, old: Member, new: Member) -> Joined
 
 
 def _refuse(group: Group, token: Token, code: Code, member_id: str) -> None:
+    """Answer a JoinGroup with an error."""
     group.answer(token, Joined(code=code, member_id=member_id))
 
 
 def _why(what: str, member_id: str, request: Join) -> str:
+    """The reason of a rebalance, for logs."""
     reason = f": {request.reason}" if request.reason else ""
     return f"{member_id} of {request.client_host} {what}{reason}"

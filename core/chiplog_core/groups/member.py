@@ -27,7 +27,7 @@ class Member:
 
     @classmethod
     def joining(cls, member_id: str, request: Join) -> "Member":
-        """Somebody who asks to be a member, under this id."""
+        """A new member with this id, from its JoinGroup."""
         return cls(
             member_id=member_id,
             group_instance_id=request.group_instance_id,
@@ -40,7 +40,7 @@ class Member:
 
     @classmethod
     def loaded(cls, stored: StoredMember, protocol: str) -> "Member":
-        """A member of a stored generation that chose this protocol."""
+        """The member of a stored generation that chose this protocol."""
         return cls(
             member_id=stored.member_id,
             group_instance_id=stored.group_instance_id,
@@ -54,7 +54,7 @@ class Member:
         )
 
     def stored(self, protocol: str) -> StoredMember:
-        """As it is written in a generation that chose this protocol."""
+        """The member as a generation that chose this protocol stores it."""
         return StoredMember(
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,
@@ -68,20 +68,21 @@ class Member:
 
     @property
     def size_bytes(self) -> int:
-        """Of what it says of itself, about; characters count as bytes."""
+        """The approximate memory of the member's ids and metadata; a character counts as a byte."""
         names = len(self.member_id) + len(self.group_instance_id or "") + len(self.client_id)
         return names + size_of_protocols(self.protocols.items())
 
     @property
     def is_static(self) -> bool:
-        """Whether it keeps its place while it is away, until its session ends (KIP-345)."""
+        """Whether the member keeps its place while it is away, until its session ends (KIP-345)."""
         return self.group_instance_id is not None
 
     def offers(self, protocols: tuple[tuple[str, bytes], ...]) -> bool:
-        """Whether a Join with these says nothing new, as far as that can be known.
+        """Whether a JoinGroup with these protocols changes nothing, as far as that can be known.
 
-        Kafka compares with what was stored even where that is a part only, and so rebalances for
-        whoever joins again after its coordinator has moved.
+        A stored member has the metadata of the chosen protocol only. Kafka compares with all
+        protocols anyway, and so rebalances when a member joins again after its coordinator has
+        moved.
         """
         offered = dict(protocols)
         if self.is_loaded:
@@ -90,5 +91,5 @@ class Member:
 
 
 def size_of_protocols(protocols: Iterable[tuple[str, bytes]]) -> int:
-    """Names and metadata, about, in bytes."""
+    """The approximate size of names and metadata, in bytes."""
     return sum(len(name) + len(metadata) for name, metadata in protocols)

@@ -17,7 +17,7 @@ from typing import Self
 
 from chiplog_core.groups.answers import Effect, Token
 from chiplog_core.groups.codes import Code
-from chiplog_core.groups.departing import fence, leave, lose, sync_time_is_over
+from chiplog_core.groups.departing import fence, leave, lose, remove_unsynced
 from chiplog_core.groups.description import Description, describe
 from chiplog_core.groups.group import Group
 from chiplog_core.groups.joining import join
@@ -42,7 +42,7 @@ class Membership:
         new_member_id: Callable[[str], str],
         to_wall_ms: Callable[[int], int],
     ) -> None:
-        """`new_member_id` makes an id that nobody ever had from a client or an instance id."""
+        """`new_member_id` creates a unique member id from a client id or an instance id."""
         self.group_id = group_id
         self._new_member_id = new_member_id
         self._group = Group(limits, to_wall_ms)
@@ -57,12 +57,12 @@ class Membership:
         to_wall_ms: Callable[[int], int],
         now_ms: int,
     ) -> Self:
-        """The group as another coordinator left it, at most a generation after what it stored.
+        """The group as another coordinator left it, at most one generation after the stored one.
 
-        All sessions begin again. A generation that has no assignment yet waits for its leader as
-        if it had just begun: its members may have been told of it. Those that were not join
-        again, which gets them the same answer. Static members need not sync in time: they may
-        have been away.
+        All sessions begin again. A generation without an assignment waits for its leader as if it
+        had just begun, since its members may have got their answers. Members that did not join
+        again and get the same answer. Static members need not sync in time, because they may have
+        been away.
         """
         self = cls(group_id, limits, new_member_id, to_wall_ms)
         group = self._group
@@ -83,34 +83,34 @@ class Membership:
 
     @property
     def state(self) -> GroupState:
-        """In which state the group is; Dead after `abandon`, and then nothing may be asked."""
+        """The state of the group. After `abandon` it is Dead, and no method may be called."""
         return self._group.state
 
     @property
     def generation(self) -> int:
-        """0 before the first one."""
+        """The number of the generation; 0 before the first one."""
         return self._group.generation
 
     @property
     def why(self) -> str:
-        """What the last change of state came from, for logs."""
+        """The reason of the last change of state, for logs."""
         return self._group.why
 
     @property
     def size_bytes(self) -> int:
-        """What its members and the ids that were given out take in memory, about."""
+        """The approximate memory of the members and of the ids that were given out."""
         group = self._group
         return group.roster.size_bytes + _OF_AN_ID_BYTES * (1 + len(group.pending))
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `advance` has something to do; None while nothing is due."""
+        """When `advance` must be called next; None while nothing is due."""
         group = self._group
         due = (group.join_due_ms, group.sync_due_ms, group.sessions.next_ms)
         return min((deadline_ms for deadline_ms in due if deadline_ms is not None), default=None)
 
     def to_stored(self) -> StoredGroup:
-        """What the last `Store` said, or what `from_stored` was given."""
+        """The generation of the last `Store`, or the one that `from_stored` was given."""
         return self._group.stored
 
     def describe(self) -> Description:
@@ -118,24 +118,24 @@ class Membership:
         return describe(self._group)
 
     def join(self, token: Token, request: Join, now_ms: int) -> tuple[Effect, ...]:
-        """A member asks to be in the next generation. Answered with `Joined`, now or later."""
+        """Handle a JoinGroup. It is answered with `Joined`, now or later."""
         join(self._alive, token, request, self._new_member_id, now_ms)
         return self._group.drain()
 
     def sync(self, token: Token, request: Sync, now_ms: int) -> tuple[Effect, ...]:
-        """A member asks for its assignment. Answered with `Synced`, now or later."""
+        """Handle a SyncGroup. It is answered with `Synced`, now or later."""
         sync(self._alive, token, request, now_ms)
         return self._group.drain()
 
     def leave(self, token: Token, leaving: Sequence[Leaving], now_ms: int) -> tuple[Effect, ...]:
-        """Members go. Answered with `Left` at once."""
+        """Handle a LeaveGroup. It is answered with `Left` immediately."""
         leave(self._alive, token, leaving, now_ms)
         return self._group.drain()
 
     def fence(self, why: str, now_ms: int) -> tuple[Effect, ...]:
-        """All members go at once, and with them their generation: the group is Empty.
+        """Remove all members at once. The group is Empty then.
 
-        What is stored must not be separated from what the members are fenced for.
+        The change must be stored together with the change for which the members are fenced.
         """
         fence(self._alive, why, now_ms)
         return self._group.drain()
@@ -150,11 +150,11 @@ class Membership:
         return Code.REBALANCE_IN_PROGRESS if is_preparing else Code.NONE
 
     def check_commit(self, identity: Identity, now_ms: int) -> Code:
-        """Whether this one may commit offsets now; where a member may, it counts as a heartbeat.
+        """Whether this client may commit offsets now. A member's commit counts as a heartbeat.
 
-        Nobody's generation is for consumers that assign their partitions themselves, and for
-        tools: they may while the group has no members. Members may commit once more while a
-        rebalance is prepared, but not before they have their new assignment.
+        Consumers that assign their partitions themselves, and tools, commit without a generation:
+        they may while the group has no members. While a rebalance is prepared, members may commit;
+        after it, only those that have their new assignment.
         """
         is_empty = self._alive.state is GroupState.EMPTY
         if is_empty and identity.generation < 0:
@@ -168,21 +168,21 @@ class Membership:
         return Code.NONE
 
     def advance(self, now_ms: int) -> tuple[Effect, ...]:
-        """Do what is due by now."""
+        """End the sessions and phases whose time is over."""
         group = self._alive
         due_ms = self.next_deadline_ms
         while due_ms is not None and due_ms <= now_ms:
             if due_ms == group.join_due_ms:
                 group.join_time_is_over(now_ms)
             elif due_ms == group.sync_due_ms:
-                sync_time_is_over(group, now_ms)
+                remove_unsynced(group, now_ms)
             else:
                 lose(group, group.sessions.pop(), now_ms)
             due_ms = self.next_deadline_ms
         return group.drain()
 
     def abandon(self, code: Code) -> tuple[Effect, ...]:
-        """This broker does not coordinate the group any more: everybody who waits is told so."""
+        """Stop coordinating the group. Every waiting request is answered with `code`."""
         group = self._alive
         for member_id in [*group.joins, *group.syncs]:
             group.release(member_id, code, told_id=member_id)
@@ -191,11 +191,12 @@ class Membership:
 
     @property
     def _alive(self) -> Group:
+        """The group, which must not be abandoned."""
         assert self._group.state is not GroupState.DEAD, f"group {self.group_id} was abandoned"
         return self._group
 
     def _member(self, identity: Identity) -> Member | Code:
-        """The member that this is, in this generation."""
+        """The member with this identity, or an error code. It must be of the present generation."""
         member = self._alive.roster.find(identity.member_id, identity.group_instance_id)
         if not isinstance(member, Code) and identity.generation != self._group.generation:
             return Code.ILLEGAL_GENERATION

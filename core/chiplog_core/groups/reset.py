@@ -87,7 +87,7 @@ _FALLS_BACK: Final[Mapping[type[Strategy], str]] = {
 
 
 def new_offset(strategy: Strategy, now: Standing) -> NewOffset:
-    """An offset in the log, its end included. Raises `CannotShift`."""
+    """The new offset of a partition, within its log. Raises `CannotShift`."""
     wanted = _wanted(strategy, now)
     if wanted is None:
         return NewOffset(now.latest, _FALLS_BACK.get(type(strategy), ""))
@@ -101,7 +101,8 @@ def new_offset(strategy: Strategy, now: Standing) -> NewOffset:
 
 
 def _wanted(strategy: Strategy, now: Standing) -> int | None:
-    """None where it is the latest, whatever that is."""
+    """The offset that the strategy asks for, which may be outside of the log; None for the
+    latest."""
     match strategy:
         case ToEarliest():
             return now.earliest

@@ -52,7 +52,8 @@ class ResetPlan:
 
 
 def moment_ms(reset: Reset, now_ms: int) -> int | None:
-    """The time that it goes to, in milliseconds since 1970; None where it goes by no time."""
+    """The time that the reset goes to, in milliseconds since 1970; None for a strategy without a
+    time."""
     if reset.strategy is ResetStrategy.TO_DATETIME and reset.datetime is not None:
         return max((reset.datetime - _EPOCH) // _MILLISECOND, 0)
     if reset.strategy is ResetStrategy.BY_DURATION and reset.duration is not None:
@@ -61,17 +62,16 @@ def moment_ms(reset: Reset, now_ms: int) -> int | None:
 
 
 def fingerprint(reset: Reset) -> bytes:
-    """Equal for resets that go to the same place. Whether it is only planned, and what it does to
-    members, makes it no other one.
-    """
+    """A digest that is equal for resets to the same offsets. A dry run, and what happens to
+    members, make no difference."""
     goal = replace(reset, dry_run=True, while_active=WhileActive.REFUSE)
     text = json.dumps(write(goal), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).digest()[:FINGERPRINT_BYTES]
 
 
 def check_same(reset: Reset, known: bytes) -> None:
-    """Raises `ResetRefused` where the reset that had this id, whose fingerprint is `known`, was
-    another one."""
+    """Check that the reset is the one that had this id before. `known` is that one's
+    fingerprint. Raises `ResetRefused`."""
     if fingerprint(reset) != known:
         raise ResetRefused(
             f"reset {reset.id} has already run with other settings, and each id runs only once: "
@@ -80,7 +80,8 @@ def check_same(reset: Reset, known: bytes) -> None:
 
 
 def check_inactive(reset: Reset, members: int) -> None:
-    """Raises `ResetRefused` where this many members are in its way."""
+    """Check that the group's members, if it has any, do not prevent the reset. Raises
+    `ResetRefused`."""
     if members and reset.while_active is WhileActive.REFUSE:
         raise ResetRefused(
             f"the group has {counted(members, 'member')}: stop its consumers, "
@@ -89,7 +90,7 @@ def check_inactive(reset: Reset, members: int) -> None:
 
 
 def plan(reset: Reset, standings: Mapping[At, Standing]) -> ResetPlan:
-    """What it does to these partitions. Raises `ResetRefused`."""
+    """The new offsets of these partitions. Raises `ResetRefused`."""
     if not standings:
         raise ResetRefused(
             "the group has no committed offsets: list the topics to reset in spec.reset.topics"
@@ -115,11 +116,12 @@ def plan(reset: Reset, standings: Mapping[At, Standing]) -> ResetPlan:
                 new_offset=Offset(min(found.offset, MAX_INT64)),
             )
         )
-    return ResetPlan(offsets=tuple(offsets), message=_together(notes))
+    return ResetPlan(offsets=tuple(offsets), message=_joined_notes(notes))
 
 
 def _strategy(reset: Reset) -> Strategy:
-    """Raises `ResetRefused` where a value is missing, which validation finds long before."""
+    """The strategy with its value. Raises `ResetRefused` if the value is missing, which
+    validation reports long before."""
     match reset.strategy:
         case ResetStrategy.TO_EARLIEST:
             return ToEarliest()
@@ -138,15 +140,17 @@ def _strategy(reset: Reset) -> Strategy:
 
 
 def _needed(value: int | None, name: str) -> int:
+    """The value, which must be there. Raises `ResetRefused`."""
     if value is None:
         raise ResetRefused(f"spec.reset.{name} is missing: add it")
     return value
 
 
-def _together(notes: list[str]) -> str:
-    told = "; ".join(notes[:MAX_NOTES])
+def _joined_notes(notes: list[str]) -> str:
+    """The notes in one message, of which only the first are shown."""
+    text = "; ".join(notes[:MAX_NOTES])
     more = len(notes) - MAX_NOTES
-    return (f"{told}; and {more} more" if more > 0 else told)[:MAX_MESSAGE_LENGTH]
+    return (f"{text}; and {more} more" if more > 0 else text)[:MAX_MESSAGE_LENGTH]
 
 
 def counted(number: int, thing: str) -> str:

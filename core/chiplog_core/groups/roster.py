@@ -31,13 +31,14 @@ class Roster:
         return self._members[member_id]
 
     def of_instance(self, group_instance_id: str | None) -> Member | None:
-        """The static member of this instance id."""
+        """The static member with this instance id."""
         if group_instance_id is None or group_instance_id not in self._member_ids:
             return None
         return self._members[self._member_ids[group_instance_id]]
 
     def find(self, member_id: str, group_instance_id: str | None) -> Member | Code:
-        """Whom a request is from; UNKNOWN_MEMBER_ID or, of a replaced one, FENCED_INSTANCE_ID."""
+        """The member that sent a request; else UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for a
+        replaced one."""
         if group_instance_id is not None:
             owner = self.of_instance(group_instance_id)
             if owner is None:
@@ -47,7 +48,7 @@ class Roster:
         return self._members.get(member_id, Code.UNKNOWN_MEMBER_ID)
 
     def add(self, member: Member) -> None:
-        """Somebody who supports a protocol of all others, under an id that nobody has."""
+        """Add a member with a new id. It must support a protocol that all others support."""
         assert member.member_id not in self._members, f"{member.member_id} is a member already"
         self._members[member.member_id] = member
         if member.group_instance_id is not None:
@@ -57,7 +58,7 @@ class Roster:
         self.size_bytes += member.size_bytes
 
     def remove(self, member_id: str) -> Member:
-        """Take a member out."""
+        """Remove a member."""
         member = self._members.pop(member_id)
         if member.group_instance_id is not None:
             del self._member_ids[member.group_instance_id]
@@ -66,7 +67,7 @@ class Roster:
         return member
 
     def offer(self, member: Member, protocols: Iterable[tuple[str, bytes]]) -> None:
-        """A member supports these from now on."""
+        """Replace the protocols that a member supports."""
         self._forget(member.protocols.keys())
         self.size_bytes -= member.size_bytes
         member.protocols = dict(protocols)
@@ -75,13 +76,14 @@ class Roster:
         self._supporters.update(member.protocols.keys())
 
     def supports(self, protocols: Iterable[tuple[str, bytes]]) -> bool:
-        """Whether all members support one of these."""
+        """Whether all members support one of these protocols."""
         return any(self._supporters[name] == len(self._members) for name, _ in protocols)
 
     def choose_protocol(self) -> str:
-        """Every member votes for what it likes most of what all support; there must be members.
+        """The protocol with most votes. There must be members.
 
-        Of several with the same number of votes it is the one that the first of them got.
+        Each member votes for the first of its protocols that all members support. If several have
+        the same number of votes, the one that was voted for first wins.
         """
         votes = Counter(
             next(name for name in member.protocols if self._supporters[name] == len(self._members))
@@ -90,6 +92,7 @@ class Roster:
         return votes.most_common(1)[0][0]
 
     def _forget(self, protocols: Iterable[str]) -> None:
+        """A member does not support these protocols any more."""
         self._supporters.subtract(protocols)
         for name in protocols:
             if not self._supporters[name]:
@@ -97,8 +100,8 @@ class Roster:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that a member asks for.
+        """The longest rebalance timeout of a member.
 
-        At least 1: no deadline is over before anybody could have met it.
+        It is at least 1, so that no deadline is over before a member could meet it.
         """
         return max(1, max((member.rebalance_timeout_ms for member in self), default=0))

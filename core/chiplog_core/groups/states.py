@@ -60,6 +60,7 @@ TRANSITIONS: Final[Mapping[tuple[GroupState, GroupEvent], GroupState]] = {
 
 
 def after(state: GroupState, event: GroupEvent) -> GroupState:
-    """The state that follows. What cannot happen in `state` is an `AssertionError`."""
+    """The state after the event. Raises `AssertionError` for an event that cannot happen in
+    `state`."""
     assert (state, event) in TRANSITIONS, f"in {state} it cannot happen that {event}"
     return TRANSITIONS[state, event]

@@ -41,12 +41,12 @@ class StoredGroup:
 
     @property
     def is_assigned(self) -> bool:
-        """Whether the leader has brought the assignment."""
+        """Whether the leader has sent the assignment."""
         return any(member.assignment for member in self.members)
 
 
-def nobody(since_ms: int) -> StoredGroup:
-    """A group that never had a member, and is empty since then."""
+def empty_group(since_ms: int) -> StoredGroup:
+    """An empty group that never had a member."""
     return StoredGroup(
         protocol_type=None,
         generation=0,

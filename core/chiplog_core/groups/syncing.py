@@ -10,7 +10,7 @@ from chiplog_core.model.group_status import GroupState
 
 
 def sync(group: Group, token: Token, request: Sync, now_ms: int) -> None:
-    """Answer a Sync, or let it wait for the leader's."""
+    """Answer a SyncGroup, or let it wait for the leader's."""
     member = group.roster.find(request.member_id, request.group_instance_id)
     if isinstance(member, Code):
         group.answer(token, Synced(code=member))
@@ -32,6 +32,7 @@ def sync(group: Group, token: Token, request: Sync, now_ms: int) -> None:
 
 
 def _why_not(group: Group, request: Sync) -> Code:
+    """The error code for a SyncGroup that does not fit the present generation; else NONE."""
     if request.generation != group.generation:
         return Code.ILLEGAL_GENERATION
     if request.protocol_type not in {None, group.protocol_type}:
@@ -44,7 +45,8 @@ def _why_not(group: Group, request: Sync) -> Code:
 
 
 def _assign(group: Group, request: Sync, now_ms: int) -> None:
-    """Members that the leader gave nothing get nothing; others that it names do not exist."""
+    """Take over the leader's assignment. Members that it does not name get an empty one; unknown
+    members in it are ignored."""
     for member in group.roster:
         member.assignment = request.assignments.get(member.member_id, b"")
     group.change(GroupEvent.ASSIGNED, f"leader {group.leader} has assigned", now_ms)
@@ -57,6 +59,7 @@ def _assign(group: Group, request: Sync, now_ms: int) -> None:
 
 
 def _assigned(group: Group, member: Member) -> Synced:
+    """The answer with the member's assignment."""
     return Synced(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol,

@@ -36,7 +36,7 @@ class UnreadableDocument(ValueError):  # noqa: N818 - named for what it says
 
 
 def object_of(text: str | bytes, what: str, *, limit_bytes: int) -> dict[str, Any]:
-    """The JSON object in `text`, of our version.
+    """The JSON object in `text`, which must have our version.
 
     `what` names the document in messages. Raises `UnreadableDocument`.
     """
@@ -61,9 +61,11 @@ def object_of(text: str | bytes, what: str, *, limit_bytes: int) -> dict[str, An
 
 
 def text_of(value: dict[str, Any]) -> str:
-    """A document as it is stored; raises `ValueError` for what JSON has no word for, like NaN."""
+    """A document in the form in which it is stored. Raises `ValueError` for values that JSON
+    does not have, like NaN."""
     return json.dumps({"version": VERSION, **value}, separators=(",", ":"), allow_nan=False)
 
 
 def _refused(constant: str) -> NoReturn:
+    """Refuse NaN and Infinity, which `json.loads` accepts otherwise."""
     raise ValueError(f"{constant} is not a JSON number")

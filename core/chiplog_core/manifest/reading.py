@@ -51,7 +51,7 @@ class Unknown(Enum):
 
 
 def read(shape: Shape, value: object, path: str, unknown: Unknown) -> Any:
-    """The value of a declared shape that a manifest holds at `path`; raises `InvalidManifest`."""
+    """The value at `path` of a manifest, parsed as its declared shape. Raises `InvalidManifest`."""
     problems: list[Problem] = []
     found = _reader(shape, unknown)(value, path, problems)
     if problems:
@@ -61,6 +61,7 @@ def read(shape: Shape, value: object, path: str, unknown: Unknown) -> Any:
 
 @singledispatch
 def _reader(shape: Shape, unknown: Unknown) -> Reader:
+    """The function that reads values of a shape; each kind of shape registers its own."""
     raise TypeError(f"no reader for {shape}")
 
 
@@ -262,6 +263,7 @@ def _wrong_type(value: object, path: str, wanted: str) -> Problem:
 
 
 def _in_words(value: object) -> str:
+    """The value as messages describe it."""
     match value:
         case bool():
             return str(value).lower()
@@ -300,6 +302,7 @@ def _wrong_size(size: int, path: str, minimum: int, maximum: int) -> list[Proble
 def _repeated(
     items: list[Any] | tuple[Any, ...], path: str, *, unique: bool, key: tuple[str, ...]
 ) -> list[Problem]:
+    """A problem if two items of a list are equal, or have the same values of the key fields."""
     if unique:
         identities = list(items)
     elif key:

@@ -173,7 +173,7 @@ _object_shapes: dict[type[Any], ObjectShape] = {}
 
 
 def object_shape(cls: type[Any]) -> ObjectShape:
-    """The shape of a dataclass, from its annotations; checked once per class."""
+    """The shape of a dataclass, from its annotations. It is built once per class."""
     if cls not in _object_shapes:
         _object_shapes[cls] = _object_shape(cls)
     return _object_shapes[cls]
@@ -201,26 +201,26 @@ def _default(field: "dataclasses.Field[Any]") -> Any:
 
 
 def shape_of(annotation: Any) -> Shape:
-    """The shape of a declared type; a `TypeError` for one that cannot be in a manifest."""
-    base, constraints = _taken_apart(annotation)
+    """The shape of a declared type. Raises `TypeError` for a type that cannot be in a manifest."""
+    base, constraints = _type_and_constraints(annotation)
     if base in _NAMED:
         return _NAMED[base]
     if get_origin(base) is tuple:
-        return ListShape(shape_of(get_args(base)[0]), _the(Items, constraints, annotation))
+        return ListShape(shape_of(get_args(base)[0]), _constraint(Items, constraints, annotation))
     if get_origin(base) is Mapping:
         for constraint in constraints:
             if isinstance(constraint, KeyTable):
                 return ConfigShape(constraint)
-        return MapShape(shape_of(get_args(base)[1]), _the(Entries, constraints, annotation))
+        return MapShape(shape_of(get_args(base)[1]), _constraint(Entries, constraints, annotation))
     return _shape_of_plain_type(base, constraints, annotation)
 
 
 def _shape_of_plain_type(base: Any, constraints: tuple[object, ...], annotation: Any) -> Shape:
     if base is int:
-        bounds = _the(Range, constraints, annotation)
+        bounds = _constraint(Range, constraints, annotation)
         return IntegerShape(bounds.minimum, bounds.maximum)
     if base is str:
-        length = _the(Length, constraints, annotation)
+        length = _constraint(Length, constraints, annotation)
         patterns = [found for found in constraints if isinstance(found, Pattern)]
         return TextShape(length.minimum, length.maximum, patterns[0] if patterns else None)
     if isinstance(base, type) and issubclass(base, StrEnum):
@@ -230,8 +230,9 @@ def _shape_of_plain_type(base: Any, constraints: tuple[object, ...], annotation:
     raise TypeError(f"{annotation} has no form in a manifest")
 
 
-def _taken_apart(annotation: Any) -> tuple[Any, tuple[object, ...]]:
-    """The bare type and its constraints; `X | None` counts as `X`, absence being the default."""
+def _type_and_constraints(annotation: Any) -> tuple[Any, tuple[object, ...]]:
+    """The bare type and its constraints. `X | None` counts as `X`, because None is the default
+    of an absent field."""
     constraints: tuple[object, ...] = ()
     while True:
         if get_origin(annotation) is Annotated:
@@ -243,7 +244,8 @@ def _taken_apart(annotation: Any) -> tuple[Any, tuple[object, ...]]:
             return annotation, constraints
 
 
-def _the(kind: type[C], constraints: tuple[object, ...], annotation: Any) -> C:
+def _constraint(kind: type[C], constraints: tuple[object, ...], annotation: Any) -> C:
+    """The constraint of this kind, which the annotation must have. Raises `TypeError`."""
     for constraint in constraints:
         if isinstance(constraint, kind):
             return constraint
@@ -251,8 +253,8 @@ def _the(kind: type[C], constraints: tuple[object, ...], annotation: Any) -> C:
 
 
 def _description(annotation: Any) -> str:
-    """The sentence in a field's declaration."""
-    _, constraints = _taken_apart(annotation)
+    """The description of a field: the text among its annotations."""
+    _, constraints = _type_and_constraints(annotation)
     return next((found for found in constraints if isinstance(found, str)), "")
 
 

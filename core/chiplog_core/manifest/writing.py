@@ -23,12 +23,13 @@ from chiplog_core.manifest.shapes import (
 
 
 def write(value: Any) -> dict[str, Any]:
-    """The manifest of a dataclass's value."""
+    """The manifest of a dataclass."""
     return _write_object(object_shape(type(value)), value)
 
 
 @singledispatch
 def _written(_shape: Shape, value: Any) -> Any:
+    """The manifest's form of a value. Numbers and texts are the same in JSON."""
     return value  # numbers and texts are in JSON what they are in the program
 
 

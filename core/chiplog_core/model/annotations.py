@@ -33,13 +33,15 @@ class Switch:
     is_wary: bool = True
 
     def is_set(self, annotations: Mapping[str, str]) -> bool:
+        """Whether the annotation switches on. A wary switch is also on if its value is unknown."""
         value = annotations.get(self.key)
         if value is None or value == self.is_unset_by:
             return False
         return self.is_wary or value == self.is_set_by
 
     def problem(self, annotations: Mapping[str, str], of: str = "") -> Problem | None:
-        """Where its value is neither of the two. `of` says whose it is, where that is not clear."""
+        """The problem with a value that is neither of the two. `of` names the object, where that
+        is not clear."""
         value = annotations.get(self.key)
         if value is None or value in {self.is_set_by, self.is_unset_by}:
             return None
@@ -67,18 +69,19 @@ ROLLING_UPDATE_REMEDY: Final = (
 
 
 def field_of(key: str) -> str:
+    """The annotation's path, as messages show it."""
     return f"metadata.annotations[{key}]"
 
 
 def shown(value: str) -> str:
-    """A value in a message."""
+    """The value as messages show it, shortened if it is long."""
     is_long = len(value) > MAX_SHOWN_LENGTH
     return repr(value[:MAX_SHOWN_LENGTH] + "…" if is_long else value)
 
 
 def unknown_keys(metadata: Metadata) -> Iterator[Problem]:
-    """Annotations of Chiplog's group, on a BrokerCluster or a Topic, that nobody reads: the first
-    of them."""
+    """Problems for unknown annotations with Chiplog's prefix on a BrokerCluster or a Topic, at
+    most `MAX_UNKNOWN`."""
     known = USERS_KEYS | OPERATORS_KEYS
     ours = [key for key in metadata.annotations if key.startswith(f"{GROUP}/")]
     for key in sorted(key for key in ours if key not in known)[:MAX_UNKNOWN]:

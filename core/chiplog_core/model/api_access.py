@@ -16,7 +16,8 @@ takes a request for exactly that for Kubernetes' own mount and lets the token li
 
 
 def projected_volume() -> dict[str, Any]:
-    """The source of the volume. Its token is for the API server, and void once the pod is gone."""
+    """The source of the volume with the credentials for the API server. Its token is invalid
+    once the pod is gone."""
     namespace = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
     authority = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
     return {

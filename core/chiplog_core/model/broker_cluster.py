@@ -262,7 +262,7 @@ class BrokerCluster(UsersResource):
     status: BrokerClusterStatus = field(default_factory=BrokerClusterStatus)
 
     def group_prefix(self, namespace: str) -> str:
-        """How the groups begin that ConsumerGroups of a namespace may change."""
+        """The prefix of the groups that ConsumerGroups of a namespace may change."""
         if namespace == self.metadata.namespace:
             return ""
         settings = self.spec.consumer_groups or GroupSettings()

@@ -122,10 +122,10 @@ def merge(
     observed_generation: int,
     now: datetime,
 ) -> tuple[Condition, ...]:
-    """The conditions to publish: each verdict, dated by when its status last changed.
+    """The conditions to publish: the verdicts, with the time when each status last changed.
 
-    A type without a verdict is dropped: it no longer applies. The order is the verdicts', so
-    that two equal results are equal objects and cause no write.
+    A condition without a verdict is dropped, because it no longer applies. The order is that of the
+    verdicts, so that equal results are equal objects and cause no write.
     """
     published = {condition.type: condition for condition in previous}
     return tuple(
@@ -142,6 +142,7 @@ def merge(
 
 
 def _since(before: Condition | None, verdict: Verdict, now: datetime) -> datetime:
+    """The time of the last change of a condition's status."""
     if before is not None and before.status == verdict.status:
         return before.last_transition_time
     return now.replace(microsecond=0)  # Kubernetes keeps whole seconds

@@ -398,10 +398,11 @@ class ResetAnswer:
 
 
 def lag_records(committed_offset: int, end_offset: int) -> int:
-    """Records not yet consumed; -1 where nothing was committed, else never negative.
+    """The number of records not yet consumed: -1 if nothing was committed, else never negative.
 
-    An end is below a commit only after records were lost that a consumer had read (an unclean
-    election), or where somebody committed an offset that never was: nothing is left to be read.
+    The end offset is below the committed offset only after consumed records were lost (an unclean
+    election), or if somebody committed an offset that never existed. Nothing is left to be consumed
+    then.
     """
     if committed_offset < 0:
         return NO_COMMIT
@@ -417,7 +418,8 @@ def to_body(value: Any) -> bytes:
 
 
 def request_from_body(cls: type[T], body: bytes) -> T:
-    """What was asked. A field that is not known is a wish that is not understood.
+    """Parse a request. An unknown field is an error, because the sender's intention would be
+    ignored.
 
     Raises `InvalidManifest`.
     """
@@ -425,7 +427,8 @@ def request_from_body(cls: type[T], body: bytes) -> T:
 
 
 def answer_from_body(cls: type[T], body: bytes) -> T:
-    """What was answered; a newer broker may tell more. Raises `InvalidManifest`."""
+    """Parse an answer. Unknown fields are ignored, because a newer broker may send more. Raises
+    `InvalidManifest`."""
     return _from_body(cls, body, Unknown.IGNORE)
 
 

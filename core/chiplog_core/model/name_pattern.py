@@ -86,7 +86,7 @@ class NamePattern:
     steps: tuple[_Step, ...]
 
     def matches(self, name: str) -> bool:
-        """Whether the whole name is what the pattern says."""
+        """Whether the pattern matches the whole name."""
         here = self._reached([0])
         for character in name:
             steps = ((at, self.steps[at]) for at in here if at < len(self.steps))
@@ -108,7 +108,7 @@ class NamePattern:
 
 @lru_cache(maxsize=256)
 def read_pattern(text: str) -> NamePattern:
-    """The pattern that `text` is; a `ValueError` says why it is none."""
+    """Parse a pattern. A `ValueError` says what is wrong with it."""
     if not re.fullmatch(SHARED_SYNTAX, text):
         raise ValueError(f"it is not {SHARED_SYNTAX_MEANING}")
     inner = text.removeprefix("^").removesuffix("$")
@@ -117,7 +117,7 @@ def read_pattern(text: str) -> NamePattern:
 
 @lru_cache(maxsize=65_536)
 def name_matches(pattern: str, name: str) -> bool:
-    """Whether the whole name is what the pattern says. Every plan asks this of every topic."""
+    """Whether the pattern matches the whole name. Every plan asks this for every topic."""
     return read_pattern(pattern).matches(name)
 
 
@@ -191,7 +191,7 @@ class _Reader:
 
 
 def _class(text: str) -> frozenset[str]:
-    """The characters between the brackets of a class."""
+    """The set of characters that a bracket class allows."""
     items = re.findall(rf"{_ESCAPE}|.", text.removeprefix("^"))
     characters: set[str] = set()
     at = 0
@@ -205,17 +205,19 @@ def _class(text: str) -> frozenset[str]:
 
 
 def _single(item: str) -> frozenset[str]:
+    """The character, or the characters that an escape like `\\d` stands for."""
     return _ESCAPES[item[1]] if len(item) > 1 else frozenset(item)
 
 
 def _range(first: str, last: str) -> set[str]:
+    """The characters from the first to the last. Raises `ValueError`."""
     if len(first) > 1 or len(last) > 1 or last < first:
         raise ValueError(f"its range {first}-{last} does not go from a character to a later one")
     return {chr(code) for code in range(ord(first), ord(last) + 1)}
 
 
 def _compiled(part: _Fragment) -> list[_Step]:
-    """The steps of a fragment. It ends behind its last step."""
+    """The steps of a fragment. A match ends behind the last step."""
     match part:
         case _Set(characters):
             steps = [_Step(characters)]
@@ -231,6 +233,7 @@ def _compiled(part: _Fragment) -> list[_Step]:
 
 
 def _compiled_choices(choices: tuple[_Fragment, ...]) -> list[_Step]:
+    """Steps that branch into each of the choices; each but the last then jumps to the end."""
     *others, last = map(_compiled, choices)
     steps = last
     for choice in reversed(others):
@@ -240,6 +243,7 @@ def _compiled_choices(choices: tuple[_Fragment, ...]) -> list[_Step]:
 
 
 def _compiled_repeat(body: list[_Step], least: int, most: int | None) -> list[_Step]:
+    """The steps of the body `least` times, then optional ones: up to `most` times, or in a loop."""
     if most is None:
         split, back = _Step(targets=(1, len(body) + 2)), _Step(targets=(-len(body) - 1,))
         return [*body * least, split, *body, back]

@@ -115,7 +115,7 @@ class Generation:
     ]
 
     def state_of(self, partition: PartitionIndex) -> PartitionState | None:
-        """The partition of this number; None where there is none."""
+        """The partition with this number; None if there is none."""
         states = self.partitions
         if partition < len(states) and states[partition].partition == partition:
             return states[partition]  # so it is but in maps that somebody else wrote
@@ -197,7 +197,7 @@ class PartitionMapSpec:
 
     @property
     def current_generation(self) -> Generation | None:
-        """The partitions that the name means now; None while the topic is deleted."""
+        """The generation that the topic name stands for now; None while the topic is deleted."""
         return next(
             (generation for generation in self.generations if generation.topic_id == self.current),
             None,
@@ -205,7 +205,7 @@ class PartitionMapSpec:
 
     @property
     def current_partitions(self) -> tuple[PartitionState, ...]:
-        """Those that the name means now; none while the topic is deleted."""
+        """The partitions of the current generation; none while the topic is deleted."""
         generation = self.current_generation
         return () if generation is None else generation.partitions
 

@@ -119,11 +119,11 @@ class Result:
     """At least as many as are told of."""
 
     def summary_as(self, cls: type[T]) -> T:
-        """The kind's own figures, rounded: statuses hold whole numbers.
+        """The figures of one kind of job, rounded, because statuses hold whole numbers.
 
-        Raises `UnreadableDocument` naming every field that is wrong.
+        Raises `UnreadableDocument`, which names every wrong field.
         """
-        figures = _whole(dict(self.summary))
+        figures = _rounded(dict(self.summary))
         try:
             found: T = read(object_shape(cls), figures, "summary", Unknown.IGNORE)
         except InvalidManifest as invalid:
@@ -131,7 +131,7 @@ class Result:
         return found
 
     def fitted(self) -> "Result":
-        """Shortened to the limits of a result; `violations_total` still counts all violations."""
+        """The result shortened to its limits. `violations_total` still counts all violations."""
         kept = tuple(
             replace(violation, message=_cut(violation.message))
             for violation in self.violations[:MAX_VIOLATIONS]
@@ -140,10 +140,10 @@ class Result:
         return replace(self, message=_cut(self.message), violations=kept, violations_total=total)
 
     def to_json(self) -> str:
-        """As `result.json`, with as many violations as fit.
+        """The text of `result.json`, with as many violations as fit.
 
-        Raises `UnreadableDocument` where the summary alone is too large or no JSON, or a field is
-        of a wrong form.
+        Raises `UnreadableDocument` if the summary alone is too large or not JSON, or a field has a
+        wrong form.
         """
         fitting = self.fitted()
         text = _text(fitting)
@@ -200,14 +200,15 @@ def _text(result: Result) -> str:
         raise UnreadableDocument(Flaw.NOT_JSON, message) from problem
 
 
-def _whole(value: Any) -> Any:
-    """JSON with rounded numbers in place of fractions."""
+def _rounded(value: Any) -> Any:
+    """The JSON value with every fraction rounded to a whole number."""
     if isinstance(value, dict):
-        return {key: _whole(item) for key, item in value.items()}
+        return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_whole(item) for item in value]
+        return [_rounded(item) for item in value]
     return round(value) if isinstance(value, float) and isfinite(value) else value
 
 
 def _cut(text: str) -> str:
+    """The text, shortened to the limit of a message."""
     return text if len(text) <= MAX_MESSAGE_LENGTH else text[: MAX_MESSAGE_LENGTH - 1] + "…"

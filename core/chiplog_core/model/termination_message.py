@@ -24,7 +24,7 @@ class TerminationMessage(NamedTuple):
 
 
 def read_termination_message(message: str) -> TerminationMessage | None:
-    """None for a message that no broker wrote."""
+    """Parse a pod's termination message; None if no broker wrote it."""
     found = _WORDS.fullmatch(message.strip())
     return (
         None if found is None else TerminationMessage(Incarnation(found[1]), found[2] is not None)

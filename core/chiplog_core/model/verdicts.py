@@ -15,17 +15,17 @@ UNKNOWN_VALUE = "UnknownAnnotationValue"
 
 
 def holds(condition: ConditionType, reason: str, message: str = "") -> Verdict:
-    """The condition is True."""
+    """The verdict that the condition is True."""
     return _verdict(condition, ConditionStatus.TRUE, reason, message)
 
 
 def fails(condition: ConditionType, reason: str, message: str = "") -> Verdict:
-    """The condition is False."""
+    """The verdict that the condition is False."""
     return _verdict(condition, ConditionStatus.FALSE, reason, message)
 
 
 def refused(problems: Sequence[Problem]) -> Verdict:
-    """Not ready, because of what the user wrote; all of it is told."""
+    """The verdict that the object is not ready because of its spec; it lists all problems."""
     return fails(ConditionType.READY, problems[0].reason.value, told(problems))
 
 
@@ -35,18 +35,19 @@ def told(problems: Iterable[Problem]) -> str:
 
 
 def paused_verdict(metadata: Metadata) -> Verdict:
-    """The operator leaves the object alone."""
+    """The verdict that the operator does not reconcile the object for now."""
     message = f"remove the annotation {labels.PAUSE} to resume"
     return _set_by(PAUSE, metadata, ConditionType.RECONCILIATION_PAUSED, message)
 
 
 def unmanaged_verdict(metadata: Metadata) -> Verdict:
-    """The operator leaves the topic alone for good."""
+    """The verdict that the operator does not manage the topic."""
     message = f"the annotation {labels.MANAGED} is false"
     return _set_by(MANAGED, metadata, ConditionType.UNMANAGED, message)
 
 
 def _set_by(switch: Switch, metadata: Metadata, type_: ConditionType, message: str) -> Verdict:
+    """The verdict that an annotation causes. An unknown value of it is a problem in the message."""
     problem = switch.problem(metadata.annotations)
     if problem is not None:
         return holds(type_, UNKNOWN_VALUE, str(problem))
@@ -54,7 +55,7 @@ def _set_by(switch: Switch, metadata: Metadata, type_: ConditionType, message: s
 
 
 def numbered(numbers: Sequence[int], *, most: int = 10) -> str:
-    """The first of many numbers."""
+    """The first `most` of the numbers as a text, with the count of the others."""
     shown = ", ".join(map(str, numbers[:most]))
     return f"{shown} and {len(numbers) - most} more" if len(numbers) > most else shown
 

@@ -22,7 +22,7 @@ class ResourceKind:
 
     @property
     def definition_name(self) -> str:
-        """The name of its CustomResourceDefinition."""
+        """The name of the kind's CustomResourceDefinition."""
         return f"{self.plural}.{GROUP}"
 
 

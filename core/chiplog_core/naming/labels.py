@@ -80,7 +80,7 @@ TOPIC_FINALIZER = f"{api.GROUP}/topic"
 
 
 def of_cluster(cluster: str) -> dict[str, str]:
-    """Labels of everything the operator makes for a cluster."""
+    """The labels of every object that the operator creates for a cluster."""
     return {
         NAME: "chiplog",
         "app.kubernetes.io/instance": cluster,

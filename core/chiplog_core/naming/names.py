@@ -38,7 +38,8 @@ _MAX_STEM_LENGTH = 180
 
 
 def stateful_set(cluster: str, broker_id: BrokerId) -> str:
-    """The StatefulSet of one broker: one for each, so that each can be moved or resized alone."""
+    """The StatefulSet of one broker. Each broker has its own, so that each can be moved or
+    resized alone."""
     return f"{cluster}-broker-{broker_id}"
 
 
@@ -48,17 +49,18 @@ def pod(cluster: str, broker_id: BrokerId) -> str:
 
 
 def volume_claim(cluster: str, broker_id: BrokerId) -> str:
-    """The PersistentVolumeClaim that its StatefulSet makes for the broker's data."""
+    """The PersistentVolumeClaim that the StatefulSet creates for the broker's data."""
     return f"data-{pod(cluster, broker_id)}"
 
 
 def service_account(cluster: str, broker_id: BrokerId) -> str:
-    """Each broker has its own, so that plain RBAC can say which objects are its own."""
+    """The ServiceAccount of one broker. Each has its own, so that plain RBAC can limit it to its
+    own objects."""
     return stateful_set(cluster, broker_id)
 
 
 def bootstrap_service(cluster: str) -> str:
-    """Where clients inside the Kubernetes cluster begin."""
+    """The Service with the bootstrap address for clients inside the Kubernetes cluster."""
     return f"{cluster}-kafka-bootstrap"
 
 
@@ -68,7 +70,7 @@ def brokers_service(cluster: str) -> str:
 
 
 def external_bootstrap_service(cluster: str) -> str:
-    """Where clients outside the Kubernetes cluster begin."""
+    """The Service with the bootstrap address for clients outside the Kubernetes cluster."""
     return f"{cluster}-kafka-external-bootstrap"
 
 
@@ -78,7 +80,7 @@ def external_broker_service(cluster: str, broker_id: BrokerId) -> str:
 
 
 def broker_config(cluster: str) -> str:
-    """The ConfigMap with what brokers read when they start."""
+    """The ConfigMap that brokers read when they start."""
     return f"{cluster}-broker-config"
 
 
@@ -108,17 +110,18 @@ def broker_lease(cluster: str, broker_id: BrokerId) -> str:
 
 
 def partition_map(cluster: str, topic_name: str) -> str:
-    """The PartitionMap of a topic name. No cluster's name has a dot, so the first one divides."""
+    """The PartitionMap of a topic name. A cluster's name has no dot, so the first dot separates
+    the two."""
     return f"{cluster}.{object_name(topic_name)}"
 
 
 def object_name(kafka_name: str) -> str:
-    """The `metadata.name` for a topic or group whose Kafka name came first.
+    """The `metadata.name` for a topic or group that was created under its Kafka name.
 
-    The name itself where Kubernetes allows it (at most 200 characters), else its lower-case form
-    with '-' for every other character, cut at 180, and the start of the name's SHA-256, which
-    keeps `Orders`, `orders` and `order_s` apart. Next to a dot or an end no '-' may stand, so
-    there it is dropped: `_schemas` becomes `schemas-` and 8 hex digits.
+    It is the name itself if Kubernetes allows it (at most 200 characters). Otherwise it is the
+    lower-case name with '-' for every other character, cut at 180, and the start of the name's
+    SHA-256, which keeps `Orders`, `orders` and `order_s` apart. A '-' next to a dot or at an end is
+    dropped, because Kubernetes does not allow it: `_schemas` becomes `schemas-` and 8 hex digits.
     """
     if len(kafka_name) <= _MAX_PLAIN_LENGTH and _SUBDOMAIN.fullmatch(kafka_name):
         return kafka_name

@@ -30,7 +30,7 @@ class Identity(NamedTuple):
 
 
 def identity_of(reference: Mapping[str, Any]) -> Identity:
-    """Of an entry of `ownerReferences`."""
+    """The identity of the owner in an entry of `ownerReferences`."""
     group, _, _ = str(reference.get("apiVersion", "")).partition("/")
     return Identity(group, str(reference.get("kind", "")), str(reference.get("name", "")))
 
@@ -42,10 +42,10 @@ def why_not_ours(
     label: str,
     heirs: Collection[Identity] = (),
 ) -> str:
-    """Why the object that is there may not be written to; empty where it is ours.
+    """Why the operator may not write to an existing object; empty if the object is its own.
 
-    `wanted` is the metadata that we would apply, with its one owner. `label` is the label whose
-    value says what the object belongs to. `heirs` are owners beside that one which our objects may
+    `wanted` is the metadata that the operator would apply, with its one owner. `label` is the label
+    whose value names the object that it belongs to. `heirs` are other owners that our objects may
     have had before.
     """
     (owner,) = wanted["ownerReferences"]
@@ -68,6 +68,6 @@ def why_not_ours(
     return ""
 
 
-def told(kind: str, name: str, owner_kind: str, why: str) -> str:
-    """For the condition of the object that wants the name."""
+def taken_message(kind: str, name: str, owner_kind: str, why: str) -> str:
+    """The message for the object that needs a name which another object has."""
     return f"{kind} {name} is not this {owner_kind}'s ({why}): {REMEDY}"

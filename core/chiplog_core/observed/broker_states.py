@@ -45,14 +45,17 @@ class BrokerState:
     is_retired: bool
 
     def continues(self, ref: ReplicaRef) -> bool:
-        """Whether this is still the process of that session, with everything it had in memory."""
+        """Whether the process of that session is still running, with everything it had in
+        memory."""
         return 0 < self.process_since <= ref.session
 
     def vouches_for(self, ref: ReplicaRef) -> bool:
-        """R3: whether its disk still has every record that the session of `ref` acknowledged."""
+        """Whether its disk still has every record that the session of `ref` acknowledged (rule
+        R3)."""
         return 0 < self.intact_since <= ref.session
 
     def has_disk_of(self, ref: ReplicaRef) -> bool:
+        """Whether the broker still has the disk of that session."""
         return 0 < self.storage_since <= ref.session
 
 
@@ -87,7 +90,8 @@ class BrokerStates:
 
 
 def find_broker_states(world: World, awaiting_admission: frozenset[BrokerId]) -> BrokerStates:
-    """The state of every broker. `awaiting_admission` are unknown until the next plan."""
+    """The state of every broker. Brokers in `awaiting_admission` are UNKNOWN until the next
+    plan."""
     by_id = {
         broker_id: _broker_state(world, broker, broker_id in awaiting_admission)
         for broker_id, broker in world.brokers.items()
@@ -116,6 +120,7 @@ def find_broker_states(world: World, awaiting_admission: frozenset[BrokerId]) ->
 
 
 def _unchecked(world: World) -> Iterator[BrokerId]:
+    """Brokers that have not yet compared their disks with the present PartitionMaps."""
     if world.maps_check:
         for broker_id, broker in world.brokers.items():
             if broker.status.maps_checked != world.maps_check and not broker.spec.retired:
@@ -132,6 +137,7 @@ def _may_be_alive(world: World, broker_id: BrokerId, broker: BrokerState) -> boo
 
 
 def _alive(brokers: Iterable[BrokerState], *, is_stopping: bool) -> Iterator[ReplicaRef]:
+    """The live brokers that are stopping, or that are not."""
     for broker in brokers:
         is_included = (
             broker.process_state is ProcessState.ALIVE and broker.is_stopping is is_stopping
@@ -141,6 +147,7 @@ def _alive(brokers: Iterable[BrokerState], *, is_stopping: bool) -> Iterator[Rep
 
 
 def _broker_state(world: World, broker: Broker, is_awaited: bool) -> BrokerState:
+    """The state of one broker. `is_awaited`: its new process is not admitted yet."""
     spec, status = broker.spec, broker.status
     process_state = ProcessState.UNKNOWN if is_awaited else _process_state(world, broker)
     directories_work = all(directory.online for directory in status.directories)
@@ -161,6 +168,7 @@ def _broker_state(world: World, broker: Broker, is_awaited: bool) -> BrokerState
 
 
 def _process_state(world: World, broker: Broker) -> ProcessState:
+    """What is known about the admitted process of a broker."""
     spec, status = broker.spec, broker.status
     if spec.admitted_incarnation is None:
         return ProcessState.UNKNOWN
@@ -171,11 +179,13 @@ def _process_state(world: World, broker: Broker) -> ProcessState:
 
 
 def _damaged(world: World) -> Iterator[tuple[BrokerId, TopicId, PartitionIndex]]:
+    """The damaged replicas, as brokers report them."""
     for broker_id, damaged in _reported(world):
         yield broker_id, damaged.topic_id, damaged.partition
 
 
 def _refetching(world: World) -> Iterator[tuple[BrokerId, TopicId, PartitionIndex]]:
+    """The damaged replicas that are being fetched again."""
     for broker_id, damaged in _reported(world):
         if damaged.refetching:
             yield broker_id, damaged.topic_id, damaged.partition

@@ -70,19 +70,20 @@ class LivenessJudge:
     _refused: dict[Incarnation, _Refusal] = field(default_factory=dict)
 
     def watching(self, now_ms: int) -> None:
-        """The watch on Leases works, as of now: after a start or a reconnect."""
+        """The watch on Leases works from now on, after a start or a reconnect."""
         self._tick(now_ms)
         self._watching_since_ms = now_ms
 
     def interrupted(self, now_ms: int) -> None:
-        """The watch of Leases broke: no Lease expires until it works again."""
+        """The watch on Leases broke. No Lease expires until it works again."""
         self._tick(now_ms)
         self._watching_since_ms = None
 
     def renewed(
         self, broker_id: BrokerId, incarnation: Incarnation, renew_time: str, now_ms: int
     ) -> None:
-        """A Lease was seen in this state, by the watch or in a list; again and again is fine."""
+        """Record the state of a Lease, seen by the watch or in a list. The same state may be
+        passed again."""
         self._tick(now_ms)
         lease = self._leases.get(broker_id)
         if lease is None or lease.incarnation != incarnation:
@@ -94,24 +95,24 @@ class LivenessJudge:
             lease.is_confirmed = lease.is_suspected
 
     def forgotten(self, broker_id: BrokerId, now_ms: int) -> None:
-        """There is no such Lease any more: that proves nothing, and there is nothing to judge."""
+        """The Lease does not exist any more. That proves nothing, but there is nothing to judge."""
         self._tick(now_ms)
         self._leases.pop(broker_id, None)
 
     def terminated(self, incarnation: Incarnation, reason: str) -> None:
-        """The kubelet says that this process ended. No renewal ever takes that back."""
+        """The kubelet reports that this process ended. No renewal revokes that."""
         self._terminated.setdefault(incarnation, reason)
         self._refused.pop(incarnation, None)
 
     def refused(self, incarnation: Incarnation, reason: str) -> None:
-        """Its connection ended and new ones are refused. It has ended until it renews again."""
+        """The process refuses new connections. It counts as ended until it has renewed its Lease
+        again."""
         if incarnation not in self._terminated:
             self._refused[incarnation] = _Refusal(reason)
 
     def suspects(self, now_ms: int) -> frozenset[BrokerId]:
-        """The brokers to be given up. The caller lists their Leases consistently, hands in what
-        it finds by `renewed`, and then asks `ended`.
-        """
+        """The brokers whose Leases may have expired. The caller lists these Leases consistently,
+        passes the result to `renewed`, and then calls `ended`."""
         self._tick(now_ms)
         due = frozenset(self._due(now_ms))
         for broker_id in due:
@@ -119,7 +120,7 @@ class LivenessJudge:
         return due
 
     def ended(self, now_ms: int) -> Mapping[Incarnation, str]:
-        """Processes that are dead for certain or whose Lease expired, with the reason."""
+        """The processes that are certainly dead or whose Lease expired, each with the reason."""
         self._tick(now_ms)
         for broker_id in list(self._due(now_ms)):
             lease = self._leases[broker_id]
@@ -133,30 +134,36 @@ class LivenessJudge:
         return {**expired, **refused, **self._terminated}
 
     def alive(self, now_ms: int) -> frozenset[Incarnation]:
-        """Processes that were seen to renew, and are not given up: for `World.renewing`."""
+        """The processes that renew their Leases and have not ended, for `World.renewing`."""
         self._tick(now_ms)
         return frozenset(
-            lease.incarnation for lease in self._leases.values() if lease.is_alive and _open(lease)
+            lease.incarnation
+            for lease in self._leases.values()
+            if lease.is_alive and _is_valid(lease)
         ) - frozenset((*self._terminated, *self._refused))
 
     def running(self, now_ms: int) -> frozenset[BrokerId]:
-        """Brokers whose Lease is held by a process that is not known to have ended, whether or
-        not it ever registered: for `World.running`. One that was refused may be alive."""
+        """The brokers whose Lease is held by a process that is not known to have ended, even if
+        it never registered, for `World.running`. A process that refused a connection may be
+        alive."""
         self._tick(now_ms)
         return frozenset(
             broker_id
             for broker_id, lease in self._leases.items()
-            if _open(lease) and lease.incarnation not in self._terminated
+            if _is_valid(lease) and lease.incarnation not in self._terminated
         )
 
     def next_check_ms(self, now_ms: int) -> int | None:
-        """In how many milliseconds to ask again; None while there is nothing to judge."""
+        """After how many milliseconds to call `suspects` again; None while there is nothing to
+        judge."""
         self._tick(now_ms)
-        if self._watching_since_ms is None or not any(map(_open, self._leases.values())):
+        if self._watching_since_ms is None or not any(map(_is_valid, self._leases.values())):
             return None
         return CHECK_MS
 
     def _has_renewed(self, incarnation: Incarnation) -> None:
+        """A process renewed its Lease. After enough renewals a refused one counts as alive
+        again."""
         refusal = self._refused.get(incarnation)
         if refusal is not None:
             refusal.renewals += 1
@@ -164,6 +171,8 @@ class LivenessJudge:
                 del self._refused[incarnation]
 
     def _tick(self, now_ms: int) -> None:
+        """Note the time. If this process itself was stalled, all Leases get their full time
+        again."""
         last_ms, self._last_call_ms = self._last_call_ms, now_ms
         if last_ms is None or self._watching_since_ms is None:
             return
@@ -171,17 +180,20 @@ class LivenessJudge:
             self._watching_since_ms = now_ms
 
     def _due(self, now_ms: int) -> Iterator[BrokerId]:
+        """The brokers whose Lease was not renewed for too long. If most are late at once, they
+        get twice the time, because the API server may be slow."""
         if self._watching_since_ms is None:
             return
         silent_ms = {
             broker_id: now_ms - max(lease.seen_ms, self._watching_since_ms)
             for broker_id, lease in self._leases.items()
-            if _open(lease) and lease.incarnation not in self._terminated
+            if _is_valid(lease) and lease.incarnation not in self._terminated
         }
         late = [broker_id for broker_id, silent in silent_ms.items() if silent >= LEASE_MS]
         patience_ms = 2 * LEASE_MS if 2 * len(late) > len(self._leases) else LEASE_MS
         yield from (broker_id for broker_id in late if silent_ms[broker_id] >= patience_ms)
 
 
-def _open(lease: _Lease) -> bool:
+def _is_valid(lease: _Lease) -> bool:
+    """Whether the Lease has not expired."""
     return not lease.is_expired

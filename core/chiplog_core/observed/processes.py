@@ -18,7 +18,7 @@ class Identity:
 
 
 def identity(broker: Broker, pod: PodState | None) -> Identity | None:
-    """Of the process that is admitted now; None where there is none, or nobody knows where."""
+    """The identity of the admitted process; None if there is none, or if its place is not known."""
     spec = broker.spec
     if pod is None or not pod.uid or not pod.address:
         return None

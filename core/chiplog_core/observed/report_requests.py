@@ -26,15 +26,19 @@ class Watch:
     def asked(
         self, maps: Iterable[PartitionMap], brokers: Iterable[Broker], now_ms: int
     ) -> Mapping[Question, int]:
-        """`World.requested_ms` for these maps and brokers."""
+        """For each answered question, for how many milliseconds it has been answered:
+        `World.requested_ms`."""
         self._since_ms = {
             question: self._since_ms.get(question, now_ms)
-            for question in _answered(maps, tuple(brokers))
+            for question in _answered_questions(maps, tuple(brokers))
         }
         return {question: now_ms - since_ms for question, since_ms in self._since_ms.items()}
 
 
-def _answered(maps: Iterable[PartitionMap], brokers: tuple[Broker, ...]) -> Iterator[Question]:
+def _answered_questions(
+    maps: Iterable[PartitionMap], brokers: tuple[Broker, ...]
+) -> Iterator[Question]:
+    """The questions that at least one live member of the ISR has answered."""
     newest: dict[tuple[object, ...], PartitionEpoch] | None = None
     for partition_map in maps:
         for generation in partition_map.spec.generations:
@@ -49,7 +53,7 @@ def _answered(maps: Iterable[PartitionMap], brokers: tuple[Broker, ...]) -> Iter
 
 
 def _answers(brokers: tuple[Broker, ...]) -> dict[tuple[object, ...], PartitionEpoch]:
-    """At which partition epoch each broker that is alive has said what it holds of a partition."""
+    """For each live broker and partition, the partition epoch at which it reported its replica."""
     return {
         (broker.spec.broker_id, report.topic_id, report.partition): report.partition_epoch
         for broker in brokers

@@ -16,14 +16,14 @@ from chiplog_core.observed.world import World
 
 
 def awaiting_admission(world: World) -> frozenset[BrokerId]:
-    """Brokers with a living process that has no session yet, or lost the one it had."""
+    """Brokers with a live process that has no session yet, or whose session is lost."""
     return frozenset(
         broker_id for broker_id, broker in world.brokers.items() if _is_admissible(world, broker)
     )
 
 
 def in_its_session(world: World, broker: Broker) -> BrokerSpec:
-    """The broker's next spec: its new process admitted, or its ended session fenced, if due."""
+    """The broker's next spec: a new process is admitted and an ended session is fenced, if due."""
     if _is_admissible(world, broker):
         return _admitted(world, broker)
     spec = broker.spec
@@ -35,6 +35,7 @@ def in_its_session(world: World, broker: Broker) -> BrokerSpec:
 
 
 def _is_admissible(world: World, broker: Broker) -> bool:
+    """Whether the broker's process is to get a new session."""
     spec, incarnation = broker.spec, broker.status.incarnation
     if incarnation is None or spec.retired or incarnation in world.ended:
         return False
@@ -48,7 +49,7 @@ def _is_admissible(world: World, broker: Broker) -> bool:
 
 
 def _has_failed_disk(world: World, broker: Broker) -> bool:
-    """Whether the admitted process lost a write. Its disk may have forgotten that by now."""
+    """Whether a write of the admitted process failed. Its disk may work again by now."""
     admitted, status = broker.spec.admitted_incarnation, broker.status
     if admitted in world.failed_disks:
         return True
@@ -57,11 +58,13 @@ def _has_failed_disk(world: World, broker: Broker) -> bool:
 
 
 def _is_over(world: World, broker: Broker) -> bool:
+    """Whether the admitted process has ended, or another one has taken its place."""
     admitted, incarnation = broker.spec.admitted_incarnation, broker.status.incarnation
     return admitted in world.ended or incarnation not in {None, admitted}
 
 
 def _admitted(world: World, broker: Broker) -> BrokerSpec:
+    """The spec with a new session for the broker's process."""
     spec, status = broker.spec, broker.status
     session = _unused_session(world, broker)
     failed_session = spec.session if _has_failed_disk(world, broker) else spec.disk_failed_session
@@ -96,13 +99,15 @@ def _admitted(world: World, broker: Broker) -> BrokerSpec:
 
 
 def _unused_session(world: World, broker: Broker) -> Session:
-    """One above every session that anything remembers, also after a restored backup."""
+    """A session number above every one that any object holds, even after a restore from a
+    backup."""
     broker_id = broker.spec.broker_id
     named = (ref.session for ref in _refs(world) if ref.broker_id == broker_id)
     return Session(max(broker.spec.session, broker.status.session or 0, *named) + 1)
 
 
 def _refs(world: World) -> Iterator[ReplicaRef]:
+    """The broker sessions that PartitionMaps and reports name."""
     for partition_map in world.maps.values():
         for generation in partition_map.spec.generations:
             for state in generation.partitions:

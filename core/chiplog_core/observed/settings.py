@@ -45,12 +45,13 @@ class Settings:
 
     @property
     def valid_cluster(self) -> BrokerCluster | None:
-        """The cluster, if everything in its spec can be carried out."""
+        """The cluster, if its spec has no problems."""
         return None if self.problems else self.cluster
 
 
 def find_settings(world: World) -> Settings:
-    """Read the cluster's spec, or fall back on what the brokers were told last."""
+    """The settings from the cluster's spec, or those that the Broker objects hold if the spec
+    cannot be parsed."""
     cluster = world.cluster
     is_paused = paused(world.metadata)
     problems = world.cluster_problems
@@ -74,7 +75,7 @@ def find_settings(world: World) -> Settings:
 
 
 def config_for_brokers(cluster: BrokerCluster, inherited: Mapping[str, str]) -> Mapping[str, str]:
-    """What Broker objects hold: what topics inherit, and what is for brokers alone."""
+    """The configuration for Broker objects: what topics inherit, and what only brokers need."""
     metrics = cluster.spec.metrics
     if metrics is None or not metrics.partitions:
         return inherited  # the default needs no word
@@ -83,18 +84,19 @@ def config_for_brokers(cluster: BrokerCluster, inherited: Mapping[str, str]) -> 
 
 
 def _last_inherited(world: World) -> Mapping[str, str] | None:
+    """The configuration that a Broker object holds, without the keys for brokers only."""
     for _, broker in sorted(world.brokers.items()):
         if not broker.spec.retired:
-            told = broker.spec.config
-            return {key: told[key] for key in told if key != METRICS_PARTITIONS.name}
+            config = broker.spec.config
+            return {key: config[key] for key in config if key != METRICS_PARTITIONS.name}
     return None
 
 
 def paused(metadata: Metadata) -> bool:
-    """Whether an annotation tells the operator to leave the object alone."""
+    """Whether an annotation pauses reconciliation of the object."""
     return PAUSE.is_set(metadata.annotations)
 
 
 def unmanaged(metadata: Metadata) -> bool:
-    """Whether an annotation tells the operator to leave the topic alone for good."""
+    """Whether an annotation says that the operator does not manage the topic."""
     return MANAGED.is_set(metadata.annotations)

@@ -13,10 +13,10 @@ from chiplog_core.quantities import Quantity, quantity_value
 
 
 def size_reached(world: World) -> Quantity | None:
-    """Of the largest volume; None while none is bound.
+    """The size of the largest volume; None while none is bound.
 
-    Some provisioners round up, and a claim may ask in vain: the smaller of the two is what the
-    volume was asked to have and has.
+    A provisioner may round up, and a claim may ask in vain. So the smaller of request and capacity
+    counts.
     """
     sizes = [
         min(claim.requested, claim.capacity, key=quantity_value)
@@ -27,7 +27,7 @@ def size_reached(world: World) -> Quantity | None:
 
 
 def too_small(claims: Iterable[ClaimState], cluster: BrokerCluster) -> list[ClaimState]:
-    """Bound claims that ask for less than the spec says."""
+    """Bound claims that request less than the spec says."""
     wanted = quantity_value(cluster.spec.storage.size)
     return [
         claim
@@ -39,9 +39,9 @@ def too_small(claims: Iterable[ClaimState], cluster: BrokerCluster) -> list[Clai
 
 
 def volume_problems(world: World, cluster: BrokerCluster) -> tuple[Problem, ...]:
-    """That volumes are to grow which cannot, as long as that can be taken back: no volume has
-    reached the size. Otherwise the rest of the spec counts, and the API server says no for each
-    claim."""
+    """The problem that volumes must grow but cannot. It is reported only while the spec can be
+    reverted, that is while no volume has the new size. After that the rest of the spec is
+    applied, and the API server refuses each claim."""
     stuck = [
         claim
         for claim in too_small(world.claims.values(), cluster)

@@ -48,5 +48,5 @@ _MOVES: Final[Mapping[tuple[Place, bool], Move]] = {
 
 
 def next_move(place: Place, *, is_held: bool) -> Move:
-    """Of a process that stands there and holds the Lease, or does not."""
+    """What a process does next, by its place and whether it holds the Lease."""
     return _MOVES[place, is_held]

@@ -66,15 +66,15 @@ class Seen:
     record: LeaseRecord | None = None
     since_s: float = 0.0
 
-    def look(self, record: LeaseRecord | None, now_s: float) -> "Seen":
-        """After reading the Lease once more."""
+    def after_read(self, record: LeaseRecord | None, now_s: float) -> "Seen":
+        """The state after the Lease was read again. The time stays if nothing changed."""
         if self.record is not None and record == self.record:
             return self
         return Seen(record, now_s)
 
 
 def decide(me: str, seen: Seen, now_s: float) -> Step:
-    """What a process should do about the Lease it just read."""
+    """What a process should do about the Lease that it has just read."""
     record = seen.record
     if record is None:
         return Step.CREATE
@@ -88,7 +88,7 @@ def decide(me: str, seen: Seen, now_s: float) -> Step:
 def held_by(
     me: str, before: LeaseRecord | None, now: datetime, times: LeaseTimes, claim: Claim
 ) -> LeaseRecord:
-    """The Lease in this process's hands, renewed now."""
+    """The Lease as this process writes it to take or renew it."""
     moment = _micro_time(now)
     if before is None:
         before = LeaseRecord(
@@ -113,10 +113,10 @@ def held_by(
 
 
 def released(before: LeaseRecord, now: datetime) -> LeaseRecord:
-    """The Lease in nobody's hands: a standby takes it at once."""
+    """The Lease without a holder, so that a standby can take it immediately."""
     return replace(before, holder="", renew_time=_micro_time(now), duration_s=1)
 
 
 def _micro_time(moment: datetime) -> str:
-    """As Kubernetes writes a MicroTime: always six digits."""
+    """A time in the form of Kubernetes' MicroTime, which always has six digits."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

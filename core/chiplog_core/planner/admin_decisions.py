@@ -91,13 +91,13 @@ class Decider:
         )
 
     def decide(self, operation: Request, key: str) -> Decision:
-        """What becomes of the operation now. `key` names the request among all there are."""
+        """The decision on the operation now. `key` identifies the request among all requests."""
         try:
             if isinstance(operation, ElectLeaders):
                 return self._elect(operation)
             result = self._world.write_results.get(key)
             if result is not None:
-                return self._after(operation, result)
+                return self._after_write(operation, result)
             if isinstance(operation, CreateTopic):
                 return self._create(operation, key)
             if isinstance(operation, DeleteTopic):
@@ -107,6 +107,7 @@ class Decider:
             return Verdict(code=refused.code, message=str(refused))
 
     def _elect(self, operation: ElectLeaders) -> Decision:
+        """The decision on ElectLeaders."""
         generation = self._names.named(operation.name).generation
         wanted = operation.topic_id
         if generation is None or wanted not in {None, generation.topic_id}:
@@ -119,7 +120,8 @@ class Decider:
             partitions=tuple(verdict for verdict in found if isinstance(verdict, PartitionVerdict))
         )
 
-    def _after(self, operation: Operation, result: WriteResult) -> Decision:
+    def _after_write(self, operation: Operation, result: WriteResult) -> Decision:
+        """The decision after the API server has answered the write for this operation."""
         if not result.accepted:
             return Verdict(code=Code.POLICY_VIOLATION, message=result.message)
         if isinstance(operation, CreateTopic) and operation.validate_only:
@@ -136,6 +138,7 @@ class Decider:
         return Verdict(topic_uid=topic.metadata.uid)
 
     def _create(self, operation: CreateTopic, key: str) -> Decision:
+        """The decision on CreateTopics."""
         name = operation.name
         named = self._names.named(name)
         if named.is_leaving and not operation.validate_only:
@@ -166,7 +169,7 @@ class Decider:
         self._refuse_taken_object(metadata, name)
         manifest = self._checked(Topic(metadata=metadata, spec=spec), named).to_manifest()
         if not operation.validate_only:
-            self._took(topics=1, partitions=new.partitions)
+            self._use_capacity(topics=1, partitions=new.partitions)
         return WriteTopic(
             request_id=key,
             metadata=Metadata(name=metadata.name, namespace=metadata.namespace),
@@ -174,30 +177,37 @@ class Decider:
             dry_run=operation.validate_only,
         )
 
-    def _took(self, *, topics: int, partitions: int) -> None:
-        """What one request is about to make leaves so much less for the next one of this plan."""
+    def _use_capacity(self, *, topics: int, partitions: int) -> None:
+        """Reduce the free capacity for later requests of this plan, by what this one will
+        create."""
         capacity = self._facts.capacity.with_more(topics=topics, partitions=partitions)
         self._facts = replace(self._facts, capacity=capacity)
 
     def _refuse_taken_object(self, metadata: Metadata, name: str) -> None:
+        """Refuse a new topic if a Topic object of another topic has the `metadata.name` that it
+        needs."""
         readable = [topic.metadata for topic in self._world.topics]
         others = [
             unreadable.metadata
             for unreadable in self._world.unreadable
             if unreadable.kind is api.TOPIC
         ]
-        for there in (*readable, *others):
-            if (there.namespace, there.name) == (metadata.namespace, metadata.name):
+        for other in (*readable, *others):
+            if (other.namespace, other.name) == (
+                metadata.namespace,
+                metadata.name,
+            ):
                 raise Refused(
                     Code.POLICY_VIOLATION,
-                    f"topic '{name}' needs a Topic object named {_path(there)}, but that object "
+                    f"topic '{name}' needs a Topic object named {_path(other)}, but that object "
                     "is another topic: apply a Topic with another metadata.name and this "
                     "spec.topicName",
                 )
 
     def _delete(self, operation: DeleteTopic, key: str) -> Decision:
+        """The decision on DeleteTopics."""
         named = self._names.named(operation.name)
-        if operation.topic_id is not None and not named.is_now(operation.topic_id):
+        if operation.topic_id is not None and not named.has_topic_id(operation.topic_id):
             return Verdict()  # whoever named the id had seen it, so it is gone
         if named.is_leaving:
             return Verdict()
@@ -206,13 +216,14 @@ class Decider:
         if policy is not DeletionPolicy.DELETE:
             raise Refused(
                 Code.POLICY_VIOLATION,
-                f"{_of(topic)} has spec.deletionPolicy {policy}: set it to Delete first, or keep "
-                f"the records and run kubectl delete {_arguments(topic)}",
+                f"{_topic_text(topic)} has spec.deletionPolicy {policy}: set it to Delete first, "
+                f"or keep the records and run kubectl delete {_kubectl_arguments(topic)}",
             )
-        self._refuse_foreign(topic, SPEC, "spec", f"run kubectl delete {_arguments(topic)}")
+        self._refuse_foreign(topic, SPEC, "spec", f"run kubectl delete {_kubectl_arguments(topic)}")
         return WriteTopic(request_id=key, metadata=_identity(topic), delete=True)
 
     def _change(self, operation: GrowTopic | ConfigureTopic, key: str) -> Decision:
+        """The decision on a change of partitions or of configuration."""
         named = self._names.named(operation.name)
         if named.is_leaving:
             raise _unknown(operation.name)
@@ -234,8 +245,9 @@ class Decider:
         )
 
     def _growth(self, operation: GrowTopic, topic: Topic, named: Named) -> dict[str, object]:
+        """The fields of the Topic's spec for more partitions. Raises `Refused`."""
         added = check_growth(operation, existing(topic, named, self._facts), self._facts)
-        self._refuse_foreign(topic, (*SPEC, "partitions"), "spec.partitions", _edit(topic))
+        self._refuse_foreign(topic, (*SPEC, "partitions"), "spec.partitions", _edit_remedy(topic))
         spec = replace(topic.spec, partitions=operation.partitions)
         if operation.assignments:
             states = () if named.generation is None else named.generation.partitions
@@ -243,13 +255,15 @@ class Decider:
             spec = replace(spec, assignments=_assignments(dict(enumerate(placed))))
         manifest = self._checked(replace(topic, spec=spec), named).to_manifest()["spec"]
         if not operation.validate_only:
-            self._took(topics=0, partitions=added)
+            self._use_capacity(topics=0, partitions=added)
         wanted = ("partitions", "assignments") if operation.assignments else ("partitions",)
         return {field: manifest[field] for field in wanted}
 
     def _configuration(
         self, operation: ConfigureTopic, topic: Topic, named: Named
     ) -> dict[str, object]:
+        """The fields of the Topic's spec for a changed configuration; empty if nothing changes.
+        Raises `Refused`."""
         before = existing(topic, named, self._facts)
         after = check_configuration(operation, before, self._facts)
         changes = {
@@ -259,12 +273,12 @@ class Decider:
         }
         for name in changes:
             field = f"spec.config[{name}]"
-            self._refuse_foreign(topic, (*SPEC, "config", name), field, _edit(topic))
+            self._refuse_foreign(topic, (*SPEC, "config", name), field, _edit_remedy(topic))
         self._checked(replace(topic, spec=replace(topic.spec, config=after)), named)
         return {"config": changes} if changes else {}
 
     def _owned(self, name: str, named: Named) -> Topic:
-        """The Topic behind a name, if a client may change it. Raises `Refused`."""
+        """The Topic that owns the name, if a client may change it. Raises `Refused`."""
         topic = named.topic
         if topic is None and named.map is None:
             raise _unknown(name)
@@ -280,7 +294,7 @@ class Decider:
         if unmanaged(topic.metadata):
             raise Refused(
                 Code.POLICY_VIOLATION,
-                f"{_of(topic)} has the annotation {labels.MANAGED}: remove it first",
+                f"{_topic_text(topic)} has the annotation {labels.MANAGED}: remove it first",
             )
         return topic
 
@@ -292,15 +306,16 @@ class Decider:
             )
 
     def _refuse_foreign(self, topic: Topic, path: Path, field: str, remedy: str) -> None:
+        """Refuse a change of a field that another field manager owns."""
         book = self._world.managed_fields.get(topic.metadata.uid)
         if managers := foreign_managers(book, path, topic.metadata.annotations):
             raise Refused(
                 Code.POLICY_VIOLATION,
-                f"{field} of {_of(topic)} is managed by {', '.join(managers)}: {remedy}",
+                f"{field} of {_topic_text(topic)} is managed by {', '.join(managers)}: {remedy}",
             )
 
     def _checked(self, topic: Topic, named: Named) -> Topic:
-        """A Topic that would be taken from kubectl, too. Raises `Refused`."""
+        """The Topic, after the same checks as for kubectl. Raises `Refused`."""
         try:
             read = Topic.from_manifest(topic.to_manifest())
         except InvalidManifest as invalid:
@@ -313,6 +328,7 @@ class Decider:
 
 
 def _refusal(problems: Iterable[Problem]) -> Refused:
+    """The error for a client, from the problems of a Topic."""
     first, *_others = found = list(problems)
     code = next((code for field, code in CODES if first.field.startswith(field)), None)
     if code is None or first.reason is Reason.POLICY_VIOLATION:
@@ -332,6 +348,7 @@ def _assignments(placements: Mapping[int, tuple[int, ...]]) -> tuple[Assignment,
 
 
 def _identity(topic: Topic) -> Metadata:
+    """The metadata by which a write names exactly this version of the object."""
     meta = topic.metadata
     return Metadata(
         name=meta.name,
@@ -342,17 +359,20 @@ def _identity(topic: Topic) -> Metadata:
 
 
 def _path(metadata: Metadata) -> str:
+    """`namespace/name`."""
     return f"{metadata.namespace}/{metadata.name}"
 
 
-def _of(topic: Topic) -> str:
+def _topic_text(topic: Topic) -> str:
+    """The Topic as messages name it."""
     return f"Topic {_path(topic.metadata)}"
 
 
-def _arguments(topic: Topic) -> str:
-    """What names the object on kubectl's command line."""
+def _kubectl_arguments(topic: Topic) -> str:
+    """The arguments that name the Topic in a kubectl command."""
     return f"topics.chiplog.dev {topic.metadata.name} -n {topic.metadata.namespace}"
 
 
-def _edit(topic: Topic) -> str:
-    return f"change it there, or run kubectl edit {_arguments(topic)}"
+def _edit_remedy(topic: Topic) -> str:
+    """The remedy for a field that another field manager owns."""
+    return f"change it there, or run kubectl edit {_kubectl_arguments(topic)}"

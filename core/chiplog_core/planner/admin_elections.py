@@ -20,7 +20,7 @@ from chiplog_core.planner.preferred import preferred
 def judged_elections(
     operation: ElectLeaders, generation: Generation, brokers: BrokerStates
 ) -> Iterator[PartitionVerdict | PartitionIndex]:
-    """For each partition what became of it; only its number where an election is due."""
+    """For each partition, the verdict; only the number of the partition if an election is due."""
     states = {state.partition: state for state in generation.partitions}
     for partition, epoch in sorted(operation.partitions.items()):
         state = states.get(PartitionIndex(partition))
@@ -39,13 +39,14 @@ def judged_elections(
 
 
 def due(found: Iterable[PartitionVerdict | PartitionIndex]) -> frozenset[PartitionIndex]:
-    """The partitions to be elected."""
+    """The partitions whose election is due."""
     return frozenset(index for index in found if not isinstance(index, PartitionVerdict))
 
 
 def _preferred(state: PartitionState, asked_epoch: int, brokers: BrokerStates) -> PartitionVerdict:
+    """The verdict on a preferred election that is not due, or is done."""
     first = state.replicas[0]
-    leader = _living_leader(state, brokers)
+    leader = _live_leader(state, brokers)
     if leader is None or leader.broker_id != first:
         return PartitionVerdict(
             partition=state.partition,
@@ -62,7 +63,8 @@ def _preferred(state: PartitionState, asked_epoch: int, brokers: BrokerStates) -
 
 
 def _unclean(state: PartitionState, brokers: BrokerStates) -> PartitionVerdict:
-    if _living_leader(state, brokers) is not None:
+    """The verdict on an unclean election: an admin client cannot start one."""
+    if _live_leader(state, brokers) is not None:
         return PartitionVerdict(
             partition=state.partition,
             code=Code.ELECTION_NOT_NEEDED,
@@ -78,7 +80,8 @@ def _unclean(state: PartitionState, brokers: BrokerStates) -> PartitionVerdict:
     )
 
 
-def _living_leader(state: PartitionState, brokers: BrokerStates) -> ReplicaRef | None:
+def _live_leader(state: PartitionState, brokers: BrokerStates) -> ReplicaRef | None:
+    """The partition's leader, if it is alive."""
     leader = state.leader
     return (
         leader

@@ -26,7 +26,7 @@ from chiplog_core.model.topic import Topic
 from chiplog_core.naming import labels
 from chiplog_core.observed.world import World
 from chiplog_core.planner.admin_decisions import Decider, Decision, Electing, Waiting
-from chiplog_core.planner.preferred import Wished
+from chiplog_core.planner.preferred import Requested
 from chiplog_core.topic_name import collision_key
 
 
@@ -37,7 +37,7 @@ class AdminPlan:
     writes: tuple[WriteTopic, ...]
     answers: Mapping[BrokerId, tuple[AdminAnswer, ...]]
     """What `spec.answers` of every Broker should be."""
-    elections: Wished = field(default_factory=dict)
+    elections: Requested = field(default_factory=dict)
     """Partitions that clients want led by their preferred leader, and that can be."""
     requeue_after_ms: int | None = None
     """When the next request that waits runs out of time."""
@@ -53,13 +53,13 @@ class _Open:
     key: str
 
     @property
-    def turn(self) -> tuple[datetime, BrokerId, str]:
-        """Who comes first, whichever operator asks."""
+    def order(self) -> tuple[datetime, BrokerId, str]:
+        """Sort key: the request with the earliest deadline first, for every operator alike."""
         return self.request.deadline, self.broker_id, self.request.id
 
 
 def answer_requests(world: World, now: datetime) -> AdminPlan:
-    """What becomes of every request in a Broker's status."""
+    """The writes and answers for all admin requests in the statuses of Brokers."""
     answers = {broker_id: _kept(broker) for broker_id, broker in world.brokers.items()}
     # Whether something exists or was done is not known before everything was listed.
     requests = _open(world, answers) if world.is_complete else []
@@ -89,12 +89,12 @@ def answer_requests(world: World, now: datetime) -> AdminPlan:
 
 
 def request_key(broker: Broker, request: AdminRequest) -> str:
-    """The request's name among those of all brokers and all their processes."""
+    """A key that is unique among the requests of all brokers and all their processes."""
     return f"{broker.spec.admitted_incarnation}.{request.id}"
 
 
 def _requests(broker: Broker) -> tuple[AdminRequest, ...]:
-    """Those of the admitted process: another one's status counts for nothing."""
+    """The requests of the admitted process. A status that another process wrote does not count."""
     incarnation = broker.spec.admitted_incarnation
     if incarnation is None or broker.status.incarnation != incarnation:
         return ()
@@ -102,13 +102,13 @@ def _requests(broker: Broker) -> tuple[AdminRequest, ...]:
 
 
 def _kept(broker: Broker) -> dict[str, AdminAnswer]:
-    """The answers given before, without those that the broker has seen and taken away."""
+    """The answers given before, without those that the broker has received and removed."""
     requested = {request.id for request in _requests(broker)}
     return {answer.id: answer for answer in broker.spec.answers if answer.id in requested}
 
 
 def _open(world: World, answers: Mapping[BrokerId, dict[str, AdminAnswer]]) -> list[_Open]:
-    """The requests without an answer, in their turn; one that does not read is answered here."""
+    """The requests without an answer, sorted. One that cannot be parsed is answered here."""
     found = []
     for broker_id, broker in world.brokers.items():
         for request in _requests(broker):
@@ -121,12 +121,13 @@ def _open(world: World, answers: Mapping[BrokerId, dict[str, AdminAnswer]]) -> l
                 answers[broker_id][request.id] = to_answer(request.id, "", verdict)
             else:
                 found.append(_Open(broker_id, request, operation, request_key(broker, request)))
-    return sorted(found, key=lambda open_request: open_request.turn)
+    return sorted(found, key=lambda open_request: open_request.order)
 
 
 def _decisions(
     world: World, now: datetime, requests: Iterable[_Open]
 ) -> Iterator[tuple[_Open, Decision]]:
+    """The decision on each request."""
     by_name: dict[str, list[_Open]] = {}
     for open_request in requests:
         by_name.setdefault(collision_key(open_request.operation.name), []).append(open_request)
@@ -140,7 +141,7 @@ def _decisions(
 
 
 def _done(topics: Iterable[Topic]) -> dict[str, Topic]:
-    """The Topics by the request that was carried out on them last."""
+    """Request key -> the Topic on which the request was carried out last."""
     return {
         key: topic
         for topic in topics
@@ -151,7 +152,8 @@ def _done(topics: Iterable[Topic]) -> dict[str, Topic]:
 def _in_turn(
     group: Sequence[_Open], done: Mapping[str, Topic], decider: Decider | None
 ) -> Iterator[tuple[_Open, Decision]]:
-    """Requests on one name: each waits until those before it are done and answered."""
+    """The decisions on requests for one name. Each waits until those before it are done and
+    answered."""
     blocked = any(open_request.key in done for open_request in group)
     for open_request in group:
         if topic := done.get(open_request.key):
@@ -168,7 +170,7 @@ def _in_turn(
 
 
 def _by_deadline(decision: Decision, open_request: _Open, now: datetime) -> Decision:
-    """What is not begun or answered when the client stops waiting is not begun at all."""
+    """The decision, or an error if the client's deadline is over and nothing was begun."""
     if isinstance(decision, Verdict) or now < open_request.request.deadline:
         return decision
     if isinstance(decision, Waiting):
@@ -179,5 +181,6 @@ def _by_deadline(decision: Decision, open_request: _Open, now: datetime) -> Deci
 
 
 def _next_deadline_ms(waiting: Iterable[_Open], now: datetime) -> int | None:
+    """After how many milliseconds the next deadline is over."""
     left = [open_request.request.deadline - now for open_request in waiting]
     return max(0, min(left) // timedelta(milliseconds=1) + 1) if left else None

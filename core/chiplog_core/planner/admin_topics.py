@@ -32,18 +32,18 @@ class Named:
 
     @property
     def is_leaving(self) -> bool:
-        """All there is under the name is on its way out."""
+        """Whether everything under the name is being deleted."""
         if self.topic is not None:
             return self.topic.metadata.deletion_timestamp is not None
         return self.map is not None and self.map.spec.current is None
 
     @property
     def generation(self) -> Generation | None:
-        """The partitions that the name means now."""
+        """The current partitions of the name."""
         return None if self.map is None else self.map.spec.current_generation
 
-    def is_now(self, topic_id: TopicId) -> bool:
-        """Whether the name still means this topic."""
+    def has_topic_id(self, topic_id: TopicId) -> bool:
+        """Whether the name still stands for this topic id."""
         if self.map is not None:
             return self.map.spec.current == topic_id
         return self.topic is not None and self.topic.status.topic_id == topic_id
@@ -62,12 +62,12 @@ class TopicNames:
         self.in_use = self._by_name.keys() | self._maps.keys()
 
     @property
-    def takers(self) -> Iterable[Topic]:
+    def allowed_topics(self) -> Iterable[Topic]:
         """The Topics that may name the cluster."""
         return chain.from_iterable(self._by_name.values())
 
     def named(self, name: str) -> Named:
-        """What there is under this name."""
+        """The Topic and the PartitionMap under this name."""
         found = self._maps.get(name)
         if found is not None and found.spec.owner_uid is not None:
             return Named(self._by_uid.get(found.spec.owner_uid), found)
@@ -75,14 +75,15 @@ class TopicNames:
 
 
 def _age(topic: Topic) -> tuple[bool, str, str, str]:
-    """Of Topics that want one name, which will most likely get it: the oldest that stays."""
+    """Sort key of Topics that want one name: the oldest that is not being deleted will most
+    likely get it."""
     meta = topic.metadata
     made = "" if meta.creation_timestamp is None else meta.creation_timestamp.isoformat()
     return meta.deletion_timestamp is not None, made, meta.namespace, meta.name
 
 
 def facts_of(world: World, cluster: BrokerCluster, names: TopicNames) -> ClusterFacts:
-    """The cluster, as far as the checks ask for it."""
+    """What the checks need to know of the cluster."""
     config = given_broker_config(cluster.spec.config).values
     default_partitions = broker_value(config, NUM_PARTITIONS) or 1
     return ClusterFacts(
@@ -102,9 +103,11 @@ def facts_of(world: World, cluster: BrokerCluster, names: TopicNames) -> Cluster
 def _capacity(
     config: Mapping[str, str], world: World, names: TopicNames, default_partitions: int
 ) -> Capacity:
-    """With what there is and what is about to be made: every Topic counts from when it exists."""
+    """The capacity, with existing topics and those about to be created: a Topic counts as soon
+    as it exists."""
     wanted = {
-        topic.topic_name: topic.spec.partitions or default_partitions for topic in names.takers
+        topic.topic_name: topic.spec.partitions or default_partitions
+        for topic in names.allowed_topics
     }
     there = partitions_of(world)
     users = wanted.keys() | there.keys()
@@ -116,7 +119,7 @@ def _capacity(
 
 
 def partitions_of(world: World) -> dict[str, int]:
-    """How many partitions each topic has; those of the cluster itself are not among them."""
+    """Topic -> number of partitions, without internal topics."""
     return {
         name: sum(len(generation.partitions) for generation in found.spec.generations)
         for name, found in world.maps.items()
@@ -125,7 +128,7 @@ def partitions_of(world: World) -> dict[str, int]:
 
 
 def existing(topic: Topic, named: Named, facts: ClusterFacts) -> ExistingTopic:
-    """The topic as it is or is about to be: what its spec wants already counts."""
+    """The topic as the checks see it, with what its spec asks for already counted."""
     spec, generation = topic.spec, named.generation
     states = () if generation is None else generation.partitions
     made_with = len(states[0].replicas) if states else facts.default_replicas
@@ -138,6 +141,7 @@ def existing(topic: Topic, named: Named, facts: ClusterFacts) -> ExistingTopic:
 
 
 def texts(config: Mapping[str, object]) -> dict[str, str]:
-    """A manifest's configuration as texts, those too that do not read: a change may mend them."""
+    """The configuration of a manifest as texts, including invalid values, because a change may
+    correct them."""
     values = given_topic_config(config).values
     return {name: values.get(name, str(value)) for name, value in config.items()}

@@ -36,8 +36,11 @@ class Adoption:
 
 
 def find_orphans(world: World, settings: Settings, now: datetime) -> Adoption:
-    """Decided only where everything was listed, and every namespace is watched that may have Topics
-    of the cluster: a Topic that is not seen may be there."""
+    """Topics to create for orphaned maps.
+
+    Decided only if all objects are listed and the operator watches every namespace that may have
+    Topics of the cluster: otherwise a Topic may exist that it does not see.
+    """
     is_ending = world.metadata.deletion_timestamp is not None
     made_at = world.metadata.creation_timestamp
     if settings.cluster is None or is_ending or made_at is None:
@@ -53,7 +56,7 @@ def find_orphans(world: World, settings: Settings, now: datetime) -> Adoption:
 
 
 def _orphans(world: World) -> Iterator[PartitionMap]:
-    """Maps whose owner is gone, and that no Topic is about to take over."""
+    """Maps whose owner is gone and that no Topic is about to take over."""
     metas = [topic.metadata for topic in world.topics] + [
         topic.metadata for topic in world.unreadable
     ]
@@ -75,6 +78,7 @@ def _orphans(world: World) -> Iterator[PartitionMap]:
 
 
 def _adopted(orphan: PartitionMap, world: World) -> Create:
+    """The Topic to create for an orphaned map."""
     topic = _topic(orphan, world.metadata)
     return Create(
         resource=topic,

@@ -47,7 +47,7 @@ def plan_brokers(
     answers: Mapping[BrokerId, tuple[AdminAnswer, ...]],
     new_topic_id: Callable[[], TopicId],
 ) -> BrokersPlan:
-    """Make, change, admit, fence and retire brokers."""
+    """Create, change, admit, fence and retire brokers."""
     ids, surplus, problems = _wanted(world, settings)
     intents = {
         broker_id: BrokerIntent.REMOVE if broker_id in surplus else BrokerIntent.SERVE
@@ -78,13 +78,15 @@ def plan_brokers(
 
 
 def _urgent(spec: BrokerSpec) -> tuple[object, ...]:
+    """The fields of a spec whose change must be written first."""
     return spec.session, spec.fenced, spec.maps_check
 
 
 def _wanted(
     world: World, settings: Settings
 ) -> tuple[list[BrokerId], frozenset[BrokerId], tuple[Problem, ...]]:
-    """The brokers that should exist now, those of them that are to go, and why some cannot."""
+    """The brokers that should exist now, those of them that are to be removed, and problems with
+    a removal."""
     existing = [
         broker_id for broker_id, broker in sorted(world.brokers.items()) if not broker.spec.retired
     ]
@@ -109,7 +111,7 @@ def _wanted(
 
 
 def _holding(world: World) -> frozenset[BrokerId]:
-    """Brokers that hold a replica, or data that a tombstone has not seen go."""
+    """The brokers that hold a replica, or data that a tombstone still waits for."""
     holding: set[BrokerId] = set()
     for partition_map in world.maps.values():
         for generation in partition_map.spec.generations:
@@ -137,6 +139,7 @@ def _scale_in_problems(cluster: BrokerCluster, stuck: list[BrokerId]) -> tuple[P
 def _next_spec(
     world: World, settings: Settings, broker: Broker, intent: BrokerIntent | None
 ) -> BrokerSpec:
+    """The broker's spec after this plan."""
     spec = in_its_session(world, broker)
     if world.maps_check and not spec.retired and spec.maps_check != world.maps_check:
         spec = replace(spec, maps_check=world.maps_check)
@@ -151,7 +154,7 @@ def _next_spec(
 def _answering(
     spec: BrokerSpec, settings: Settings, answers: Mapping[BrokerId, tuple[AdminAnswer, ...]]
 ) -> BrokerSpec:
-    """With the answers to its clients' admin requests."""
+    """The spec with the answers to its clients' admin requests."""
     if settings.cluster is None or spec.retired:
         return spec
     return replace(spec, answers=answers.get(spec.broker_id, spec.answers))
@@ -160,7 +163,7 @@ def _answering(
 def _described(
     world: World, cluster: BrokerCluster, settings: Settings, spec: BrokerSpec
 ) -> BrokerSpec:
-    """With rack, addresses and configuration as they are now."""
+    """The spec with the present rack, addresses and configuration."""
     inherited = settings.inherited
     return replace(
         spec,
@@ -172,6 +175,7 @@ def _described(
 
 
 def _rack(world: World, cluster: BrokerCluster, spec: BrokerSpec) -> str | None:
+    """The rack, from the label of the pod's node. It is kept while the node is not known."""
     if cluster.spec.rack is None:
         return None
     pod = world.pods.get(spec.broker_id)
@@ -187,6 +191,7 @@ def _creations(
     ids: list[BrokerId],
     new_topic_id: Callable[[], TopicId],
 ) -> list[Action]:
+    """The Broker objects to create."""
     cluster = settings.valid_cluster
     missing = [broker_id for broker_id in ids if broker_id not in world.brokers]
     if not missing or cluster is None:

@@ -64,7 +64,7 @@ class ClusterFacts:
 
 
 def cluster_report(facts: ClusterFacts, now: datetime) -> Iterator[Report]:
-    """The status of the BrokerCluster, if the published one is not right any more."""
+    """The status of the BrokerCluster, if it differs from the published one."""
     world = facts.world
     if not world.metadata.uid:
         return  # there is no such object
@@ -79,6 +79,7 @@ def cluster_report(facts: ClusterFacts, now: datetime) -> Iterator[Report]:
 
 
 def _described(status: BrokerClusterStatus, facts: ClusterFacts) -> BrokerClusterStatus:
+    """The status with the present figures."""
     world, counts = facts.world, facts.counts
     brokers = [broker for _, broker in sorted(world.brokers.items())]
     ready = [broker_id for broker_id in facts.serving if broker_id not in counts.lagging]
@@ -132,12 +133,14 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
 
 
 def _without_effect(settings: Settings) -> Iterator[Verdict]:
+    """A warning for configuration that has no effect."""
     cluster = settings.valid_cluster
     if cluster is not None and (problems := warn_about_values(cluster.spec.config)):
         yield holds(ConditionType.WARNING, problems[0].reason.value, told(problems))
 
 
 def _without_jobs(settings: Settings) -> Iterator[Verdict]:
+    """A warning if Spark jobs cannot run with the cluster's settings."""
     cluster = settings.valid_cluster
     if cluster is not None and (problems := check_jobs(cluster)):
         message = f"no Verification or Rebalance can run: {told(problems)}"
@@ -145,14 +148,14 @@ def _without_jobs(settings: Settings) -> Iterator[Verdict]:
 
 
 def _annotation_warning(world: World) -> Iterator[Verdict]:
-    """Annotations that say nothing, here and on the brokers' StatefulSets and pods."""
+    """A warning for unknown annotations on the cluster or on brokers' StatefulSets and pods."""
     problems = [*unknown_keys(world.metadata), *restart_request_problems(world)]
     if problems:
         yield holds(ConditionType.WARNING, "UnknownAnnotation", told(problems[:10]))
 
 
 def _merged_by_type(verdicts: list[Verdict]) -> list[Verdict]:
-    """One verdict per condition type: the reason of the first, the messages of all."""
+    """One verdict per condition type, with the reason of the first and the messages of all."""
     found: dict[str, Verdict] = {}
     for verdict in verdicts:
         before = found.get(verdict.type)
@@ -178,6 +181,7 @@ def _disk_pressure(world: World) -> Iterator[Verdict]:
 
 
 def _ready(facts: ClusterFacts) -> Verdict:
+    """The verdict for Ready."""
     problems = (*facts.settings.problems, *facts.problems)
     if problems:
         return refused(problems)
@@ -239,6 +243,7 @@ def _why_not_ready(world: World, broker_id: BrokerId) -> str:
 
 
 def _healthy(facts: ClusterFacts) -> Verdict:
+    """The verdict for Healthy."""
     counts = facts.counts
     if counts.offline:
         message = f"{_partitions(counts.offline)} no live leader"
@@ -253,6 +258,7 @@ def _healthy(facts: ClusterFacts) -> Verdict:
 
 
 def _applied(facts: ClusterFacts, now: datetime) -> Verdict:
+    """The verdict for ConfigurationApplied."""
     condition, rollout = ConditionType.CONFIGURATION_APPLIED, facts.rollout
     if facts.settings.problems:
         reason = facts.settings.problems[0].reason.value
@@ -276,6 +282,7 @@ def _applied(facts: ClusterFacts, now: datetime) -> Verdict:
 
 
 def _why_not_restarted(facts: ClusterFacts, which: str, now: datetime) -> tuple[str, str]:
+    """Reason and message if a restart is needed but cannot be made now."""
     rollout = facts.rollout
     reasons = [which, *_what_a_restart_waits_for(rollout, rollout.outdated)]
     is_late = _is_late(facts, now)
@@ -293,13 +300,14 @@ def _what_a_restart_waits_for(rollout: Rollout, brokers: Sequence[BrokerId]) -> 
 
 
 def _is_late(facts: ClusterFacts, now: datetime) -> bool:
-    """Whether the brokers have been out of date and the cluster not whole for too long."""
+    """Whether brokers have been outdated, and partitions not fully in sync, for too long."""
     left = _patience_left(facts, now)
     return left is not None and left <= timedelta()
 
 
 def _patience_left(facts: ClusterFacts, now: datetime) -> timedelta | None:
-    """Of the two conditions the younger counts: a roll may take long while it continues."""
+    """The time until a waiting restart is late. It starts with the later of the two conditions,
+    because a roll that continues may take long."""
     if facts.world.cluster is None:
         return None
     since = [
@@ -312,7 +320,7 @@ def _patience_left(facts: ClusterFacts, now: datetime) -> timedelta | None:
 
 
 def next_report_ms(facts: ClusterFacts, now: datetime) -> int | None:
-    """When a roll that waits will have waited for too long."""
+    """After how many milliseconds a waiting restart will be late."""
     if facts.rollout.restart is not None or not facts.rollout.outdated:
         return None
     left = _patience_left(facts, now)
@@ -322,6 +330,7 @@ def next_report_ms(facts: ClusterFacts, now: datetime) -> int | None:
 
 
 def _quiesced(facts: ClusterFacts) -> Verdict:
+    """The verdict for Quiesced."""
     if facts.rollout.asked:
         return fails(ConditionType.QUIESCED, "InProgress", _restarts_asked_for(facts))
     busy = (
@@ -347,6 +356,7 @@ def _restarts_asked_for(facts: ClusterFacts) -> str:
 
 
 def _stable(verdicts: list[Verdict]) -> Verdict:
+    """The verdict for Stable, which summarizes the others."""
     broken = [verdict.type for verdict in verdicts if verdict.status is not ConditionStatus.TRUE]
     if broken:
         return fails(ConditionType.STABLE, "NotStable", f"not met: {', '.join(broken)}")

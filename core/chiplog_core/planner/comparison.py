@@ -48,6 +48,7 @@ class Returned:
 
     @property
     def length(self) -> tuple[int, int]:
+        """The length of its log, for comparison."""
         return log_length(self.report)
 
 
@@ -96,7 +97,8 @@ def compare(
     reports: Mapping[BrokerId, ReplicaReport],
     terms: Terms,
 ) -> Outcome:
-    """The leader of a partition none of whose members continued; `reports` are of any replica."""
+    """The leader of a partition whose ISR members have all restarted. `reports` may be of any
+    replica."""
     returned = find_returned(state, topic_id, brokers, reports, terms)
     vouching = [replica for replica in returned if replica.standing is Standing.VOUCHING]
     silent = _silent(state, brokers, returned)
@@ -130,7 +132,7 @@ def find_returned(
     reports: Mapping[BrokerId, ReplicaReport],
     terms: Terms,
 ) -> list[Returned]:
-    """The members of the ISR that have answered, in the order of the ISR."""
+    """The members of the ISR that have reported their logs, in the order of the ISR."""
     returned = []
     for ref in state.isr:
         broker, report = brokers.by_id.get(ref.broker_id), reports.get(ref.broker_id)
@@ -146,14 +148,15 @@ def find_returned(
 
 
 def log_length(report: ReplicaReport) -> tuple[int, int]:
-    """Logs with an equal last leader epoch are equal as far as both go (KIP-101)."""
+    """Sort key of logs. Logs with the same last leader epoch are equal up to the end of the
+    shorter one (KIP-101)."""
     epoch = report.log_leader_epoch
     return _NO_EPOCH if epoch is None else epoch, report.log_end_offset
 
 
 def is_answer(report: ReplicaReport, state: PartitionState, broker: BrokerState) -> bool:
-    """Whether the process that is alive says what it has now. A report of before the question has a
-    lower partition epoch; one of another process is not in a session that the broker repeats."""
+    """Whether the report is from the live process and newer than the question. An older report
+    has a lower partition epoch; a report of another process is of another session."""
     is_present = broker.process_state is ProcessState.ALIVE and broker.is_in_session
     return is_present and report.partition_epoch >= state.partition_epoch
 
@@ -161,6 +164,8 @@ def is_answer(report: ReplicaReport, state: PartitionState, broker: BrokerState)
 def _standing(
     ref: ReplicaRef, report: ReplicaReport, broker: BrokerState, terms: Terms, *, is_damaged: bool
 ) -> Standing:
+    """What the replica's disk is worth: whether it certainly, possibly or not at all has every
+    acknowledged record."""
     if is_damaged or not broker.has_disk_of(ref):
         return Standing.LOST
     if report.log_end_offset < (report.high_watermark or 0):
@@ -174,7 +179,7 @@ def _standing(
 def _silent(
     state: PartitionState, brokers: BrokerStates, returned: Collection[Returned]
 ) -> list[BrokerId]:
-    """Members that have not answered and still may. Those that are retired never will."""
+    """The members that have not reported yet but still may. Retired brokers never will."""
     answered = {replica.listed.broker_id for replica in returned}
     return [
         ref.broker_id
@@ -189,7 +194,8 @@ def _is_any_lost(returned: Collection[Returned]) -> bool:
 
 
 def _rank(candidate: Returned, state: PartitionState, brokers: BrokerStates) -> tuple[object, ...]:
-    """The longest log, and of equal ones the first of the replicas that is not about to go."""
+    """Sort key of candidates: the longest log; of equal ones a broker that is not leaving, then
+    the first replica."""
     broker_id = candidate.present.broker_id
     order = {replica: -number for number, replica in enumerate(state.replicas)}
     is_staying = not brokers.by_id[broker_id].is_leaving
@@ -197,9 +203,9 @@ def _rank(candidate: Returned, state: PartitionState, brokers: BrokerStates) -> 
 
 
 def _why_short(winner: Returned, state: PartitionState, reports: Collection[ReplicaReport]) -> str:
-    """Why even the longest log lacks committed records; empty where it does not.
+    """Why even the longest log lacks committed records; empty if it does not.
 
-    What a log held before a loss that was accepted says nothing of what there should be now.
+    Records from before an accepted loss do not count, because they need not exist any more.
     """
     accepted = _NO_EPOCH if state.unclean_epoch is None else state.unclean_epoch
     committed = max(
@@ -219,5 +225,6 @@ def _why_short(winner: Returned, state: PartitionState, reports: Collection[Repl
 def _with_equals(
     state: PartitionState, winner: Returned, able: Collection[Returned]
 ) -> tuple[ReplicaRef, ...]:
+    """The ISR, in which members with the same log as the winner get their present sessions."""
     equal = {replica.listed: replica.present for replica in able if replica.length == winner.length}
     return tuple(equal.get(ref, ref) for ref in state.isr)

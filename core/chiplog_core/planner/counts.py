@@ -42,7 +42,7 @@ class Counts:
 
 
 def count_partitions(maps: Mapping[str, PartitionMap], brokers: BrokerStates) -> Counts:
-    """Look at every partition of every topic that clients can see."""
+    """Count the partitions of all topics that clients can see."""
     counts = Counts()
     usual = brokers.leaders
     for name, partition_map in maps.items():
@@ -63,6 +63,7 @@ def count_partitions(maps: Mapping[str, PartitionMap], brokers: BrokerStates) ->
 def _count(
     name: str, state: PartitionState, min_isr: int, brokers: BrokerStates, counts: Counts
 ) -> None:
+    """Add one partition to the counts."""
     leader = state.leader
     if leader is None or brokers.process_state(leader) is not ProcessState.ALIVE:
         counts.offline += 1
@@ -83,8 +84,7 @@ def _count(
 
 
 def _is_any_back(state: PartitionState, brokers: BrokerStates) -> bool:
-    """Whether a member of the ISR is alive; where all are off, the partition is offline, no
-    more."""
+    """Whether a member of the ISR is alive. If none is, the partition is just offline."""
     return any(
         ref.broker_id in brokers.by_id
         and brokers.by_id[ref.broker_id].process_state is ProcessState.ALIVE

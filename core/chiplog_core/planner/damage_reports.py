@@ -34,7 +34,7 @@ class Found(NamedTuple):
         return f"partition {self.damage.partition} on broker {self.broker_id}"
 
     def __str__(self) -> str:
-        """For people: which, where, and what was wrong."""
+        """The damage in one sentence, for messages."""
         damage = self.damage
         offset = "" if damage.offset is None else f" from offset {damage.offset} on"
         text = f"{self.name} is damaged in {damage.file}{offset}"
@@ -45,7 +45,7 @@ DamageByTopic = Mapping[TopicId, Sequence[Found]]
 
 
 def damage_by_topic(world: World) -> DamageByTopic:
-    """What the brokers report, in the order of partitions and brokers."""
+    """The damaged replicas that brokers report, sorted by partition and broker."""
     found: dict[TopicId, list[Found]] = {}
     for broker_id, broker in sorted(world.brokers.items()):
         if broker.spec.retired:
@@ -59,7 +59,7 @@ def damage_by_topic(world: World) -> DamageByTopic:
 
 
 def damage_verdict(found: Sequence[Found]) -> Verdict:
-    """There is at least one."""
+    """The verdict for ReplicasDamaged. `found` is not empty."""
     is_all_on_the_way = all(damaged.damage.refetching for damaged in found)
     lines = [str(damaged) for damaged in found[:MOST]]
     if len(found) > MOST:
@@ -69,8 +69,8 @@ def damage_verdict(found: Sequence[Found]) -> Verdict:
 
 
 def damage_events(topic: Topic, status: TopicStatus, found: Sequence[Found]) -> Iterator[Announce]:
-    """What the status that is about to be published tells, and the one before did not."""
-    before, after = _told(topic.status), _told(status)
+    """Events for damage that the new status reports and the one before did not."""
+    before, after = _damage_message(topic.status), _damage_message(status)
     for damaged in found[:MOST]:
         if f"{damaged.name} is" in after and f"{damaged.name} is" not in before:
             why = damaged.damage.message or "its bytes are not what was written"
@@ -80,7 +80,8 @@ def damage_events(topic: Topic, status: TopicStatus, found: Sequence[Found]) -> 
         yield _event(topic, EventType.NORMAL, "ReplicasRebuilt", message)
 
 
-def _told(status: TopicStatus) -> str:
+def _damage_message(status: TopicStatus) -> str:
+    """The message of the condition ReplicasDamaged."""
     for condition in status.conditions:
         if condition.type == ConditionType.REPLICAS_DAMAGED:
             return condition.message

@@ -19,8 +19,9 @@ from chiplog_core.observed.settings import Settings, paused, unmanaged
 from chiplog_core.observed.world import World
 
 
-def goes_with_its_kind(world: World, metadata: Metadata) -> bool:
-    """Whether a deletion is only a part of a larger one: then nobody asked for the data to go."""
+def is_deleted_with_parent(world: World, metadata: Metadata) -> bool:
+    """Whether the object is deleted with its cluster, namespace or CRD: then nobody asked to
+    delete its data."""
     return (
         world.metadata.deletion_timestamp is not None
         or world.topics_definition_deleting
@@ -28,9 +29,9 @@ def goes_with_its_kind(world: World, metadata: Metadata) -> bool:
     )
 
 
-def let_go(spec: PartitionMapSpec, topic: Topic, world: World) -> PartitionMapSpec:
+def map_of_deleted_topic(spec: PartitionMapSpec, topic: Topic, world: World) -> PartitionMapSpec:
     """The map of a Topic that is being deleted, as its deletionPolicy says."""
-    if goes_with_its_kind(world, topic.metadata):
+    if is_deleted_with_parent(world, topic.metadata):
         return spec
     is_wanted = topic.spec.deletion_policy is DeletionPolicy.DELETE
     if not is_wanted or unmanaged(topic.metadata):
@@ -46,7 +47,7 @@ def let_go(spec: PartitionMapSpec, topic: Topic, world: World) -> PartitionMapSp
 
 
 def confirmed(spec: PartitionMapSpec, world: World) -> PartitionMapSpec:
-    """With every confirmation of a tombstone that brokers have given."""
+    """The map with the brokers' confirmations of its tombstones."""
     if not spec.tombstones:
         return spec
     tombstones = tuple(_confirmed(tombstone, world) for tombstone in spec.tombstones)
@@ -54,7 +55,7 @@ def confirmed(spec: PartitionMapSpec, world: World) -> PartitionMapSpec:
 
 
 def unconfirmed(spec: PartitionMapSpec) -> tuple[BrokerId, ...]:
-    """The brokers that still hold data of a deleted topic of this name, as far as is known."""
+    """The brokers that may still hold data of a deleted topic of this name."""
     missing: set[BrokerId] = set()
     for tombstone in spec.tombstones:
         missing.update(set(tombstone.brokers) - set(tombstone.confirmed))
@@ -62,31 +63,35 @@ def unconfirmed(spec: PartitionMapSpec) -> tuple[BrokerId, ...]:
 
 
 def finalizer_changes(world: World, settings: Settings) -> Iterator[SetMetadata]:
-    """Finalizers to set on Topics that live, and to take from those that may go."""
+    """The finalizers to add to Topics, and to remove from those that may be deleted."""
     owned = {partition_map.spec.owner_uid for partition_map in world.maps.values()}
     for topic in world.topics:
         meta = topic.metadata
         has_it = labels.TOPIC_FINALIZER in meta.finalizers
         if meta.deletion_timestamp is None:
-            if not has_it and _is_in_care(meta, world, settings):
+            if not has_it and _needs_finalizer(meta, world, settings):
                 yield _with_finalizers(meta, (*meta.finalizers, labels.TOPIC_FINALIZER))
-        elif has_it and _may_go(meta, world, settings, is_owner=meta.uid in owned):
+        elif has_it and _may_remove_finalizer(meta, world, settings, is_owner=meta.uid in owned):
             yield _without_ours(meta)
     for unreadable in world.unreadable:
         meta = unreadable.metadata
-        is_held = unreadable.is_held and not goes_with_its_kind(world, meta)
+        is_held = unreadable.is_held and not is_deleted_with_parent(world, meta)
         has_it = labels.TOPIC_FINALIZER in meta.finalizers
         if meta.deletion_timestamp is not None and has_it and not is_held:
             yield _without_ours(meta)  # what its policy was cannot be read: the data stays
 
 
-def _is_in_care(meta: Metadata, world: World, settings: Settings) -> bool:
+def _needs_finalizer(meta: Metadata, world: World, settings: Settings) -> bool:
+    """Whether the operator manages the Topic, so that it needs the finalizer."""
     is_left_alone = settings.cluster is None or paused(meta) or unmanaged(meta)
-    return not is_left_alone and not goes_with_its_kind(world, meta)
+    return not is_left_alone and not is_deleted_with_parent(world, meta)
 
 
-def _may_go(meta: Metadata, world: World, settings: Settings, *, is_owner: bool) -> bool:
-    if goes_with_its_kind(world, meta):
+def _may_remove_finalizer(
+    meta: Metadata, world: World, settings: Settings, *, is_owner: bool
+) -> bool:
+    """Whether the finalizer may be removed from a Topic that is being deleted."""
+    if is_deleted_with_parent(world, meta):
         return True  # never in the way of a namespace
     is_left_alone = settings.cluster is None or paused(meta)
     return world.is_complete and not is_left_alone and not is_owner
@@ -97,11 +102,13 @@ def _with_finalizers(meta: Metadata, finalizers: tuple[str, ...]) -> SetMetadata
 
 
 def _without_ours(meta: Metadata) -> SetMetadata:
+    """The change that removes our finalizer."""
     rest = tuple(name for name in meta.finalizers if name != labels.TOPIC_FINALIZER)
     return _with_finalizers(meta, rest)
 
 
 def _tombstone(generation: Generation) -> Tombstone:
+    """The order to delete the data of a generation, for every broker that may hold it."""
     brokers: set[BrokerId] = set()
     for state in generation.partitions:
         brokers.update(state.replicas, state.adding, state.removing)
@@ -110,6 +117,7 @@ def _tombstone(generation: Generation) -> Tombstone:
 
 
 def _confirmed(tombstone: Tombstone, world: World) -> Tombstone:
+    """The tombstone with the confirmations that brokers have given."""
     done = tuple(
         broker_id
         for broker_id in tombstone.brokers
@@ -119,6 +127,7 @@ def _confirmed(tombstone: Tombstone, world: World) -> Tombstone:
 
 
 def _holds_nothing(world: World, broker_id: BrokerId, topic_id: TopicId) -> bool:
+    """Whether the broker has no data of the topic: it confirmed the deletion, or is retired."""
     broker = world.brokers.get(broker_id)
     if broker is None:
         return False

@@ -22,12 +22,13 @@ MOST_SHOWN = 10
 def disturbance(
     situation: Situation, spec: PartitionMapSpec, counts: TopicCounts | None
 ) -> tuple[str, str] | None:
-    """(reason, message) of a condition; None where every partition has its leader."""
+    """Reason and message of a condition; None if every partition has a leader and none waits for
+    reports."""
     if counts is None or not (counts.offline or counts.questioned):
         return None
     if counts.questioned:
         shown = counts.questioned[:MOST_SHOWN]
-        lines = [_question(situation, spec, state) for state in shown]
+        lines = [_waiting_text(situation, spec, state) for state in shown]
         if more := len(counts.questioned) - len(shown):
             lines.append(f"and {more} more partitions")
         return "RecordsAtRisk", "; ".join(lines)
@@ -54,7 +55,8 @@ def disturbance(
 
 
 def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: TopicCounts) -> str:
-    """The annotation value that accepts the loss, for offline partitions with a live replica."""
+    """The value of the annotation that accepts the loss, for offline partitions with a live
+    replica."""
     of = situation.brokers.by_id
     entries = []
     for state in spec.current_partitions:
@@ -70,7 +72,8 @@ def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: Topic
     return ",".join(entries[:MOST_SHOWN])
 
 
-def _question(situation: Situation, spec: PartitionMapSpec, state: PartitionState) -> str:
+def _waiting_text(situation: Situation, spec: PartitionMapSpec, state: PartitionState) -> str:
+    """What a partition waits for, and how to continue without it."""
     assert spec.current is not None, "counted among current partitions"
     brokers = situation.brokers
     known = situation.answers.reports.get((spec.current, state.partition), {})

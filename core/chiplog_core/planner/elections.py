@@ -27,7 +27,7 @@ Isr = tuple[ReplicaRef, ...]
 
 
 def elect_all(spec: PartitionMapSpec, brokers: BrokerStates) -> PartitionMapSpec:
-    """The map with every election done that is due."""
+    """The map after all elections that are due."""
     if spec.hibernated:
         return spec
     generations = tuple(
@@ -40,12 +40,12 @@ def elect_all(spec: PartitionMapSpec, brokers: BrokerStates) -> PartitionMapSpec
 def with_generations(
     spec: PartitionMapSpec, generations: tuple[Generation, ...]
 ) -> PartitionMapSpec:
-    """The map with these generations; the very same object where they are its own."""
+    """The map with these generations; the same object if nothing changes."""
     return spec if _same(generations, spec.generations) else replace(spec, generations=generations)
 
 
 def with_partitions(generation: Generation, partitions: tuple[PartitionState, ...]) -> Generation:
-    """The generation with these partitions; the very same object where they are its own."""
+    """The generation with these partitions; the same object if nothing changes."""
     if _same(partitions, generation.partitions):
         return generation
     return replace(generation, partitions=partitions)
@@ -54,7 +54,7 @@ def with_partitions(generation: Generation, partitions: tuple[PartitionState, ..
 def elect(
     state: PartitionState, topic_id: TopicId, min_isr: int, brokers: BrokerStates
 ) -> PartitionState:
-    """The partition's next state; the very same object where nothing changes."""
+    """The partition's next state; the same object if nothing changes."""
     if _is_settled(state, brokers) or is_held(state, brokers):
         return state
     isr = in_sync(state, topic_id, min_isr, brokers)
@@ -70,7 +70,7 @@ def changed(
     *,
     reports_wanted: bool = False,
 ) -> PartitionState:
-    """The state with this ISR and leader, and the epochs that go with the change."""
+    """The state with this ISR and leader, and with the epochs that the change needs."""
     is_new_reign = leader != state.leader
     if not is_new_reign and isr == state.isr and reports_wanted == state.reports_wanted:
         return state
@@ -85,8 +85,11 @@ def changed(
 
 
 def in_sync(state: PartitionState, topic_id: TopicId, min_isr: int, brokers: BrokerStates) -> Isr:
-    """The ISR after carrying over members that continue and dropping, above the floor, dead ones,
-    damaged ones and those about to end."""
+    """The next ISR.
+
+    Members whose process continues get its present session. Dead, damaged and stopping members are
+    removed as long as min ISR allows it.
+    """
     carried = tuple(_carried(ref, state, topic_id, brokers) for ref in state.isr)
     floor = max(min(min_isr, len(carried)), 1)
     staying = tuple(ref for ref in carried if brokers.process_state(ref) is not ProcessState.GONE)
@@ -104,13 +107,13 @@ def in_sync(state: PartitionState, topic_id: TopicId, min_isr: int, brokers: Bro
 def can_lead(
     ref: ReplicaRef, state: PartitionState, topic_id: TopicId, brokers: BrokerStates
 ) -> bool:
-    """Whether this member of the ISR is alive, in this session, with an undamaged log."""
+    """Whether this member of the ISR is alive in this session, with an undamaged log."""
     is_damaged = (ref.broker_id, topic_id, state.partition) in brokers.damaged
     return is_able(ref, brokers) and not is_damaged
 
 
 def is_able(ref: ReplicaRef, brokers: BrokerStates) -> bool:
-    """Whether the broker is alive, in this session, and its disk works."""
+    """Whether the broker is alive in this session and its disk works."""
     broker = brokers.by_id.get(ref.broker_id)
     return broker is not None and broker.may_lead and broker.ref == ref
 
@@ -118,9 +121,10 @@ def is_able(ref: ReplicaRef, brokers: BrokerStates) -> bool:
 def _is_spoiled(
     ref: ReplicaRef, state: PartitionState, topic_id: TopicId, brokers: BrokerStates
 ) -> bool:
-    """Whether it is listed for what it had before it was found damaged, or its disk failed.
+    """Whether the replica is in the ISR only for data that it had before it was damaged or its disk
+    failed.
 
-    A copy that was begun again is listed by its leader's word, and not before it is whole.
+    A replica that is fetched again is added to the ISR by its leader, and only when it is complete.
     """
     broker = brokers.by_id.get(ref.broker_id)
     if broker is not None and broker.process_state is ProcessState.ALIVE and not broker.may_lead:
@@ -130,16 +134,18 @@ def _is_spoiled(
 
 
 def is_held(state: PartitionState, brokers: BrokerStates) -> bool:
-    """Whether this partition must wait for reports of replicas that may have newer data (R6)."""
+    """Whether the partition must wait for reports of replicas that may have newer data (rule
+    R6)."""
     return state.reports_wanted or is_awaited(state, brokers)
 
 
 def is_awaited(state: PartitionState, brokers: BrokerStates) -> bool:
-    """Whether a replica lives that has not compared its disk with the maps as they are now."""
+    """Whether a live replica has not yet compared its disk with the present maps."""
     return bool(brokers.awaited) and not brokers.awaited.isdisjoint(state.replicas)
 
 
 def _elect_in(generation: Generation, min_isr: int, brokers: BrokerStates) -> Generation:
+    """The generation after all elections that are due."""
     topic_id = generation.topic_id
     partitions = tuple(
         state
@@ -155,7 +161,8 @@ def _same(new: Sequence[object], old: Sequence[object]) -> bool:
 
 
 def _is_settled(state: PartitionState, brokers: BrokerStates) -> bool:
-    """The answer for nearly every partition in nearly every plan, and the quickest."""
+    """Whether there is nothing to decide. That is so for nearly every partition, so this check
+    is fast."""
     if state.leader not in brokers.leaders or brokers.damaged:
         return False
     isr = state.isr
@@ -165,18 +172,23 @@ def _is_settled(state: PartitionState, brokers: BrokerStates) -> bool:
 def _carried(
     ref: ReplicaRef, state: PartitionState, topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef:
-    """The same process in its present session, which its disk remembers by now."""
+    """The member in the present session of its process, if the process continues and its disk
+    knows that session."""
     broker = brokers.by_id.get(ref.broker_id)
     if broker is None or broker.ref is None or broker.process_state is not ProcessState.ALIVE:
         return ref
-    goes_on = broker.continues(ref) and ref.session < broker.ref.session and broker.is_in_session
+    is_same_process = (
+        broker.continues(ref) and ref.session < broker.ref.session and broker.is_in_session
+    )
     is_damaged = (ref.broker_id, topic_id, state.partition) in brokers.damaged
-    return broker.ref if goes_on and not is_damaged else ref
+    return broker.ref if is_same_process and not is_damaged else ref
 
 
 def _leader(
     state: PartitionState, isr: Isr, topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef | None:
+    """The next leader. The present one stays if it can; else it is the first replica that can
+    lead."""
     present = _present_leader(state, isr)
     if present is not None and brokers.process_state(present) is ProcessState.UNKNOWN:
         return present
@@ -189,7 +201,7 @@ def _leader(
 
 
 def _present_leader(state: PartitionState, isr: Isr) -> ReplicaRef | None:
-    """The leader, in the session the ISR now has it under."""
+    """The leader, in the session that the ISR now has for it."""
     if state.leader is None or state.leader in isr:
         return state.leader
     broker_id = state.leader.broker_id

@@ -19,14 +19,14 @@ DEFAULT_LISTENERS = (Listener(name="plain", type=ListenerType.INTERNAL, port=por
 
 
 def listeners_of(cluster: BrokerCluster) -> tuple[Listener, ...]:
-    """The listeners for clients; the brokers' own comes on top."""
+    """The listeners for clients. The internal listener is not among them."""
     return cluster.spec.listeners or DEFAULT_LISTENERS
 
 
 def broker_endpoints(
     world: World, cluster: BrokerCluster, broker_id: BrokerId, before: tuple[Endpoint, ...]
 ) -> tuple[Endpoint, ...]:
-    """Where clients find this broker. What is not known just now stays what it was."""
+    """The broker's addresses for clients. An address that is not known now stays as it was."""
     known = {endpoint.listener: endpoint for endpoint in before}
     host = _inside(world, names.pod(world.metadata.name, broker_id))
     found = [Endpoint(listener=INTERNAL_LISTENER_NAME, host=host, port=ports.INTERNAL)]
@@ -41,7 +41,7 @@ def broker_endpoints(
 
 
 def bootstrap_addresses(world: World, cluster: BrokerCluster) -> Iterator[ListenerStatus]:
-    """Where clients of each listener begin, as far as it is known."""
+    """The bootstrap address of each listener, as far as it is known."""
     inside = f"{names.bootstrap_service(world.metadata.name)}.{world.metadata.namespace}.svc"
     ports_outside = world.node_ports.get(names.external_bootstrap_service(world.metadata.name), {})
     for listener in listeners_of(cluster):
@@ -54,10 +54,12 @@ def bootstrap_addresses(world: World, cluster: BrokerCluster) -> Iterator[Listen
 
 
 def _inside(world: World, pod: str) -> str:
+    """The DNS name of a broker's pod."""
     return f"{pod}.{names.brokers_service(world.metadata.name)}.{world.metadata.namespace}.svc"
 
 
 def _outside(world: World, broker_id: BrokerId, listener: Listener) -> Endpoint | None:
+    """The broker's address for clients outside of Kubernetes."""
     service = names.external_broker_service(world.metadata.name, broker_id)
     port = world.node_ports.get(service, {}).get(listener.name)
     host = listener.advertised_host or _address(world, broker_id)
@@ -71,5 +73,6 @@ def _address(world: World, broker_id: BrokerId) -> str:
 
 
 def _any_address(world: World) -> str:
-    """Every node passes a node port on; the one of the first broker serves as well as any."""
+    """The address of one node. Every node forwards a node port, so the first broker's node is
+    used."""
     return next(filter(None, (_address(world, broker_id) for broker_id in sorted(world.pods))), "")

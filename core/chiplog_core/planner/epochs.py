@@ -23,19 +23,21 @@ are."""
 def next_epoch(
     state: PartitionState, brokers: BrokerStates, *, is_waived: bool = False
 ) -> LeaderEpoch:
-    """The epoch of the partition's next leadership.
+    """The leader epoch of the partition's next leader.
 
-    `is_waived`: a person or a time limit continued without a replica that had not answered.
+    `is_waived`: a person or a time limit decided to continue without a replica that had not
+    reported.
     """
     is_unsure = is_waived or bool(silent(state, brokers))
     return LeaderEpoch(state.leader_epoch + (LEAP if is_unsure else 1))
 
 
 def are_outnumbered(state: PartitionState, min_isr: int, brokers: BrokerStates) -> bool:
-    """Whether replicas that have not spoken could have been in sync without any that has.
+    """Whether replicas that have not reported could have been in sync without any that has.
 
-    With a min ISR of 1 every single replica could. There it would stop every failover during which
-    an operator starts, so it is not asked for: the last record of a broker on its own is not safe.
+    With a min ISR of 1 every single replica could. The check is not made then, because every
+    failover during which an operator starts would have to wait; acks=all gives little safety there
+    anyway.
     """
     # Asked of every partition in every plan, and nearly always there is nobody to look for.
     if min_isr <= 1 or not brokers.unchecked:
@@ -44,10 +46,10 @@ def are_outnumbered(state: PartitionState, min_isr: int, brokers: BrokerStates) 
 
 
 def may_need_consent(state: PartitionState, min_isr: int, brokers: BrokerStates) -> bool:
-    """Whether nobody is elected unless somebody comes back, or a person accepts the loss."""
+    """Whether no leader is elected unless a replica returns, or a person accepts the loss."""
     return state.leader is None or are_outnumbered(state, min_isr, brokers)
 
 
 def silent(state: PartitionState, brokers: BrokerStates) -> frozenset[BrokerId]:
-    """The replicas that have not compared their disks with the maps as they are now."""
+    """The replicas that have not compared their disks with the present maps."""
     return brokers.unchecked.intersection(state.replicas)

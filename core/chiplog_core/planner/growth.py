@@ -23,7 +23,7 @@ class Room:
     def partitions(
         self, existing: tuple[PartitionState, ...], count: int, replicas: int
     ) -> tuple[PartitionState, ...]:
-        """`count` more partitions. All replicas are in sync: there is no record yet."""
+        """`count` more partitions. All replicas are in sync, because there is no record yet."""
         placements = place(
             self.racks,
             existing=tuple(state.replicas for state in existing),
@@ -37,6 +37,7 @@ class Room:
         )
 
     def _state(self, partition: PartitionIndex, placement: Placement) -> PartitionState:
+        """A new partition with these replicas."""
         isr = tuple(self.refs[broker_id] for broker_id in placement)
         return PartitionState(
             partition=partition,
@@ -51,10 +52,11 @@ class Room:
 def find_room(
     world: World, brokers: BrokerStates, intents: Mapping[BrokerId, BrokerIntent]
 ) -> Room:
-    """Only brokers that are alive and to stay: a partition begins with a leader, or not at all.
+    """The brokers that are alive and not leaving, because a new partition needs a leader from the
+    beginning.
 
-    Topics of the cluster itself are spread evenly on their own and are no load, so that a user's
-    first topic begins with the first broker.
+    Internal topics are spread separately and do not count as load, so that a user's first topic
+    begins with the first broker.
     """
     refs = {
         broker_id: broker.ref

@@ -37,7 +37,7 @@ Orders = Mapping[str, Mapping[PartitionIndex, LeaderMove]]
 
 
 def is_in_force(rebalance: Rebalance) -> bool:
-    """Whether its proposal was approved and is to be carried out now."""
+    """Whether the Rebalance's proposal was approved and is being carried out."""
     status, about = rebalance.status, rebalance.metadata
     if status.state is not RebalanceState.REBALANCING or about.deletion_timestamp is not None:
         return False
@@ -50,7 +50,7 @@ def is_in_force(rebalance: Rebalance) -> bool:
 
 
 def find_orders(world: World, settings: Settings, brokers: BrokerStates) -> Orders:
-    """The moves that can be made now, a bounded number at a time."""
+    """The leader moves that can be made now, a limited number at a time."""
     if settings.cluster is None:
         return {}
     orders: dict[str, dict[PartitionIndex, LeaderMove]] = {}
@@ -68,12 +68,12 @@ def find_orders(world: World, settings: Settings, brokers: BrokerStates) -> Orde
 
 
 def order_all(spec: PartitionMapSpec, brokers: BrokerStates, orders: Orders) -> PartitionMapSpec:
-    """The map with what is ordered for it."""
+    """The map after the leader moves that are ordered for it."""
     ordered = orders.get(spec.topic_name)
     if not ordered:
         return spec
     generations = tuple(
-        _ordered_in(generation, brokers, ordered)
+        _with_orders(generation, brokers, ordered)
         if generation.topic_id == spec.current
         else generation
         for generation in spec.generations
@@ -82,6 +82,7 @@ def order_all(spec: PartitionMapSpec, brokers: BrokerStates, orders: Orders) -> 
 
 
 def _possible(rebalance: Rebalance, world: World, brokers: BrokerStates) -> Iterator[LeaderMove]:
+    """The moves of a Rebalance that can be made now."""
     if not is_in_force(rebalance) or rebalance.status.proposal is None:
         return
     for move in moves_of(rebalance.status.proposal):
@@ -98,9 +99,10 @@ def _possible(rebalance: Rebalance, world: World, brokers: BrokerStates) -> Iter
                 yield move
 
 
-def _ordered_in(
+def _with_orders(
     generation: Generation, brokers: BrokerStates, ordered: Mapping[PartitionIndex, LeaderMove]
 ) -> Generation:
+    """The generation after the leader moves that are ordered for its partitions."""
     partitions = tuple(
         _moved(state, ordered[state.partition], generation.topic_id, brokers)
         if state.partition in ordered
@@ -113,7 +115,8 @@ def _ordered_in(
 def _moved(
     state: PartitionState, move: LeaderMove, topic_id: TopicId, brokers: BrokerStates
 ) -> PartitionState:
-    """With the order and the leader of the move; the very same object where that cannot be now."""
+    """The partition with the order and the leader of the move; the same object if the move
+    cannot be made now."""
     if judge(move, standing(state)).state not in {MoveState.DUE, MoveState.ORDERED}:
         return state
     leader = _successor(state, move, topic_id, brokers)
@@ -130,7 +133,7 @@ def _moved(
 def _successor(
     state: PartitionState, move: LeaderMove, topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef | None:
-    """Who leads after the move, if it can take over now from a leader that is alive."""
+    """The leader after the move, if it can take over now from a live leader; else None."""
     is_being_moved = bool(state.adding or state.removing)
     if state.leader is None or is_being_moved or is_held(state, brokers):
         return None

@@ -15,11 +15,12 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_core.naming import api, labels
 from chiplog_core.observed.settings import Settings, paused
 from chiplog_core.observed.world import World
-from chiplog_core.planner.deletion import finalizer_changes, goes_with_its_kind
+from chiplog_core.planner.deletion import finalizer_changes, is_deleted_with_parent
 
 
 def metadata_changes(world: World, settings: Settings) -> Iterator[SetMetadata]:
-    """One write for each object: a Topic gets its first finalizer and its label together."""
+    """The changes of objects' metadata, one write per object: a Topic gets its finalizer and its
+    label together."""
     changes = {change.metadata.uid: change for change in finalizer_changes(world, settings)}
     for change in _label_changes(world, settings):
         before = changes.get(change.metadata.uid, change)
@@ -28,17 +29,18 @@ def metadata_changes(world: World, settings: Settings) -> Iterator[SetMetadata]:
 
 
 def _label_changes(world: World, settings: Settings) -> Iterator[SetMetadata]:
+    """The label of the cluster for Topics and ConsumerGroups that lack it."""
     if settings.cluster is None:
         return
-    told = {labels.CLUSTER: world.metadata.name}
+    cluster_label = {labels.CLUSTER: world.metadata.name}
     topics = ((api.TOPIC, topic.metadata) for topic in world.topics)
     groups = ((api.CONSUMER_GROUP, group.metadata) for group in world.groups)
     for kind, meta in chain(topics, groups):
         if _lacks_label(meta, world):
-            yield SetMetadata(kind=kind, metadata=meta, labels=told)
+            yield SetMetadata(kind=kind, metadata=meta, labels=cluster_label)
 
 
 def _lacks_label(meta: Metadata, world: World) -> bool:
     is_left_alone = meta.deletion_timestamp is not None or paused(meta)
     is_labelled = labels.CLUSTER in meta.labels
-    return not (is_left_alone or is_labelled or goes_with_its_kind(world, meta))
+    return not (is_left_alone or is_labelled or is_deleted_with_parent(world, meta))

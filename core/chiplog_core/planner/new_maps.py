@@ -31,7 +31,7 @@ REQUEUE_AFTER_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class DesiredTopic:
     """A topic as its Topic, or the cluster itself, wants it to be made."""
 
     name: str
@@ -49,14 +49,14 @@ class Wish:
     """What else can be done where its map is lost."""
 
     @property
-    def waiter(self) -> str:
-        """By what the plan is told why it waits."""
+    def wait_key(self) -> str:
+        """The key under which the plan says why the topic waits."""
         return self.owner_uid or self.name
 
 
-def wish_of_topic(owner: Topic, settings: Settings) -> Wish:
-    """What a Topic asks for, or leaves to its cluster."""
-    return Wish(
+def desired_topic(owner: Topic, settings: Settings) -> DesiredTopic:
+    """What a Topic asks for, with the cluster's defaults."""
+    return DesiredTopic(
         name=owner.topic_name,
         owner_uid=owner.metadata.uid,
         partitions=owner.spec.partitions or settings.partitions,
@@ -84,30 +84,30 @@ class Places:
             self._room = self._situation.find_room()
         return self._room
 
-    def suffice_for(self, replicas: int, waiter: str) -> bool:
-        """Whether brokers can take the topic now; else the plan says why not."""
+    def suffice_for(self, replicas: int, wait_key: str) -> bool:
+        """Whether brokers can take the topic now. If not, the plan gets the reason."""
         waits = self._plan.waits
         if self._assembling:
             which = ", ".join(map(str, self._assembling))
-            waits[waiter] = Wait("WaitingForBrokers", f"waiting for broker {which} to start")
+            waits[wait_key] = Wait("WaitingForBrokers", f"waiting for broker {which} to start")
             self._plan.requeue_after_ms = REQUEUE_AFTER_MS
             return False
         if self._situation.settings.inherited is None:
-            waits[waiter] = Wait(
+            waits[wait_key] = Wait(
                 "WaitingForCluster", "the spec of the BrokerCluster is refused or cannot be read"
             )
             return False
         available = len(self.room.racks)
         if available < replicas:
             message = f"needs {replicas} brokers that are ready, and there are {available}"
-            waits[waiter] = Wait("WaitingForBrokers", message)
+            waits[wait_key] = Wait("WaitingForBrokers", message)
             return False
         return True
 
-    def take(self, waiter: str, *, topics: int, partitions: int) -> bool:
-        """Whether the cluster takes this many more; else the plan says why not.
+    def take(self, wait_key: str, *, topics: int, partitions: int) -> bool:
+        """Whether the cluster's limits allow this many more. If not, the plan gets the reason.
 
-        A topic that was there before the limit is there still: only what is new is counted here.
+        Existing topics may exceed the limits; only new ones are checked here.
         """
         if self._capacity is None:
             there = partitions_of(self._situation.world)
@@ -118,13 +118,13 @@ class Places:
             )
         why = self._capacity.why_no_room(topics=topics, partitions=partitions)
         if why:
-            self._plan.waits[waiter] = Wait("ClusterFull", why)
+            self._plan.waits[wait_key] = Wait("ClusterFull", why)
             return False
         self._capacity = self._capacity.with_more(topics=topics, partitions=partitions)
         return True
 
     def _awaited_brokers(self) -> tuple[BrokerId, ...]:
-        """Brokers never admitted yet, while the cluster is new and has no topic of a user."""
+        """Brokers that were never admitted. Empty once the cluster has a user's topic."""
         maps = self._situation.world.maps
         if any(
             partition_map.spec.generations
@@ -135,6 +135,7 @@ class Places:
         return tuple(filter(self._is_awaited, self._situation.broker_ids))
 
     def _is_awaited(self, broker_id: BrokerId) -> bool:
+        """Whether the broker is still starting for the first time."""
         broker = self._situation.world.brokers.get(broker_id)
         if broker is None:
             return True
@@ -151,66 +152,72 @@ class NewMaps:
         self._plan = plan
         self._places = places
 
-    def first_map(self, wish: Wish) -> PartitionMap | None:
-        """With the data the topic had before, where its map was lost."""
-        if wish.lost_id is None:
-            generation = self._first_generation(wish)
+    def first_map(self, desired: DesiredTopic) -> PartitionMap | None:
+        """The new map; None if it must wait. If a map was lost, it has the data that the topic
+        had before."""
+        if desired.lost_id is None:
+            generation = self._first_generation(desired)
         else:
-            generation = self._rebuilt(wish.lost_id, wish)
+            generation = self._rebuilt(desired.lost_id, desired)
         if generation is None:
             return None
-        spec = elect_all(self._spec(wish, generation), self._situation.brokers)
+        spec = elect_all(self._spec(desired, generation), self._situation.brokers)
         cluster = self._situation.world.metadata
         return PartitionMap(
             metadata=Metadata(
-                name=names.partition_map(cluster.name, wish.name),
+                name=names.partition_map(cluster.name, desired.name),
                 namespace=cluster.namespace,
                 labels=labels.of_cluster(cluster.name),
             ),
             spec=spec,
         )
 
-    def first_spec(self, wish: Wish) -> PartitionMapSpec | None:
-        """Of a topic without any data."""
-        generation = self._first_generation(wish)
-        return None if generation is None else self._spec(wish, generation)
+    def first_spec(self, desired: DesiredTopic) -> PartitionMapSpec | None:
+        """The map of a topic without any data; None if it must wait."""
+        generation = self._first_generation(desired)
+        return None if generation is None else self._spec(desired, generation)
 
-    def _first_generation(self, wish: Wish) -> Generation | None:
-        if not self._places.suffice_for(wish.replicas, wish.waiter):
+    def _first_generation(self, desired: DesiredTopic) -> Generation | None:
+        """The topic's first partitions; None if they must wait."""
+        if not self._places.suffice_for(desired.replicas, desired.wait_key):
             return None
-        is_users = not is_internal(wish.name)
-        if is_users and not self._places.take(wish.waiter, topics=1, partitions=wish.partitions):
+        is_users = not is_internal(desired.name)
+        if is_users and not self._places.take(
+            desired.wait_key, topics=1, partitions=desired.partitions
+        ):
             return None
         room = self._places.room
-        if wish.is_spread_alone:
+        if desired.is_spread_alone:
             room = replace(room, load=Load())
-        partitions = room.partitions((), wish.partitions, wish.replicas)
+        partitions = room.partitions((), desired.partitions, desired.replicas)
         return Generation(topic_id=self._situation.new_topic_id(), partitions=partitions)
 
-    def _spec(self, wish: Wish, generation: Generation) -> PartitionMapSpec:
+    def _spec(self, desired: DesiredTopic, generation: Generation) -> PartitionMapSpec:
         inherited = self._situation.settings.inherited or {}
         spec = PartitionMapSpec(
             cluster=self._situation.world.metadata.name,
-            topic_name=wish.name,
-            owner_uid=wish.owner_uid,
+            topic_name=desired.name,
+            owner_uid=desired.owner_uid,
             current=generation.topic_id,
             min_isr=1,
-            durability=Durability(TopicConfig(wish.config, inherited)[DURABILITY]),
+            durability=Durability(TopicConfig(desired.config, inherited)[DURABILITY]),
             generations=(generation,),
         )
-        return configured(spec, wish.config, inherited)
+        return configured(spec, desired.config, inherited)
 
-    def _rebuilt(self, topic_id: TopicId, wish: Wish) -> Generation | None:
+    def _rebuilt(self, topic_id: TopicId, desired: DesiredTopic) -> Generation | None:
+        """The partitions of a topic whose map was lost, from the brokers' reports; None if
+        reports are missing."""
         brokers, reports = self._situation.brokers, self._situation.answers.reports
-        found = rebuild(topic_id, wish.had_partitions, brokers, reports)
+        found = rebuild(topic_id, desired.had_partitions, brokers, reports)
         if isinstance(found, Generation):
             return found
         message = (
             f"the PartitionMap of topic id {topic_id} is missing and is being rebuilt from the "
             f"brokers' disks; not every replica of {_list_of(found)} has been reported "
-            f"yet{wish.remedy}"
+            f"yet{desired.remedy}"
         )
-        self._plan.waits[wish.waiter] = Wait("MetadataMissing", message)
+        self._plan.waits[desired.wait_key] = Wait("MetadataMissing", message)
         return None
 
 

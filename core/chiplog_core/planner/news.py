@@ -43,9 +43,9 @@ REFUSALS: Final = frozenset(reason.value for reason in Reason)
 def condition_news(
     before: Iterable[Mapping[str, object]], after: Sequence[Condition]
 ) -> Iterator[News]:
-    """What changed in an object's conditions.
+    """Events for the changes in an object's conditions.
 
-    `before` are the conditions as they are published, `after` those that take their place.
+    `before` are the published conditions, `after` those that replace them.
     """
     published = {str(condition.get("type")): condition for condition in before}
     for condition in after:
@@ -59,6 +59,7 @@ def condition_news(
 
 
 def _differs(was: Mapping[str, object], condition: Condition) -> bool:
+    """Whether a condition changed so much that it needs an Event."""
     if (was.get("status"), was.get("reason")) != (condition.status.value, condition.reason):
         return True
     # The spec is refused again, for something else.
@@ -67,6 +68,7 @@ def _differs(was: Mapping[str, object], condition: Condition) -> bool:
 
 
 def _changed(condition: Condition, was: Mapping[str, object] | None) -> Iterator[News]:
+    """The Event for one changed condition."""
     holds = condition.status is ConditionStatus.TRUE
     if condition.type in UNWISHED and holds:
         is_start = condition.reason.startswith(WAITING)
@@ -77,18 +79,20 @@ def _changed(condition: Condition, was: Mapping[str, object] | None) -> Iterator
     elif condition.type in WISHED and holds:
         text = condition.message or WISHED[condition.type]
         yield News(EventType.NORMAL, condition.reason, text)
-    elif condition.type in WISHED and not _is_said_elsewhere(condition):
+    elif condition.type in WISHED and not _has_other_event(condition):
         yield News(_urgency(condition, was), condition.reason, condition.message)
 
 
-def _is_said_elsewhere(condition: Condition) -> bool:
-    """FailedApply has an Event where it happens; a refused spec has an Event with Ready."""
+def _has_other_event(condition: Condition) -> bool:
+    """Whether another Event already reports this: FailedApply has one where it happens, and a
+    refused spec one with Ready."""
     if condition.reason == FAILED_APPLY:
         return True
     return condition.type == ConditionType.CONFIGURATION_APPLIED and condition.reason in REFUSALS
 
 
 def _urgency(condition: Condition, was: Mapping[str, object] | None) -> EventType:
+    """Whether the Event is Normal or a Warning."""
     if condition.reason in REFUSALS:
         return EventType.WARNING
     # A restart for a new configuration was asked for, and what was just made cannot be ready.
@@ -97,7 +101,7 @@ def _urgency(condition: Condition, was: Mapping[str, object] | None) -> EventTyp
 
 
 def broker_news(broker: Broker, after: BrokerSpec) -> tuple[News, ...]:
-    """What the operator decides about a broker by writing this spec over what there is."""
+    """Events for what changes in a broker's spec."""
     return tuple(_of_broker(broker, broker.spec, after))
 
 
@@ -127,8 +131,8 @@ def _of_broker(broker: Broker, before: BrokerSpec, after: BrokerSpec) -> Iterato
         yield News(EventType.NORMAL, "BrokerRetired", f"{who} is retired; its id is not used again")
 
 
-def topic_made(spec: PartitionMapSpec) -> News:
-    """A topic has its partitions, and each of them its replicas."""
+def topic_created(spec: PartitionMapSpec) -> News:
+    """The Event when a topic has its partitions and replicas."""
     states = [state for generation in spec.generations for state in generation.partitions]
     partitions = "1 partition" if len(states) == 1 else f"{len(states)} partitions"
     replicas = len(states[0].replicas) if states else 0
@@ -137,14 +141,14 @@ def topic_made(spec: PartitionMapSpec) -> News:
     return News(EventType.NORMAL, "TopicCreated", message)
 
 
-def topic_gone(spec: PartitionMapSpec) -> News:
-    """Every broker has confirmed that nothing of a deleted topic is left."""
+def topic_deleted(spec: PartitionMapSpec) -> News:
+    """The Event when every broker has confirmed that it holds no data of a deleted topic."""
     message = f"topic {spec.topic_name} was deleted; no broker holds data of it any more"
     return News(EventType.NORMAL, "TopicDeleted", message)
 
 
 def election_news(changes: Sequence[LeaderChange]) -> Iterator[News]:
-    """All leaderships that passed on at one time, in one sentence for each kind."""
+    """Events for leaderships that moved at one time, one for each kind of change."""
     lost = [change for change in changes if change.after is None]
     if lost:
         of_whom = Counter(_broker(change.before) for change in lost)

@@ -21,9 +21,9 @@ BOOTSTRAP = 0
 
 
 def given_node_port(listener: Listener, place: int) -> Port | None:
-    """What the spec says; None where it leaves the choice to Kubernetes.
+    """The port that the spec determines; None if Kubernetes chooses it.
 
-    Ids are never reused, so after many replaced brokers one may lie beyond the last port.
+    Ids are never reused, so after many replacements a broker may have no port left.
     """
     if listener.node_port_base is None:
         return None
@@ -34,7 +34,8 @@ def given_node_port(listener: Listener, place: int) -> Port | None:
 def kept_node_ports(
     world: World, cluster: BrokerCluster, broker_id: BrokerId, before: tuple[NodePorts, ...]
 ) -> tuple[NodePorts, ...]:
-    """Of each listener: what the spec says, else what is held, else what Kubernetes allocated."""
+    """The node ports of each listener: from the spec, else from the Broker object, else as
+    Kubernetes allocated them."""
     held = {ports.listener: ports for ports in before}
     own = world.node_ports.get(names.external_broker_service(world.metadata.name, broker_id), {})
     first = world.node_ports.get(names.external_bootstrap_service(world.metadata.name), {})
@@ -56,9 +57,10 @@ def kept_node_ports(
 
 
 def held_by(brokers: Iterable[Broker]) -> Mapping[BrokerId, Mapping[str, Port]]:
-    """Broker id -> listener -> the node port to ask for; under `BOOTSTRAP`, that of the bootstrap.
+    """Broker id -> listener -> the node port to request. The entry `BOOTSTRAP` is for the bootstrap
+    Service.
 
-    Of the bootstrap Service, the broker with the lowest id says it.
+    The broker with the lowest id determines the bootstrap Service's port.
     """
     found: dict[BrokerId, dict[str, Port]] = {}
     for broker in sorted(brokers, key=lambda candidate: candidate.spec.broker_id):

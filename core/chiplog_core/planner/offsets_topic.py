@@ -24,12 +24,12 @@ from chiplog_core.planner.counts import TopicCounts
 from chiplog_core.planner.damage_reports import damage_by_topic, damage_verdict
 from chiplog_core.planner.disturbances import disturbance
 from chiplog_core.planner.maps_plan import MapsPlan, Situation
-from chiplog_core.planner.new_maps import Wish
+from chiplog_core.planner.new_maps import DesiredTopic
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 
 
-def offsets_wish(world: World, settings: Settings) -> Wish | None:
-    """The topic that is to be made; None where there is one, or it is not the time for it."""
+def desired_offsets_topic(world: World, settings: Settings) -> DesiredTopic | None:
+    """The offsets topic to create; None if it exists or cannot be created yet."""
     cluster, config = settings.valid_cluster, settings.config
     if cluster is None or config is None or not world.is_complete:
         return None
@@ -39,7 +39,7 @@ def offsets_wish(world: World, settings: Settings) -> Wish | None:
         return None
     wanted, had = offsets_topic(config, cluster.spec.replicas), cluster.status.consumer_offsets
     replicas = wanted.replicas if had is None else had.replicas
-    return Wish(
+    return DesiredTopic(
         name=CONSUMER_OFFSETS,
         owner_uid=None,
         partitions=wanted.partitions,
@@ -52,7 +52,7 @@ def offsets_wish(world: World, settings: Settings) -> Wish | None:
 
 
 def offsets_config_of(spec: PartitionMapSpec, settings: Settings) -> Mapping[str, str]:
-    """The configuration a map without an owner is to have."""
+    """The configuration that a map without an owner should have."""
     partitions = spec.current_partitions
     if spec.topic_name != CONSUMER_OFFSETS or settings.config is None or not partitions:
         return spec.config
@@ -60,7 +60,7 @@ def offsets_config_of(spec: PartitionMapSpec, settings: Settings) -> Mapping[str
 
 
 def offsets_status(world: World) -> OffsetsTopicStatus | None:
-    """What there is of the topic; None where there is no map that says it."""
+    """The status of the offsets topic; None if it has no map."""
     observed = world.maps.get(CONSUMER_OFFSETS)
     if observed is None or observed.spec.current is None:
         return None
@@ -75,13 +75,13 @@ def offsets_status(world: World) -> OffsetsTopicStatus | None:
 def offsets_verdicts(
     situation: Situation, plan: MapsPlan, counts: Mapping[str, TopicCounts]
 ) -> Iterator[Verdict]:
-    """What the owner of the BrokerCluster should know of it: there is no Topic to say it."""
+    """Warnings about the offsets topic for the BrokerCluster, because there is no Topic object."""
     observed, wait = situation.world.maps.get(CONSUMER_OFFSETS), plan.waits.get(CONSUMER_OFFSETS)
     if observed is None:
         if wait is not None:
             yield holds(ConditionType.WARNING, wait.reason, f"{CONSUMER_OFFSETS}: {wait.message}")
         return
-    matter = _matter(situation, observed, counts.get(CONSUMER_OFFSETS))
+    matter = _problem(situation, observed, counts.get(CONSUMER_OFFSETS))
     if matter is not None:
         yield holds(ConditionType.WARNING, *matter)
     current = observed.spec.current
@@ -92,9 +92,10 @@ def offsets_verdicts(
         yield holds(ConditionType.REPLICAS_DAMAGED, found.reason, message)
 
 
-def _matter(
+def _problem(
     situation: Situation, observed: PartitionMap, counts: TopicCounts | None
 ) -> tuple[str, str] | None:
+    """Reason and message if something is wrong with the offsets topic."""
     disturbed = disturbance(situation, observed.spec, counts)
     if disturbed is not None:
         reason, message = disturbed
@@ -105,7 +106,7 @@ def _matter(
 
 
 def _differences(settings: Settings, spec: PartitionMapSpec) -> Iterator[str]:
-    """Between what the spec asks for and what the topic was made with."""
+    """How the topic differs from what the spec asks for."""
     cluster, partitions = settings.valid_cluster, spec.current_partitions
     if cluster is None or settings.config is None or not partitions:
         return

@@ -25,7 +25,7 @@ S = TypeVar("S", TopicStatus, ConsumerGroupStatus, BrokerClusterStatus)
 
 
 def unreadable_reports(world: World, now: datetime) -> Iterator[Report]:
-    """Why objects that do not read cannot be followed. All else in their status stays."""
+    """The statuses of objects that cannot be parsed. All but their conditions stays as it was."""
     for unreadable in world.unreadable:
         if unreadable.metadata.deletion_timestamp is None:
             if unreadable.kind == api.CONSUMER_GROUP:
@@ -35,7 +35,8 @@ def unreadable_reports(world: World, now: datetime) -> Iterator[Report]:
 
 
 def published(manifest: Mapping[str, object], nothing: S) -> S:
-    """The status of a manifest whose spec does not read; `nothing` where that does not either."""
+    """The status of a manifest whose spec cannot be parsed; `nothing` if the status cannot be
+    parsed either."""
     try:
         found: S = read(object_shape(type(nothing)), manifest, "status", Unknown.IGNORE)
     except InvalidManifest:
@@ -44,7 +45,7 @@ def published(manifest: Mapping[str, object], nothing: S) -> S:
 
 
 def with_verdicts(status: S, verdicts: list[Verdict], meta: Metadata, now: datetime) -> S:
-    """The status with these conditions, as of the object's present generation."""
+    """The status with these conditions, for the object's present generation."""
     conditions = merge(status.conditions, verdicts, observed_generation=meta.generation, now=now)
     return replace(status, observed_generation=meta.generation, conditions=conditions)
 

@@ -40,10 +40,10 @@ class Ownership:
 
 
 def find_owners(world: World, settings: Settings) -> Ownership:
-    """Judge every Topic of the cluster."""
+    """Find the Topic that owns each name, and the problems of the other Topics."""
     found = Ownership()
     claims = _claims(world)
-    objects = {topic.metadata.uid: _object(topic) for topic in world.topics}
+    objects = {topic.metadata.uid: _object_key(topic) for topic in world.topics}
     judgements = _policy_judge(settings)
     for topic in sorted(world.topics, key=_age):
         uid, name = topic.metadata.uid, topic.topic_name
@@ -74,7 +74,8 @@ def _policy_judge(settings: Settings) -> PolicyJudge | None:
     )
 
 
-def _object(topic: Topic) -> str:
+def _object_key(topic: Topic) -> str:
+    """`namespace/name` of the Topic."""
     return f"{topic.metadata.namespace}/{topic.metadata.name}"
 
 
@@ -84,7 +85,7 @@ def _problems(topic: Topic, settings: Settings) -> tuple[Problem, ...]:
 
 
 def _claims(world: World) -> dict[str, dict[str, str]]:
-    """The names that are taken, with their owners' uids, by what metrics make of them."""
+    """Collision key -> the names in use with their owners' uids."""
     alive = {topic.metadata.uid for topic in world.topics}
     alive.update(unreadable.metadata.uid for unreadable in world.unreadable)
     claims: dict[str, dict[str, str]] = {}
@@ -99,12 +100,14 @@ def _claims(world: World) -> dict[str, dict[str, str]]:
 
 
 def _rivals(name: str, claims: dict[str, dict[str, str]]) -> dict[str, str]:
-    """Who is in the way of a Topic: not the topic of that very name that nobody owns."""
+    """The names that keep a Topic from its name. A topic of the same name without an owner does
+    not."""
     taken = claims.get(collision_key(name), {})
     return {other: owner for other, owner in taken.items() if other != name or owner != NOBODY}
 
 
 def _may_claim(topic: Topic, world: World, settings: Settings) -> bool:
+    """Whether the Topic may become the owner of its name."""
     meta = topic.metadata
     return (
         world.is_complete
@@ -117,6 +120,7 @@ def _may_claim(topic: Topic, world: World, settings: Settings) -> bool:
 
 
 def _age(topic: Topic) -> tuple[datetime, str, str, str]:
+    """Sort key: the oldest Topic first."""
     meta = topic.metadata
     oldest = meta.creation_timestamp or datetime.max.replace(tzinfo=UTC)
     return oldest, meta.namespace, meta.name, meta.uid

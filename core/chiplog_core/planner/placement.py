@@ -42,8 +42,8 @@ def place(
 ) -> tuple[Placement, ...]:
     """The brokers of `count` more partitions of a topic that has the `existing` ones.
 
-    `racks` are the brokers that may be used, at least as many as there are to be `replicas`. The
-    load is counted up by what is placed.
+    `racks` are the brokers that may be used, at least as many as `replicas`. The load is increased
+    by what is placed.
     """
     assert len(racks) >= replicas, "fewer brokers than replicas"
     order = _alternating(racks)
@@ -57,7 +57,7 @@ def place(
 
 
 def _alternating(racks: Mapping[BrokerId, str | None]) -> list[BrokerId]:
-    """The brokers in the order of their ids, but so that neighbours are in different racks."""
+    """The brokers by id, but with neighbours in different racks."""
     by_rack: dict[str, list[BrokerId]] = {}
     for broker_id in sorted(racks):
         by_rack.setdefault(racks[broker_id] or "", []).append(broker_id)
@@ -68,7 +68,7 @@ def _alternating(racks: Mapping[BrokerId, str | None]) -> list[BrokerId]:
 def _stripe(
     order: Sequence[BrokerId], existing: Sequence[Placement], load: Load
 ) -> tuple[int, int]:
-    """Where the topic's partition 0 stands in the order, and how far its first follower is."""
+    """The position of the topic's partition 0 in the order, and the shift of its first follower."""
     if existing and existing[0][0] in order:
         first = existing[0]
         start = order.index(first[0])
@@ -88,6 +88,7 @@ def _replicas_of(
     stripe: tuple[int, int],
     replicas: int,
 ) -> Placement:
+    """The brokers of one partition, in as many racks as possible."""
     position, shift = stripe
     size = len(order)
     first = position % size

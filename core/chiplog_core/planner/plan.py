@@ -36,7 +36,8 @@ from chiplog_core.planner.topic_reports import topic_reports
 
 
 def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Plan:
-    """What to do next. Pure but for `new_topic_id`, which draws the id of a new topic."""
+    """What to do next. The function is pure except for `new_topic_id`, which draws a new topic
+    id."""
     settings = find_settings(world)
     brokers = find_broker_states(world, awaiting_admission(world))
     admin = _admin(world, settings, now)

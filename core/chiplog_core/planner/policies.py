@@ -25,7 +25,7 @@ class PolicyJudge:
     platform changes is no change of a Topic."""
 
     def judge(self, topic: Topic, partition_map: PartitionMap | None) -> Judgement:
-        """Of a Topic; the map is the one of its name, whoever owns it."""
+        """Judge a Topic. `partition_map` is the map of its name, whoever owns it."""
         if self.cluster.spec.topic_policies is None:
             return NOTHING_AGAINST_IT
         before = self._in_force(topic, partition_map)
@@ -42,6 +42,7 @@ class PolicyJudge:
         return judge(self.cluster, wanted, before)
 
     def _in_force(self, topic: Topic, partition_map: PartitionMap | None) -> TopicFacts | None:
+        """The topic as it exists, before the change; None if there is none."""
         spec = None if partition_map is None else partition_map.spec
         if spec is None or spec.current is None:
             return None

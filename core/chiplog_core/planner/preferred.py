@@ -30,14 +30,14 @@ REST = timedelta(seconds=30)
 MAX_CONCURRENT_MOVES = 50
 """Leaderships that move on their own in one plan."""
 
-Wished = Mapping[TopicId, Collection[PartitionIndex]]
+Requested = Mapping[TopicId, Collection[PartitionIndex]]
 
 
 @dataclass(slots=True)
 class Moves:
     """What may still be moved in this plan."""
 
-    wished: Wished = field(default_factory=dict)
+    requested: Requested = field(default_factory=dict)
     """What admin clients asked for."""
     left: int = 0
     """How many more may move on their own."""
@@ -46,24 +46,24 @@ class Moves:
 
 
 def find_moves(
-    world: World, counts: Counts, now: datetime, wished: Wished, *, is_rolling: bool
+    world: World, counts: Counts, now: datetime, requested: Requested, *, is_rolling: bool
 ) -> Moves:
-    """Whether leaderships may move on their own now, or when."""
+    """How many leaderships may move to their preferred leaders now, or when they may."""
     is_at_rest = not (counts.offline or counts.under_replicated or counts.questioned)
     if is_rolling or not is_at_rest or not counts.elsewhere:
-        return Moves(wished)
+        return Moves(requested)
     since = _at_rest_since(world)
     if since is None:
-        return Moves(wished)
+        return Moves(requested)
     missing = since + REST - now
     if missing > timedelta():
-        return Moves(wished, requeue_after_ms=missing // timedelta(milliseconds=1) + 1)
-    return Moves(wished, left=MAX_CONCURRENT_MOVES)
+        return Moves(requested, requeue_after_ms=missing // timedelta(milliseconds=1) + 1)
+    return Moves(requested, left=MAX_CONCURRENT_MOVES)
 
 
 def prefer_all(spec: PartitionMapSpec, brokers: BrokerStates, moves: Moves) -> PartitionMapSpec:
-    """The map with leaderships moved to where they belong, as far as `moves` go."""
-    if spec.hibernated or not (moves.left or moves.wished):
+    """The map after moves to preferred leaders, as far as `moves` allows them."""
+    if spec.hibernated or not (moves.left or moves.requested):
         return spec
     generations = tuple(
         generation if generation.trash_until else _preferred_in(generation, brokers, moves)
@@ -73,7 +73,7 @@ def prefer_all(spec: PartitionMapSpec, brokers: BrokerStates, moves: Moves) -> P
 
 
 def preferred(state: PartitionState, topic_id: TopicId, brokers: BrokerStates) -> ReplicaRef | None:
-    """The preferred leader, where it can take over now; None also where it leads already."""
+    """The preferred leader, if it can take over now; None also if it leads already."""
     leader, first = state.leader, state.replicas[0]
     if leader is None or leader.broker_id == first or is_held(state, brokers):
         return None
@@ -86,22 +86,24 @@ def preferred(state: PartitionState, topic_id: TopicId, brokers: BrokerStates) -
 
 
 def _preferred_in(generation: Generation, brokers: BrokerStates, moves: Moves) -> Generation:
+    """The generation after moves to preferred leaders."""
     topic_id = generation.topic_id
-    wished = moves.wished.get(topic_id, ())
+    requested = moves.requested.get(topic_id, ())
     partitions = []
     for state in generation.partitions:
         after = state
-        if moves.left or state.partition in wished:
+        if moves.left or state.partition in requested:
             leader = preferred(state, topic_id, brokers)
             if leader is not None:
                 after = changed(state, state.isr, leader, brokers)
-                moves.left -= moves.left > 0 and state.partition not in wished
+                moves.left -= moves.left > 0 and state.partition not in requested
         partitions.append(after)
     return with_partitions(generation, tuple(partitions))
 
 
 def _at_rest_since(world: World) -> datetime | None:
-    """By what was published, which outlives the operator's process."""
+    """The time since which the cluster is stable, from published conditions, which survive a
+    restart of the operator."""
     if world.cluster is None:
         return None
     for condition in world.cluster.status.conditions:

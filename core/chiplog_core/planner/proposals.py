@@ -53,7 +53,7 @@ def gather_proposals(world: World) -> Proposals:
 def judge_all(
     spec: PartitionMapSpec, brokers: BrokerStates, proposals: Proposals
 ) -> PartitionMapSpec:
-    """The map with every proposal for it answered. A frozen map answers when it is woken."""
+    """The map after all proposals for it are decided. A hibernated map is left as it is."""
     if spec.hibernated or not any(
         generation.topic_id in proposals for generation in spec.generations
     ):
@@ -74,11 +74,11 @@ def judge(
     min_isr: int,
     brokers: BrokerStates,
 ) -> PartitionState:
-    """The partition after the proposal that is now due; the very same object if none is."""
+    """The partition after the proposal that is due; the same object if none is."""
     due = [claim for claim in claims if is_due(claim, state)]
     if not due or is_held(state, brokers):
         return state
-    own = next((deadline_ms for deadline_ms in due if deadline_ms.leader == state.leader), None)
+    own = next((claim for claim in due if claim.leader == state.leader), None)
     if own is not None and brokers.process_state(own.leader) is not ProcessState.ALIVE:
         return state  # it is deposed in this plan, which answers, or the next one knows more
     isr = state.isr
@@ -88,12 +88,12 @@ def judge(
 
 
 def is_due(claim: Claim, state: PartitionState) -> bool:
-    """Whether the proposal is for the partition's current epoch, so not yet decided."""
+    """Whether the proposal is for the partition's present epoch, so that it is not decided yet."""
     return claim.proposal.base_partition_epoch == state.partition_epoch
 
 
 def is_beyond(claim: Claim, state: PartitionState) -> bool:
-    """Whether who made it has applied more than the map says."""
+    """Whether the proposing broker has applied a newer state than the map has."""
     proposal = claim.proposal
     return (
         proposal.base_partition_epoch > state.partition_epoch
@@ -104,7 +104,7 @@ def is_beyond(claim: Claim, state: PartitionState) -> bool:
 def is_acceptable(
     claim: Claim, state: PartitionState, topic_id: TopicId, min_isr: int, brokers: BrokerStates
 ) -> bool:
-    """Whether a proposal that is due names what is about to be overwritten and breaks no rule."""
+    """Whether a proposal that is due is for the present state and breaks no rule."""
     proposal = claim.proposal
     return (
         claim.leader == state.leader
@@ -119,17 +119,18 @@ def is_acceptable(
 
 
 def is_above_floor(isr: Sequence[ReplicaRef], state: PartitionState, min_isr: int) -> bool:
-    """R4: never below min ISR by a decision, whoever asks for it."""
+    """Whether the ISR keeps at least min ISR members (rule R4), or as many as it has."""
     return len(isr) >= min(min_isr, len(state.isr))
 
 
 def may_join(
     ref: ReplicaRef, state: PartitionState, topic_id: TopicId, brokers: BrokerStates
 ) -> bool:
-    """R1: in sync comes only who could lead at once, in the session it is admitted to.
+    """Whether a replica may join the ISR: only one that could lead now, in its admitted session
+    (rule R1).
 
-    And a copy of what was damaged: its leader says that it is whole now, which its broker takes
-    for the end of the damage; then it may lead, too.
+    A replica that is fetched again may join as well. Its leader confirms that it is complete, and
+    its broker then ends the damage report; after that it may lead.
     """
     is_copy = (ref.broker_id, topic_id, state.partition) in brokers.refetching
     able = is_able(ref, brokers) if is_copy else can_lead(ref, state, topic_id, brokers)
@@ -137,12 +138,13 @@ def may_join(
 
 
 def _are_replicas(isr: Sequence[ReplicaRef], state: PartitionState) -> bool:
+    """Whether the ISR has only replicas of the partition, each once."""
     ids = {ref.broker_id for ref in isr}
     return len(ids) == len(isr) and ids <= set(state.replicas)
 
 
 def _in_order(isr: Sequence[ReplicaRef], state: PartitionState) -> tuple[ReplicaRef, ...]:
-    """In the order of the replicas, so that equal sets are equal maps."""
+    """The ISR in the order of the replicas, so that equal sets give equal maps."""
     return tuple(sorted(isr, key=lambda ref: state.replicas.index(ref.broker_id)))
 
 
@@ -152,6 +154,7 @@ def _judged(
     brokers: BrokerStates,
     proposals: Mapping[PartitionIndex, Sequence[Claim]],
 ) -> Generation:
+    """The generation after the decisions on proposals for it."""
     topic_id = generation.topic_id
     partitions = tuple(
         judge(state, topic_id, proposals[state.partition], min_isr, brokers)

@@ -17,7 +17,7 @@ from chiplog_core.planner.regression import Reports, adopt
 def rebuild(
     topic_id: TopicId, partitions: int, brokers: BrokerStates, reports: Reports
 ) -> Generation | list[PartitionIndex]:
-    """The generation as reported, or the partitions about which too little is known."""
+    """The generation as brokers report it, or the partitions about which too little is known."""
     reported = {partition for known_id, partition in reports if known_id == topic_id}
     count = max(partitions, *(partition + 1 for partition in reported), 1)
     found: list[PartitionState] = []
@@ -34,6 +34,7 @@ def rebuild(
 def _state(
     partition: PartitionIndex, known: Mapping[BrokerId, ReplicaReport], brokers: BrokerStates
 ) -> PartitionState | None:
+    """The partition from its reports; None if reports of in-sync replicas are missing."""
     if not known:
         return None
     newest = max(known.values(), key=lambda report: (report.leader_epoch, report.partition_epoch))

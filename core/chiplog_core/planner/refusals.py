@@ -40,15 +40,17 @@ class Attempt(Enum):
 
 
 def is_refusal(attempts: Sequence[Attempt]) -> bool:
-    """Whether this is what an ended process looks like."""
+    """Whether these attempts look like an ended process: enough of them, and all refused."""
     return len(attempts) >= ATTEMPTS and all(attempt is Attempt.REFUSED for attempt in attempts)
 
 
 def doubt(whom: Identity, world: World, believed_ms: int | None, now_ms: int) -> str:
-    """Why the refusal of `whom` is not believed; empty where it is.
+    """Why not to conclude from refused connections that the process has ended; empty to conclude
+    it.
 
-    `believed_ms`: when one of this cluster was believed last, on the clock of `now_ms`. What is
-    not believed changes nothing: the kubelet's word and the Lease decide as ever.
+    `believed_ms`: when a refusal of a broker in this cluster was last believed, on the clock of
+    `now_ms`. A refusal that is not believed changes nothing: the kubelet's report and the Lease
+    decide as always.
     """
     broker = world.brokers.get(whom.broker_id)
     if broker is None or identity(broker, world.pods.get(whom.broker_id)) != whom:
@@ -61,6 +63,7 @@ def doubt(whom: Identity, world: World, believed_ms: int | None, now_ms: int) ->
 
 
 def _doubt_about_partitions(broker_id: BrokerId, world: World) -> str:
+    """Why the cluster's partitions do not allow that conclusion; empty if they do."""
     if not world.is_complete or world.unreadable_maps:
         return "the operator does not know all partitions yet"
     brokers = find_broker_states(world, awaiting_admission(world))
@@ -71,7 +74,7 @@ def _doubt_about_partitions(broker_id: BrokerId, world: World) -> str:
 
 
 def _left_alone(broker_id: BrokerId, world: World, brokers: BrokerStates) -> Iterator[str]:
-    """Partitions that nobody could lead without this broker."""
+    """Partitions that no other broker could lead."""
     for name, partition_map in world.maps.items():
         for generation in partition_map.spec.generations:
             if generation.trash_until:
@@ -85,5 +88,6 @@ def _left_alone(broker_id: BrokerId, world: World, brokers: BrokerStates) -> Ite
 
 
 def _is_in_sync(broker_id: BrokerId, state: PartitionState) -> bool:
-    """In whatever session: an older one may be about to be carried over into this one."""
+    """Whether the broker is in the ISR in any session: an older one may get the present session
+    soon."""
     return any(ref.broker_id == broker_id for ref in state.isr)

@@ -87,7 +87,7 @@ def gather_reports(world: World) -> Reports:
 
 
 def accepted_losses(annotation: str) -> Accepted:
-    """Read "3@17,4@9/2+5"; what does not read accepts nothing."""
+    """Parse an annotation like "3@17,4@9/2+5". An entry that cannot be parsed accepts nothing."""
     accepted = {}
     for entry in annotation.replace(" ", "").split(","):
         found = _ENTRY.fullmatch(entry)
@@ -100,19 +100,19 @@ def accepted_losses(annotation: str) -> Accepted:
 
 
 def unread_losses(annotation: str) -> tuple[str, ...]:
-    """The entries that do not read; an empty one, as after the last comma, is none."""
+    """The entries that cannot be parsed. An empty one, as after the last comma, is ignored."""
     entries = annotation.replace(" ", "").split(",")
     return tuple(entry for entry in entries if entry and _ENTRY.fullmatch(entry) is None)
 
 
 def acceptance(state: PartitionState, missing: Iterable[BrokerId]) -> str:
-    """What `accepted_losses` reads as the consent to continue without `missing`."""
+    """The annotation's value that accepts to continue without the replicas `missing`."""
     brokers = "+".join(map(str, missing))
     return f"{state.partition}@{state.partition_epoch}{'/' if brokers else ''}{brokers}"
 
 
 def is_above(report: ReplicaReport, state: PartitionState) -> bool:
-    """Whether the broker has applied more than the map says."""
+    """Whether the broker has applied a newer state than the map has."""
     return (
         report.leader_epoch > state.leader_epoch or report.partition_epoch > state.partition_epoch
     )
@@ -125,10 +125,9 @@ def missing_reports(
     *,
     has_gone_back: bool,
 ) -> list[BrokerId]:
-    """The replicas that still have to say what they have. Those retired never will.
+    """The replicas that have not reported yet. Retired brokers never will.
 
-    What a broker knew of the metadata, it knew; what its log held is worth nothing once the
-    process has ended that said it.
+    A report of metadata stays valid when the process ends that made it. A report of a log does not.
     """
 
     def is_answered(broker_id: BrokerId) -> bool:
@@ -159,7 +158,8 @@ class Answers:
 def settle_all(
     spec: PartitionMapSpec, brokers: BrokerStates, answers: Answers, accepted: Accepted
 ) -> tuple[PartitionMapSpec, tuple[Loss, ...]]:
-    """The map with every question asked, and answered where all replicas have reported."""
+    """The map after questions to replicas are asked, and decided where all replicas have
+    reported."""
     is_known = answers.reports or answers.proposals or accepted
     if spec.hibernated or (not is_known and not _asks(spec)):
         return spec, ()
@@ -169,12 +169,14 @@ def settle_all(
 
 
 def next_overdue_ms(world: World) -> int | None:
-    """When the next question will have been open for long enough to continue without some."""
+    """After how many milliseconds the next question is open for so long that it is decided
+    without the missing reports."""
     left = [WAIT_MS - open_ms for open_ms in world.requested_ms.values() if open_ms < WAIT_MS]
     return min(left, default=None)
 
 
 def _asks(spec: PartitionMapSpec) -> bool:
+    """Whether the map waits for reports of any partition."""
     return any(
         state.reports_wanted for generation in spec.generations for state in generation.partitions
     )
@@ -203,6 +205,7 @@ class _Settling:
     def _settled(
         self, state: PartitionState, topic_id: TopicId, claims: Sequence[Claim]
     ) -> PartitionState:
+        """The next state of one partition."""
         known = self.answers.reports.get((topic_id, state.partition), {})
         consent = self.accepted.get((state.partition, state.partition_epoch))
         has_gone_back = is_beneath(state, known.values(), claims)
@@ -257,7 +260,7 @@ class _Case:
     is_overdue: bool
 
     def decided(self, losses: list[Loss]) -> PartitionState:
-        """The state with a leader; the very same object where nothing can be decided yet."""
+        """The state with a leader; the same object if nothing can be decided yet."""
         base = replace(self.state, reports_wanted=False)
         if self.has_gone_back:
             base = adopt(self.state, self.known.values(), self.claims)
@@ -276,6 +279,7 @@ class _Case:
         return replace(elected, unclean_epoch=elected.leader_epoch)
 
     def _compared(self, base: PartitionState) -> Outcome:
+        """The result of comparing the replicas' logs."""
         terms = Terms(
             min_isr=self.spec.min_isr,
             counts_as_page_cache=counts_as_page_cache(self.spec),
@@ -285,7 +289,8 @@ class _Case:
         return compare(base, self.topic_id, self.brokers, self.known, terms)
 
     def _above(self, state: PartitionState, adopted: PartitionState) -> PartitionState:
-        """With both epochs above all that was ever adopted, also where there is no leader."""
+        """The state with both epochs above any that was ever applied, even if there is no
+        leader."""
         return replace(
             state,
             leader_epoch=next_epoch(adopted, self.brokers, is_waived=self._is_waived),
@@ -294,10 +299,12 @@ class _Case:
 
     @property
     def _is_waived(self) -> bool:
+        """Whether a person decided to continue without missing reports."""
         return self.consent is not None and bool(self.missing)
 
     def _unclean(self, base: PartitionState, outcome: Outcome) -> list[ReplicaRef]:
-        """Who may lead although acknowledged records may be missing there."""
+        """The replicas that may lead although acknowledged records may be missing there, the
+        best first."""
         able = [
             broker.ref
             for broker_id in base.replicas
@@ -316,7 +323,8 @@ class _Case:
         return [ref for ref in able if ref.broker_id in in_sync]
 
     def _is_suspect(self, ref: ReplicaRef) -> bool:
-        """Whether its disk is the same and undamaged: only its last writes may be missing."""
+        """Whether the replica's disk is the same and undamaged, so that only its last writes may
+        be missing."""
         is_damaged = (ref.broker_id, self.topic_id, self.state.partition) in self.brokers.damaged
         broker = self.brokers.by_id.get(ref.broker_id)
         return broker is not None and broker.has_disk_of(ref) and not is_damaged
@@ -329,9 +337,10 @@ class _Case:
 def adopt(
     state: PartitionState, known: Iterable[ReplicaReport], claims: Iterable[Claim] = ()
 ) -> PartitionState:
-    """The newest metadata anybody knows, without a leader, at the highest epochs anybody knows.
+    """The newest metadata that anybody knows, without a leader, with the highest known epochs.
 
-    Of equals a report wins over the map, whose own content may be restored.
+    If a report and the map are equally new, the report counts, because the map may be restored from
+    a backup.
     """
     reports, claims = tuple(known), tuple(claims)
     isr, best = state.isr, (state.leader_epoch, state.partition_epoch)
@@ -357,8 +366,7 @@ def adopt(
 def why_at_risk(
     answers: "Answers", spec: PartitionMapSpec, state: PartitionState, brokers: BrokerStates
 ) -> str:
-    """Why the comparison of a partition that the name means now cannot end without a person; empty
-    where it ended, or continues on its own."""
+    """Why a person must decide about a current partition; empty if nobody must."""
     assert spec.current is not None, "asked of what the name means now"
     known = answers.reports.get((spec.current, state.partition), {})
     question = Question(spec.current, state.partition, state.partition_epoch)
@@ -372,7 +380,8 @@ def why_at_risk(
 
 
 def counts_as_page_cache(spec: PartitionMapSpec) -> bool:
-    """A topic that became Fsync counts as PageCache until everybody has flushed what it had."""
+    """Whether the topic's durability is PageCache, or was until recently, so that some brokers
+    have not flushed older records."""
     return spec.durability is Durability.PAGE_CACHE or bool(spec.unflushed)
 
 
@@ -401,7 +410,8 @@ def _partition_epochs(
 def _unclean_epochs(
     state: PartitionState, reports: Iterable[ReplicaReport]
 ) -> Iterator[LeaderEpoch | None]:
-    """A loss that was accepted once stays accepted, also where the map forgot it."""
+    """The known epochs of unclean elections. A loss that was accepted once stays accepted, even
+    if the map lost that."""
     yield state.unclean_epoch
     for report in reports:
         yield report.unclean_epoch
@@ -410,14 +420,14 @@ def _unclean_epochs(
 def is_beneath(
     state: PartitionState, known: Iterable[ReplicaReport], claims: Iterable[Claim]
 ) -> bool:
-    """Whether somebody has applied more than the map says (R6)."""
+    """Whether any broker has applied a newer state than the map has (rule R6)."""
     return any(is_above(report, state) for report in known) or any(
         is_beyond(claim, state) for claim in claims
     )
 
 
 def _is_answered(state: PartitionState, report: ReplicaReport | None) -> bool:
-    """Whether the report is of now. One from before the question has older epochs."""
+    """Whether the report is newer than the question. An older one has lower epochs."""
     if report is None:
         return False
     return (

@@ -31,17 +31,17 @@ class RestartRequest:
 
 
 def restart_requests(world: World) -> Mapping[BrokerId, RestartRequest]:
-    """Of brokers that have a pod which is not going already."""
+    """The requested restarts, for brokers whose pods are not already being deleted."""
     found = {}
     for broker_id, pod in sorted(world.pods.items()):
-        wish = None if pod.deleting else _wish(pod, world.stateful_sets.get(broker_id))
-        if wish is not None:
-            found[broker_id] = wish
+        request = None if pod.deleting else _request_of(pod, world.stateful_sets.get(broker_id))
+        if request is not None:
+            found[broker_id] = request
     return found
 
 
 def restart_request_problems(world: World) -> Iterator[Problem]:
-    """Annotations that ask for something that there is not: then nothing is restarted."""
+    """Problems of annotations that cannot request a restart."""
     for broker_id, pod in sorted(world.pods.items()):
         owner = world.stateful_sets.get(broker_id)
         on = [(f"StatefulSet {owner.name}", owner.annotations)] if owner is not None else []
@@ -53,7 +53,8 @@ def restart_request_problems(world: World) -> Iterator[Problem]:
             yield _in_template(owner)
 
 
-def _wish(pod: PodState, owner: StatefulSetState | None) -> RestartRequest | None:
+def _request_of(pod: PodState, owner: StatefulSetState | None) -> RestartRequest | None:
+    """The restart that an annotation of the pod or of its StatefulSet requests."""
     if owner is not None and MANUAL_ROLLING_UPDATE.is_set(owner.annotations):
         return RestartRequest(MANUAL, _by_annotation(f"StatefulSet {owner.name}"), owner.name)
     # One that comes from the template would restart each new pod again.

@@ -36,18 +36,18 @@ class Rollout:
 
     @property
     def pending(self) -> tuple[BrokerId, ...]:
-        """All that are to be restarted."""
+        """All brokers that must be restarted."""
         return tuple(sorted({*self.outdated, *self.asked}))
 
 
 def plan_rollout(
     world: World, brokers: BrokerStates, broker_ids: Sequence[BrokerId], counts: Counts
 ) -> Rollout:
-    """The next restart, if one is due and harmless."""
-    wishes = restart_requests(world)
+    """The next restart, if one is due and safe."""
+    requested = restart_requests(world)
     found = Rollout(
         outdated=tuple(broker_id for broker_id in broker_ids if _is_outdated(world, broker_id)),
-        asked=tuple(broker_id for broker_id in broker_ids if broker_id in wishes),
+        asked=tuple(broker_id for broker_id in broker_ids if broker_id in requested),
     )
     if not found.pending:
         return found
@@ -60,9 +60,9 @@ def plan_rollout(
     spared = tuple(broker_id for broker_id in found.pending if broker_id not in counts.needed)
     for broker_id in spared:
         if not world.pods[broker_id].ready:
-            return replace(found, restart=_restart(world, broker_id, wishes))
+            return replace(found, restart=_restart(world, broker_id, requested))
     if spared and set(unwell) <= set(found.pending):
-        return replace(found, restart=_restart(world, spared[0], wishes))
+        return replace(found, restart=_restart(world, spared[0], requested))
     return replace(found, waits_for=unwell, is_needed=tuple(sorted(counts.needed)))
 
 
@@ -74,25 +74,27 @@ def is_serving(world: World, brokers: BrokerStates, broker_id: BrokerId) -> bool
 
 
 def _is_outdated(world: World, broker_id: BrokerId) -> bool:
+    """Whether the pod has an older revision than its StatefulSet."""
     pod, wanted = world.pods.get(broker_id), world.revisions.get(broker_id)
     return pod is not None and wanted is not None and not pod.deleting and pod.revision != wanted
 
 
 def _is_well(world: World, brokers: BrokerStates, broker_id: BrokerId, counts: Counts) -> bool:
+    """Whether the broker serves and all its replicas are in sync."""
     return is_serving(world, brokers, broker_id) and broker_id not in counts.lagging
 
 
 def _restart(
-    world: World, broker_id: BrokerId, wishes: Mapping[BrokerId, RestartRequest]
+    world: World, broker_id: BrokerId, requested: Mapping[BrokerId, RestartRequest]
 ) -> RestartPod:
-    pod, wish = world.pods[broker_id], wishes.get(broker_id)
+    pod, request = world.pods[broker_id], requested.get(broker_id)
     return RestartPod(
         broker_id=broker_id,
         pod_name=pod.name,
         pod_uid=pod.uid,
-        reason=CONFIG_CHANGE if wish is None else wish.reason,
-        message=_for_configuration(world, broker_id) if wish is None else wish.message,
-        asked_of="" if wish is None else wish.stateful_set,
+        reason=CONFIG_CHANGE if request is None else request.reason,
+        message=_for_configuration(world, broker_id) if request is None else request.message,
+        asked_of="" if request is None else request.stateful_set,
     )
 
 

@@ -31,7 +31,10 @@ class Stranded:
 
 
 def find_stranded(world: World, settings: Settings, now: datetime) -> Stranded:
-    """Decided only where everything was listed, and never of a cluster that is paused."""
+    """Pods to delete, because each waits for its volume and the volume for the pod.
+
+    Decided only if all objects are listed, and never for a paused cluster.
+    """
     if settings.cluster is None or not world.is_complete:
         return Stranded()
     due = dict(_due(world))
@@ -53,11 +56,12 @@ def _due(world: World) -> Iterator[tuple[BrokerId, datetime]]:
 
 
 def _waits_for_volume(pod: PodState) -> bool:
-    """It has a node; it gets its address after its volumes."""
+    """Whether the pod has a node but no address, which it gets after its volumes."""
     return bool(pod.node) and not (pod.address or pod.ready or pod.deleting)
 
 
 def _waits_for_pod(claim: ClaimState) -> bool:
+    """Whether the claim waits for a pod to be scheduled."""
     return claim.is_pending and not (claim.has_node or claim.has_volume or claim.deleting)
 
 

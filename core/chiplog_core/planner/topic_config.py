@@ -31,7 +31,8 @@ def configured(
 
 
 def flushed(spec: PartitionMapSpec, world: World) -> PartitionMapSpec:
-    """Without the brokers that have flushed the topic since it became Fsync, or are retired."""
+    """The map without the brokers that have flushed the topic since it became Fsync, or are
+    retired."""
     if not spec.unflushed or spec.current is None:
         return spec
     answer = FlushedTopic(topic_id=spec.current, durability_switch=spec.durability_switch)
@@ -44,7 +45,8 @@ def flushed(spec: PartitionMapSpec, world: World) -> PartitionMapSpec:
 
 
 def _switched(spec: PartitionMapSpec, durability: Durability) -> PartitionMapSpec:
-    """What was acknowledged as PageCache is not on disk because the topic is Fsync now."""
+    """The map with another durability. After a change to Fsync, brokers must flush what was
+    acknowledged as PageCache."""
     holding: set[BrokerId] = set()
     if durability is Durability.FSYNC:
         for state in spec.current_partitions:
@@ -60,6 +62,7 @@ def _switched(spec: PartitionMapSpec, durability: Durability) -> PartitionMapSpe
 def _has_flushed(
     world: World, spec: PartitionMapSpec, broker_id: BrokerId, answer: FlushedTopic
 ) -> bool:
+    """Whether the broker has flushed everything that was acknowledged as PageCache."""
     broker = world.brokers.get(broker_id)
     if broker is None:
         return False

@@ -22,13 +22,13 @@ from chiplog_core.model.partition_map import Generation, PartitionMap, Partition
 from chiplog_core.model.topic import Topic
 from chiplog_core.naming import api, labels
 from chiplog_core.observed.settings import paused, unmanaged
-from chiplog_core.planner.deletion import confirmed, let_go, unconfirmed
+from chiplog_core.planner.deletion import confirmed, map_of_deleted_topic, unconfirmed
 from chiplog_core.planner.elections import elect_all
 from chiplog_core.planner.growth import grown
 from chiplog_core.planner.leader_orders import order_all
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
-from chiplog_core.planner.new_maps import NewMaps, Places, Wish, wish_of_topic
-from chiplog_core.planner.offsets_topic import offsets_config_of, offsets_wish
+from chiplog_core.planner.new_maps import DesiredTopic, NewMaps, Places, desired_topic
+from chiplog_core.planner.offsets_topic import desired_offsets_topic, offsets_config_of
 from chiplog_core.planner.preferred import prefer_all
 from chiplog_core.planner.proposals import judge_all
 from chiplog_core.planner.regression import (
@@ -59,23 +59,25 @@ class MapPlanner:
             if observed is not None:
                 self._change(observed, owner)
             elif owner is not None and owner.metadata.deletion_timestamp is None:
-                self._begin(wish_of_topic(owner, self._situation.settings))
-        offsets = offsets_wish(self._world, self._situation.settings)
+                self._begin(desired_topic(owner, self._situation.settings))
+        offsets = desired_offsets_topic(self._world, self._situation.settings)
         if offsets is not None:
             self._begin(offsets)
         return self._plan
 
-    def _begin(self, wish: Wish) -> None:
-        made = self._new.first_map(wish)
+    def _begin(self, desired: DesiredTopic) -> None:
+        """Create the map of a topic that has none."""
+        made = self._new.first_map(desired)
         if made is not None:
-            self._plan.changing.add(wish.name)
+            self._plan.changing.add(desired.name)
             self._plan.actions.append(Create(resource=made))
 
     def _change(self, observed: PartitionMap, owner: Topic | None) -> None:
+        """Plan the changes of one map."""
         brokers, answers = self._situation.brokers, self._situation.answers
         spec = observed.spec
         if self._situation.settings.cluster is not None and not (owner and paused(owner.metadata)):
-            spec = self._wished(spec, owner)
+            spec = self._desired_spec(spec, owner)
             is_wanted = owner is not None and owner.metadata.deletion_timestamp is None
             if not is_wanted and self._is_finished(observed, spec):
                 self._plan.actions.append(DeleteMap(resource=observed))
@@ -106,29 +108,34 @@ class MapPlanner:
         self._plan.actions += _announced(losses, owner, observed)
 
     def _is_finished(self, observed: PartitionMap, spec: PartitionMapSpec) -> bool:
-        """Whether nothing is left: decided only from what was observed to be written."""
+        """Whether nothing is left of the topic. It is decided only from what was already
+        written."""
         is_empty = observed.spec.current is None and not observed.spec.generations
         return (
             is_empty and spec.current is None and not unconfirmed(spec) and self._world.is_complete
         )
 
-    def _wished(self, spec: PartitionMapSpec, owner: Topic | None) -> PartitionMapSpec:
+    def _desired_spec(self, spec: PartitionMapSpec, owner: Topic | None) -> PartitionMapSpec:
+        """The map as its Topic asks for it."""
         spec = confirmed(spec, self._world)
         if owner is None:
             own = offsets_config_of(spec, self._situation.settings)
             return self._inheriting(spec, own)
         if owner.metadata.deletion_timestamp is not None:
-            return let_go(spec, owner, self._world) if self._world.is_complete else spec
+            return (
+                map_of_deleted_topic(spec, owner, self._world) if self._world.is_complete else spec
+            )
         if unmanaged(owner.metadata):
             return spec
         if spec.current is None:
-            return self._named_anew(spec, owner)
+            return self._with_new_generation(spec, owner)
         if spec.owner_uid != owner.metadata.uid:
             spec = replace(spec, owner_uid=owner.metadata.uid)
         return self._followed(spec, owner)
 
     def _followed(self, spec: PartitionMapSpec, owner: Topic) -> PartitionMapSpec:
-        """With the configuration and the partitions of its Topic, if those can be had."""
+        """The map with the configuration and the number of partitions of its Topic, if these are
+        possible."""
         uid = owner.metadata.uid
         current = _current(spec)
         if self._situation.ownership.problems[uid]:
@@ -148,6 +155,7 @@ class MapPlanner:
     def _inheriting(
         self, spec: PartitionMapSpec, own: Mapping[str, str] | None = None
     ) -> PartitionMapSpec:
+        """The map with its configuration, its own and the inherited part."""
         inherited = self._situation.settings.inherited
         if spec.current is None or inherited is None:
             return spec
@@ -158,6 +166,7 @@ class MapPlanner:
     def _with_partitions(
         self, spec: PartitionMapSpec, current: Generation, wanted: int, owner: Topic
     ) -> PartitionMapSpec:
+        """The map with more partitions, if brokers and limits allow them."""
         replicas = len(current.partitions[0].replicas)
         uid, added = owner.metadata.uid, wanted - len(current.partitions)
         if not self._places.suffice_for(replicas, uid):
@@ -170,8 +179,8 @@ class MapPlanner:
         )
         return replace(spec, generations=generations)
 
-    def _named_anew(self, spec: PartitionMapSpec, owner: Topic) -> PartitionMapSpec:
-        """The name of a deleted topic, for a new one as soon as nothing is left of the old."""
+    def _with_new_generation(self, spec: PartitionMapSpec, owner: Topic) -> PartitionMapSpec:
+        """The map of a deleted topic for a new Topic, as soon as no data is left of the old one."""
         if waiting := unconfirmed(spec):
             which = ", ".join(map(str, waiting))
             message = (
@@ -180,7 +189,7 @@ class MapPlanner:
             )
             self._plan.waits[owner.metadata.uid] = Wait("WaitingForDeletion", message)
             return spec
-        first = self._new.first_spec(wish_of_topic(owner, self._situation.settings))
+        first = self._new.first_spec(desired_topic(owner, self._situation.settings))
         return spec if first is None else first
 
 
@@ -207,7 +216,7 @@ def _problems_with_change(current: Generation, owner: Topic) -> tuple[Problem, .
 
 
 def leader_changes(before: PartitionMapSpec, after: PartitionMapSpec) -> tuple[LeaderChange, ...]:
-    """The partitions of which `after` names another leader, or the same in another session."""
+    """The partitions whose leader in `after` is another replica, or the same in another session."""
     leaders = {
         (generation.topic_id, state.partition): state.leader
         for generation in before.generations
@@ -224,6 +233,7 @@ def leader_changes(before: PartitionMapSpec, after: PartitionMapSpec) -> tuple[L
 def _announced(
     losses: tuple[Loss, ...], owner: Topic | None, observed: PartitionMap
 ) -> Iterator[Announce]:
+    """Events for elections that may have lost records."""
     about = observed if owner is None else owner
     for loss in losses:
         yield Announce(

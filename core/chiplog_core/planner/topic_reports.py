@@ -38,7 +38,7 @@ KEYS_REMAPPED = "KeysRemapped"
 def topic_reports(
     situation: Situation, plan: MapsPlan, counts: dict[str, TopicCounts]
 ) -> Iterator[Report | Announce]:
-    """The status of every Topic whose published one is not right any more, and its news."""
+    """The status of every Topic for which it changed, and Events."""
     reporter = _Reporter(situation, plan, counts)
     for topic in situation.world.topics:
         status = reporter.status(topic)
@@ -59,13 +59,13 @@ class _Reporter:
         self._damage = damage_by_topic(situation.world)
 
     def damage_of(self, topic: Topic) -> Sequence[Found]:
-        """Its damaged replicas."""
+        """The damaged replicas of a Topic."""
         partition_map = self._owned_map(topic) if self._damage else None
         current = None if partition_map is None else partition_map.spec.current
         return () if current is None else self._damage.get(current, ())
 
     def status(self, topic: Topic) -> TopicStatus | None:
-        """The status to publish; None where this very plan changes what there is to tell."""
+        """The status to publish; None if this plan is about to change the topic."""
         if topic.metadata.deletion_timestamp is not None:
             return None  # it is as good as gone
         uid, name = topic.metadata.uid, topic.topic_name
@@ -97,14 +97,16 @@ class _Reporter:
         )
 
     def _owned_map(self, topic: Topic) -> PartitionMap | None:
+        """The PartitionMap that the Topic owns."""
         found = self._situation.world.maps.get(topic.topic_name)
         is_owner = found is not None and found.spec.owner_uid == topic.metadata.uid
         return found if is_owner else None
 
     def _ready(self, topic: Topic, partition_map: PartitionMap | None) -> Verdict | None:
+        """The verdict for Ready; None if nothing is known yet."""
         wait = self._plan.waits.get(topic.metadata.uid)
         if partition_map is None:
-            return self._absent(topic, wait)
+            return self._ready_without_map(topic, wait)
         counts = self._counts.get(topic.topic_name)
         disturbed = disturbance(self._situation, partition_map.spec, counts)
         if disturbed is not None:
@@ -113,7 +115,8 @@ class _Reporter:
             return _waiting(wait)
         return holds(ConditionType.READY, "Ready")
 
-    def _absent(self, topic: Topic, wait: Wait | None) -> Verdict | None:
+    def _ready_without_map(self, topic: Topic, wait: Wait | None) -> Verdict | None:
+        """The verdict for Ready of a Topic without a map."""
         if wait is not None:
             return _waiting(wait)
         if paused(topic.metadata) or unmanaged(topic.metadata):
@@ -126,6 +129,7 @@ class _Reporter:
         return None  # its finalizer or its map is being written
 
     def _others(self, topic: Topic, partition_map: PartitionMap | None) -> Iterator[Verdict]:
+        """The verdicts for all other conditions."""
         if unmanaged(topic.metadata):
             yield unmanaged_verdict(topic.metadata)
         if paused(topic.metadata):
@@ -170,7 +174,8 @@ def _warning(
 
 
 def _annotation_problems(topic: Topic) -> Iterator[Problem]:
-    """Of annotations that say nothing; a switch that counts as set has a condition of its own."""
+    """Problems of unknown annotations. An annotation that switches something on has its own
+    condition."""
     yield from unknown_keys(topic.metadata)
     consent = topic.metadata.annotations.get(labels.UNCLEAN_ELECTION, "")
     if unread := unread_losses(consent):
@@ -182,7 +187,8 @@ def _annotation_problems(topic: Topic) -> Iterator[Problem]:
 
 
 def _growth_message(topic: Topic, partition_map: PartitionMap | None) -> str:
-    """That keys moved: told when the topic has grown, until its spec changes again."""
+    """The warning that keys moved to other partitions, from the topic's growth until its spec
+    changes again."""
     before = topic.status.partitions
     if partition_map is not None and before is not None:
         now = _partitions(partition_map.spec)

@@ -31,7 +31,7 @@ NOTHING_AGAINST_IT = Judgement()
 
 
 def judge(cluster: BrokerCluster, wanted: TopicFacts, before: TopicFacts | None) -> Judgement:
-    """Judge a topic that is to be as `wanted` and is as `before`; None: it is to be made."""
+    """Judge a topic that changes from `before` to `wanted`. `before` is None for a new topic."""
     known = (
         {}
         if before is None

@@ -52,7 +52,7 @@ class Violation:
 
 
 def violations(cluster: BrokerCluster, topic: TopicFacts) -> Iterator[Violation]:
-    """Every policy of the cluster that the topic does not keep to."""
+    """Every policy of the cluster that the topic violates."""
     policies = cluster.spec.topic_policies
     if policies is None:
         return
@@ -60,7 +60,7 @@ def violations(cluster: BrokerCluster, topic: TopicFacts) -> Iterator[Violation]
     yield from _name(policies, topic, of)
     yield from _prefix(cluster, policies, topic, of)
     yield from _counts(policies, topic, of)
-    yield from _kept_for_ever(policies, topic, of)
+    yield from _unlimited_retention(policies, topic, of)
     if DELETE in topic.config[CLEANUP_POLICY]:
         yield from _retention_ms(policies, topic, of)
         yield from _retention_bytes(policies, topic, of)
@@ -116,8 +116,11 @@ def _counts(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Vio
         yield from _below("minReplicas", "spec.replicas", topic.replicas, least, str(least), of)
 
 
-def _kept_for_ever(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Violation]:
-    """Compaction alone would be the way round every upper bound."""
+def _unlimited_retention(
+    policies: TopicPolicies, topic: TopicFacts, of: str
+) -> Iterator[Violation]:
+    """The violation of a topic that is only compacted, which would avoid every upper bound of
+    retention."""
     words = topic.config[CLEANUP_POLICY]
     if DELETE in words:
         return
@@ -158,7 +161,8 @@ def _retention_bytes(policies: TopicPolicies, topic: TopicFacts, of: str) -> Ite
 def _above(
     policy: str, field: str, value: int, limit: int, shown: str, of: str
 ) -> Iterator[Violation]:
-    """More than allowed; a negative value is no limit at all."""
+    """The violation of an upper bound. A negative value means no limit, which is above every
+    bound."""
     amount = NO_LIMIT if value < 0 else value
     if amount > limit:
         yield Violation(
@@ -173,6 +177,7 @@ def _above(
 def _below(
     policy: str, field: str, value: int, limit: int, shown: str, of: str
 ) -> Iterator[Violation]:
+    """The violation of a lower bound."""
     amount = NO_LIMIT if value < 0 else value
     if amount < limit:
         yield Violation(

@@ -60,7 +60,8 @@ class TopicLoad:
 
 
 def topic_load(topic: str, measured: Mapping[int, Measured], partitions: int) -> TopicLoad:
-    """From its measured partitions; of samples by how many records they stand for."""
+    """The load of a topic, from its measured partitions. Samples are weighted by how many
+    records they stand for."""
     records = sum(partition.records for partition in measured.values())
     hottest = max(
         (
@@ -80,7 +81,7 @@ def topic_load(topic: str, measured: Mapping[int, Measured], partitions: int) ->
 
 
 def advise(load: TopicLoad, brokers: int, all_bytes_per_second: float) -> Advice:
-    """The number of partitions that is advised, and the reasons."""
+    """The recommended number of partitions, with the reasons."""
     reasons: list[Reason] = []
     wanted = load.partitions
     by_rate = ceil(load.bytes_per_second / TARGET_BYTES_PER_SECOND)
@@ -108,21 +109,23 @@ def advise(load: TopicLoad, brokers: int, all_bytes_per_second: float) -> Advice
         partitions=load.partitions,
         advised_partitions=wanted,
         reasons=found,
-        message="; ".join(_said(reason, load, brokers) for reason in found),
+        message="; ".join(_reason_text(reason, load, brokers) for reason in found),
     )
 
 
 def worth_reporting(advices: Sequence[Advice]) -> tuple[Advice, ...]:
-    """Without those that say that all is well; where most has to change first."""
-    told = [advice for advice in advices if advice.reasons != (Reason.ENOUGH,)]
+    """The advices that recommend a change, the largest change first."""
+    reported = [advice for advice in advices if advice.reasons != (Reason.ENOUGH,)]
     return tuple(
         sorted(
-            told, key=lambda advice: (advice.partitions - advice.advised_partitions, advice.topic)
+            reported,
+            key=lambda advice: (advice.partitions - advice.advised_partitions, advice.topic),
         )
     )
 
 
-def _said(reason: Reason, load: TopicLoad, brokers: int) -> str:
+def _reason_text(reason: Reason, load: TopicLoad, brokers: int) -> str:
+    """The reason as a sentence."""
     match reason:
         case Reason.RATE:
             return (

@@ -67,7 +67,7 @@ class Approval:
 
     @property
     def message(self) -> str:
-        """Why it is refused, and what to do."""
+        """Why the proposal is refused, and what to do."""
         if not self.stale:
             return ""
         more = f" (and {len(self.stale) - 1} more)" if len(self.stale) > 1 else ""
@@ -81,7 +81,7 @@ Standings = Mapping[PartitionName, Standing]
 
 
 def standings(maps: Iterable[PartitionMapSpec]) -> dict[PartitionName, Standing]:
-    """Of every partition of the generations that are in force."""
+    """What moves depend on, for every current partition."""
     return {
         PartitionName(spec.topic_name, state.partition): standing(state)
         for spec in maps
@@ -92,7 +92,7 @@ def standings(maps: Iterable[PartitionMapSpec]) -> dict[PartitionName, Standing]
 
 
 def standing(state: PartitionState) -> Standing:
-    """What a move depends on, of one partition of a map."""
+    """What moves depend on, for one partition."""
     return Standing(
         replicas=state.replicas,
         isr=frozenset(ref.broker_id for ref in state.isr),
@@ -102,7 +102,8 @@ def standing(state: PartitionState) -> Standing:
 
 
 def approve(moves: Iterable[LeaderMove], now: Standings) -> Approval:
-    """What is to be done of a proposal's moves; all of it or nothing."""
+    """The moves of a proposal that are still to do. If any is stale, the whole proposal is
+    refused."""
     judged = [judge(move, now.get(move.name)) for move in moves]
     return Approval(
         to_do=tuple(
@@ -115,7 +116,8 @@ def approve(moves: Iterable[LeaderMove], now: Standings) -> Approval:
 
 
 def judge(move: LeaderMove, now: Standing | None) -> Judged:
-    """How far a move is, by the state of its partition; None where there is no such partition."""
+    """How far a move is, from the state of its partition; `now` is None if there is no such
+    partition."""
     if now is None:
         return _stale(move, "is gone")
     if now.replicas == move.replicas and now.leader == move.to_broker:
@@ -127,6 +129,7 @@ def judge(move: LeaderMove, now: Standing | None) -> Judged:
 
 
 def _obstacle(move: LeaderMove, now: Standing) -> str:
+    """Why the move cannot be made any more; empty if it can."""
     if now.replicas != move.expected_replicas:
         return f"has replicas {_listed(now.replicas)} now"
     if now.leader_epoch != move.leader_epoch:

@@ -32,7 +32,7 @@ Json = dict[str, Any]
 
 
 def proposal_json(proposal: Proposal) -> Json:
-    """Under the names of Cruise Control where it has one."""
+    """The proposal as JSON. Fields have Cruise Control's names where it has them."""
     return {
         "leaderMoves": [leader_move_json(move) for move in proposal.leader_moves],
         "reassignment": reassignment_json(proposal.reassignment),
@@ -78,7 +78,7 @@ def proposal_json(proposal: Proposal) -> Json:
 
 
 def leader_move_json(move: LeaderMove) -> Json:
-    """With the state of the partition that it was made for."""
+    """The move as JSON, with the state of the partition for which it was made."""
     return {
         "topic": move.name.topic,
         "partition": move.name.partition,
@@ -91,12 +91,12 @@ def leader_move_json(move: LeaderMove) -> Json:
 
 
 def read_leader_moves(found: Iterable[Mapping[str, Any]]) -> tuple[LeaderMove, ...]:
-    """What `leader_move_json` wrote; raises `ValueError` where something is missing or wrong."""
+    """Parse what `leader_move_json` wrote. Raises `ValueError` for missing or wrong fields."""
     return tuple(_read_leader_move(item) for item in found)
 
 
 def reassignment_json(replicas: Mapping[PartitionName, tuple[BrokerId, ...]]) -> Json:
-    """As kafka-reassign-partitions.sh reads it."""
+    """The replicas in the form that kafka-reassign-partitions.sh reads."""
     return {
         "version": 1,
         "partitions": [
@@ -107,7 +107,7 @@ def reassignment_json(replicas: Mapping[PartitionName, tuple[BrokerId, ...]]) ->
 
 
 def key_text(key: bytes) -> str:
-    """A key as text where it is printable, else in base64 after a prefix that says so."""
+    """The key as text if it is printable, else as base64 with a prefix that says so."""
     try:
         text = key.decode("utf-8")
     except UnicodeDecodeError:

@@ -40,12 +40,12 @@ class Item:
 
 
 def is_even(loads: Mapping[BrokerId, int]) -> bool:
-    """Whether all are within the tolerance of the even share."""
+    """Whether all loads are within the tolerance of the mean."""
     return _are_near(loads.values(), sum(loads.values()), len(loads))
 
 
 def deviation_percent(loads: Mapping[BrokerId, int]) -> float:
-    """How far from the even share the worst load is, in percent of that share."""
+    """How far the worst load is from the mean, in percent of the mean."""
     total = sum(loads.values())
     if not total:
         return 0.0
@@ -57,8 +57,8 @@ def even_out(
 ) -> tuple[BrokerId, ...]:
     """The place of each item after at most `most` moves.
 
-    `base` has every broker whose load counts, with what it has beside the items. Items at other
-    places stay there. No weight is 0.
+    `base` has every broker whose load counts, with its load beside the items. Items at other places
+    stay there. No weight is 0.
     """
     board = _Board(items, base)
     before = dict(board.loads)
@@ -91,6 +91,7 @@ class _Board:
         self.total = sum(self.loads.values())
 
     def put(self, index: int, place: BrokerId) -> None:
+        """Move an item to a place."""
         item = self.items[index]
         for route, entry in self._entries(index):
             entries = self.routes[route]
@@ -105,7 +106,8 @@ class _Board:
     def nearest(
         self, route: tuple[BrokerId, BrokerId], wanted: float
     ) -> tuple[tuple[int, int, int], ...]:
-        """The entries (weight, rank, index) next to a weight: one from below, one not below."""
+        """The entries (weight, rank, index) nearest to a weight on one route: one below, one not
+        below."""
         entries = self.routes.get(route, [])
         at = bisect_left(entries, (wanted,))
         found = [entries[at]] if at < len(entries) else []
@@ -114,13 +116,14 @@ class _Board:
         return tuple(found)
 
     def gap(self, above: BrokerId, below: BrokerId) -> int:
-        """How much more the one has; 0 where they are even to each other."""
+        """How much higher the first load is; 0 if the two are even within the tolerance."""
         gap = self.loads[above] - self.loads[below]
         return gap if gap * len(self.loads) * 100 > TOLERANCE_PERCENT * self.total else 0
 
     def _entries(
         self, index: int
     ) -> Iterator[tuple[tuple[BrokerId, BrokerId], tuple[int, int, int]]]:
+        """The routes that an item can take from its place, each with the item's entry."""
         item, place = self.items[index], self.places[index]
         for rank, option in enumerate(item.options):
             if option != place and option in self.loads:
@@ -132,6 +135,7 @@ Step = list[tuple[int, BrokerId]]
 
 
 def _find_step(board: _Board) -> Step | None:
+    """The next step: a move, else an exchange, else a chain; None if nothing improves."""
     by_load = sorted(board.loads, key=lambda place: (-board.loads[place], place))
     for find in (_move, _exchange, _chain):
         for above in by_load:
@@ -143,7 +147,7 @@ def _find_step(board: _Board) -> Step | None:
 
 
 def _move(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step | None:
-    """The one item that closes most of a gap: best is half of it."""
+    """Move the item that closes most of a gap. The best one has half its weight."""
     best: tuple[int, int, int, BrokerId] | None = None
     for other in below:
         gap = board.gap(above, other)
@@ -155,7 +159,7 @@ def _move(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step | N
 
 
 def _exchange(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step | None:
-    """An item for a lighter one."""
+    """Exchange an item for a lighter one."""
     best: tuple[float, int, int, BrokerId] | None = None
     for other in below:
         gap = board.gap(above, other)
@@ -169,7 +173,7 @@ def _exchange(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step
 
 
 def _chain(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step | None:
-    """Items along the shortest way to a less loaded place that none can reach at once."""
+    """Move items along the shortest path to a less loaded place that no single item can reach."""
     came_from = _ways(board, above)
     for other in below:
         path = _path(came_from, above, other)
@@ -181,6 +185,7 @@ def _chain(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step | 
 
 
 def _along(board: _Board, path: Sequence[BrokerId], gap: int) -> Step | None:
+    """The moves along a path, if they improve the loads."""
     step: Step = []
     after = {place: board.loads[place] for place in path}
     wanted: float = gap / 2
@@ -202,7 +207,7 @@ def _along(board: _Board, path: Sequence[BrokerId], gap: int) -> Step | None:
 
 
 def _take_back(board: _Board, before: Mapping[BrokerId, int]) -> None:
-    """Moves without which the result is as good, or even as well."""
+    """Undo moves without which the result is as good or better."""
     if not board.loads:
         return
     highest, lowest = max(before.values()), min(before.values())
@@ -221,7 +226,8 @@ def _take_back(board: _Board, before: Mapping[BrokerId, int]) -> None:
 
 
 def _ways(board: _Board, start: BrokerId) -> dict[BrokerId, BrokerId]:
-    """Breadth first: for each place that items can reach the one before it."""
+    """Breadth-first search: for each place that items can reach, the place before it on the
+    path."""
     came_from: dict[BrokerId, BrokerId] = {}
     frontier = [start]
     while frontier:
@@ -238,6 +244,7 @@ def _ways(board: _Board, start: BrokerId) -> dict[BrokerId, BrokerId]:
 def _path(
     came_from: Mapping[BrokerId, BrokerId], start: BrokerId, end: BrokerId
 ) -> tuple[BrokerId, ...]:
+    """The path from start to end; empty if there is none."""
     if end not in came_from:
         return ()
     path = [end]
@@ -255,9 +262,11 @@ def _distinct(entries: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, in
 
 
 def _closes(moved: int, gap: int) -> bool:
-    """Steps of several items are worth a tenth of the gap at least."""
+    """Whether a step closes enough of the gap. One with several items must close at least a
+    tenth."""
     return gap <= 10 * moved <= 9 * gap
 
 
 def _are_near(loads: Iterable[int], total: int, count: int) -> bool:
+    """Whether every load is within the tolerance of the mean."""
     return all(abs(load * count - total) * 100 <= TOLERANCE_PERCENT * total for load in loads)

@@ -41,7 +41,7 @@ def broker_figures(
     replicas: Replicas,
     measurements: Measurements,
 ) -> tuple[BrokerFigures, ...]:
-    """By broker id; also of brokers that are named by partitions alone."""
+    """The figures of each broker, by id. Brokers that only partitions name are included."""
     ids = {broker.broker_id for broker in brokers} | {*leaders.values()}
     ids.update(*replicas.values())
     led: dict[BrokerId, list[PartitionName]] = {broker_id: [] for broker_id in ids}
@@ -56,24 +56,27 @@ def broker_figures(
             broker_id=broker_id,
             leaders=len(led[broker_id]),
             bytes_per_second=sum(
-                measurements[it].weight for it in led[broker_id] if it in measurements
+                measurements[name].weight for name in led[broker_id] if name in measurements
             )
             / 1000,
             records_per_second=sum(
-                measurements[it].records_per_second for it in led[broker_id] if it in measurements
+                measurements[name].records_per_second
+                for name in led[broker_id]
+                if name in measurements
             ),
             replicas=len(held[broker_id]),
-            bytes=sum(measurements[it].bytes for it in held[broker_id] if it in measurements),
+            bytes=sum(measurements[name].bytes for name in held[broker_id] if name in measurements),
         )
         for broker_id in sorted(ids)
     )
 
 
 def balancedness(figures: Sequence[BrokerFigures], usable: Iterable[BrokerId]) -> float:
-    """0 to 100: 100 is even, 0 is all on one broker. The mean of leaders' rate, leaders and bytes.
+    """How even the load is: 100 is even, 0 is all on one broker.
 
-    Each of them is 100 times 1 minus the part of the load that would have to move for an even
-    spread, over that part where all is on one broker. What no broker has at all is even.
+    It is the mean of three scores: for rate of the leaders, number of leaders, and bytes. Each
+    score is 100 times 1 minus the share of the load that would have to move for an even spread,
+    divided by that share if all were on one broker. A total of 0 is even.
     """
     of = {broker.broker_id: broker for broker in figures}
     ids = sorted(set(usable) & set(of)) or sorted(of)
@@ -88,7 +91,7 @@ def balancedness(figures: Sequence[BrokerFigures], usable: Iterable[BrokerId]) -
 def topic_skews(
     partitions: Iterable[Partition], measurements: Measurements
 ) -> tuple[TopicSkew, ...]:
-    """Of topics with more than one measured partition, the most skewed first."""
+    """How uneven topics with more than one measured partition are, the most skewed first."""
     of_topic: dict[str, list[PartitionName]] = {}
     for partition in sorted(partitions, key=lambda partition: partition.name):
         if partition.name in measurements:
@@ -110,6 +113,7 @@ def topic_skews(
 
 
 def _evenness(loads: Sequence[int]) -> float:
+    """The score of one kind of load, from 0 to 100; see `balancedness`."""
     total, count = sum(loads), len(loads)
     if not total or count < 2:
         return 100.0

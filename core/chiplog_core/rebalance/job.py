@@ -59,7 +59,7 @@ class RebalanceJob:
     ] = SAMPLE_RECORDS
 
     def settings(self) -> Settings:
-        """Raises `RebalanceRefused`."""
+        """The settings of the rebalance. Raises `RebalanceRefused`."""
         return read_settings(
             mode=self.mode,
             brokers=self.named_brokers,
@@ -67,8 +67,8 @@ class RebalanceJob:
             goals=self.goals,
         )
 
-    def members(self) -> tuple[Broker, ...]:
-        """All brokers that are known; those without a place in `brokers` are not usable."""
+    def all_brokers(self) -> tuple[Broker, ...]:
+        """All known brokers. Those that are not in `brokers` are not usable."""
         known = {
             *self.brokers,
             *self.named_brokers,

@@ -46,7 +46,7 @@ class LeaderMove:
 
     @property
     def is_movement(self) -> bool:
-        """Whether clients notice it."""
+        """Whether the leadership moves, which clients notice. Otherwise only the order changes."""
         return self.from_broker != self.to_broker
 
 
@@ -57,7 +57,7 @@ def leader_moves(
     settings: Settings,
 ) -> tuple[LeaderMove, ...]:
     """The moves to make, by topic and partition."""
-    usable = frozenset(broker_id.broker_id for broker_id in brokers if broker_id.is_usable)
+    usable = frozenset(broker.broker_id for broker in brokers if broker.is_usable)
     table = _Table(partitions, usable, measurements, settings)
     table.give_away()
     idle = frozenset(name for name in table.weights if not table.weights[name])
@@ -102,7 +102,8 @@ class _Table:
         self.all_ones = dict.fromkeys(self.leaders, 1)
 
     def give_away(self) -> None:
-        """Leaderships of brokers that are not usable, the heaviest first to the least loaded."""
+        """Move leaderships away from brokers that are not usable, the heaviest first to the
+        least loaded."""
         given = [name for name in self.weights if self.leaders[name] not in self.usable]
         loads = self._loads(self.all_weights)
         counts = self._loads(self.all_ones)
@@ -122,7 +123,7 @@ class _Table:
                 counts[to] += 1
 
     def even_out(self, weights: Weights, *, leaving: Collection[PartitionName]) -> None:
-        """Even in these weights; what is left where it is and what may not move count, too."""
+        """Even out the leaders in these weights. Leaderships that stay still count."""
         names = [name for name in self.weights if name not in leaving]
         moving = frozenset(names)
         base = self._loads({name: weights[name] for name in weights if name not in moving})
@@ -131,12 +132,14 @@ class _Table:
         self.leaders.update(zip(names, places, strict=True))
 
     def moves(self) -> tuple[LeaderMove, ...]:
+        """The moves that were decided, and changes of order that keep leaderships where they
+        are."""
         moved = [name for name, leader in self.leaders.items() if leader != self.led[name].leader]
         kept = self._to_keep(set(moved))
         return tuple(self._move(name) for name in sorted([*moved, *kept]))
 
     def _to_keep(self, moved: set[PartitionName]) -> Sequence[PartitionName]:
-        """Those whose order has to change so that their leadership stays where it is."""
+        """Partitions whose replica order must change so that their leadership stays where it is."""
         going_back = [
             name
             for name in self.weights
@@ -150,6 +153,7 @@ class _Table:
         return () if is_fine else going_back[: MAX_LEADER_MOVES - len(moved)]
 
     def _goes_back(self, partition: Partition, leader: BrokerId) -> bool:
+        """Whether a preferred leader election would move the leadership away again."""
         first = partition.replicas[0]
         return first != leader and first in partition.isr and first in self.usable
 
@@ -167,6 +171,7 @@ class _Table:
         )
 
     def _options(self, partition: Partition, settings: Settings) -> tuple[BrokerId, ...]:
+        """The brokers that may lead the partition."""
         assert partition.leader is not None, "an offline partition is left alone"
         if not settings.may_leave(partition.leader):
             return ()
@@ -179,6 +184,7 @@ class _Table:
         )
 
     def _loads(self, weights: Weights, leaders: Leaders | None = None) -> dict[BrokerId, int]:
+        """The weight that each usable broker leads."""
         loads = dict.fromkeys(sorted(self.usable), 0)
         for name, weight in weights.items():
             leader = (leaders or self.leaders)[name]
@@ -190,10 +196,10 @@ class _Table:
         return sum(leader != self.led[name].leader for name, leader in self.leaders.items())
 
 
-def led_by(
+def leaders_after(
     partitions: Iterable[Partition], moves: Iterable[LeaderMove]
 ) -> dict[PartitionName, BrokerId]:
-    """The leaders after the moves; offline partitions have none."""
+    """The leader of each partition after the moves. Offline partitions are left out."""
     leaders = {
         partition.name: partition.leader for partition in partitions if partition.leader is not None
     }
@@ -201,4 +207,5 @@ def led_by(
 
 
 def _is_no_worse(loads: Mapping[BrokerId, int], than: Mapping[BrokerId, int]) -> bool:
+    """Whether the highest load does not rise, or all loads are even."""
     return is_even(loads) or max(loads.values(), default=0) <= max(than.values(), default=0)

@@ -75,7 +75,8 @@ class Measured:
 
     @property
     def weight(self) -> int:
-        """The rate in thousandths of a byte per second: a whole number, so sums are exact."""
+        """The rate in thousandths of a byte per second, as a whole number so that sums are
+        exact."""
         return round(self.bytes_per_second * 1000)
 
 

@@ -17,7 +17,7 @@ from chiplog_core.rebalance.figures import (
     broker_figures,
     topic_skews,
 )
-from chiplog_core.rebalance.leaders import LeaderMove, leader_moves, led_by
+from chiplog_core.rebalance.leaders import LeaderMove, leader_moves, leaders_after
 from chiplog_core.rebalance.measured import (
     Broker,
     HotKey,
@@ -68,12 +68,12 @@ class Proposal:
 
     @property
     def num_leader_movements(self) -> int:
-        """Those that clients notice; a changed order alone is none."""
+        """The number of leaderships that move. A change of order only does not count."""
         return sum(move.is_movement for move in self.leader_moves)
 
     @property
     def data_to_move_mb(self) -> int:
-        """In MiB, rounded up, as Cruise Control counts."""
+        """The data to move in MiB, rounded up as in Cruise Control."""
         return -(-sum(move.bytes for move in self.replica_moves) // 2**20)
 
 
@@ -83,19 +83,19 @@ def propose(
     measurements: Measurements,
     settings: Settings,
 ) -> Proposal:
-    """The proposal; the same for the same figures in any order. Raises `RebalanceRefused`."""
+    """The proposal. It is the same for the same figures in any order. Raises `RebalanceRefused`."""
     _check(brokers, settings)
-    usable = [broker_id.broker_id for broker_id in brokers if broker_id.is_usable]
+    usable = [broker.broker_id for broker in brokers if broker.is_usable]
     moves = leader_moves(brokers, partitions, measurements, settings)
-    leaders = led_by(partitions, ())
-    leaders_after = led_by(partitions, moves)
+    leaders = leaders_after(partitions, ())
+    final_leaders = leaders_after(partitions, moves)
     orders = {partition.name: partition.replicas for partition in partitions}
     orders_after = {**orders, **{move.name: move.replicas for move in moves}}
     copies = replica_moves(brokers, partitions, orders_after, measurements, settings)
     orders_at_end = replicas_after(orders_after, copies)
-    led_at_end = _led_at_end(leaders_after, orders_after, orders_at_end)
+    led_at_end = _led_at_end(final_leaders, orders_after, orders_at_end)
     before = broker_figures(brokers, leaders, orders, measurements)
-    after = broker_figures(brokers, leaders_after, orders_after, measurements)
+    after = broker_figures(brokers, final_leaders, orders_after, measurements)
     of_usable = [broker for broker in after if broker.broker_id in usable]
     return Proposal(
         leader_moves=moves,
@@ -135,7 +135,7 @@ def propose(
 
 
 def _check(brokers: Sequence[Broker], settings: Settings) -> None:
-    known = {broker_id.broker_id for broker_id in brokers}
+    known = {broker.broker_id for broker in brokers}
     missing = sorted(settings.brokers - known)
     if missing:
         raise RebalanceRefused(
@@ -143,7 +143,7 @@ def _check(brokers: Sequence[Broker], settings: Settings) -> None:
         )
     if settings.mode is Mode.REMOVE_BROKERS and settings.brokers == known:
         raise RebalanceRefused("brokers: all brokers would be removed; keep at least one")
-    if not any(broker_id.is_usable for broker_id in brokers):
+    if not any(broker.is_usable for broker in brokers):
         raise RebalanceRefused("no broker is ready: wait until one is")
 
 
@@ -152,7 +152,7 @@ def _led_at_end(
     orders: Mapping[PartitionName, tuple[BrokerId, ...]],
     at_end: Mapping[PartitionName, tuple[BrokerId, ...]],
 ) -> dict[PartitionName, BrokerId]:
-    """A leadership whose replica moves goes to the broker in its place."""
+    """The leaders after all replica moves. If the leader's replica moves, its new broker leads."""
     return {
         name: leader if leader in at_end[name] else at_end[name][orders[name].index(leader)]
         for name, leader in leaders.items()
@@ -160,7 +160,7 @@ def _led_at_end(
 
 
 def _hot_keys(measurements: Measurements) -> tuple[FoundKey, ...]:
-    """The one with most records first."""
+    """The hot keys, the one with most records first."""
     found = [
         FoundKey(
             name=name,
@@ -180,6 +180,7 @@ def _hot_keys(measurements: Measurements) -> tuple[FoundKey, ...]:
 def _advice(
     partitions: Sequence[Partition], measurements: Measurements, brokers: int
 ) -> tuple[Advice, ...]:
+    """The recommended numbers of partitions."""
     of_topic: dict[str, dict[int, Measured]] = {}
     counts: dict[str, int] = {}
     for partition in partitions:
@@ -198,4 +199,5 @@ def _advice(
 
 
 def _percentage(part: int, whole: int) -> float:
+    """The part of the whole in percent; 100 if the whole is 0."""
     return round(100 * part / whole, 2) if whole else 100.0

@@ -40,7 +40,8 @@ def replica_moves(
     measurements: Measurements,
     settings: Settings,
 ) -> tuple[ReplicaMove, ...]:
-    """The moves, in the order they were found; `orders` are the replicas after the leader moves.
+    """The replica moves, in the order in which they were found. `orders` are the replicas after the
+    leader moves.
 
     Partitions that were not measured, or whose topics are excluded, stay.
     """
@@ -48,7 +49,7 @@ def replica_moves(
     if settings.mode is Mode.REMOVE_BROKERS:
         board.evacuate()
     if Goal.RACK_AWARE in settings.goals:
-        board.part_racks()
+        board.separate_racks()
     if Goal.DISK_USAGE in settings.goals and settings.mode is not Mode.REMOVE_BROKERS:
         board.even_out()
     return tuple(board.moves)
@@ -57,7 +58,7 @@ def replica_moves(
 def replicas_after(
     orders: Mapping[PartitionName, tuple[BrokerId, ...]], moves: Iterable[ReplicaMove]
 ) -> dict[PartitionName, tuple[BrokerId, ...]]:
-    """The replicas when all moves are done."""
+    """The replicas after all moves."""
     after = dict(orders)
     for move in moves:
         after[move.name] = tuple(
@@ -101,11 +102,13 @@ class _Board:
         self.moves: list[ReplicaMove] = []
 
     def evacuate(self) -> None:
+        """Move all replicas away from the brokers to be removed."""
         for broker_id in sorted(self.settings.brokers):
             for name in sorted(self.held.get(broker_id, ()), key=self._size):
                 self._to_emptiest(name, broker_id)
 
-    def part_racks(self) -> None:
+    def separate_racks(self) -> None:
+        """Move replicas that share a rack with another replica of their partition."""
         for name in self.bytes:
             for broker_id in reversed(self.replicas[name]):  # followers first
                 others = {
@@ -116,6 +119,7 @@ class _Board:
                     self._to_emptiest(name, broker_id, beyond=others)
 
     def even_out(self) -> None:
+        """Move replicas from fuller to emptier brokers until the loads are even."""
         while len(self.moves) < MAX_REPLICA_MOVES and not is_even(self.loads):
             found = self._best()
             if found is None:
@@ -123,6 +127,7 @@ class _Board:
             self._move(*found)
 
     def _best(self) -> tuple[PartitionName, BrokerId, BrokerId] | None:
+        """The best move from a fuller to an emptier broker; None if there is none."""
         by_load = sorted(self.loads, key=lambda broker_id: (-self.loads[broker_id], broker_id))
         total = sum(self.loads.values())
         for above in by_load:
@@ -138,6 +143,8 @@ class _Board:
     def _candidates(
         self, above: BrokerId, below: BrokerId, gap: int
     ) -> Iterator[tuple[bool, int, PartitionName]]:
+        """The replicas that may move between two brokers, as sort keys: followers first, then
+        the best size."""
         if not (self.settings.may_leave(above) and self.settings.may_get(below)):
             return
         for name in self.held.get(above, ()):
@@ -148,6 +155,7 @@ class _Board:
     def _to_emptiest(
         self, name: PartitionName, leaving: BrokerId, *, beyond: Iterable[str | None] = ()
     ) -> None:
+        """Move a replica to the least loaded broker that may take it."""
         avoided = set(beyond)
         fitting = [
             broker_id
@@ -164,13 +172,16 @@ class _Board:
             )
 
     def _fits(self, name: PartitionName, leaving: BrokerId, to: BrokerId) -> bool:
+        """Whether the broker may take the replica: it has none of the partition, and the move
+        makes no two replicas share a rack that did not before."""
         others = [broker_id for broker_id in self.replicas[name] if broker_id != leaving]
         if to in self.replicas[name]:
             return False
-        racks = {self.racks.get(conflict) for conflict in others} - {None}
+        racks = {self.racks.get(other) for other in others} - {None}
         return self.racks.get(to) not in racks or self.racks.get(leaving) in racks
 
     def _move(self, name: PartitionName, leaving: BrokerId, to: BrokerId) -> None:
+        """Record a move."""
         size = self.bytes[name]
         self.moves.append(ReplicaMove(name=name, from_broker=leaving, to_broker=to, bytes=size))
         self.replicas[name] = tuple(
@@ -183,4 +194,5 @@ class _Board:
             self.loads[leaving] -= size
 
     def _size(self, name: PartitionName) -> tuple[int, PartitionName]:
+        """Sort key: the largest replica first."""
         return -self.bytes.get(name, 0), name

@@ -50,15 +50,18 @@ class Settings:
     goals: frozenset[Goal] = frozenset(Goal)
 
     def is_excluded(self, topic: str) -> bool:
-        """The cluster's own topics are spread by the operator as they are made."""
+        """Whether the topic is excluded. Internal topics always are, because the operator
+        spreads them when it creates them."""
         if is_internal(topic):
             return True
         return self.excluded_topics is not None and bool(self.excluded_topics.fullmatch(topic))
 
     def may_leave(self, broker_id: BrokerId) -> bool:
+        """Whether replicas may leave the broker."""
         return self.mode is not Mode.REMOVE_BROKERS or broker_id in self.brokers
 
     def may_get(self, broker_id: BrokerId) -> bool:
+        """Whether the broker may get replicas."""
         if self.mode is Mode.FULL:
             return True
         return (broker_id in self.brokers) is (self.mode is Mode.ADD_BROKERS)
@@ -71,7 +74,7 @@ def read_settings(
     excluded_topics: str | None = None,
     goals: Iterable[str] = (),
 ) -> Settings:
-    """Settings from what a user wrote; raises `RebalanceRefused`."""
+    """The settings from what a user wrote. Raises `RebalanceRefused`."""
     named = frozenset(BrokerId(broker_id) for broker_id in brokers)
     read_mode = _mode(mode)
     if read_mode is not Mode.FULL and not named:

@@ -8,8 +8,8 @@ from chiplog_core.rebalance.measured import PartitionName
 
 
 def moves_of(proposal: rebalance_status.Proposal) -> tuple[LeaderMove, ...]:
-    """All that are moves of a leadership. What somebody wrote there who moves data with it, or
-    names another leader than the first replica, is none."""
+    """The leader moves in a proposal's status. Entries that somebody edited so that they are no
+    pure leader moves are left out."""
     return tuple(_moves(proposal))
 
 

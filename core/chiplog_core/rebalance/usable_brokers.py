@@ -7,7 +7,7 @@ from chiplog_core.rebalance.measured import Broker
 
 
 def brokers_of(world: World) -> tuple[Broker, ...]:
-    """All that were not retired, by id; usable are those that serve and are to stay."""
+    """All brokers that are not retired, by id. Those that serve and are not leaving are usable."""
     brokers = find_broker_states(world, awaiting_admission(world))
     return tuple(
         Broker(

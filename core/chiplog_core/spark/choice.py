@@ -79,7 +79,7 @@ def _api_version(launcher: SparkLauncher) -> str:
 def _missing(wanted: SparkLauncher, offered: Collection[str]) -> Problem:
     api_version = _api_version(wanted)
     group = api_version.partition("/")[0]
-    others = sorted(label for label in offered if label.partition("/")[0] == group)
+    others = sorted(version for version in offered if version.partition("/")[0] == group)
     has = f", only {', '.join(others)}" if others else ""
     return Problem(
         LAUNCHER_FIELD,

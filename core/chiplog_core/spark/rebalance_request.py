@@ -31,7 +31,7 @@ def wants(topics: Sequence[str], brokers: Sequence[Broker]) -> Unmet | None:
             f"{MAX_NAMES_BYTES} bytes of names"
         )
         return Unmet("TooManyTopics", message)
-    if not any(broker_id.is_usable for broker_id in brokers):
+    if not any(broker.is_usable for broker in brokers):
         return Unmet("NoBrokers", "no broker is ready: measuring starts when one is")
     return None
 
@@ -40,8 +40,8 @@ def job_of(spec: RebalanceSpec, topics: Sequence[str], brokers: Sequence[Broker]
     """What the job is told."""
     return RebalanceJob(
         topics=tuple(topics),
-        brokers=tuple(broker_id.broker_id for broker_id in brokers if broker_id.is_usable),
-        racks={str(broker_id.broker_id): broker_id.rack for broker_id in brokers if broker_id.rack},
+        brokers=tuple(broker.broker_id for broker in brokers if broker.is_usable),
+        racks={str(broker.broker_id): broker.rack for broker in brokers if broker.rack},
         mode=spec.mode.value,
         named_brokers=spec.brokers,
         goals=spec.goals,

@@ -99,7 +99,7 @@ def recounted(
     """How often each check found something, when these violations have other names."""
     count = Counter({count.check: count.count for count in counts})
     count.subtract(violation.check for violation in before)
-    count.update(broker.check for broker in after)
+    count.update(violation.check for violation in after)
     return tuple(_counts(count))
 
 

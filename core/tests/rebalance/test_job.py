@@ -28,7 +28,7 @@ def test_it_is_read_as_it_was_written() -> None:
     assert read(object_shape(RebalanceJob), document, "job", Unknown.REFUSE) == job
     assert document["namedBrokers"] == [3]
     assert job.settings().mode is Mode.REMOVE_BROKERS
-    assert job.members() == (
+    assert job.all_brokers() == (
         Broker(broker_id=BrokerId(1), rack="a"),
         Broker(broker_id=BrokerId(2)),
         Broker(broker_id=BrokerId(3), rack="b", is_usable=False),

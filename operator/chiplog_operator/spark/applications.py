@@ -247,7 +247,7 @@ class Applications:
         )
         if why:
             name = key_of(wanted).name
-            raise NameTaken(taken_names.told(kind.kind, name, "application", why))
+            raise NameTaken(taken_names.taken_message(kind.kind, name, "application", why))
         return found
 
     async def remove(self, namespace: str, name: str, launcher: SparkLauncher) -> None:

@@ -54,10 +54,10 @@ def test_what_to_do_about_a_lease(seen: Seen, after_s: float, step: Step) -> Non
 
 
 def test_time_counts_from_when_the_lease_last_changed_by_our_own_clock() -> None:
-    seen = Seen().look(record("other", "1"), 100.0)
-    assert seen.look(record("other", "1"), 105.0).since_s == 100.0
-    assert seen.look(record("other", "2"), 105.0).since_s == 105.0
-    assert seen.look(None, 105.0) == Seen(None, 105.0)
+    seen = Seen().after_read(record("other", "1"), 100.0)
+    assert seen.after_read(record("other", "1"), 105.0).since_s == 100.0
+    assert seen.after_read(record("other", "2"), 105.0).since_s == 105.0
+    assert seen.after_read(None, 105.0) == Seen(None, 105.0)
 
 
 def test_taking_counts_and_renewing_does_not(bench: Any) -> None:

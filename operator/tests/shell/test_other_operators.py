@@ -233,7 +233,7 @@ def test_the_older_of_two_leases_that_are_held_goes_first_for_a_while() -> None:
     found = {}
     for namespace in ("a", "b"):
         others = OtherLeases(namespace, Claim(watches="*", account=ACCOUNT))
-        others.look(both, 0.0)
+        others.observe(both, 0.0)
         found[namespace] = [
             others.place(at_s, {"a", "b"}, holds_lease=True)[0] for at_s in (0.0, 5.0, 10.0)
         ]

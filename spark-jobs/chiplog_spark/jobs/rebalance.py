@@ -67,7 +67,7 @@ def work(spark: SparkSession, request: Request) -> Result:
         )
     figures = measurements(tallies, inventory.reaches, window)
     try:
-        proposal = propose(job.members(), inventory.partitions, figures, settings)
+        proposal = propose(job.all_brokers(), inventory.partitions, figures, settings)
     except RebalanceRefused as refused:
         raise Refused("InvalidSpec", str(refused)) from refused
     summary = {

@@ -71,7 +71,7 @@ class MapsCheck:
         while True:
             try:
                 async with asyncio.timeout(LIST_TIMEOUT_S):
-                    listed = await self._reflector.look()
+                    listed = await self._reflector.list_now()
                 self._outages.worked()
                 self._maps.listed(listed.items)
                 await self._maps.idle()

@@ -89,8 +89,8 @@ def test_what_is_not_for_it_or_could_lose_something_is_refused(brokers: Brokers)
         brokers.lead(None, minIsr=1)
         await brokers.eventually(lambda: before is not None and before.following is None)
         order(brokers, 3, run="no-leader")
-        nobody = "the partition has no leader"
-        await brokers.eventually(lambda: answers(brokers, 3) == [("no-leader", nobody)])
+        empty_group = "the partition has no leader"
+        await brokers.eventually(lambda: answers(brokers, 3) == [("no-leader", empty_group)])
         assert brokers.replicas(3)[0] is before
         assert put_aside(brokers, 3) == 0
 
