@@ -26,7 +26,8 @@ more than their maker may do."""
 
 
 def objects(application: Application) -> tuple[Manifest, ...]:
-    """The accounts, the driver's Role and its RoleBinding, in the order to make them in."""
+    """The ServiceAccounts, the driver's Role and its RoleBinding, in the order in which to
+    create them."""
     accounts = [application.executor_service_account]
     if application.service_account == application.own_service_account:
         accounts.append(application.own_service_account)
@@ -38,12 +39,14 @@ def objects(application: Application) -> tuple[Manifest, ...]:
 
 
 def _account(application: Application, name: str) -> Manifest:
+    """A ServiceAccount of the application."""
     # Pods that use the API say so themselves.
     parts = {"automountServiceAccountToken": False}
     return object_of(application, "v1", "ServiceAccount", name, parts)
 
 
 def _role(application: Application) -> Manifest:
+    """The Role of the driver: it may manage its pods and write its result."""
     rules = [
         {"apiGroups": [""], "resources": ["pods"], "verbs": list(POD_VERBS)},
         {
@@ -57,6 +60,7 @@ def _role(application: Application) -> Manifest:
 
 
 def _binding(application: Application) -> Manifest:
+    """The RoleBinding of the driver's Role."""
     name = application.own_service_account
     account = {
         "kind": "ServiceAccount",

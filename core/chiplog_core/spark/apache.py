@@ -17,10 +17,10 @@ RETRY_INTERVAL_MS = 30_000
 
 
 def spark_application(application: Application) -> Manifest:
-    """The `SparkApplication`; there is nothing else to make.
+    """The `SparkApplication`, the only object to create.
 
-    `pyFiles` is the main file of a Python application there. Resources are kept until the time to
-    live is over, for their logs, so `TerminatedWithoutReleaseResources` is how it ends.
+    `pyFiles` is the main file of a Python application in this API. Resources are kept until the
+    time to live is over, for their logs, so the final state is `TerminatedWithoutReleaseResources`.
     """
     spec: Manifest = {
         "runtimeVersions": {"sparkVersion": SPARK_VERSION},
@@ -45,6 +45,7 @@ def spark_application(application: Application) -> Manifest:
 
 
 def _restart_config(retries: int) -> Manifest:
+    """How often the launcher starts the application again."""
     if retries == 0:
         return {"restartPolicy": "Never"}
     return {

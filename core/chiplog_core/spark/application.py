@@ -50,7 +50,7 @@ class Job(StrEnum):
 
     @property
     def main_file(self) -> str:
-        """The main file's address as Spark takes it: `local:` is inside the image."""
+        """The address of the main file. Spark's scheme `local:` means a file in the image."""
         return f"local://{JOBS_FOLDER}/{self.value}.py"
 
 
@@ -123,7 +123,7 @@ class Size:
 
     @property
     def overhead(self) -> str:
-        """What is added to the heap, as Spark writes it."""
+        """The memory beside the heap, as Spark writes it."""
         return f"{self.overhead_mib}m"
 
     @property
@@ -185,12 +185,12 @@ class Application:
 
     @property
     def request_config_map(self) -> str:
-        """Name of the ConfigMap with the request; the operator makes it first."""
+        """The ConfigMap with the request, which the operator creates first."""
         return f"{self.name}-request"
 
     @property
     def result_config_map(self) -> str:
-        """Name of the ConfigMap for the result; the operator makes it, empty, first."""
+        """The ConfigMap for the result, which the operator creates empty before the run."""
         return f"{self.name}-result"
 
     @property
@@ -200,22 +200,24 @@ class Application:
 
     @property
     def template_config_map(self) -> str:
-        """Name of the ConfigMap with the executors' pod template, for launchers that need it."""
+        """The ConfigMap with the executors' pod template, for launchers that need it."""
         return f"{self.name}-executor"
 
     @property
     def own_service_account(self) -> str:
-        """Name of the account that the operator makes for the driver where it is to."""
+        """The ServiceAccount that the operator creates for the driver, unless the spec names
+        one."""
         return f"{self.name}-driver"
 
     @property
     def executor_service_account(self) -> str:
-        """What the executors run as: an account without any right."""
+        """The ServiceAccount of the executors, which has no permissions."""
         return f"{self.name}-executor"
 
     @property
     def pod_labels(self) -> dict[str, str]:
-        """Labels of driver and executors: a scheduler finds by them what belongs together."""
+        """The labels of driver and executors. A scheduler finds the pods that belong together by
+        them."""
         asked = self.scheduling
         if asked.batch_scheduler is not BatchScheduler.YUNIKORN:
             return self.all_labels
@@ -232,5 +234,5 @@ class Application:
 
     @property
     def all_labels(self) -> dict[str, str]:
-        """Labels of every object, by which all of them are found."""
+        """The labels of every object of the application."""
         return {**self.labels, APPLICATION_LABEL: self.name}

@@ -38,10 +38,10 @@ class Launch:
 
 
 def choose(wanted: SparkLauncher, offered: Collection[str]) -> SparkLauncher | Problem:
-    """The launcher to take; never Auto.
+    """The launcher to use, never Auto; or a problem.
 
-    `offered` has the `group/version` pairs in which the API server has a `SparkApplication`, by
-    discovery that succeeded: not to know is no reason to choose.
+    `offered` has the `group/version` pairs for which the API server serves a `SparkApplication`.
+    The discovery must have succeeded, because a choice must not depend on missing knowledge.
     """
     if wanted is SparkLauncher.JOB:
         return wanted
@@ -54,7 +54,7 @@ def choose(wanted: SparkLauncher, offered: Collection[str]) -> SparkLauncher | P
 
 
 def launch(launcher: SparkLauncher, application: Application) -> Launch:
-    """What is to be made; `launcher` comes from `choose`. A `ValueError` for Auto."""
+    """The objects to create. `launcher` comes from `choose`. Raises `ValueError` for Auto."""
     rights = access.objects(application)
     if launcher is SparkLauncher.KUBEFLOW:
         return Launch(before=rights, launched=kubeflow.spark_application(application))
@@ -66,9 +66,10 @@ def launch(launcher: SparkLauncher, application: Application) -> Launch:
     raise ValueError("Auto is not a launcher: call choose() first")
 
 
-def given_to(launched: Owner, application: Application) -> Application:
-    """The application as one whose objects go with what was launched: created again with it, all of
-    `Launch.before` is deleted together with the launched object, by its time to live too."""
+def owned_by(launched: Owner, application: Application) -> Application:
+    """The application with the launched object as the owner of all its other objects. They are
+    created again with this owner, so that they are deleted together with the launched object,
+    also when its time to live is over."""
     return replace(application, owner=launched)
 
 
@@ -77,6 +78,7 @@ def _api_version(launcher: SparkLauncher) -> str:
 
 
 def _missing(wanted: SparkLauncher, offered: Collection[str]) -> Problem:
+    """The problem if the API server does not serve the chosen launcher's `SparkApplication`."""
     api_version = _api_version(wanted)
     group = api_version.partition("/")[0]
     others = sorted(version for version in offered if version.partition("/")[0] == group)

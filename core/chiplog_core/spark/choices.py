@@ -44,7 +44,8 @@ def check_choice(
     allowed: Allowed,
     field: str = "spec.spark",
 ) -> tuple[Problem, ...]:
-    """What of it may not be named in this namespace; `field` is where it was said."""
+    """Problems with images and ServiceAccounts that jobs in this namespace may not use. `field`
+    is where they are named."""
     if allowed.is_judged_at_admission:
         return ()
     return tuple(_refused(chosen, namespace, allowed, field))
@@ -56,12 +57,14 @@ def check_own_choice(
     namespace: str,
     allowed: Allowed,
 ) -> tuple[Problem, ...]:
-    """`check_choice` of an object, which may repeat what its cluster has; `of_cluster` comes from
-    `in_namespace`."""
+    """`check_choice` for an object, which may repeat what its cluster names. `of_cluster` comes
+    from `in_namespace`."""
     other = replace(
         chosen,
-        image=_unless(chosen.image, of_cluster.image),
-        service_account_name=_unless(chosen.service_account_name, of_cluster.service_account_name),
+        image=_if_different(chosen.image, of_cluster.image),
+        service_account_name=_if_different(
+            chosen.service_account_name, of_cluster.service_account_name
+        ),
     )
     return check_choice(other, namespace, allowed)
 
@@ -70,7 +73,8 @@ def in_namespace(settings: SparkSettings | None, of_cluster: str, namespace: str
     """A cluster's Spark settings for jobs in `namespace`; `of_cluster` is the cluster's namespace.
 
     Jobs in another namespace do not get the cluster's image and ServiceAccount: the image must not
-    run with the permissions of that namespace, and its ServiceAccount of that name is another one.
+    run with that namespace's permissions, and a ServiceAccount of the same name there is another
+    one.
     """
     found = settings or SparkSettings()
     if namespace == of_cluster:
@@ -78,13 +82,15 @@ def in_namespace(settings: SparkSettings | None, of_cluster: str, namespace: str
     return replace(found, image=None, service_account_name=None)
 
 
-def _unless(named: str | None, other: str | None) -> str | None:
+def _if_different(named: str | None, other: str | None) -> str | None:
+    """The name; None if the cluster names the same."""
     return None if named == other else named
 
 
 def _refused(
     chosen: SparkSettings | SparkOverrides, namespace: str, allowed: Allowed, field: str
 ) -> Iterator[Problem]:
+    """The problems with an image or ServiceAccount that is not allowed."""
     image, account = chosen.image, chosen.service_account_name
     if image is not None and image not in allowed.images:
         yield _problem(f"{field}.image", image, "spark.allowedImages", namespace)

@@ -35,7 +35,7 @@ from chiplog_core.spark.runs import (
     observed,
     progress,
 )
-from chiplog_core.spark.steps import Remove, Step, Told
+from chiplog_core.spark.steps import Remove, Step, StepEvent
 from chiplog_core.spark.topic_choice import Unmet
 
 NOT_MADE = "NotMade"
@@ -84,15 +84,15 @@ class Following(ABC, Generic[V, P, S]):
 
     @abstractmethod
     def _launch(self, known: ApplicationStatus) -> None:
-        """Ask for the application, if what it needs is there; it is not made yet."""
+        """Create the application, if what it needs exists. It does not exist yet."""
 
     @abstractmethod
     def _done(self, result: Result) -> None:
-        """The job did what it was told. `_end_run` is called in here."""
+        """The job succeeded. Each kind calls `_end_run` here."""
 
     @abstractmethod
     def _failed(self, reason: str, message: str) -> None:
-        """The job will not do it any more. `_end_run` is called in here."""
+        """The job failed for good. Each kind calls `_end_run` here."""
 
     @property
     def _is_in_the_way(self) -> bool:
@@ -103,17 +103,19 @@ class Following(ABC, Generic[V, P, S]):
 
     @property
     def _is_active(self) -> bool:
+        """Whether a run is in progress."""
         return self._status.application is not None and self._status.finished_at is None
 
-    def _look_at_run(self) -> None:
+    def _observe_run(self) -> None:
+        """Observe the run's application, and end the run if it is over."""
         known, seen = self._status.application, self._view.seen
         if known is None or not is_watched(known):
             return
-        self._again_in(REQUEUE_AFTER_MS)
+        self._requeue_in(REQUEUE_AFTER_MS)
         if seen is None:
             return
         if not self._is_active:
-            self._look_at_rest(known, seen)
+            self._observe_ended_run(known, seen)
             return
         if seen.state is RunState.GONE and self._view.obstacle:
             seen = replace(seen, reason=NOT_MADE, message=self._view.obstacle)
@@ -139,6 +141,7 @@ class Following(ABC, Generic[V, P, S]):
             self._failed(found.reason, found.message)
 
     def _launch_unless_refused(self, known: ApplicationStatus) -> None:
+        """Create the application, or end the run if the API server refused it."""
         if self._view.refusal:
             # What was made for it before it was refused would stay as long as this object.
             self._remove(known)
@@ -146,8 +149,8 @@ class Following(ABC, Generic[V, P, S]):
         else:
             self._launch(known)
 
-    def _look_at_rest(self, known: ApplicationStatus, seen: Seen) -> None:
-        """The run is over by its result, or was given up; its application is to end as well."""
+    def _observe_ended_run(self, known: ApplicationStatus, seen: Seen) -> None:
+        """Follow an application whose run is over, because it must end as well."""
         over = self._now - (self._status.finished_at or self._now)
         if seen.state is RunState.GONE:
             # Also where it was never seen: it is not made any more.
@@ -164,9 +167,11 @@ class Following(ABC, Generic[V, P, S]):
             self._remove(known)
 
     def _remove(self, known: ApplicationStatus) -> None:
+        """Delete the application and its objects."""
         self._step.actions.append(Remove(known.name, known.launcher))
 
     def _end_run(self) -> None:
+        """Record the end of the run."""
         known = self._status.application
         assert known is not None, "only a run that was begun ends"
         if known.state is RunState.WANTED:
@@ -177,7 +182,7 @@ class Following(ABC, Generic[V, P, S]):
     # ---- the next one ----
 
     def _name_run(self, metadata: Metadata, wish: str) -> None:
-        """The first of the two writes."""
+        """Record the name of a new run. The status is written before the application is created."""
         run = self._status.runs + 1
         name = application_name(metadata, run, self._now)
         self._set(
@@ -188,14 +193,15 @@ class Following(ABC, Generic[V, P, S]):
             finished_at=None,
             outcome=None,
         )
-        self._again_in(0)
-        self._tell("RunBegun", f"Application {name} was started")
+        self._requeue_in(0)
+        self._add_event("RunBegun", f"Application {name} was started")
 
     # ---- what comes of the look ----
 
     def _with_conditions(self, metadata: Metadata, published: Iterable[Verdict]) -> Step[S]:
+        """The finished step, with the conditions to publish."""
         published = list(published)
-        self._tell_refusal(published[0])
+        self._add_refusal_event(published[0])
         conditions = merge(
             self._status.conditions,
             published,
@@ -206,8 +212,9 @@ class Following(ABC, Generic[V, P, S]):
         self._step.status = self._status
         return self._step
 
-    def _tell_refusal(self, ready: Verdict) -> None:
-        """An Event, once, where what was asked for is refused. `ready`: what is published now."""
+    def _add_refusal_event(self, ready: Verdict) -> None:
+        """Add an Event, once, if the spec or the cluster's settings are refused. `ready` is the
+        verdict to publish now."""
         if not self._view.problems and ready.reason != CLUSTER_SETTINGS:
             return
         before = next(
@@ -215,14 +222,17 @@ class Following(ABC, Generic[V, P, S]):
             None,
         )
         if before is None or (before.reason, before.message) != (ready.reason, ready.message):
-            self._tell(ready.reason, ready.message, is_warning=True)
+            self._add_event(ready.reason, ready.message, is_warning=True)
 
-    def _tell(self, reason: str, message: str, *, is_warning: bool = False) -> None:
-        self._step.told.append(Told(is_warning, reason, message))
+    def _add_event(self, reason: str, message: str, *, is_warning: bool = False) -> None:
+        """Add an Event."""
+        self._step.events.append(StepEvent(is_warning, reason, message))
 
     def _set(self, **changes: Any) -> None:
+        """Change fields of the status."""
         self._status = replace(self._status, **changes)
 
-    def _again_in(self, wait_ms: int) -> None:
+    def _requeue_in(self, wait_ms: int) -> None:
+        """Reconcile again after this time at the latest."""
         known = self._step.requeue_after_ms
         self._step.requeue_after_ms = wait_ms if known is None else min(known, wait_ms)

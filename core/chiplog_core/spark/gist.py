@@ -20,7 +20,8 @@ _ERROR = re.compile(
 
 
 def gist(text: str, limit: int = MAX_GIST_LENGTH) -> str:
-    """The last cause where `text` holds a stack trace, else its beginning; at most `limit` long."""
+    """The last error in a stack trace, or the beginning of any other text, with at most `limit`
+    characters."""
     whole = text.strip()
     lines = whole[-MAX_READ_LENGTH:].splitlines()
     if not any(_CALL.match(line) for line in lines):
@@ -30,7 +31,7 @@ def gist(text: str, limit: int = MAX_GIST_LENGTH) -> str:
 
 
 def _last_error(lines: list[str]) -> str:
-    """Of the last cause: an error of Python that it quotes, else what it says itself."""
+    """The error of the last cause: the Python error that it quotes, else its own message."""
     causes = [at for at, line in enumerate(lines) if line.lstrip().startswith(_CAUSE)]
     begin = causes[-1] if causes else 0
     errors = [match["what"] for line in lines[begin:] if (match := _ERROR.match(line)) is not None]

@@ -19,11 +19,11 @@ RETRY_INTERVAL_S = 30
 
 
 def spark_application(application: Application) -> Manifest:
-    """The `SparkApplication`; there is nothing else to make.
+    """The `SparkApplication`, the only object to create.
 
-    The operator has no deadline for a run, and waits for ever for a driver whose image cannot be
-    pulled (https://github.com/kubeflow/spark-operator/issues/2667): what ends it is whoever reads
-    `states.observed`, by deleting the object.
+    The launcher has no deadline for a run, and waits forever for a driver whose image cannot be
+    pulled (https://github.com/kubeflow/spark-operator/issues/2667). The caller of `states.observed`
+    ends such a run by deleting the object.
     """
     spec: Manifest = {
         "type": "Python",
@@ -56,7 +56,8 @@ def spark_application(application: Application) -> Manifest:
 
 
 def _batch_scheduler(asked: SparkScheduling) -> Manifest:
-    """Volcano's PodGroup is made by the operator. YuniKorn needs only its name and labels."""
+    """The fields for Volcano, whose PodGroup the launcher creates. YuniKorn needs only its name
+    and labels."""
     if asked.batch_scheduler is not BatchScheduler.VOLCANO:
         return {}
     options = {"queue": asked.queue, "priorityClassName": asked.priority_class_name}

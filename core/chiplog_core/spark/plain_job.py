@@ -64,7 +64,8 @@ _EVICTED = [{"type": "DisruptionTarget", "status": "True"}]
 
 
 def objects(application: Application) -> tuple[Manifest, ...]:
-    """The executors' pod template in a ConfigMap, and the Job, in the order to make them in."""
+    """The ConfigMap with the executors' pod template, and the Job, in the order in which to
+    create them."""
     return (_template_config_map(application), _job(application))
 
 
@@ -100,8 +101,8 @@ def _job(application: Application) -> Manifest:
 
 
 def _driver(application: Application) -> Manifest:
-    """The driver's pod. What Spark would take from its configuration in cluster mode is said here,
-    since in client mode the pod is there before Spark is."""
+    """The driver's pod. It has what Spark would take from its configuration in cluster mode,
+    because in client mode the pod exists before Spark runs."""
     template = driver_template(application)
     metadata, spec = template["metadata"], template["spec"]
     (container,) = spec["containers"]
@@ -137,10 +138,11 @@ def _driver(application: Application) -> Manifest:
         # podFailurePolicy wants it; the Job, not the kubelet, starts a driver again.
         "restartPolicy": "Never",
     }
-    return {"metadata": metadata, "spec": spec | _where(application)}
+    return {"metadata": metadata, "spec": spec | _scheduling_fields(application)}
 
 
-def _where(application: Application) -> Manifest:
+def _scheduling_fields(application: Application) -> Manifest:
+    """Fields that decide where the driver's pod runs."""
     conf = application.spark_conf
     scheduler = conf.get(
         "spark.kubernetes.driver.scheduler.name", conf.get("spark.kubernetes.scheduler.name")
@@ -163,7 +165,7 @@ def _resources(application: Application) -> Manifest:
 
 
 def _arguments(application: Application) -> list[str]:
-    """Arguments of `spark-submit`; the kubelet substitutes `$(…)`."""
+    """Arguments of `spark-submit`. The kubelet substitutes `$(…)`."""
     of_pod = {
         "spark.driver.host": f"$({ADDRESS})",
         "spark.kubernetes.driver.pod.name": "$(POD_NAME)",
@@ -188,11 +190,11 @@ def _arguments(application: Application) -> list[str]:
 
 
 def _given(conf: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """The entries under a prefix, without it."""
+    """The entries whose keys have a prefix, without it."""
     length = len(prefix)
     return {key[length:]: value for key, value in conf.items() if key.startswith(prefix)}
 
 
 def _literal(text: str) -> str:
-    """The text as the kubelet has to be given it, which would fill in `$(NAME)`."""
+    """The text escaped for the kubelet, which substitutes `$(NAME)`."""
     return text.replace("$", "$$")

@@ -99,7 +99,8 @@ class DriverEnd(StrEnum):
 
 
 def end_of_driver(pods: Sequence[Mapping[str, object]]) -> DriverEnd:
-    """As its pod says, which its launcher may not have seen yet."""
+    """How the driver of the last attempt ended according to its pod, which the launcher may not
+    have noticed yet."""
     driver = newest_driver(pods)
     if driver is None:
         return DriverEnd.NONE
@@ -113,13 +114,14 @@ def end_of_driver(pods: Sequence[Mapping[str, object]]) -> DriverEnd:
 
 
 def running_executors(pods: Iterable[Mapping[str, object]]) -> int:
-    """How many executors are at work."""
+    """The number of running executors."""
     executors = [pod for pod in pods if _role(pod) == "executor"]
     return sum(text(pod, "status", "phase") == "Running" for pod in executors)
 
 
 def newest_driver(pods: Sequence[Mapping[str, object]]) -> Mapping[str, object] | None:
-    """The driver's pod of the last attempt. Executors carry Spark's label, drivers not always."""
+    """The driver's pod of the last attempt. Executors always have Spark's role label, drivers
+    not always."""
     drivers = [pod for pod in pods if _role(pod) != "executor"]
     return max(drivers, key=_made_at, default=None)
 
@@ -130,10 +132,11 @@ def trouble(
     expected_since: datetime | None,
     now: datetime,
 ) -> Trouble | None:
-    """What holds an application up that has not ended; None where nothing does.
+    """What delays an application that has not ended; None if nothing does.
 
-    `pods` are all that carry the application's label, `events` those of the launched object, and
-    `expected_since` is when it was made: a pod that admission refuses appears nowhere else.
+    `pods` are all pods with the application's label, `events` those of the launched object.
+    `expected_since` is when the launched object was created: if admission refuses a pod, only its
+    events show it.
     """
     driver = newest_driver(pods)
     if driver is None:
@@ -142,7 +145,7 @@ def trouble(
 
 
 def cause_of_end(driver: Mapping[str, object]) -> Trouble | None:
-    """Why a driver's container ended without success; None where it did not end, or well."""
+    """Why a driver's container failed; None if it did not end, or succeeded."""
     for status in _containers(driver, DRIVER_CONTAINER):
         ended = part(status, "state", "terminated")
         code = number(ended, "exitCode")
@@ -165,6 +168,7 @@ def cause_of_end(driver: Mapping[str, object]) -> Trouble | None:
 
 
 def _of_driver(driver: Mapping[str, object], now: datetime) -> Trouble | None:
+    """What delays the driver."""
     ended = cause_of_end(driver)
     if ended is not None:
         return ended
@@ -172,7 +176,8 @@ def _of_driver(driver: Mapping[str, object], now: datetime) -> Trouble | None:
 
 
 def _of_executors(pods: Iterable[Mapping[str, object]], now: datetime) -> Trouble | None:
-    """A job continues as long as one executor does, so all of them have to be in trouble."""
+    """What delays the executors. A job continues while one of them works, so it counts only if
+    it affects all."""
     executors = [pod for pod in pods if _role(pod) == "executor"]
     found = [_of_executor(pod, now) for pod in executors]
     troubles = [trouble for trouble in found if trouble is not None]
@@ -185,8 +190,8 @@ def _of_executors(pods: Iterable[Mapping[str, object]], now: datetime) -> Troubl
 def _no_executors(
     driver: Mapping[str, object], pods: Iterable[Mapping[str, object]], now: datetime
 ) -> Trouble | None:
-    """A driver that runs and has none: our jobs keep theirs to the end. What refuses them says so
-    to the driver alone."""
+    """The delay of a driver that runs without executors. Jobs keep their executors to the end,
+    and only the driver's log shows why they are refused."""
     if any(_role(pod) == "executor" for pod in pods):
         return None
     for status in _containers(driver, DRIVER_CONTAINER):
@@ -197,6 +202,7 @@ def _no_executors(
 
 
 def _of_executor(pod: Mapping[str, object], now: datetime) -> Trouble | None:
+    """What delays one executor."""
     for status in _containers(pod, EXECUTOR_CONTAINER):
         if text(status, "state", "terminated", "reason") == OUT_OF_MEMORY:
             # Spark makes another one, up to spark.executor.maxNumFailures times.
@@ -206,6 +212,7 @@ def _of_executor(pod: Mapping[str, object], now: datetime) -> Trouble | None:
 
 
 def _waiting(pod: Mapping[str, object], container: str, now: datetime) -> Trouble | None:
+    """The reason why a container waits, if it is one that delays the application."""
     for status in _containers(pod, container):
         reason = text(status, "state", "waiting", "reason")
         patience_s = WAITING.get(reason)
@@ -217,7 +224,7 @@ def _waiting(pod: Mapping[str, object], container: str, now: datetime) -> Troubl
 
 
 def _unscheduled(pod: Mapping[str, object]) -> Trouble | None:
-    """No node takes the pod. One may come, so this is never final."""
+    """The reason why no node can run the pod. It is never final, because a node may be added."""
     for condition in parts(pod, "status", "conditions"):
         if text(condition, "type") == "PodScheduled" and text(condition, "status") == "False":
             reason = text(condition, "reason") or "Unschedulable"
@@ -229,6 +236,7 @@ def _unscheduled(pod: Mapping[str, object]) -> Trouble | None:
 def _no_pod(
     events: Iterable[Mapping[str, object]], expected_since: datetime | None, now: datetime
 ) -> Trouble | None:
+    """The reason why the driver's pod was not created, from events."""
     refused = [event for event in events if text(event, "reason") == "FailedCreate"]
     if not refused:
         return None
@@ -238,7 +246,7 @@ def _no_pod(
 
 
 def _containers(pod: Mapping[str, object], name: str) -> tuple[Mapping[str, object], ...]:
-    """The statuses of the pod's own container; of all where none has that name."""
+    """The statuses of the container with this name; of all containers if none has it."""
     statuses = parts(pod, "status", "containerStatuses")
     return tuple(status for status in statuses if text(status, "name") == name) or statuses
 
@@ -253,6 +261,7 @@ def _made_at(pod: Mapping[str, object]) -> float:
 
 
 def _is_over(since: datetime | None, patience_s: int, now: datetime) -> bool:
+    """Whether the time for this reason is over, so that the delay is final."""
     if patience_s == NONE_S:
         return True
     return since is not None and now - since >= timedelta(seconds=patience_s)

@@ -43,7 +43,7 @@ READ_BY_GROUP = 0o440
 def launched_of(
     application: Application, api_version: str, kind: str, spec: Mapping[str, object]
 ) -> Manifest:
-    """What a launcher or the Job controller is given."""
+    """The object for a launcher or the Job controller."""
     made = object_of(application, api_version, kind, application.name, {"spec": spec})
     made["metadata"]["labels"] = application.launched_labels
     return made
@@ -52,7 +52,7 @@ def launched_of(
 def object_of(
     application: Application, api_version: str, kind: str, name: str, parts: Mapping[str, object]
 ) -> Manifest:
-    """An object that is made for the application and goes with its owner."""
+    """An object of the application, deleted with its owner."""
     return {
         "apiVersion": api_version,
         "kind": kind,
@@ -103,10 +103,11 @@ def executor_template(application: Application) -> Manifest:
 
 
 def _template(application: Application, container: str, volumes: tuple[Volume, ...]) -> Manifest:
+    """The `PodTemplateSpec` of driver or executors."""
     return {
         "metadata": {"labels": application.pod_labels},
         "spec": {
-            **_placing(application.scheduling),
+            **_scheduling_fields(application.scheduling),
             "automountServiceAccountToken": False,
             # Variables for every Service of the namespace would grow with it, and say nothing.
             "enableServiceLinks": False,
@@ -143,8 +144,9 @@ def _template(application: Application, container: str, volumes: tuple[Volume, .
     }
 
 
-def _placing(asked: SparkScheduling) -> Manifest:
-    """Where the pods run; Spark keeps of a template what its configuration does not say."""
+def _scheduling_fields(asked: SparkScheduling) -> Manifest:
+    """Fields that decide where the pods run. Spark keeps fields of a template that its
+    configuration does not set."""
     affinity = None if asked.affinity is None else write(asked.affinity)
     found: Manifest = {
         "tolerations": [write(toleration) for toleration in asked.tolerations],

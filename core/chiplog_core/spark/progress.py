@@ -19,12 +19,13 @@ _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
 def progress_text(application: str, progress: RunProgress) -> str:
-    """As `progress.json`."""
+    """The text of `progress.json`."""
     return text_of({"application": application, **write(progress)})
 
 
 def progress_of(text: object, *, application: str) -> RunProgress | None:
-    """What `progress.json` of this application says; None where it says nothing."""
+    """Parse `progress.json` of this application; None if it cannot be parsed or is of another
+    one."""
     if not isinstance(text, str) or not text:
         return None
     try:
@@ -37,8 +38,8 @@ def progress_of(text: object, *, application: str) -> RunProgress | None:
     return found
 
 
-def told(application: ApplicationStatus) -> str:
-    """In words, with the attempt where it is not the first; empty where nothing is known."""
+def progress_words(application: ApplicationStatus) -> str:
+    """The progress in words, with the attempt if it is not the first; empty if unknown."""
     found = []
     if application.attempt is not None and application.attempt > 1:
         found.append(f"attempt {application.attempt}")

@@ -21,7 +21,8 @@ FIXED: Mapping[str, str] = {
 
 
 def described(application: Application) -> dict[str, str]:
-    """What the application's own fields say: accounts, sizes and images."""
+    """The Spark configuration that follows from the application's fields: accounts, sizes and
+    images."""
     accounts = "spark.kubernetes.authenticate.{}.serviceAccountName"
     return {
         accounts.format("driver"): application.service_account,
@@ -32,7 +33,7 @@ def described(application: Application) -> dict[str, str]:
 
 
 def _sizes(application: Application) -> dict[str, str]:
-    """How large driver and executors are, as Spark configuration."""
+    """Sizes of driver and executors, as Spark configuration."""
     driver, executor = application.driver, application.executor
     given = {
         "spark.driver.cores": str(driver.cores),
@@ -51,7 +52,7 @@ def _sizes(application: Application) -> dict[str, str]:
 
 
 def _images(application: Application) -> dict[str, str]:
-    """Which image the pods have and how it is pulled, as Spark configuration."""
+    """The image of the pods and how it is pulled, as Spark configuration."""
     image = "spark.kubernetes.container.image"
     pulled = {
         image: application.image,

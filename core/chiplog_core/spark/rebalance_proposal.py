@@ -74,7 +74,7 @@ class RebalanceSummary:
 
 
 def proposal_of(result: Result, made_at: datetime) -> Proposal:
-    """The proposal of a job that did its work; raises `UnreadableDocument`."""
+    """The proposal in a job's result. Raises `UnreadableDocument`."""
     summary = result.summary_as(RebalanceSummary)
     message, text = "", ""
     if summary.num_replica_movements:
@@ -110,8 +110,8 @@ def proposal_of(result: Result, made_at: datetime) -> Proposal:
     return proposal
 
 
-def told(proposal: Proposal) -> str:
-    """What it would do, in a sentence."""
+def proposal_words(proposal: Proposal) -> str:
+    """The effect of the proposal in one sentence."""
     moves = proposal.num_leader_movements
     orders = len(proposal.leader_moves) - moves
     parts = [f"{moves} leaderships would move"]

@@ -8,7 +8,7 @@ from chiplog_core.naming import labels
 from chiplog_core.observed.settings import paused
 from chiplog_core.problems import Problem
 from chiplog_core.spark import progress
-from chiplog_core.spark.rebalance_proposal import told
+from chiplog_core.spark.rebalance_proposal import proposal_words
 from chiplog_core.spark.topic_choice import Unmet
 
 
@@ -20,7 +20,8 @@ def verdicts(
     unmet: Unmet | None,
     waits_for: str = "",
 ) -> list[Verdict]:
-    """Ready, and the state as a condition of its own, as users of Strimzi wait for it.
+    """The conditions: Ready, and the state as a condition of its own, for which users of Strimzi
+    wait.
 
     `waits_for` names the Rebalance whose moves an approved one waits for.
     """
@@ -52,11 +53,12 @@ def _ready(
         return fails(ready, end.reason, end.message)
     is_proposed = state is RebalanceState.PROPOSAL_READY
     return fails(
-        ready, state.value, _to_approve(rebalance, status) if is_proposed else moved(status)
+        ready, state.value, _to_approve(rebalance, status) if is_proposed else moves_words(status)
     )
 
 
 def _measuring(status: RebalanceStatus, state: RebalanceState, unmet: Unmet | None) -> Verdict:
+    """The verdict for Ready while the load is measured."""
     ready, application = ConditionType.READY, status.application
     if application is None or status.finished_at is not None:
         if unmet is not None:
@@ -67,13 +69,14 @@ def _measuring(status: RebalanceStatus, state: RebalanceState, unmet: Unmet | No
     more = f": {application.message}" if application.message else ""
     if unmet is not None and not application.kind:  # it was not made yet
         more = f": {unmet.message}"
-    done = progress.told(application)
+    done = progress.progress_words(application)
     how_far = f" ({done})" if done else ""
     message = f"application {application.name} is {application.state.value}{how_far}{more}"
     return fails(ready, state.value, message)
 
 
 def _to_approve(rebalance: Rebalance, status: RebalanceStatus) -> str:
+    """How to approve the proposal."""
     proposal, wanted = status.proposal, rebalance.spec.approved_proposal
     if proposal is None:
         return ""
@@ -83,11 +86,11 @@ def _to_approve(rebalance: Rebalance, status: RebalanceStatus) -> str:
     )
     if wanted is not None and wanted != proposal.id:
         how = f"spec.approvedProposal names {wanted}, which is another proposal: {how}"
-    return f"{told(proposal)}. To carry it out, {how}"
+    return f"{proposal_words(proposal)}. To carry it out, {how}"
 
 
-def moved(status: RebalanceStatus) -> str:
-    """How far an approved proposal was carried out."""
+def moves_words(status: RebalanceStatus) -> str:
+    """The progress of an approved proposal, in words."""
     moves = status.moves
     if moves is None:
         return ""

@@ -15,13 +15,14 @@ MAX_NAMES_BYTES = MAX_REQUEST_BYTES - 64 * 1024
 """Of topics in a request, with room for all else that is in it."""
 
 
-def wish_of(spec: RebalanceSpec) -> str:
-    """Digest of what is measured and how; what is made of it is no new wish."""
+def spec_digest(spec: RebalanceSpec) -> str:
+    """Digest of what is measured and how. A change of what happens with the proposal does not
+    change it."""
     return digest(replace(spec, approved_proposal=None, concurrent_leader_movements=1))
 
 
-def wants(topics: Sequence[str], brokers: Sequence[Broker]) -> Unmet | None:
-    """What the measuring needs and the cluster does not have."""
+def missing_for_measuring(topics: Sequence[str], brokers: Sequence[Broker]) -> Unmet | None:
+    """Why the cluster cannot be measured now; None if it can."""
     if not topics:
         return Unmet("NoTopics", "the cluster has no topics: measuring starts when there is one")
     names_bytes = sum(len(topic) + len('"",') for topic in topics)
@@ -37,7 +38,7 @@ def wants(topics: Sequence[str], brokers: Sequence[Broker]) -> Unmet | None:
 
 
 def job_of(spec: RebalanceSpec, topics: Sequence[str], brokers: Sequence[Broker]) -> RebalanceJob:
-    """What the job is told."""
+    """The request to the job."""
     return RebalanceJob(
         topics=tuple(topics),
         brokers=tuple(broker.broker_id for broker in brokers if broker.is_usable),

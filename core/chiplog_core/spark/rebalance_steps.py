@@ -23,16 +23,16 @@ from chiplog_core.observed.settings import paused
 from chiplog_core.rebalance.approval import MoveState, approve, judge
 from chiplog_core.rebalance.status import moves_of
 from chiplog_core.spark.following import Following
-from chiplog_core.spark.rebalance_proposal import proposal_of, told
-from chiplog_core.spark.rebalance_report import moved, verdicts
-from chiplog_core.spark.rebalance_request import job_of, wants, wish_of
-from chiplog_core.spark.rebalance_view import POSSIBLE, RebalanceView, Wish
+from chiplog_core.spark.rebalance_proposal import proposal_of, proposal_words
+from chiplog_core.spark.rebalance_report import moves_words, verdicts
+from chiplog_core.spark.rebalance_request import job_of, missing_for_measuring, spec_digest
+from chiplog_core.spark.rebalance_view import POSSIBLE, Command, RebalanceView
 from chiplog_core.spark.runs import REQUEUE_AFTER_MS, is_watched, outcome
 from chiplog_core.spark.steps import Launch, Step, TakeAwayAnnotation
 
 
 def next_step(view: RebalanceView, now: datetime) -> Step[RebalanceStatus]:
-    """What to do, what to write into the status, and when to look again."""
+    """The actions, the new status, and when to reconcile again."""
     rebalance = view.rebalance
     if rebalance.metadata.deletion_timestamp is not None:
         return Step(status=rebalance.status)
@@ -41,21 +41,22 @@ def next_step(view: RebalanceView, now: datetime) -> Step[RebalanceStatus]:
 
 class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     def step(self) -> Step[RebalanceStatus]:
+        """The whole step."""
         if paused(self._view.rebalance.metadata):
             if self._state is not RebalanceState.RECONCILIATION_PAUSED:
                 self._set(resumes=self._state, state=RebalanceState.RECONCILIATION_PAUSED)
-            return self._told()
+            return self._finished_step()
         if self._state is RebalanceState.RECONCILIATION_PAUSED:
             self._set(state=self._status.resumes or RebalanceState.NEW, resumes=None)
-        self._look_at_run()
-        self._look_at_moves()
-        self._hear()
+        self._observe_run()
+        self._observe_moves()
+        self._take_command()
         if self._view.problems:
             self._give_up()
         else:
             self._begin_if_due()
             self._approve_by_spec()
-        return self._told()
+        return self._finished_step()
 
     @property
     def _state(self) -> RebalanceState:
@@ -68,12 +69,14 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         return self._state in {RebalanceState.PENDING_PROPOSAL, RebalanceState.STOPPED}
 
     def _launch(self, known: ApplicationStatus) -> None:
-        self._unmet = self._unmet or wants(self._view.topics, self._view.brokers)
+        """Create the application that measures the load."""
+        self._unmet = self._unmet or missing_for_measuring(self._view.topics, self._view.brokers)
         if self._unmet is None and not self._view.problems:
             job = job_of(self._spec, self._view.topics, self._view.brokers)
             self._step.actions.append(Launch(known.name, known.launcher, write(job)))
 
     def _done(self, result: Result) -> None:
+        """Publish the proposal."""
         try:
             proposal = proposal_of(result, self._now)
         except UnreadableDocument as unreadable:
@@ -81,28 +84,31 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             return
         self._end_run()
         self._set(state=RebalanceState.PROPOSAL_READY, proposal=proposal, outcome=None)
-        self._tell("ProposalReady", told(proposal))
+        self._add_event("ProposalReady", proposal_words(proposal))
 
     def _failed(self, reason: str, message: str) -> None:
+        """End the run with an error."""
         self._end_run()
         self._set(state=RebalanceState.NOT_READY, outcome=outcome(reason, message))
-        self._tell(reason, message, is_warning=True)
+        self._add_event(reason, message, is_warning=True)
 
     def _abandon_run(self) -> None:
-        """Delete the application, also if it was never observed: it may have been created."""
+        """Delete the application, even if it was never observed, because it may have been
+        created."""
         known = self._status.application
         if known is not None and self._is_active:
             self._remove(known)
             self._set(finished_at=self._now)
-            self._again_in(REQUEUE_AFTER_MS)
+            self._requeue_in(REQUEUE_AFTER_MS)
 
     # ---- the moves that were approved ----
 
-    def _look_at_moves(self) -> None:
+    def _observe_moves(self) -> None:
+        """Observe the progress of an approved proposal."""
         status, now = self._status, self._view.standings
         if self._state is not RebalanceState.REBALANCING:
             return
-        self._again_in(REQUEUE_AFTER_MS)
+        self._requeue_in(REQUEUE_AFTER_MS)
         if now is None or status.proposal is None or status.moves is None:
             return
         judged = [judge(move, now.get(move.name)) for move in moves_of(status.proposal)]
@@ -112,37 +118,38 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         self._set(moves=moves)
         if done + len(stale) < len(judged):
             return
-        message = moved(self._status)
+        message = moves_words(self._status)
         if stale:
             message += (
                 f": {stale[0].message}. Set the annotation {labels.REBALANCE} to refresh to "
                 "measure again"
             )
             self._set(state=RebalanceState.NOT_READY, outcome=outcome("MovesLeftOut", message))
-            self._tell("MovesLeftOut", message, is_warning=True)
+            self._add_event("MovesLeftOut", message, is_warning=True)
         else:
             end = outcome("Rebalanced", message, complete=True)
             self._set(state=RebalanceState.READY, outcome=end)
-            self._tell("Rebalanced", message)
+            self._add_event("Rebalanced", message)
 
     _is_waiting = False
     """It is approved, and another Rebalance of the cluster comes first."""
 
     def _approve_by_spec(self) -> None:
+        """Approve the proposal that the spec names."""
         proposal = self._status.proposal
         is_named = proposal is not None and self._spec.approved_proposal == proposal.id
         if is_named and self._state is RebalanceState.PROPOSAL_READY:
             self._approve()
 
     def _approve(self) -> bool:
-        """Whether that could be decided."""
+        """Carry out the proposal if possible. False if that cannot be decided yet."""
         proposal, now = self._status.proposal, self._view.standings
         assert proposal is not None, "the state says that there is one"
         if not proposal.executable:
             self._refuse_approval("NotExecutable", proposal.message)
             return True
         if now is None or self._view.under_way:
-            self._again_in(REQUEUE_AFTER_MS)
+            self._requeue_in(REQUEUE_AFTER_MS)
             self._is_waiting = bool(self._view.under_way)
             return False
         approval = approve(moves_of(proposal), now)
@@ -152,70 +159,74 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         total = len(proposal.leader_moves)
         moves = MovesStatus(proposal=proposal.id, done=total - len(approval.to_do), total=total)
         self._set(state=RebalanceState.REBALANCING, moves=moves, outcome=None)
-        self._again_in(REQUEUE_AFTER_MS)
-        self._tell("Approved", f"proposal {proposal.id}: {told(proposal)}")
+        self._requeue_in(REQUEUE_AFTER_MS)
+        self._add_event("Approved", f"proposal {proposal.id}: {proposal_words(proposal)}")
         return True
 
     def _refuse_approval(self, reason: str, message: str) -> None:
+        """Publish why the proposal cannot be carried out."""
         end = outcome(reason, message)
         if self._status.outcome != end:
-            self._tell(reason, message, is_warning=True)
+            self._add_event(reason, message, is_warning=True)
         self._set(outcome=end)
 
     # ---- the annotation ----
 
-    def _hear(self) -> None:
+    def _take_command(self) -> None:
+        """Carry out the command in the annotation once, then remove the annotation."""
         value = self._view.rebalance.metadata.annotations.get(labels.REBALANCE)
-        said = None if value is None else value[:MAX_LABEL_LENGTH]
-        if said is None or said == self._status.answered:
-            if said is not None:
+        command = None if value is None else value[:MAX_LABEL_LENGTH]
+        if command is None or command == self._status.answered:
+            if command is not None:
                 self._step.actions.append(TakeAwayAnnotation())
             self._set(answered="")
-        elif self._is_answered(said):
-            self._set(answered=said)
-            self._again_in(0)
+        elif self._carry_out_command(command):
+            self._set(answered=command)
+            self._requeue_in(0)
 
-    def _is_answered(self, said: str) -> bool:
+    def _carry_out_command(self, command: str) -> bool:
+        """Carry out a command. False if it cannot be decided yet."""
         state = self._state
-        if said not in {*Wish} or state not in POSSIBLE[Wish(said)]:
-            possible = [wish.value for wish in Wish if state in POSSIBLE[wish]]
+        if command not in {*Command} or state not in POSSIBLE[Command(command)]:
+            possible = [wish.value for wish in Command if state in POSSIBLE[wish]]
             heard = f"in state {state.value} it can be {' or '.join(possible) or 'nothing'}"
-            message = f"the annotation {labels.REBALANCE}={said!r} was removed: {heard}"
-            self._tell("AnnotationRefused", message, is_warning=True)
+            message = f"the annotation {labels.REBALANCE}={command!r} was removed: {heard}"
+            self._add_event("AnnotationRefused", message, is_warning=True)
             return True
-        if said == Wish.APPROVE:
+        if command == Command.APPROVE:
             return self._approve()
-        if said == Wish.STOP:
+        if command == Command.STOP:
             self._stop()
         else:
-            self._begin_anew()
+            self._start_over()
         return True
 
     def _stop(self) -> None:
+        """Stop measuring or moving. The present spec counts as done."""
         message = (
             f"measuring was stopped; set the annotation {labels.REBALANCE} to refresh to "
             "measure again"
         )
         if self._state is RebalanceState.REBALANCING:
-            message = f"stopped: {moved(self._status)}; finished moves are not undone"
+            message = f"stopped: {moves_words(self._status)}; finished moves are not undone"
         self._abandon_run()
         # Also where it was about to begin: what is wished for is what was stopped.
         self._set(
             state=RebalanceState.STOPPED,
             outcome=outcome("Stopped", message),
-            wish=wish_of(self._spec),
+            wish=spec_digest(self._spec),
         )
-        self._tell("Stopped", message)
+        self._add_event("Stopped", message)
 
     # ---- the next run ----
 
     def _give_up(self) -> None:
-        """What is asked for cannot be done: the run stops, and begins again when it can."""
+        """Stop the run because the spec has problems. It begins again when they are corrected."""
         self._abandon_run()
         self._set(state=RebalanceState.NOT_READY, wish="", outcome=None)
 
-    def _begin_anew(self) -> None:
-        """What is known is outdated."""
+    def _start_over(self) -> None:
+        """Forget the old proposal, and stop its run."""
         self._abandon_run()
         self._set(
             state=RebalanceState.PENDING_PROPOSAL,
@@ -226,24 +237,27 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         )
 
     def _begin_if_due(self) -> None:
-        if self._status.wish == wish_of(self._spec):
+        """Begin a run if the spec changed."""
+        if self._status.wish == spec_digest(self._spec):
             return
         if self._state is not RebalanceState.NEW or self._is_active:
-            self._begin_anew()
+            self._start_over()
         if is_watched(self._status.application):
-            self._again_in(REQUEUE_AFTER_MS)
+            self._requeue_in(REQUEUE_AFTER_MS)
             return
-        self._unmet = self._unmet or wants(self._view.topics, self._view.brokers)
+        self._unmet = self._unmet or missing_for_measuring(self._view.topics, self._view.brokers)
         if self._unmet is None:
             self._begin()
 
     def _begin(self) -> None:
+        """Begin a run."""
         self._set(state=RebalanceState.PENDING_PROPOSAL)
-        self._name_run(self._view.rebalance.metadata, wish_of(self._spec))
+        self._name_run(self._view.rebalance.metadata, spec_digest(self._spec))
 
     # ---- what is told ----
 
-    def _told(self) -> Step[RebalanceStatus]:
+    def _finished_step(self) -> Step[RebalanceStatus]:
+        """The finished step, with the conditions."""
         rebalance = self._view.rebalance
         self._set(state=self._state)
         published = verdicts(

@@ -11,7 +11,7 @@ from chiplog_core.rebalance.measured import Broker
 from chiplog_core.spark.following import RunView
 
 
-class Wish(StrEnum):
+class Command(StrEnum):
     """Values of the annotation `labels.REBALANCE`."""
 
     APPROVE = "approve"
@@ -19,10 +19,10 @@ class Wish(StrEnum):
     REFRESH = "refresh"
 
 
-POSSIBLE: Mapping[Wish, frozenset[RebalanceState]] = {
-    Wish.APPROVE: frozenset({RebalanceState.PROPOSAL_READY}),
-    Wish.STOP: frozenset({RebalanceState.PENDING_PROPOSAL, RebalanceState.REBALANCING}),
-    Wish.REFRESH: frozenset(RebalanceState)
+POSSIBLE: Mapping[Command, frozenset[RebalanceState]] = {
+    Command.APPROVE: frozenset({RebalanceState.PROPOSAL_READY}),
+    Command.STOP: frozenset({RebalanceState.PENDING_PROPOSAL, RebalanceState.REBALANCING}),
+    Command.REFRESH: frozenset(RebalanceState)
     - {RebalanceState.NEW, RebalanceState.RECONCILIATION_PAUSED},
 }
 """In which states each of them is heard."""

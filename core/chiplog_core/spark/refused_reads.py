@@ -49,7 +49,8 @@ class Witness:
     ended: datetime
 
     def of(self, read: RefusedRead) -> PastDamage | None:
-        """What was damaged while the run read it, where its broker knows the place."""
+        """The damage that the broker reported where the job's read was refused; None if it is
+        not known."""
         broker = None if read.replica is None else self.brokers.get(read.replica)
         directories = () if broker is None else broker.status.directories
         found = (
@@ -63,12 +64,13 @@ class Witness:
         return max(found, key=lambda past: past.found_at, default=None)
 
     def _is_of_the_run(self, past: PastDamage) -> bool:
-        """A replica that nobody else could give stays damaged, from long before the run."""
+        """Whether the damage existed during the run. A replica that could not be repaired stays
+        damaged, possibly since long before."""
         is_found = past.found_at <= self.ended + CLOCKS_DIFFER
         return is_found and (past.whole_at is None or past.whole_at >= self.began - CLOCKS_DIFFER)
 
     def check(self, past: PastDamage) -> Check:
-        """What it violates, of what the run was to check."""
+        """The check that the damage violates; CRC if the run did not include it."""
         check = CHECK_OF[past.kind]
         return check if not self.checks or check in self.checks else Check.CRC
 
@@ -76,7 +78,8 @@ class Witness:
 def named(
     violations: Sequence[Violation], refused: Sequence[RefusedRead], witness: Witness
 ) -> tuple[Violation, ...]:
-    """Those that stand for a refused read with the place and the words of the broker."""
+    """The violations. Those for a refused read get the place and the message that the broker
+    reported."""
     reads = {(read.topic, read.partition, read.replica, read.offset): read for read in refused}
 
     def named_one(violation: Violation) -> Violation:
@@ -96,7 +99,7 @@ def named(
 def recounted(
     counts: Sequence[CheckCount], before: Sequence[Violation], after: Sequence[Violation]
 ) -> tuple[CheckCount, ...]:
-    """How often each check found something, when these violations have other names."""
+    """The number of violations by check, after `named` changed the checks of some."""
     count = Counter({count.check: count.count for count in counts})
     count.subtract(violation.check for violation in before)
     count.update(violation.check for violation in after)

@@ -40,6 +40,7 @@ class Fleet:
     """The standing, and what is ordered in this very look."""
 
     def __init__(self, standing: Standing, repairs: Collection[ReplicaRepair]) -> None:
+        """`repairs` are all repairs of the Verification."""
         self._standing = standing
         self.brokers = standing.brokers
         own = {replica_of(repair) for repair in repairs if repair.state is not RepairState.DONE}
@@ -57,7 +58,7 @@ class Fleet:
         }
 
     def state_of(self, repair: ReplicaRepair) -> PartitionState | None:
-        """The partition, where the name still means what was verified."""
+        """The partition; None if the topic was deleted since it was verified."""
         found = self._standing.maps.get(repair.topic)
         generation = None if found is None else found.spec.current_generation
         if generation is None or generation.topic_id != repair.topic_id:
@@ -65,10 +66,11 @@ class Fleet:
         return generation.state_of(repair.partition)
 
     def is_damaged(self, broker_id: BrokerId, place: Place) -> bool:
+        """Whether the broker reports the replica as damaged."""
         return (broker_id, place) in self._away
 
     def in_sync(self, repair: ReplicaRepair) -> frozenset[BrokerId]:
-        """The replicas that are listed as in sync and live in the session that is listed."""
+        """The brokers in the ISR that are alive in the session that it lists."""
         state = self.state_of(repair)
         listed = () if state is None else state.isr
         return frozenset(
@@ -81,17 +83,19 @@ class Fleet:
         )
 
     def order_for(self, repair: ReplicaRepair) -> RefetchOrder | None:
+        """The repair's order in the Broker's spec."""
         broker = self.brokers.get(repair.replica)
         orders = () if broker is None else broker.spec.refetches
-        return next((each for each in orders if _is_for(each, repair)), None)
+        return next((order for order in orders if _is_for(order, repair)), None)
 
     def answer_for(self, repair: ReplicaRepair) -> RefetchAnswer | None:
+        """The broker's answer to the repair's order."""
         broker = self.brokers.get(repair.replica)
         answers = () if broker is None else broker.status.refetches
-        return next((each for each in answers if _is_for(each, repair)), None)
+        return next((order for order in answers if _is_for(order, repair)), None)
 
     def order(self, repair: ReplicaRepair) -> OrderRefetch:
-        """To be given now; `why_not` counts it from here on."""
+        """Order the repair now. `why_not` counts it from now on."""
         self._ordered.add((repair.replica, place_of(repair)))
         given = RefetchOrder(
             run=repair.run,
@@ -102,7 +106,7 @@ class Fleet:
         return OrderRefetch(repair.replica, given)
 
     def why_not(self, repair: ReplicaRepair) -> str:
-        """Why it is not to be ordered now; empty where it may be."""
+        """Why the repair must not be ordered now; empty if it may."""
         if self._standing.held_up:
             return self._standing.held_up
         state, found = self.state_of(repair), self._standing.maps[repair.topic]
@@ -120,6 +124,7 @@ class Fleet:
         )
 
     def _too_many(self, repair: ReplicaRepair) -> str:
+        """Why there are too many repairs at the same time; empty if there are not."""
         busy = self._away | self._ordered
         if any(place == place_of(repair) for _, place in busy):
             return "another replica of the partition is being fetched again"
@@ -128,6 +133,7 @@ class Fleet:
         return ""
 
     def _too_few(self, repair: ReplicaRepair, min_isr: int) -> str:
+        """Why there are too few undamaged replicas; empty if there are enough."""
         place = place_of(repair)
         sound = [
             broker_id
@@ -144,21 +150,22 @@ class Fleet:
         )
 
     def _wrong_source(self, repair: ReplicaRepair, leader: BrokerId) -> str:
-        """It is fetched from whoever leads then: that one has to be whole.
+        """Why the replica cannot be fetched: each possible leader must be undamaged.
 
-        A leader resigns first, and any other that is in sync may lead after it.
+        A damaged leader resigns first, and any other replica in the ISR may lead after it.
         """
         place = place_of(repair)
         may_lead = self.in_sync(repair) if leader == repair.replica else {leader}
-        wrong = [each for each in sorted(may_lead) if (each, place) in self._accused]
-        others = [each for each in wrong if each != repair.replica]
+        wrong = [order for order in sorted(may_lead) if (order, place) in self._accused]
+        others = [order for order in wrong if order != repair.replica]
         if not others:
             return ""
         return f"it would be fetched from broker {others[0]}, whose replica may be damaged too"
 
 
-def _is_for(each: RefetchOrder | RefetchAnswer, repair: ReplicaRepair) -> bool:
-    return (each.run, each.topic_id, each.partition) == (
+def _is_for(order: RefetchOrder | RefetchAnswer, repair: ReplicaRepair) -> bool:
+    """Whether an order or answer belongs to the repair."""
+    return (order.run, order.topic_id, order.partition) == (
         repair.run,
         repair.topic_id,
         repair.partition,

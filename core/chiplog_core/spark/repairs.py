@@ -19,7 +19,7 @@ from chiplog_core.limits import MAX_REFETCHES
 from chiplog_core.model.broker import Broker, RefetchOrder
 from chiplog_core.model.verification import RepairState, ReplicaRepair
 from chiplog_core.spark.repair_fleet import Fleet, Replica, Standing, place_of, replica_of
-from chiplog_core.spark.steps import OrderRefetch, Told
+from chiplog_core.spark.steps import OrderRefetch, StepEvent
 from chiplog_core.spark.verification_report import Finding
 
 GOOD_FOR: Final = timedelta(hours=1)
@@ -34,11 +34,11 @@ class Repairs:
 
     repairs: tuple[ReplicaRepair, ...]
     orders: tuple[OrderRefetch, ...] = ()
-    told: tuple[Told, ...] = ()
+    events: tuple[StepEvent, ...] = ()
 
 
 def accused_by(run: str, finding: Finding, now: datetime) -> tuple[ReplicaRepair, ...]:
-    """What a completed run has proven; nothing where it did not read everything."""
+    """The repairs that a completed run asks for. Empty if the run did not read everything."""
     if not finding.is_complete:
         return ()
     disputed = {place_of(accused) for accused in finding.accused if accused.replica is None}
@@ -65,17 +65,18 @@ def accused_by(run: str, finding: Finding, now: datetime) -> tuple[ReplicaRepair
 def after_run(
     known: Iterable[ReplicaRepair], proven: Sequence[ReplicaRepair]
 ) -> tuple[ReplicaRepair, ...]:
-    """What a run has proven, and what is still being done for earlier ones."""
-    under_way = [
+    """The repairs that a run asks for, and those of earlier runs that are in progress."""
+    in_progress = [
         repair for repair in known if repair.state in {RepairState.ORDERED, RepairState.FETCHING}
     ]
-    taken = {replica_of(repair) for repair in under_way}
+    taken = {replica_of(repair) for repair in in_progress}
     new = [repair for repair in proven if replica_of(repair) not in taken]
-    return tuple(_whole_partitions([*under_way, *new]))
+    return tuple(_whole_partitions([*in_progress, *new]))
 
 
 def _whole_partitions(repairs: Sequence[ReplicaRepair]) -> Sequence[ReplicaRepair]:
-    """As many as there may be: who else of a partition is accused has to be known, or nobody."""
+    """As many repairs as the limit allows, but all or none of a partition, because its repairs
+    depend on each other."""
     if len(repairs) <= MAX_REFETCHES:
         return repairs
     last = place_of(repairs[MAX_REFETCHES])
@@ -83,14 +84,15 @@ def _whole_partitions(repairs: Sequence[ReplicaRepair]) -> Sequence[ReplicaRepai
 
 
 def accused_in(repairs: Iterable[ReplicaRepair]) -> frozenset[Replica]:
-    """The replicas that are accused and not dealt with."""
+    """The damaged replicas whose repair has not ended."""
     return frozenset(replica_of(repair) for repair in repairs if repair.state not in ENDED)
 
 
 def next_repairs(
     known: Sequence[ReplicaRepair], standing: Standing, now: datetime, *, is_wanted: bool
 ) -> Repairs:
-    """How far each has come, and what is to be ordered. `is_wanted`: the policy still says so."""
+    """The next state of each repair, and new orders. `is_wanted`: the spec still asks for
+    repairs."""
     repairs, orders = list(known), []
     fleet = Fleet(standing, known)
     for index, repair in enumerate(known):
@@ -103,16 +105,18 @@ def next_repairs(
             if not why_not:
                 orders.append(fleet.order(repair))
     changes = zip(known, repairs, strict=True)
-    told = tuple(_told(after) for before, after in changes if before.state is not after.state)
-    return Repairs(tuple(repairs), tuple(orders), told)
+    events = tuple(
+        _repair_event(after) for before, after in changes if before.state is not after.state
+    )
+    return Repairs(tuple(repairs), tuple(orders), events)
 
 
 def ended_orders(
     brokers: Iterable[Broker], repairs: Iterable[ReplicaRepair]
 ) -> Iterator[tuple[Broker, tuple[RefetchOrder, ...]]]:
-    """Brokers with orders that nobody waits for, and those orders that stay.
+    """Brokers with orders that no repair needs any more, and the orders that stay.
 
-    `repairs`: those of all Verifications of the cluster, as their statuses have them.
+    `repairs` are those of all Verifications of the cluster, from their statuses.
     """
     open_ones = (repair for repair in repairs if repair.state not in ENDED)
     waited_for = {(repair.replica, repair.run, *place_of(repair)) for repair in open_ones}
@@ -128,6 +132,7 @@ def ended_orders(
 
 
 def _next(repair: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool) -> ReplicaRepair:
+    """The next state of one repair."""
     if repair.state in ENDED:
         return repair
     state, message = _judged(repair, fleet, now, is_wanted=is_wanted)
@@ -138,7 +143,7 @@ def _next(repair: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool
 def _judged(
     repair: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool
 ) -> tuple[RepairState, str]:
-    """Where it stands now, and why."""
+    """The repair's state now, and why."""
     if fleet.state_of(repair) is None:
         return RepairState.REFUSED, "the partition that was verified does not exist any more"
     if repair.state is RepairState.FETCHING:
@@ -152,6 +157,7 @@ def _judged(
 def _with_order(
     repair: ReplicaRepair, order: RefetchOrder, fleet: Fleet
 ) -> tuple[RepairState, str]:
+    """The state of a repair whose order is in the Broker's spec."""
     answer = fleet.answer_for(repair)
     if answer is not None and answer.refusal:
         return RepairState.REFUSED, answer.refusal
@@ -167,6 +173,7 @@ def _with_order(
 def _without_order(
     repair: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool
 ) -> tuple[RepairState, str]:
+    """The state of a repair without an order."""
     if repair.state is RepairState.ORDERED:
         return RepairState.REFUSED, "the order was lost, and it is not repeated"
     if not is_wanted:
@@ -182,7 +189,8 @@ def _without_order(
 
 
 def _fetched(repair: ReplicaRepair, fleet: Fleet) -> tuple[RepairState, str]:
-    """It was put aside. Whole again it is when it is neither damaged nor out of sync."""
+    """The state of a repair whose damaged replica was put aside. It is done when the replica is
+    neither damaged nor out of sync."""
     if fleet.is_damaged(repair.replica, place_of(repair)):
         return RepairState.FETCHING, "it is being fetched again from its leader"
     if repair.replica not in fleet.in_sync(repair):
@@ -192,8 +200,8 @@ def _fetched(repair: ReplicaRepair, fleet: Fleet) -> tuple[RepairState, str]:
     )
 
 
-def _told(repair: ReplicaRepair) -> Told:
-    """The Event of a repair that has come to another state."""
+def _repair_event(repair: ReplicaRepair) -> StepEvent:
+    """The Event for a repair that changed its state."""
     reason = {
         RepairState.WAITING: "RefetchWaits",
         RepairState.ORDERED: "RefetchOrdered",
@@ -205,4 +213,4 @@ def _told(repair: ReplicaRepair) -> Told:
     message = (
         f"{repair.topic}-{repair.partition} on broker {repair.replica} ({checks}): {repair.message}"
     )
-    return Told(repair.state is not RepairState.DONE, reason, message)
+    return StepEvent(repair.state is not RepairState.DONE, reason, message)

@@ -73,7 +73,8 @@ class Request:
     """The kind's own fields, as JSON has them."""
 
     def job_as(self, cls: type[T]) -> T:
-        """The kind's own fields; raises `UnreadableDocument` naming every field that is wrong."""
+        """The fields of one kind of job. Raises `UnreadableDocument`, which names every wrong
+        field."""
         try:
             found: T = read(object_shape(cls), self.job, "job", Unknown.REFUSE)
         except InvalidManifest as invalid:
@@ -81,7 +82,7 @@ class Request:
         return found
 
     def to_json(self) -> str:
-        """As `request.json`; raises `UnreadableDocument` where no job would take it."""
+        """The text of `request.json`. Raises `UnreadableDocument` if a job could not parse it."""
         head = _Head(**{name: getattr(self, name) for name in HEAD})
         text = text_of({**write(head), "job": dict(self.job)})
         Request.from_json(text)
@@ -89,7 +90,7 @@ class Request:
 
     @staticmethod
     def from_json(text: str | bytes) -> "Request":
-        """Read `request.json`; raises `UnreadableDocument`."""
+        """Parse `request.json`. Raises `UnreadableDocument`."""
         value = object_of(text, "request", limit_bytes=MAX_REQUEST_BYTES)
         value.pop("version", None)
         job = value.pop("job", {})

@@ -99,11 +99,14 @@ def progress(
     time_limit: Duration | None,
     start_limit: timedelta = START_LIMIT,
 ) -> Progress:
-    """How far the run is. `known` is what the status says of it, `waited` how long it takes,
-    `held_up` since when it does not run, or has no executors."""
+    """How far the run is.
+
+    `known` is what the status says of the application, `waited` the time since the run began.
+    `held_up` is the time for which the application has not been running, or has had no executors.
+    """
     result = seen.result if _is_of(known, seen.result) else None
     if isinstance(result, Result):
-        ended = _told(seen, result)
+        ended = _end_by_result(seen, result)
         if ended is not None:
             return ended
     found = _without_result(known, seen, result)
@@ -118,13 +121,14 @@ def progress(
 
 
 def _is_of(known: ApplicationStatus, result: Result | UnreadableDocument | None) -> bool:
-    """Whether the result was written by this application."""
+    """Whether this application wrote the result."""
     if isinstance(result, UnreadableDocument):
         return result.flaw is not Flaw.OF_ANOTHER
     return result is not None and result.application == known.name
 
 
-def _told(seen: Seen, result: Result) -> Done | Failed | None:
+def _end_by_result(seen: Seen, result: Result) -> Done | Failed | None:
+    """The end of the run according to its result; None if the launcher may still start it again."""
     if result.state is ResultState.SUCCEEDED:
         return Done(result)
     if result.reason == CRASHED and seen.state not in ENDED:
@@ -135,6 +139,7 @@ def _told(seen: Seen, result: Result) -> Done | Failed | None:
 def _without_result(
     known: ApplicationStatus, seen: Seen, result: Result | UnreadableDocument | None
 ) -> NotThere | Going | Failed:
+    """The state of a run without a result."""
     if seen.state is RunState.GONE:
         if known.state is RunState.WANTED:
             return NotThere()
@@ -152,7 +157,7 @@ def _without_result(
 
 
 def _given_up(known: ApplicationStatus, seen: Seen, limit: timedelta) -> Failed:
-    """What it waits for has had its time."""
+    """The end of a run that exceeded a time limit."""
     minutes = limit // timedelta(minutes=1)
     if seen.state is RunState.RUNNING:
         message = f"no executor was running for {minutes} minutes, so the job made no progress"
@@ -173,14 +178,15 @@ def _with(message: str, seen: Seen) -> str:
 
 
 def length_of(duration: Duration) -> timedelta:
-    """A duration of a spec."""
+    """A duration of a spec as a timedelta."""
     return timedelta(milliseconds=duration_ms(duration))
 
 
 def observed(
     known: ApplicationStatus, seen: Seen, *, now: datetime, begun: datetime
 ) -> ApplicationStatus:
-    """What the status says of an application that was seen like this, of a run begun at `begun`."""
+    """The status of an application that was observed in this state, of a run that began at
+    `begun`."""
     if seen.state is RunState.GONE and known.state is RunState.WANTED:
         reason, message = seen.reason, seen.message
         return replace(known, reason=reason[:128], message=message[:MAX_TOLD_LENGTH])
@@ -199,7 +205,8 @@ def observed(
 
 
 def _progress(known: ApplicationStatus, seen: Seen) -> RunProgress | None:
-    """What a driver told stays told until the next attempt, which begins with nothing done."""
+    """The progress. It is kept when the driver reports none, until the next attempt, which
+    starts at zero."""
     is_next = None not in {known.attempt, seen.attempt} and known.attempt != seen.attempt
     return None if is_next else seen.progress or known.progress
 
@@ -207,7 +214,8 @@ def _progress(known: ApplicationStatus, seen: Seen) -> RunProgress | None:
 def _waiting_since(
     known: ApplicationStatus, seen: Seen, now: datetime, begun: datetime
 ) -> datetime | None:
-    """Each wait counts on its own: for a driver at first, for executors, for a driver again."""
+    """Since when the application waits. Each wait counts separately: for the driver, for
+    executors, for the next driver."""
     if seen.state in ENDED:
         return None
     is_new = (known.state is RunState.RUNNING) is not (seen.state is RunState.RUNNING)
@@ -221,7 +229,7 @@ def _waiting_since(
 
 
 def outcome(reason: str, message: str, *, complete: bool = False) -> Outcome:
-    """How something ended, no longer than a status takes."""
+    """How a run ended, shortened to the limits of a status."""
     return Outcome(complete=complete, reason=reason[:128], message=message[:MAX_MESSAGE_LENGTH])
 
 
@@ -231,10 +239,11 @@ def is_watched(application: ApplicationStatus | None) -> bool:
 
 
 def application_name(metadata: Metadata, run: int, begun: datetime) -> str:
-    """Of one run of an object: a DNS label that begins with a letter, another for every run.
+    """The name of one run's application: a DNS label that begins with a letter, unique for each
+    run.
 
-    The moment is part of it, so that a run whose number is used again, as after a status was
-    lost, does not find the result of the earlier one.
+    The time is part of it. If the status was lost and a run's number is used again, the run does
+    not find the result of the earlier one.
     """
     stem = re.sub("[^a-z0-9]+", "-", metadata.name.lower())[:MAX_STEM_LENGTH].strip("-")
     stem = stem if stem[:1].isalpha() else f"job-{stem}".strip("-")
@@ -243,11 +252,12 @@ def application_name(metadata: Metadata, run: int, begun: datetime) -> str:
 
 
 def digest(wish: object) -> str:
-    """Of a value of the model, to see that something else is wished for."""
+    """Digest of a value of the model, to notice that another one is asked for."""
     text = json.dumps(write(wish), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def deadline_s(limit: Duration) -> int:
-    """When a launcher ends an application whose job did not keep its limit, in seconds."""
+    """After how many seconds a launcher ends an application whose job has not kept its time
+    limit."""
     return -(-(duration_ms(limit)) // 1000) + int(GRACE.total_seconds())

@@ -73,8 +73,7 @@ class PodDefaults:
 
 
 def merged(settings: SparkSettings | None, overrides: SparkOverrides | None) -> SparkSettings:
-    """The cluster's settings with what an object wants to be another way. The launcher is always
-    the cluster's."""
+    """The cluster's settings with an object's overrides. The launcher is always the cluster's."""
     base = settings or SparkSettings()
     over = overrides or SparkOverrides()
     return SparkSettings(
@@ -93,8 +92,8 @@ def merged(settings: SparkSettings | None, overrides: SparkOverrides | None) -> 
 
 
 def in_foreign_namespace(settings: SparkSettings) -> SparkSettings:
-    """Of a cluster in another namespace than the job's: its priority and its queue are not spent
-    where somebody else keeps them."""
+    """The settings of a cluster for jobs in another namespace: without its priority and queue,
+    which are meant for its own namespace."""
     if settings.scheduling is None:
         return settings
     scheduling = replace(
@@ -104,10 +103,10 @@ def in_foreign_namespace(settings: SparkSettings) -> SparkSettings:
 
 
 def application(run: Run, settings: SparkSettings, defaults: PodDefaults) -> Application:
-    """What is to be run.
+    """The application to run.
 
-    `settings` come from `merged`, and `check_spark` has found nothing wrong with them: a
-    `ValueError` from here is a fault of ours.
+    `settings` come from `merged`, and `check_spark` has found no problem with them. A `ValueError`
+    here is a bug.
     """
     given = settings.spark_conf
     driver = settings.driver or SparkDriver()
@@ -152,7 +151,7 @@ def application(run: Run, settings: SparkSettings, defaults: PodDefaults) -> App
 
 
 def _of_blocks(settings: SparkSettings) -> dict[str, str]:
-    """What the blocks of the spec mean as Spark configuration; it wins over sparkConf."""
+    """The Spark configuration for the blocks of the spec. It takes precedence over sparkConf."""
     found: dict[str, str] = {}
     scheduling, monitoring = settings.scheduling, settings.monitoring
     if scheduling is not None and scheduling.batch_scheduler is BatchScheduler.YUNIKORN:

@@ -25,29 +25,33 @@ _RESULT: Final = "result"
 
 
 def signature(key: str, application: str, text: str, what: str = _RESULT) -> str:
-    """64 hex digits, of the text of a result or of the file `what`. Raises `ValueError` without a
-    key."""
+    """The signature of a result, or of the file `what`: 64 hex digits. Raises `ValueError`
+    without a key."""
     if not key:
         raise ValueError("the key is empty")
     message = f"chiplog-{what}-1\n{application}\n{text}"
     return hmac.new(key.encode(), message.encode(errors="surrogatepass"), "sha256").hexdigest()
 
 
-def is_signed(key: str, application: str, text: str, said: str, what: str = _RESULT) -> bool:
-    """Whether it was written for this application by somebody who has its key."""
+def is_signed(
+    key: str, application: str, text: str, given_signature: str, what: str = _RESULT
+) -> bool:
+    """Whether somebody with the application's key signed this text for it."""
     try:
-        return hmac.compare_digest(signature(key, application, text, what).encode(), said.encode())
+        return hmac.compare_digest(
+            signature(key, application, text, what).encode(), given_signature.encode()
+        )
     except ValueError:
         return False
 
 
 def signature_of(file: str) -> str:
-    """Name of the file with the signature of another one, beside it."""
+    """The name of the file with another file's signature."""
     return f"{file}.signature"
 
 
 def signed(key: str, application: str, files: Mapping[str, str]) -> dict[str, str]:
-    """The files of a ConfigMap, each with its signature; without a key as they are."""
+    """The files of a ConfigMap and their signatures; without a key only the files."""
     if not key:
         return dict(files)
     signatures = {

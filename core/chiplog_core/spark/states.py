@@ -49,7 +49,7 @@ class Phase:
 
     @property
     def has_ended(self) -> bool:
-        """Nothing follows this phase."""
+        """Whether the phase is final."""
         return self.name in (PhaseName.SUCCEEDED, PhaseName.FAILED)
 
 
@@ -168,21 +168,21 @@ def observed(
 ) -> Phase:
     """How far an application has come.
 
-    `launched` is the live `SparkApplication` or Job, `pods` those with the application's label,
-    `events` those about `launched`, oldest first (only a Job's say that its pod was refused). All
-    are read as they are: what is missing or misshapen counts as not there.
+    `launched` is the live `SparkApplication` or Job, `pods` those with the application's label.
+    `events` are those about `launched`, oldest first; only events of a Job say that its pod was
+    refused. Fields that are missing or malformed are ignored.
     """
     phase = _observed(launcher, launched, pods, now, events)
     return replace(phase, message=with_hint(gist(phase.message)))
 
 
 def attempt(launcher: SparkLauncher, launched: Object) -> int | None:
-    """Which attempt it is, counted from 1; None where nobody says."""
+    """The number of the attempt, counted from 1; None if the launcher does not report it."""
     return _ATTEMPTS[launcher](launched)
 
 
 def with_hint(message: str) -> str:
-    """A message of the API server or a launcher with what to do about it, where that is known."""
+    """A message of the API server or a launcher, with the remedy if one is known."""
     return f"{message}: {WEBHOOK_REMEDY}" if WEBHOOK_FAILED in message else message
 
 
@@ -193,19 +193,20 @@ def _observed(
     now: datetime,
     events: Sequence[Object],
 ) -> Phase:
+    """The phase, before its message is shortened."""
     phase = _READERS[launcher](launched)
     driver = pod_states.newest_driver(pods)
     if phase.name is PhaseName.SUCCEEDED:
         return phase
     if phase.name is PhaseName.FAILED:
         cause = pod_states.cause_of_end(driver) if driver is not None else None
-        return _because(phase, cause)
+        return _with_cause(phase, cause)
     since = time(launched, "metadata", "creationTimestamp")
     found = pod_states.trouble(pods, events, since, now)
     if found is None:
-        told = _not_taken_up(launcher, launched, since, now) or _because(phase, None)
-        is_cause = told.reason != phase.reason and phase.name is PhaseName.PENDING
-        return replace(told, is_held_up=is_cause)
+        phase_with_cause = _not_taken_up(launcher, launched, since, now) or _with_cause(phase, None)
+        is_cause = phase_with_cause.reason != phase.reason and phase.name is PhaseName.PENDING
+        return replace(phase_with_cause, is_held_up=is_cause)
     if found.is_final and not (found.has_ended and _ENDS_BY_ITSELF[launcher](launched)):
         return Phase(PhaseName.FAILED, found.reason, found.message, must_be_stopped=True)
     # A driver that has ended is not waited for: its launcher continues.
@@ -215,7 +216,7 @@ def _observed(
 def _not_taken_up(
     launcher: SparkLauncher, launched: Object, since: datetime | None, now: datetime
 ) -> Phase | None:
-    """An application about which its launcher says nothing at all."""
+    """The phase of an application about which its launcher has reported nothing yet."""
     hint = NOT_TAKEN_UP.get(launcher)
     if hint is None or part(launched, "status") or since is None:
         return None
@@ -225,8 +226,8 @@ def _not_taken_up(
     return Phase(PhaseName.PENDING, "NotTakenUp", message, is_held_up=True)
 
 
-def _because(phase: Phase, cause: Trouble | None) -> Phase:
-    """A failure with its cause, where a pod or the launcher's own words tell it."""
+def _with_cause(phase: Phase, cause: Trouble | None) -> Phase:
+    """A failure with its cause, from a pod or from the launcher's message."""
     if phase.reason in OF_LAUNCHER:
         return phase
     if cause is not None:
@@ -269,7 +270,7 @@ def _apache(launched: Object) -> Phase:
     message = text(before, "message") or text(current, "message")
     failed = Phase(PhaseName.FAILED, last, message or f"it ended after {last}")
     driver = {"status": part(before, "lastObservedDriverStatus")}
-    return _because(failed, pod_states.cause_of_end(driver))
+    return _with_cause(failed, pod_states.cause_of_end(driver))
 
 
 def _apache_attempts_are_over(launched: Object) -> bool:
@@ -281,7 +282,8 @@ def _apache_attempts_are_over(launched: Object) -> bool:
 
 
 def _last_before_the_end(history: Object) -> Object | None:
-    """The history's keys are numbers as text, counted up from 0; 10 comes after 9."""
+    """The last state in the history before the final ones. Keys are numbers as text, counted
+    from 0, so they are sorted as numbers."""
     counted = {int(key): history[key] for key in history if _is_number(key)}
     for key in sorted(counted, reverse=True):
         state = part(counted[key])
@@ -310,7 +312,7 @@ def _job(launched: Object) -> Phase:
 
 
 def _phase(name: PhaseName, state: str, message: str) -> Phase:
-    """A phase with the launcher's words where something is to be said."""
+    """A phase with the launcher's message."""
     if name is PhaseName.UNKNOWN:
         return Phase(name, state, message or f"the launcher reports {state!r}")
     if name is PhaseName.FAILED:
@@ -330,7 +332,7 @@ def _kubeflow_attempt(launched: Object) -> int | None:
 
 
 def _apache_attempt(launched: Object) -> int | None:
-    """Its ids begin with 0; before the first there is no summary."""
+    """The number of the attempt. Ids begin with 0; before the first attempt there is no summary."""
     attempt = part(launched, "status", "currentAttemptSummary", "attemptInfo")
     return number(attempt, "id") + 1 if attempt else None
 

@@ -35,7 +35,7 @@ class TakeAwayAnnotation:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StepEvent:
     """An Event."""
 
     is_warning: bool
@@ -61,6 +61,6 @@ class Step(Generic[S]):
 
     status: S
     actions: list[Action] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)
+    events: list[StepEvent] = field(default_factory=list)
     requeue_after_ms: int | None = None
     """When to look again although nothing is heard; None where nothing comes on its own."""

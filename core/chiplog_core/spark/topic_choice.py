@@ -21,7 +21,7 @@ class Unmet:
 
 
 def choose_topics(spec: VerificationSpec, topics: Topics) -> tuple[str, ...] | Unmet:
-    """The names in order, never none."""
+    """The sorted names of the topics to verify, at least one; or why the run cannot begin."""
     if spec.topics:
         missing = [name for name in spec.topics if name not in topics]
         if missing:

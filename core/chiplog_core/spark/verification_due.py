@@ -8,9 +8,9 @@ from chiplog_core.observed.settings import paused
 
 
 def has_failed(status: VerificationStatus) -> bool:
-    """Whether the last run that is over did not do all that it was to do.
+    """Whether the last finished run failed.
 
-    While a run is in progress it is the one before, as long as that is kept in the history.
+    While a run is in progress, it is the run before, as long as the history has it.
     """
     if status.outcome is not None:
         return not status.outcome.complete
@@ -25,7 +25,7 @@ def duration(status: VerificationStatus) -> timedelta | None:
 
 
 def last_complete(status: VerificationStatus) -> datetime | None:
-    """When the last run was over that read all it was to read, whatever it found."""
+    """When the last complete run ended, whatever it found."""
     known = [run.finished_at for run in status.history if run.succeeded]
     if status.outcome is not None and status.outcome.complete:
         known.append(status.finished_at)
@@ -33,11 +33,12 @@ def last_complete(status: VerificationStatus) -> datetime | None:
 
 
 def due(verification: Verification) -> datetime | None:
-    """When a schedule is not kept any more: its second time after the last complete run.
+    """The time from which a schedule is missed: the second scheduled time after the last complete
+    run.
 
-    The first time begins a run, and at the second it is to be over. Counted from when the
-    object was made where no run was complete yet. None where nothing is due: without a schedule,
-    or with one that cannot be read, and where nothing is to begin.
+    The first scheduled time begins a run, which must be over at the second. If no run was complete
+    yet, the object's creation counts. None if no run is due: without a valid schedule, or if no run
+    may begin.
     """
     spec = verification.spec
     since = last_complete(verification.status) or verification.metadata.creation_timestamp

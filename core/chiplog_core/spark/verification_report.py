@@ -28,7 +28,7 @@ from chiplog_core.problems import Problem
 from chiplog_core.spark import progress
 from chiplog_core.spark.refused_reads import RefusedRead, Witness, named, recounted
 from chiplog_core.spark.runs import outcome
-from chiplog_core.spark.steps import Told
+from chiplog_core.spark.steps import StepEvent
 from chiplog_core.spark.topic_choice import Unmet
 
 MAX_REFUSED = 100_000
@@ -88,12 +88,13 @@ class Finding:
     def outcome(self) -> Outcome:
         return outcome(self.reason, self.message, complete=self.is_complete)
 
-    def told(self, phase: VerificationPhase) -> Told:
-        return Told(phase is not VerificationPhase.SUCCEEDED, self.reason, self.message)
+    def event(self, phase: VerificationPhase) -> StepEvent:
+        """The Event for the end of the run."""
+        return StepEvent(phase is not VerificationPhase.SUCCEEDED, self.reason, self.message)
 
 
 def finding_of(result: Result, witness: Witness | None = None) -> Finding:
-    """What a job that did its work says, and brokers of the reads that they refused."""
+    """The finding of a successful job, with what brokers report about reads that they refused."""
     try:
         summary = result.summary_as(VerificationSummary)
     except UnreadableDocument as unreadable:
@@ -132,12 +133,14 @@ def finding_of(result: Result, witness: Witness | None = None) -> Finding:
 
 
 def _counted(violations: tuple[Violation, ...]) -> tuple[CheckCount, ...]:
-    """Of a job that does not tell how often: at least those that it lists."""
+    """The number of violations by check, for a job that does not report it: at least those that
+    it lists."""
     counts = Counter(violation.check for violation in violations)
     return tuple(CheckCount(check=check, count=count) for check, count in sorted(counts.items()))
 
 
 def _read(coverage: Coverage) -> str:
+    """What the run has read, in words."""
     return (
         f"{coverage.records} records, {coverage.bytes} bytes, in {coverage.replicas} replicas of "
         f"{coverage.partitions} partitions of {coverage.topics} topics"
@@ -145,6 +148,7 @@ def _read(coverage: Coverage) -> str:
 
 
 def _found(total: int, violations: tuple[Violation, ...]) -> str:
+    """The violations in words."""
     if not violations:
         return f"{total} violations"
     violation = violations[0]
@@ -162,15 +166,15 @@ def verdicts(
     problems: tuple[Problem, ...],
     unmet: Unmet | None,
     finding: Finding | None,
-    is_wish_met: bool,
+    is_up_to_date: bool,
 ) -> list[Verdict]:
-    """The conditions, in their order. `finding` is of a run that has ended just now."""
+    """The conditions, in order. `finding` is given if a run has just ended."""
     if problems:
         ready = refused(problems)
     elif unmet is not None:
         ready = fails(ConditionType.READY, unmet.reason, unmet.message)
     else:
-        ready = _ready(verification, status, is_wish_met=is_wish_met)
+        ready = _ready(verification, status, is_up_to_date=is_up_to_date)
     verified = _verified(verification, finding)
     found = [ready] if verified is None else [ready, verified]
     if status.notices:
@@ -182,17 +186,19 @@ def verdicts(
     return found
 
 
-def _ready(verification: Verification, status: VerificationStatus, *, is_wish_met: bool) -> Verdict:
-    """By the last run, where it was for what the spec asks for now."""
+def _ready(
+    verification: Verification, status: VerificationStatus, *, is_up_to_date: bool
+) -> Verdict:
+    """The verdict for Ready: by the last run, if it was for the present spec."""
     ready, application = ConditionType.READY, status.application
     if application is not None and status.finished_at is None:
         phase = application.reason or (status.phase or VerificationPhase.PENDING).value
         message = f"application {application.name} is {application.state.value}"
-        done = progress.told(application)
+        done = progress.progress_words(application)
         message += f" ({done})" if done else ""
-        told = f": {application.message}" if application.message else ""
-        return fails(ready, phase, message + told)
-    if status.outcome is None or not is_wish_met:
+        event = f": {application.message}" if application.message else ""
+        return fails(ready, phase, message + event)
+    if status.outcome is None or not is_up_to_date:
         return _waiting(verification, status)
     end = status.outcome
     if end.complete:
@@ -201,6 +207,7 @@ def _ready(verification: Verification, status: VerificationStatus, *, is_wish_me
 
 
 def _waiting(verification: Verification, status: VerificationStatus) -> Verdict:
+    """The verdict for Ready before a run begins."""
     ready = ConditionType.READY
     if verification.spec.suspend:
         return fails(ready, "Suspended", "set spec.suspend to false to let it run")
@@ -212,7 +219,7 @@ def _waiting(verification: Verification, status: VerificationStatus) -> Verdict:
 
 
 def _verified(verification: Verification, finding: Finding | None) -> Verdict | None:
-    """None before anything was verified."""
+    """The verdict for Verified; None before the first run."""
     if finding is None or finding.result is None:
         kept = _condition(verification, ConditionType.VERIFIED)
         if kept is None:

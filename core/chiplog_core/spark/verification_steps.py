@@ -53,15 +53,15 @@ class VerificationView(RunView):
 
 
 def next_step(view: VerificationView, now: datetime) -> Step[VerificationStatus]:
-    """What to do, what to write into the status, and when to look again."""
+    """The actions, the new status, and when to reconcile again."""
     verification = view.verification
     if verification.metadata.deletion_timestamp is not None:
         return Step(status=verification.status)
     return _Steps(view, verification.spec, verification.status, now).step()
 
 
-def wish_of(spec: VerificationSpec) -> str:
-    """Digest of what is verified and how: a change of when, or of what is kept, is no new wish."""
+def spec_digest(spec: VerificationSpec) -> str:
+    """Digest of what is verified and how. The schedule and what is kept do not change it."""
     return digest(
         replace(
             spec,
@@ -75,16 +75,18 @@ def wish_of(spec: VerificationSpec) -> str:
 
 class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
     def step(self) -> Step[VerificationStatus]:
+        """The whole step."""
         # Before what the run may have proven: nothing is ordered that the status does not name.
         self._repair()
-        self._look_at_run()
+        self._observe_run()
         self._begin_if_due()
         self._forget_old_runs()
-        return self._told()
+        return self._finished_step()
 
     # ---- the run there is ----
 
     def _launch(self, known: ApplicationStatus) -> None:
+        """Create the application, or end the run if its spec has problems."""
         chosen = choose_topics(self._spec, self._view.topics)
         if self._view.problems:
             message = "; ".join(map(str, self._view.problems))
@@ -99,6 +101,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             )
 
     def _done(self, result: Result) -> None:
+        """End the run with its result."""
         witness = Witness(
             brokers=self._view.brokers,
             checks=self._spec.checks,
@@ -108,9 +111,11 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
         self._finish(finding_of(result, witness))
 
     def _failed(self, reason: str, message: str) -> None:
+        """End the run with an error."""
         self._finish(Finding(reason=reason, message=message))
 
     def _finish(self, finding: Finding) -> None:
+        """Publish what the run found."""
         known, status = self._status.application, self._status
         assert known is not None, "only a run that was begun ends"
         total = status.violations_total
@@ -142,16 +147,17 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
         if phase is VerificationPhase.SUCCEEDED:
             self._set(last_success=self._now)
         self._finding = finding
-        self._step.told.append(finding.told(phase))
+        self._step.events.append(finding.event(phase))
         for notice in finding.notices[:MAX_TOLD_NOTICES]:
-            self._tell(notice.reason, f"{notice.topic}: {notice.message}", is_warning=True)
+            self._add_event(notice.reason, f"{notice.topic}: {notice.message}", is_warning=True)
 
     _finding: Finding | None = None
 
     # ---- replicas that are proven to be damaged ----
 
     def _accuse(self, run: str, finding: Finding) -> None:
-        """By policy alone; what is in progress continues in any case."""
+        """Begin repairs of damaged replicas, if the policy says so. Repairs in progress continue
+        in any case."""
         proven: tuple[ReplicaRepair, ...] = ()
         if self._spec.repair is Repair.REFETCH:
             proven = accused_by(run, finding, self._now)
@@ -160,13 +166,14 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
                     f"{finding.accused_total} replicas may be damaged, which is too many to "
                     "repair any automatically"
                 )
-                self._tell("RefetchRefused", message, is_warning=True)
+                self._add_event("RefetchRefused", message, is_warning=True)
         self._set(repairs=after_run(self._status.repairs, proven))
 
     def _repair(self) -> None:
+        """Continue the repairs."""
         if all(repair.state in ENDED for repair in self._status.repairs):
             return
-        self._again_in(REQUEUE_AFTER_MS)
+        self._requeue_in(REQUEUE_AFTER_MS)
         standing = self._view.standing
         if standing is None:
             return
@@ -178,11 +185,12 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
         found = next_repairs(self._status.repairs, standing, self._now, is_wanted=is_wanted)
         self._set(repairs=found.repairs)
         self._step.actions += found.orders
-        self._step.told += found.told
+        self._step.events += found.events
 
     # ---- the next one ----
 
     def _begin_if_due(self) -> None:
+        """Begin a run if the schedule or a change of the spec asks for it."""
         if self._spec.schedule is None or self._view.problems or self._spec.suspend:
             self._set(next_run=None)
         else:
@@ -190,7 +198,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             self._set(next_run=upcoming)
             if upcoming is not None:
                 wait_ms = (upcoming - self._now) // timedelta(milliseconds=1) + 1
-                self._again_in(min(wait_ms, MAX_REQUEUE_AFTER_MS))
+                self._requeue_in(min(wait_ms, MAX_REQUEUE_AFTER_MS))
         if self._is_active or self._view.problems or self._spec.suspend:
             return
         if paused(self._view.verification.metadata) or is_watched(self._status.application):
@@ -198,7 +206,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
         scheduled = self._due_time()
         if self._spec.schedule is not None and scheduled is None:
             return
-        if self._spec.schedule is None and self._status.wish == wish_of(self._spec):
+        if self._spec.schedule is None and self._status.wish == spec_digest(self._spec):
             return
         if self._unmet is None:
             chosen = choose_topics(self._spec, self._view.topics)
@@ -207,7 +215,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             self._begin(scheduled)
 
     def _due_time(self) -> datetime | None:
-        """The latest time of the schedule that has come and was not begun for."""
+        """The latest scheduled time that is over and for which no run began."""
         if self._spec.schedule is None:
             return None
         status, created = self._status, self._view.verification.metadata.creation_timestamp
@@ -217,12 +225,13 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
         return read_cron(self._spec.schedule).last_until(self._now, after=since)
 
     def _begin(self, scheduled: datetime | None) -> None:
+        """Begin a run."""
         scheduled_at = scheduled or self._status.scheduled_at
         self._set(phase=VerificationPhase.PENDING, scheduled_at=scheduled_at)
-        self._name_run(self._view.verification.metadata, wish_of(self._spec))
+        self._name_run(self._view.verification.metadata, spec_digest(self._spec))
 
     def _forget_old_runs(self) -> None:
-        """Runs beyond the limits go with all their objects."""
+        """Delete runs beyond the limits of the history, with all their objects."""
         spec, kept = self._spec, []
         left = {True: spec.successful_runs_history_limit, False: spec.failed_runs_history_limit}
         for run in self._status.history:
@@ -236,12 +245,14 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
         self._set(history=tuple(kept))
 
     def _may_go(self, run: PastRun) -> bool:
+        """Whether a run of the history may be deleted."""
         current = self._status.application
         return current is None or current.name != run.application or not is_watched(current)
 
     # ---- what is told ----
 
-    def _told(self) -> Step[VerificationStatus]:
+    def _finished_step(self) -> Step[VerificationStatus]:
+        """The finished step, with the conditions."""
         if self._status.phase is None:
             self._set(phase=VerificationPhase.WAITING)
         if self._is_active:
@@ -258,13 +269,13 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             problems=self._view.problems,
             unmet=self._unmet,
             finding=self._finding,
-            is_wish_met=self._status.wish == wish_of(self._spec),
+            is_up_to_date=self._status.wish == spec_digest(self._spec),
         )
         return self._with_conditions(verification.metadata, published)
 
 
 def request_of(spec: VerificationSpec, topics: tuple[str, ...]) -> Mapping[str, Any]:
-    """The job's own part of the request; what is not set is not in it."""
+    """The job's part of the request, without fields that are not set."""
     asked = {
         "topics": list(topics),
         "checks": [check.value for check in spec.checks] or None,

@@ -145,7 +145,7 @@ class World:
                 self.annotate(None)
         if dies == "status":
             return
-        self.told += [one.reason for one in step.told]
+        self.told += [one.reason for one in step.events]
         self.rebalance = replace(self.rebalance, status=step.status)
         read_back = Rebalance.from_manifest(self.rebalance.to_manifest())
         assert read_back.status == step.status, "a status that does not read"

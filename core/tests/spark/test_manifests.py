@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from chiplog_core.model.api_access import projected_volume
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.spark.application import Application, Owner
-from chiplog_core.spark.choice import given_to, launch
+from chiplog_core.spark.choice import launch, owned_by
 from chiplog_core.spark.plain_job import TEMPLATE_KEY
 from chiplog_core.spark.properties import FIXED
 from chiplog_core.validate.spark_conf import GIVEN
@@ -209,7 +209,7 @@ def test_everything_is_found_by_its_label_and_goes_with_its_owner(
     job = Owner(api_version="batch/v1", kind="Job", name=application.name, uid="u")
     for owner, one in (
         *((application.owner, one) for one in all_objects(launcher, application)),
-        *((job, one) for one in launch(launcher, given_to(job, application)).before),
+        *((job, one) for one in launch(launcher, owned_by(job, application)).before),
     ):
         assert one["metadata"]["ownerReferences"] == [owner.to_reference()]
         assert one["metadata"]["labels"] == application.all_labels

@@ -1,4 +1,4 @@
-"""How far a job is, as its driver leaves it and as it is told."""
+"""How far a job is, as its driver leaves it and as users see it."""
 
 import json
 
@@ -11,7 +11,7 @@ from chiplog_core.spark.progress import (
     MAX_PROGRESS_BYTES,
     progress_of,
     progress_text,
-    told,
+    progress_words,
 )
 
 HALF = RunProgress(
@@ -52,9 +52,9 @@ def test_whatever_is_written_is_read_or_left(value: dict[str, int]) -> None:
 
 def test_in_words() -> None:
     run = ApplicationStatus(name="all-1", attempt=1, progress=HALF)
-    assert told(run) == "1.2 GB of about 2.5 GB, 3 of 12 partitions"
+    assert progress_words(run) == "1.2 GB of about 2.5 GB, 3 of 12 partitions"
     begun = ApplicationStatus(
         name="all-1", attempt=2, progress=RunProgress(bytes=10, partitions_total=1)
     )
-    assert told(begun) == "attempt 2, 10 bytes, 0 of 1 partitions"
-    assert told(ApplicationStatus(name="all-1")) == ""
+    assert progress_words(begun) == "attempt 2, 10 bytes, 0 of 1 partitions"
+    assert progress_words(ApplicationStatus(name="all-1")) == ""

@@ -8,7 +8,7 @@ from chiplog_core.rebalance.documents import proposal_json
 from chiplog_core.rebalance.proposal import propose
 from chiplog_core.rebalance.settings import Settings
 from chiplog_core.rebalance.status import moves_of
-from chiplog_core.spark.rebalance_proposal import proposal_of, told
+from chiplog_core.spark.rebalance_proposal import proposal_of, proposal_words
 from tests.rebalance.worlds import World, worlds
 from tests.spark.rebalances import NOW
 
@@ -33,4 +33,4 @@ def test_every_proposal_reads_and_keeps_its_moves(world: World) -> None:
     assert ("cannot be moved yet" in found.message) is bool(proposed.replica_moves)
     assert found.figures is not None
     assert len(found.figures.before) == len(proposed.before)
-    assert told(found)
+    assert proposal_words(found)

@@ -11,8 +11,8 @@ from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
 from chiplog_core.model.spark_run import RunState
 from chiplog_core.problems import Problem
 from chiplog_core.rebalance.documents import leader_move_json
-from chiplog_core.spark.rebalance_request import wish_of
-from chiplog_core.spark.rebalance_view import POSSIBLE, Wish
+from chiplog_core.spark.rebalance_request import spec_digest
+from chiplog_core.spark.rebalance_view import POSSIBLE, Command
 from chiplog_core.spark.runs import GRACE, START_LIMIT, Seen
 from chiplog_core.spark.topic_choice import Unmet
 from tests.spark.rebalances import BROKERS, NOW, THREE, TWO, World, in_state, measured, name
@@ -212,9 +212,9 @@ def test_refreshed_while_it_measures_it_begins_when_the_other_is_gone() -> None:
     assert (world.state, len(world.jobs)) == ("PendingProposal", 2)
 
 
-@pytest.mark.parametrize("wish", list(Wish))
+@pytest.mark.parametrize("wish", list(Command))
 @pytest.mark.parametrize("state", [one for one in RebalanceState if "Paused" not in one.value])
-def test_what_is_not_possible_is_taken_away_and_told(wish: Wish, state: RebalanceState) -> None:
+def test_what_is_not_possible_is_taken_away_and_told(wish: Command, state: RebalanceState) -> None:
     world = in_state(state)
     before = world.status
     if state in POSSIBLE[wish]:
@@ -432,5 +432,5 @@ def test_an_object_that_is_being_deleted_is_left_alone() -> None:
 
 def test_how_it_is_approved_is_no_other_wish() -> None:
     spec = World().rebalance.spec
-    assert wish_of(spec) == wish_of(replace(spec, approved_proposal="x"))
-    assert wish_of(spec) != wish_of(replace(spec, excluded_topics="x"))
+    assert spec_digest(spec) == spec_digest(replace(spec, approved_proposal="x"))
+    assert spec_digest(spec) != spec_digest(replace(spec, excluded_topics="x"))

@@ -200,7 +200,7 @@ def test_a_replica_is_ordered_fetched_and_done_once(cluster: Cluster) -> None:
     cluster.carry_out(first)
     seen = cluster.look(first.repairs)
     assert (states(seen.repairs), seen.orders) == ([RepairState.ORDERED], ())
-    assert [one.reason for one in seen.told] == ["RefetchOrdered"]
+    assert [one.reason for one in seen.events] == ["RefetchOrdered"]
 
     cluster.damaged(3, 0)
     cluster.answer(3)
@@ -214,13 +214,13 @@ def test_a_replica_is_ordered_fetched_and_done_once(cluster: Cluster) -> None:
     cluster.state(isr=refs(1, 2, 3))
     done = cluster.look(fetching.repairs, 60)
     assert states(done.repairs) == [RepairState.DONE]
-    assert [(one.reason, one.is_warning) for one in done.told] == [("ReplicaRepaired", False)]
+    assert [(one.reason, one.is_warning) for one in done.events] == [("ReplicaRepaired", False)]
     ((broker, kept),) = ended_orders(cluster.brokers.values(), done.repairs)
     assert (broker.spec.broker_id, kept) == (3, ())
 
     cluster.spec(3, refetches=())
     again = cluster.look(done.repairs, 120)
-    assert (again.repairs, again.orders, again.told) == (done.repairs, (), ())
+    assert (again.repairs, again.orders, again.events) == (done.repairs, (), ())
 
 
 def test_an_operator_that_dies_after_the_order_does_not_give_another(cluster: Cluster) -> None:
@@ -339,7 +339,7 @@ def test_what_a_broker_refuses_is_told(cluster: Cluster) -> None:
     cluster.answer(3, "1 other replicas are in sync, and 2 must be")
     refused = cluster.look(first.repairs)
     assert states(refused.repairs) == [RepairState.REFUSED]
-    assert [(one.reason, one.is_warning) for one in refused.told] == [("RefetchRefused", True)]
+    assert [(one.reason, one.is_warning) for one in refused.events] == [("RefetchRefused", True)]
 
 
 def test_a_broker_that_was_started_anew_is_not_ordered_again(cluster: Cluster) -> None:

@@ -124,7 +124,7 @@ class World:
             if isinstance(action, Remove):
                 self.removed.append(action.name)
                 self.there.pop(action.name, None)
-        self.told += [one.reason for one in step.told]
+        self.told += [one.reason for one in step.events]
         self.verification = replace(self.verification, status=step.status)
 
     def run(self, seen: Seen) -> None:

@@ -197,7 +197,7 @@ class Applications:
         owner = Owner(
             api_version=kind.api_version, kind=kind.kind, name=application.name, uid=uid_of(made)
         )
-        given = choice.given_to(owner, application)
+        given = choice.owned_by(owner, application)
         await self._make(choice.launch(launcher, given), given, request, heirs)
 
     async def _make(

@@ -150,7 +150,7 @@ class CarryingOut:
         outcome = await self.tools.executor.execute(key, [report])
         if not outcome.is_whole:
             return False
-        for notice in step.told:
+        for notice in step.events:
             await self.tools.executor.announce(
                 Announce(
                     kind=resource.KIND.kind,
