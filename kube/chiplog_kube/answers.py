@@ -33,7 +33,7 @@ ERRORS: Mapping[int, type[ApiError]] = {
 
 
 def parsed(body: bytes) -> dict[str, Any]:
-    """A JSON object; anything else is an `ApiError`."""
+    """The JSON object in a body. Raises `ApiError` for anything else."""
     try:
         said = json.loads(body)
     except ValueError as error:
@@ -44,7 +44,7 @@ def parsed(body: bytes) -> dict[str, Any]:
 
 
 def error_of(method: str, status: int, body: bytes) -> ApiError:
-    """What an answer other than 2xx means."""
+    """The error that an answer other than 2xx means."""
     try:
         said = parsed(body)
     except ApiError:
@@ -53,6 +53,7 @@ def error_of(method: str, status: int, body: bytes) -> ApiError:
 
 
 def _meaning(status: int, reason: str, message: object, method: str = "GET") -> ApiError:
+    """The error for a status, with the API server's message."""
     text = str(message) or f"{status} {reason}".strip()
     if status == 409 and (reason == "AlreadyExists" or (method == "POST" and not reason)):
         return AlreadyExists(text)
@@ -62,7 +63,7 @@ def _meaning(status: int, reason: str, message: object, method: str = "GET") -> 
 
 
 def event_of(line: bytes) -> WatchEvent:
-    """One line of a watch. The server reports errors as events, too."""
+    """The watch event in one line. Raises `ApiError` for an event that reports an error."""
     said = parsed(line)
     found = said.get("object") or {}
     kind = said.get("type")

@@ -95,10 +95,11 @@ class KubeApi(Protocol):
         labels: str = "",
         fields: str = "",
     ) -> AsyncIterator[WatchEvent]:
-        """Changes after a resource version, bookmarks included; ends when the server ends it.
+        """The changes after a resource version, including bookmarks. Ends when the server ends the
+        watch.
 
-        Raises `Gone` where that version is too old, and `Unavailable` when the connection
-        breaks or is silent for too long.
+        Raises `Gone` if that version is too old, and `Unavailable` if the connection breaks or is
+        silent for too long.
         """
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest: ...
@@ -110,7 +111,8 @@ class KubeApi(Protocol):
     async def replace(
         self, kind: Kind, manifest: Manifest, *, field_manager: str, subresource: str = ""
     ) -> Manifest:
-        """Write over exactly the resource version in the manifest's metadata, or `Conflict`."""
+        """Replace the object whose resource version the manifest's metadata names. Raises
+        `Conflict` if it changed."""
 
     async def patch(  # noqa: PLR0913 - what the API server lets one say
         self,
@@ -123,20 +125,21 @@ class KubeApi(Protocol):
         subresource: str = "",
         dry_run: bool = False,
     ) -> Manifest:
-        """A JSON merge patch (RFC 7396), a compare-and-set if it has `metadata.resourceVersion`.
+        """Apply a JSON merge patch (RFC 7396). It is a compare-and-set if it has
+        `metadata.resourceVersion`.
 
-        A patch of the status meets another object of that name, whatever uid it has: only the
-        version keeps it from that.
+        A patch of the status is applied to any object of that name, whatever its uid. Only the
+        resource version prevents that.
         """
 
     async def apply(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
-        """Server-side apply, by force: these fields are this manager's.
+        """Server-side apply with force: the fields then belong to this manager.
 
-        With `metadata.uid` in the manifest `Conflict` where that very object is not there.
+        With `metadata.uid` in the manifest, raises `Conflict` if that very object does not exist.
         """
 
     async def apply_new(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
-        """Like `apply` where there is no such object yet, else `AlreadyExists`."""
+        """Like `apply` for an object that does not exist yet. Raises `AlreadyExists` if it does."""
 
     async def delete(
         self,
@@ -148,4 +151,5 @@ class KubeApi(Protocol):
         resource_version: str = "",
         orphan: bool = False,
     ) -> None:
-        """Delete; with preconditions `Conflict` where another object has the name by now."""
+        """Delete the object. With preconditions, raises `Conflict` if the name now belongs to
+        another object."""

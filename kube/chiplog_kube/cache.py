@@ -23,7 +23,7 @@ MAX_REMEMBERED_DELETIONS = 10_000
 
 
 def as_it_is(manifest: Manifest) -> Manifest:
-    """Keep all of an object."""
+    """Keep the whole object."""
     return manifest
 
 
@@ -61,14 +61,14 @@ class ObjectCache:
         return len(self._objects)
 
     def now(self) -> int:
-        """This moment, for `since`: to be taken before a consistent read is begun."""
+        """A moment to pass as `since`. Take it before a consistent read begins."""
         return self._moment
 
     def put(self, manifest: Manifest, *, since: int | None = None) -> None:
-        """The object is, or was a moment ago, in this state.
+        """Store an object, which is in this state or was a moment ago.
 
-        `since` is given for a consistent read: all that was known before then may be older, and
-        all that a higher version says of it may be from before a restore.
+        `since` is given for a consistent read. Everything known from before that moment may then be
+        older, even with a higher resource version, which may come from before a restore.
         """
         key = key_of(manifest)
         before = self._objects.get(key)
@@ -93,7 +93,8 @@ class ObjectCache:
         self._on_change(before, kept)
 
     def remove(self, manifest: Manifest) -> None:
-        """The object with this uid is gone. Only for what is really gone, not being deleted."""
+        """Remove the object with this uid. Call it only when the object is gone, not while it is
+        being deleted."""
         key = key_of(manifest)
         self._remember_deletion(manifest)
         before = self._objects.get(key)
@@ -103,17 +104,17 @@ class ObjectCache:
             self._on_change(before, None)
 
     def apply(self, event: WatchEvent) -> None:
-        """A watch event; bookmarks change nothing."""
+        """Take over a watch event. Bookmarks change nothing."""
         if event.type is EventType.DELETED:
             self.remove(event.object)
         elif event.type is not EventType.BOOKMARK:
             self.put(event.object)
 
     def replace(self, listed: ObjectList, namespace: str = "", *, since: int | None = None) -> None:
-        """All objects of a namespace (or of all) at one moment, which may be past by now.
+        """Take over a list of all objects of a namespace (or of all), which may be outdated by now.
 
-        With `since`, the moment before the list was begun, it also takes back what is newer by
-        its version alone.
+        With `since`, the moment before the list began, it also replaces objects that are newer only
+        by their version.
         """
         present = set()
         for manifest in listed.items:
@@ -128,6 +129,7 @@ class ObjectCache:
     def _absent(
         self, present: set[ObjectKey], namespace: str
     ) -> Iterable[tuple[ObjectKey, Manifest]]:
+        """The cached objects of a namespace that a list does not contain."""
         return [
             (key, manifest)
             for key, manifest in self._objects.items()
@@ -135,10 +137,12 @@ class ObjectCache:
         ]
 
     def _tick(self) -> int:
+        """The next moment of the cache's own clock."""
         self._moment += 1
         return self._moment
 
     def _remember_deletion(self, manifest: Manifest) -> None:
+        """Remember a deleted uid, so that an older state of it is not stored again."""
         self._deleted[uid_of(manifest)] = self._tick()
         self._deleted.move_to_end(uid_of(manifest))
         if len(self._deleted) > MAX_REMEMBERED_DELETIONS:

@@ -39,18 +39,20 @@ class Login(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """What requests are made with now."""
+        """The identity for requests now."""
 
     async def fresh(self) -> int:
-        """Ask again where it expires soon; returns the version of what there is now.
+        """Renew the identity if it expires soon. Returns the version of the present one.
 
-        Raises `NoConnection` where that fails and the old one has expired.
+        Raises `NoConnection` if renewing fails and the old identity has expired.
         """
 
     async def refused(self, version: int) -> bool:
-        """A server did not know who we are by this version (401): is there another one now?
+        """A server refused the identity of this version (401). Returns whether there is a newer
+        one.
 
-        Asks again, unless that happened already. Raises `NoConnection` where it fails.
+        Renews the identity, unless that has happened already. Raises `NoConnection` if renewing
+        fails.
         """
 
 
@@ -84,7 +86,7 @@ class TokenFile:
         return {"Authorization": f"Bearer {self.token()}"}
 
     def token(self) -> str:
-        """The token of now. One that cannot be read is tried as it was."""
+        """The present token. If the file cannot be read, the last one."""
         try:
             found = self._path.stat()
             changed = (found.st_mtime_ns, found.st_ino)
@@ -118,7 +120,7 @@ class Connection:
     """Where objects are that name no namespace."""
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """For TLS to the server; None where it is spoken to in plain text."""
+        """The context for TLS to the server; None for plain HTTP."""
         if not self.server.startswith("https:"):
             return None
         context = ssl.create_default_context(cadata=self.ca.decode() if self.ca else None)
@@ -135,14 +137,15 @@ class Connection:
         return context
 
     def headers(self) -> Mapping[str, str]:
-        """What each request says of who makes it."""
+        """The headers that authenticate each request."""
         return self.login.identity.headers if self.login else self.credentials.headers()
 
 
 def in_cluster(
     environment: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT
 ) -> Connection:
-    """As a pod knows it: address by environment, token, CA and namespace as files."""
+    """The connection of a pod: the address from the environment; token, CA and namespace from
+    files."""
     host, port = (environment.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
     if not host or not port:
         raise NoConnection("KUBERNETES_SERVICE_HOST and _PORT are not set: use a kubeconfig file")

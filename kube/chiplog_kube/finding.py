@@ -8,7 +8,7 @@ from chiplog_kube.connection import Connection, in_cluster
 
 
 def find(kubeconfig: Path | None, environment: Mapping[str, str] = os.environ) -> Connection:
-    """By a file where one is named, else from inside the pod. Raises `NoConnection`."""
+    """The connection of a kubeconfig, or of the pod if none is given. Raises `NoConnection`."""
     if kubeconfig is None:
         return in_cluster(environment)
     from chiplog_kube.kubeconfig import connect  # noqa: PLC0415 - nothing that a pod needs

@@ -50,7 +50,7 @@ class HttpKubeApi:
     async def list_(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> ObjectList:
-        """In pages, all of them of one moment."""
+        """Read the list in pages, which all show the same moment."""
         query = {"limit": str(self._limits.page_items), **_selectors(labels, fields)}
         asked, path = _about("list", kind), _path(kind, namespace)
         items: list[Manifest] = []
@@ -101,7 +101,7 @@ class HttpKubeApi:
         self, kind: Kind, manifest: Manifest, *, field_manager: str, dry_run: bool = False
     ) -> Manifest:
         path = _path(kind, _namespace(manifest))
-        query = _by(field_manager, dry_run=dry_run)
+        query = _write_query(field_manager, dry_run=dry_run)
         return await self._transport.call(
             Request(_about("create", kind), "POST", path, query, manifest)
         )
@@ -111,7 +111,13 @@ class HttpKubeApi:
     ) -> Manifest:
         path = _path(kind, _namespace(manifest), _name(manifest), subresource)
         return await self._transport.call(
-            Request(_about("update", kind, subresource), "PUT", path, _by(field_manager), manifest)
+            Request(
+                _about("update", kind, subresource),
+                "PUT",
+                path,
+                _write_query(field_manager),
+                manifest,
+            )
         )
 
     async def patch(  # noqa: PLR0913 - as in the port
@@ -126,7 +132,7 @@ class HttpKubeApi:
         dry_run: bool = False,
     ) -> Manifest:
         path = _path(kind, namespace, name, subresource)
-        query = _by(field_manager, dry_run=dry_run)
+        query = _write_query(field_manager, dry_run=dry_run)
         about = _about("patch", kind, subresource)
         return await self._transport.call(
             Request(about, "PATCH", path, query, patch, content_type=MERGE_PATCH)
@@ -134,7 +140,7 @@ class HttpKubeApi:
 
     async def apply(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
         path = _path(kind, _namespace(manifest), _name(manifest))
-        query = {**_by(field_manager), "force": "true"}
+        query = {**_write_query(field_manager), "force": "true"}
         request = Request(
             _about("apply", kind), "PATCH", path, query, manifest, content_type=APPLY_PATCH
         )
@@ -151,7 +157,8 @@ class HttpKubeApi:
         return await self._as_applied(kind, made, field_manager)
 
     async def _as_applied(self, kind: Kind, made: Manifest, manager: str) -> Manifest:
-        """Own what a create wrote as what is applied. An apply makes up for one that failed."""
+        """Record the fields of a create as applied by the manager. The next apply does it if
+        this fails."""
         about = made["metadata"]
         entries = managed_fields.as_applied(about.get("managedFields") or (), manager)
         if entries is None:
@@ -186,10 +193,12 @@ class HttpKubeApi:
 
 
 def _about(verb: str, kind: Kind, subresource: str = "") -> About:
+    """The request as metrics count it."""
     return About(verb, f"{kind.plural}/{subresource}" if subresource else kind.plural)
 
 
 def _path(kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    """The path of a kind, of an object, or of its subresource."""
     parts = [kind.prefix]
     if kind.namespaced and namespace:
         parts.append(f"namespaces/{namespace}")
@@ -207,9 +216,11 @@ def _name(manifest: Manifest) -> str:
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:
+    """The query parameters that select objects."""
     named = {"labelSelector": labels, "fieldSelector": fields}
     return {name: value for name, value in named.items() if value}
 
 
-def _by(field_manager: str, *, dry_run: bool = False) -> dict[str, str]:
+def _write_query(field_manager: str, *, dry_run: bool = False) -> dict[str, str]:
+    """The query parameters that name the field manager."""
     return {"fieldManager": field_manager, **({"dryRun": "All"} if dry_run else {})}

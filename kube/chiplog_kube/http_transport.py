@@ -86,7 +86,8 @@ class HttpTransport:
 
     @asynccontextmanager
     async def answer(self, request: Request) -> "AsyncIterator[aiohttp.ClientResponse]":
-        """An answer of status 2xx, still to be read. Whatever else happens is an `ApiError`."""
+        """An answer with status 2xx, whose body is not read yet. Raises `ApiError` for all
+        others."""
         import aiohttp  # noqa: PLC0415
 
         what = f"{request.method} {request.path}"
@@ -113,7 +114,8 @@ class HttpTransport:
             raise ApiError(f"{what}: {error}") from error
 
     async def _sent(self, request: Request) -> "aiohttp.ClientResponse":
-        """The beginning of the answer; asked again once where we are somebody else now."""
+        """Send a request and return the answer. After a 401 it is sent once more with a new
+        identity, if there is one."""
         login = self._connection.login
         if login is None:
             return await self._sent_once(request)
@@ -135,6 +137,7 @@ class HttpTransport:
         return await self._sent_once(request)
 
     async def _sent_once(self, request: Request) -> "aiohttp.ClientResponse":
+        """Send a request once and measure it."""
         import aiohttp  # noqa: PLC0415
 
         limits = self._limits
@@ -143,7 +146,7 @@ class HttpTransport:
             sock_connect=limits.connect_s,
             sock_read=limits.silence_s if request.endless else None,
         )
-        tells = {"Content-Type": request.content_type, **self._connection.headers()}
+        headers = {"Content-Type": request.content_type, **self._connection.headers()}
         began_s, code = time.perf_counter(), NO_ANSWER
         try:
             answer = await (await self._opened()).request(
@@ -151,7 +154,7 @@ class HttpTransport:
                 self._connection.server + request.path,
                 params=request.query,
                 data=request.data(),
-                headers=tells,
+                headers=headers,
                 timeout=timeout,
                 allow_redirects=False,
                 proxy=self._connection.proxy or None,
@@ -163,7 +166,8 @@ class HttpTransport:
             self._meter.answered(request.about, code, time.perf_counter() - began_s)
 
     async def _opened(self) -> "aiohttp.ClientSession":
-        """Connections by the certificate of now. What continues by the one before may end."""
+        """A session with the present client certificate. The session with the previous one is
+        kept until its requests end."""
         login = self._connection.login
         pem = login.identity.pem if login else b""
         if self._session is not None and pem != self._session_pem:
@@ -189,6 +193,7 @@ class HttpTransport:
         return self._session
 
     async def _read(self, answer: "aiohttp.ClientResponse") -> bytes:
+        """The body, of limited size."""
         parts, size = [], 0
         async for chunk in answer.content.iter_any():
             size += len(chunk)
@@ -199,7 +204,7 @@ class HttpTransport:
 
 
 def _socket(address: Any) -> socket.socket:
-    """A socket that notices within half a minute that the other side is gone without a word."""
+    """A socket that notices within half a minute if the other side disappears."""
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

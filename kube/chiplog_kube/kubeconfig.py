@@ -68,7 +68,7 @@ class KubeconfigLogin:
         return self.loaded.identity
 
     async def fresh(self) -> int:
-        """As the port says."""
+        """See `Login.fresh`."""
         if self._is_due():
             async with self._renewing:
                 if self._is_due():
@@ -76,7 +76,7 @@ class KubeconfigLogin:
         return self.version
 
     async def refused(self, version: int) -> bool:
-        """As the port says."""
+        """See `Login.refused`."""
         async with self._renewing:
             if version == self.version:
                 before = self.identity
@@ -86,7 +86,7 @@ class KubeconfigLogin:
         return True
 
     async def _renew_in_time(self) -> None:
-        """A renewal that fails is bad only when what we have is no longer good."""
+        """Renew the identity. If that fails, the present one is used until it expires."""
         try:
             await self._renew()
         except NoConnection:
@@ -96,6 +96,7 @@ class KubeconfigLogin:
             self._due_at_s = self.now_s() + RETRY_S
 
     async def _renew(self) -> None:
+        """Load the kubeconfig again, which may run its login program."""
         try:
             async with asyncio.timeout(RENEW_LIMIT_S):
                 found = await asyncio.to_thread(self.load)
@@ -110,6 +111,7 @@ class KubeconfigLogin:
         return self._due_at_s is not None and self.now_s() >= self._due_at_s
 
     def _due(self) -> float | None:
+        """When to renew the identity; None if it does not expire."""
         expires_at_s = self.loaded.expires_at_s
         if expires_at_s is None:
             return None
@@ -120,9 +122,9 @@ class KubeconfigLogin:
 def connect(
     paths: Sequence[Path], context: str = "", now_s: Callable[[], float] = time.time
 ) -> Connection:
-    """As kubectl with these files; `context` is their current one where it is empty.
+    """Connect as kubectl does with these files. An empty `context` means their current one.
 
-    May run a login program, so it waits. Raises `NoConnection`.
+    May run a login program and wait for it. Raises `NoConnection`.
     """
     first = load(paths, context)
     login = KubeconfigLogin(lambda: load(paths, first.context), first, now_s)
@@ -130,7 +132,8 @@ def connect(
 
 
 def load(paths: Sequence[Path], context: str = "") -> Loaded:
-    """Everything read now. Raises `NoConnection` with what is missing, or why a login failed."""
+    """Read the files, and log in. Raises `NoConnection` with what is missing, or why the login
+    failed."""
     library = _library()
     merger = _merged(library, paths)
     shown = ":".join(map(str, paths))
@@ -170,7 +173,7 @@ def _library() -> ModuleType:
 
 
 def _merged(library: ModuleType, paths: Sequence[Path]) -> Any:
-    """The library's merger, having read the files that are there and not empty."""
+    """The kubeconfig merged by the library from the files that exist and are not empty."""
     try:
         there = [path for path in paths if path.exists()]
         there = [path for path in there if path.stat().st_size] or there
@@ -181,8 +184,8 @@ def _merged(library: ModuleType, paths: Sequence[Path]) -> Any:
     try:
         merger = library.KubeConfigMerger(os.pathsep.join(map(str, there)))
         for entry in merger.config.value["users"]:
-            found = _beside_its_file(entry.value, Path(entry.path).absolute().parent)
-            entry.value = _by_its_token_file(found)
+            found = _with_absolute_paths(entry.value, Path(entry.path).absolute().parent)
+            entry.value = _preferring_token_file(found)
     except OSError as error:
         raise NoConnection(f"{error.filename}: {error.strerror}") from error
     except Exception as error:  # the library checks no types, so anything may come out of it
@@ -192,8 +195,9 @@ def _merged(library: ModuleType, paths: Sequence[Path]) -> Any:
     return merger
 
 
-def _beside_its_file(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A user with absolute paths of certificates: the library looks beside the cluster's file."""
+def _with_absolute_paths(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The user with absolute paths of certificates. The library would resolve them relative to
+    the cluster's file."""
     user = entry.get("user") or {}
     relative = {
         key: str(folder / user[key])
@@ -205,8 +209,8 @@ def _beside_its_file(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {**entry, "user": {**user, **relative}}
 
 
-def _by_its_token_file(entry: dict[str, Any]) -> dict[str, Any]:
-    """A user without the token that a file of theirs replaces, as for kubectl."""
+def _preferring_token_file(entry: dict[str, Any]) -> dict[str, Any]:
+    """The user without its token, if it has a token file, which takes precedence in kubectl."""
     user = entry.get("user") or {}
     if not user.get("tokenFile") or "token" not in user:
         return entry
@@ -214,7 +218,7 @@ def _by_its_token_file(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _current(files: Any) -> str:
-    """The first file that chooses a context wins, as with kubectl."""
+    """The current context. As with kubectl, the first file that sets one wins."""
     for path in files:
         if path.get("current-context"):
             return str(path["current-context"])
@@ -239,13 +243,14 @@ def _named(
 def _logged_in(
     library: ModuleType, config: Any, user: Mapping[str, Any], given: Mapping[str, Any]
 ) -> tuple[Any, float | None]:
-    """The library's `Configuration`, and when it expires. Raises `NoConnection`."""
+    """The library's `Configuration` after the login, and when that expires. Raises
+    `NoConnection`."""
     from kubernetes.client import Configuration  # noqa: PLC0415 - see above
 
     configuration, said = Configuration(), list[str]()
     try:
         loader = library.KubeConfigLoader(config, **given)
-        with _heard(library) as said, _input_kept():
+        with _collected_log_lines(library) as said, _stdin_from_terminal_only():
             loader.load_and_set(configuration)
     except Exception as error:
         # Whatever a login runs into: programs, JSON, HTTP, certificates that are not there.
@@ -258,7 +263,7 @@ def _logged_in(
 
 
 def _why(user: Mapping[str, Any], said: Sequence[str]) -> str:
-    """Why there is no login, and the remedy that the kubeconfig itself has."""
+    """Why the login failed, with the remedy that the kubeconfig has."""
     why = "; ".join(line.strip() for line in said if line.strip()) or "it returned no token"
     if program := user.get("exec"):
         hint = str(program.get("installHint") or "").strip()
@@ -277,8 +282,8 @@ def _why(user: Mapping[str, Any], said: Sequence[str]) -> str:
 
 
 @contextmanager
-def _heard(library: ModuleType) -> Iterator[list[str]]:
-    """What the library logs where a login fails, for it raises nothing then."""
+def _collected_log_lines(library: ModuleType) -> Iterator[list[str]]:
+    """Collect what the library logs, because it raises nothing if a login fails."""
     heard: list[str] = []
 
     class Ear(logging.Handler):
@@ -295,8 +300,9 @@ def _heard(library: ModuleType) -> Iterator[list[str]]:
 
 
 @contextmanager
-def _input_kept() -> Iterator[None]:
-    """Let a login program read a terminal, and nothing else: records may wait in a pipe."""
+def _stdin_from_terminal_only() -> Iterator[None]:
+    """Let a login program read from a terminal only, because standard input may be a pipe with
+    records."""
     if os.isatty(STDIN):
         yield
         return
@@ -317,9 +323,10 @@ def _input_kept() -> Iterator[None]:
 
 @contextmanager
 def _ca_of_identity_provider(user: Mapping[str, Any], merger: Any) -> Iterator[Callable[[], None]]:
-    """Have an identity provider without a CA checked: the library would believe anybody.
+    """Verify the certificate of an identity provider for which no CA is given. The library would
+    accept any.
 
-    Yields what writes renewed tokens back, without that CA.
+    Yields a function that writes renewed tokens back to the file, without that CA.
     """
     config = (user.get("auth-provider") or {}).get("config")
     names = ("idp-certificate-authority", "idp-certificate-authority-data")
@@ -367,7 +374,7 @@ def _loaded(
 
 
 def _proxy(url: str, server: str, *, is_own: bool) -> str:
-    """The proxy to use, if any; one of the environment has exceptions (NO_PROXY)."""
+    """The proxy to use; empty for none. A proxy from the environment has exceptions (NO_PROXY)."""
     if not url or (not is_own and proxy_bypass(urlsplit(server).hostname or "")):
         return ""
     if urlsplit(url).scheme not in ("http", "https"):

@@ -13,7 +13,8 @@ Entry: TypeAlias = Mapping[str, Any]
 
 
 def as_applied(entries: Sequence[Entry], manager: str) -> list[Entry] | None:
-    """The entries with all that the manager wrote by apply; None where it is so."""
+    """The entries with everything that the manager wrote recorded as applied; None if it already
+    is."""
     written = [entry for entry in entries if _is_of(entry, manager, "Update")]
     if not written:
         return None
@@ -27,11 +28,12 @@ def as_applied(entries: Sequence[Entry], manager: str) -> list[Entry] | None:
 
 
 def _is_of(entry: Entry, manager: str, operation: str) -> bool:
+    """Whether the manager wrote the entry with this operation, and not to a subresource."""
     is_mine = entry.get("manager") == manager and entry.get("operation") == operation
     return is_mine and not entry.get("subresource")
 
 
 def _union(entry: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """A field is a key; what is in it are its own fields."""
+    """The union of two trees of fields."""
     both = {name: _union(entry[name], other[name]) for name in entry.keys() & other.keys()}
     return {**entry, **other, **both}

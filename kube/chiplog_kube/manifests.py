@@ -41,16 +41,16 @@ def annotations_of(manifest: Manifest) -> dict[str, str]:
 
 
 def condition_of(manifest: Manifest, type_: str) -> Mapping[str, Any]:
-    """What the status says under this type; empty where it says nothing."""
+    """The condition of this type; empty if there is none."""
     conditions = (manifest.get("status") or {}).get("conditions") or ()
     return next((condition for condition in conditions if condition.get("type") == type_), {})
 
 
 def is_older(version: ResourceVersion, than: ResourceVersion) -> bool:
-    """Whether a resource version is certainly the older one.
+    """Whether a resource version is certainly older than the other.
 
-    They are etcd revisions: whole numbers that only grow. Anything else tells nothing, and what
-    arrived last then counts.
+    They are etcd revisions: whole numbers that only grow. If a version is not a number, nothing is
+    known, and the object that arrived last counts.
     """
     if version.isdigit() and than.isdigit():
         return int(version) < int(than)
@@ -58,6 +58,6 @@ def is_older(version: ResourceVersion, than: ResourceVersion) -> bool:
 
 
 def without_managed_fields(manifest: Manifest) -> Manifest:
-    """The object without the bookkeeping of field managers, which can be most of its size."""
+    """The object without managedFields, which can be most of its size."""
     metadata(manifest).pop("managedFields", None)
     return manifest

@@ -5,7 +5,7 @@ leads to a new list, and so does time. A server that ends its watches in good or
 stops, and what comes after it may know less: from a restored etcd a watch that continues where it
 was would hear nothing until the versions have caught up. Between an error and the next complete
 list the cache may be old, and whoever concludes something from time that passed is told so
-(`Heard`).
+(`CacheListener`).
 """
 
 import asyncio
@@ -28,17 +28,17 @@ CALM_S = 10.0
 """A watch that lasted this long was a good one: the next failure is a first one."""
 
 
-class Heard(Protocol):
+class CacheListener(Protocol):
     """Who wants to know how current a cache is."""
 
     def listed(self) -> None:
-        """The cache is complete as of a list that was just made, and is being kept so."""
+        """The cache has the objects of a new list, and is kept current from now on."""
 
     def interrupted(self) -> None:
-        """The watch broke: nothing is known from now until `listed`."""
+        """The watch broke. The cache may be outdated until `listed` is called."""
 
 
-class _NobodyListens:
+class _NoListener:
     def listed(self) -> None: ...
 
     def interrupted(self) -> None: ...
@@ -79,7 +79,7 @@ class Reflector:
         cache: ObjectCache,
         *,
         clock: Clock,
-        heard: Heard | None = None,
+        listener: CacheListener | None = None,
         pace: Pace | None = None,
     ) -> None:
         self.scope = scope
@@ -92,14 +92,15 @@ class Reflector:
         """When the server last said anything, by the clock's monotonic time."""
         self._api = api
         self._clock = clock
-        self._heard = heard or _NobodyListens()
+        self._heard = listener or _NoListener()
         self._pace = pace or Pace()
         self._listed_s = 0.0
         self._failures = 0
         self._is_failing = False
 
     async def relist(self) -> str:
-        """One consistent list into the cache; its resource version. Raises `ApiError`s."""
+        """Read a consistent list into the cache and return its resource version. Raises
+        `ApiError`s."""
         listed = await self.list_now()
         if self._is_failing:
             logger.info("watch_works_again", extra={"kind": self.scope.kind.kind})
@@ -111,7 +112,7 @@ class Reflector:
         return listed.resource_version
 
     async def list_now(self) -> ObjectList:
-        """A consistent list into the cache, beside all that `run` does. Raises `ApiError`s."""
+        """Read a consistent list into the cache, independently of `run`. Raises `ApiError`s."""
         scope, since = self.scope, self.cache.now()
         listed = await self._api.list_(
             scope.kind, scope.namespace, labels=scope.labels, fields=scope.fields
@@ -156,6 +157,7 @@ class Reflector:
                 return
 
     async def _back_off(self, error: ApiError) -> None:
+        """Log the failure once, and wait."""
         if self._clock.monotonic_s() - self._listed_s > CALM_S:
             self._failures = 0
         delay_s = min(FIRST_BACKOFF_S * 2.0**self._failures, LAST_BACKOFF_S) * (

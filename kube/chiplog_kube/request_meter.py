@@ -21,7 +21,8 @@ class RequestMeter(Protocol):
     """Who counts requests."""
 
     def answered(self, about: About, code: str, seconds: float) -> None:
-        """A request, its answer's status or `NO_ANSWER`, and the time until the answer began."""
+        """Count a request, with the status of its answer or `NO_ANSWER`, and the seconds until
+        the answer began."""
 
 
 class NoRequestMeter:

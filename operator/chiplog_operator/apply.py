@@ -92,8 +92,8 @@ class _Made:
     live: Manifest = field(repr=False)
 
     def was_changed(self, live: Manifest) -> bool:
-        """Whether somebody wants something else of it since."""
-        return live is not self.live and _essence(live) != _essence(self.live)
+        """Whether somebody else changed the object's desired state since."""
+        return live is not self.live and _desired_fields(live) != _desired_fields(self.live)
 
 
 @dataclass(slots=True)
@@ -137,11 +137,11 @@ class Applier:
     def revisions(
         self, cluster: BrokerCluster | None, brokers: Iterable[BrokerId]
     ) -> dict[BrokerId, str]:
-        """The revision each broker's pod should have."""
+        """The revision that each broker's pod should have."""
         if cluster is None:
             return {}
         known = self._known_of(cluster)
-        essence = build.essence(cluster)
+        essence = build.without_volatile_fields(cluster)
         if known.revision_of != essence:
             settings = BuildSettings(broker_image=self._broker_image, internal_password="-")  # noqa: S106
             revision = build.revision(cluster, settings)
@@ -151,8 +151,8 @@ class Applier:
         return dict.fromkeys(brokers, known.revision)
 
     def restart_reasons(self, key: ClusterKey) -> tuple[str, ...]:
-        """The fields of the spec that changed the revision last; none where this process did not
-        see it."""
+        """The fields of the spec that last changed the revision. Empty if this process did not
+        observe that change."""
         known = self._known.get(key)
         return () if known is None else known.restart_reasons
 
@@ -162,7 +162,8 @@ class Applier:
         wanted_brokers: Sequence[BrokerId],
         brokers: Mapping[BrokerId, Broker],
     ) -> Applied:
-        """Make the objects of the wanted brokers; remove those of retired ones."""
+        """Create and change the objects of the wanted brokers, and delete those of retired
+        brokers."""
         key, known = _key(cluster), self._known_of(cluster)
         try:
             known.password = known.password or await self._password(cluster)
@@ -187,7 +188,7 @@ class Applier:
         results += await self._grow_claims(key, cluster)
         keep = {(manifest["kind"], key_of(manifest).name) for manifest in wanted}
         for kind, live in self._unwanted(key, cluster, keep):
-            if _may_go(live, wanted_brokers, brokers):
+            if _may_delete(live, wanted_brokers, brokers):
                 results.append(await self._delete(kind, live))
         return Applied(
             problems=tuple(problem for problem in results if problem),
@@ -205,20 +206,20 @@ class Applier:
         brokers: Sequence[BrokerId],
         node_ports: HeldPorts,
     ) -> list[Manifest]:
-        """All manifests; nobody changes them."""
+        """All manifests of the cluster. They are cached and must not be changed."""
         settings = BuildSettings(
             broker_image=self._broker_image,
             internal_password=known.password,
             operator_namespace=self._operator_namespace,
         )
-        given = (build.essence(cluster), tuple(brokers), settings, node_ports)
+        given = (build.without_volatile_fields(cluster), tuple(brokers), settings, node_ports)
         if known.wanted_of != given:
             known.wanted_of = given
             known.wanted = build.manifests(cluster, brokers, settings, node_ports)
         return known.wanted
 
     async def _password(self, cluster: BrokerCluster) -> str:
-        """Of the Secret that is there, or a new one. Raises `_Taken`."""
+        """The password in the existing Secret, or a new one. Raises `_Taken`."""
         name = names.internal_secret(cluster.metadata.name)
         try:
             secret = await self._api.get(kinds.SECRETS, cluster.metadata.namespace, name)
@@ -228,13 +229,15 @@ class Applier:
         return password_of(secret) or secrets.token_urlsafe(32)
 
     async def _all(self, key: ClusterKey, kind: Kind, due: Sequence[Manifest]) -> list[str | None]:
+        """Apply the manifests of one kind; the results of `_try_one`."""
+
         async def one(manifest: Manifest) -> str | None:
-            return await self._one(key, kind, manifest)
+            return await self._try_one(key, kind, manifest)
 
         return await run_concurrently(one, due, max_concurrent=IN_FLIGHT)
 
     def _due_in_s(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> float:
-        """When it is to be applied; now where that is not above 0."""
+        """The seconds until the manifest is to be applied. 0 or less means now."""
         wanted_hash = annotations_of(wanted)[labels.MANIFEST_HASH]
         made = self._known[key].at.get((kind.kind, key_of(wanted).name))
         if made is None or made.wanted_hash != wanted_hash:
@@ -249,14 +252,15 @@ class Applier:
         is_other = kind is not kinds.LEASES and made.was_changed(live)
         return (TAKE_BACK_AGAIN_S if is_other else APPLY_AGAIN_S) - age_s
 
-    async def _one(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> str | None:
-        """Apply one manifest. None: it is so; text: why not, empty where it is to be retried."""
+    async def _try_one(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> str | None:
+        """Apply one manifest. None: it is applied. A text: why not; an empty one means that it
+        is tried again."""
         if not self._authority.is_held():
             raise NotActive
         name = key_of(wanted).name
         known = self._known[key]
         try:
-            made = await self._written(key, kind, wanted)
+            made = await self._apply_one(key, kind, wanted)
         except _Taken as taken:
             known.at.pop((kind.kind, name), None)
             known.is_taken = True
@@ -279,12 +283,12 @@ class Applier:
         known.at[kind.kind, name] = _Made(wanted_hash, self._clock.monotonic_s(), made)
         return None
 
-    async def _written(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> Manifest | None:
-        """The object as it is then; None where one has to go first. Raises `_Taken`."""
+    async def _apply_one(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> Manifest | None:
+        """The object after the write; None if an old one must be deleted first. Raises `_Taken`."""
         if kind in self._caches:
             live = self._caches[kind].get(*key_of(wanted))
         else:
-            live = await self._there(kind, *key_of(wanted))
+            live = await self._get_or_none(kind, *key_of(wanted))
         if live is None:
             if kind is kinds.STATEFUL_SETS:
                 await self._check_claim(wanted)
@@ -300,21 +304,22 @@ class Applier:
         if kind is kinds.STATEFUL_SETS and must_be_recreated(live, wanted):
             await self._recreate(live)
             return None
-        this_one = {**wanted, "metadata": {**wanted["metadata"], "uid": uid_of(live)}}
-        return await self._api.apply(kind, this_one, field_manager=labels.OPERATOR)
+        with_uid = {**wanted, "metadata": {**wanted["metadata"], "uid": uid_of(live)}}
+        return await self._api.apply(kind, with_uid, field_manager=labels.OPERATOR)
 
-    async def _there(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+    async def _get_or_none(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        """The object, or None if it does not exist."""
         try:
             return await self._api.get(kind, namespace, name)
         except NotFound:
             return None
 
     async def _check_claim(self, wanted: Manifest) -> None:
-        """A StatefulSet mounts whatever claim has the name of its own. Raises `_Taken`."""
+        """Check that the claim which a StatefulSet would mount is ours. Raises `_Taken`."""
         kind, key = kinds.VOLUME_CLAIMS, key_of(wanted)
         name = f"{DATA_VOLUME}-{key.name}-0"
         claim = self._caches[kind].get(key.namespace, name)
-        claim = claim or await self._there(kind, key.namespace, name)
+        claim = claim or await self._get_or_none(kind, key.namespace, name)
         if claim is None:
             return
         for label in (labels.CLUSTER, labels.BROKER_ID):
@@ -322,7 +327,8 @@ class Applier:
                 raise _Taken.by(claim, kind, f"its label {label} is not {labels_of(wanted)[label]}")
 
     async def _recreate(self, live: Manifest) -> None:
-        """Take away the StatefulSet alone; its pod runs on, and the next one adopts it."""
+        """Delete the StatefulSet without its pod. The pod runs on, and the next StatefulSet
+        adopts it."""
         if "deletionTimestamp" not in metadata(live):
             logger.info("stateful_set_made_anew", extra={"object": key_of(live).name})
             await self._api.delete(
@@ -330,6 +336,7 @@ class Applier:
             )
 
     async def _grow_claims(self, key: ClusterKey, cluster: BrokerCluster) -> list[str | None]:
+        """Enlarge the bound volume claims to the size in the spec."""
         size = cluster.spec.storage.size
         results = []
         for claim in self._caches.members(kinds.VOLUME_CLAIMS, key):
@@ -341,6 +348,7 @@ class Applier:
         return results
 
     async def _grow(self, claim: Manifest, size: str) -> str | None:
+        """Enlarge one volume claim; the result is as in `_try_one`."""
         patch = {
             "metadata": {"uid": uid_of(claim)},
             "spec": {"resources": {"requests": {"storage": size}}},
@@ -361,7 +369,7 @@ class Applier:
     def _unwanted(
         self, key: ClusterKey, cluster: BrokerCluster, keep: Set[tuple[str, str]]
     ) -> list[tuple[Kind, Manifest]]:
-        """What the builders made once, for this very BrokerCluster, and no longer make."""
+        """Objects that the operator created for this BrokerCluster and does not need any more."""
         return [
             (kind, live)
             for kind in build.KINDS
@@ -371,6 +379,7 @@ class Applier:
         ]
 
     async def _delete(self, kind: Kind, live: Manifest) -> str | None:
+        """Delete an object; the result is as in `_try_one`."""
         if not self._authority.is_held():
             raise NotActive
         if "deletionTimestamp" in metadata(live):
@@ -386,14 +395,14 @@ class Applier:
 
 
 def _check_ours(kind: Kind, live: Manifest, wanted: Manifest) -> None:
-    """Raises `_Taken`."""
+    """Check that an existing object is ours. Raises `_Taken`."""
     why = taken_names.why_not_ours(metadata(live), metadata(wanted), label=labels.CLUSTER)
     if why:
         raise _Taken.by(live, kind, why)
 
 
 def _remedy(error: ApiError) -> str:
-    """What else can be done about a node port that somebody has taken in the meantime."""
+    """What to do if a node port was allocated to another Service; else empty."""
     if PORT_IS_TAKEN not in str(error):
         return ""
     return (
@@ -402,7 +411,8 @@ def _remedy(error: ApiError) -> str:
     )
 
 
-def _essence(live: Manifest) -> Manifest:
+def _desired_fields(live: Manifest) -> Manifest:
+    """The fields of an object that the operator sets."""
     found = {name: live.get(name) for name in WISHES}
     return {**found, "labels": metadata(live).get("labels")}
 
@@ -412,7 +422,7 @@ def _key(cluster: BrokerCluster) -> ClusterKey:
 
 
 def _is_ours(live: Manifest, cluster: BrokerCluster) -> bool:
-    """Made by the operator, for this very BrokerCluster."""
+    """Whether the operator created the object for this BrokerCluster."""
     owners = metadata(live).get("ownerReferences") or []
     is_owned = any(owner.get("uid") == cluster.metadata.uid for owner in owners)
     return (
@@ -420,11 +430,14 @@ def _is_ours(live: Manifest, cluster: BrokerCluster) -> bool:
     )
 
 
-def _may_go(
+def _may_delete(
     live: Manifest, wanted_brokers: Sequence[BrokerId], brokers: Mapping[BrokerId, Broker]
 ) -> bool:
-    """A broker's objects go all together only when it is retired: whoever forgets a broker must
-    not stop it. Of one that stays, what it no longer needs may go."""
+    """Whether an object may be deleted.
+
+    The objects of a broker are deleted only when it is retired, so that a missing Broker object
+    stops no broker. Single objects that a broker does not need any more may be deleted.
+    """
     broker_id = views.broker_id_of(live)
     if broker_id is None or broker_id in wanted_brokers:
         return True

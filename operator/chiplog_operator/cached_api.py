@@ -20,7 +20,7 @@ class CachedApi:
     """Told where a map turns out to be older than what was known."""
 
     def take(self, kind: Kind, made: Manifest, *, since: int | None = None) -> None:
-        """The answer to a write. What was deleted and has no finalizer any more is gone."""
+        """Store the object that a write returned. A deleted object without finalizers is gone."""
         meta = metadata(made)
         if "deletionTimestamp" in meta and not meta.get("finalizers"):
             self.caches[kind].remove(made)
@@ -28,7 +28,7 @@ class CachedApi:
             self.caches[kind].put(made, since=since)
 
     async def read(self, kind: Kind, namespace: str, name: str) -> Manifest:
-        """What there is now, whatever the watch says; the cache knows it from here on."""
+        """Read the object from the API server, and store it in the cache."""
         cache = self.caches[kind]
         since = cache.now()
         try:
@@ -45,6 +45,7 @@ class CachedApi:
         return found
 
     def _check_map(self, kind: Kind, before: Manifest | None, found: Manifest | None) -> None:
+        """Notify the checks if a PartitionMap turns out to be older than the cached one."""
         cluster = cluster_of(kind, before) if before is not None else None
         if kind is kinds.PARTITION_MAPS and cluster is not None:
             self.checks.read(cluster, before, found)

@@ -68,23 +68,23 @@ class Listener(Protocol):
     """Is notified of what a change means for clusters."""
 
     def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
-        """Something about this cluster is another than it was. Urgent: partitions may wait."""
+        """Something about this cluster changed. Urgent: partitions may be waiting."""
 
     def groups_changed(self, cluster: ClusterKey) -> None:
-        """What is wished for the cluster's groups is another thing than it was."""
+        """The specs of the cluster's ConsumerGroups, or the cluster's own, changed."""
 
     def jobs_changed(self) -> None:
-        """What is wished of Spark jobs is another thing than it was."""
+        """The specs of Verifications or Rebalances changed."""
 
     def all_dirty(self) -> None:
-        """Something that any cluster may depend on changed."""
+        """Something changed on which any cluster may depend."""
 
 
 class ProcessListener(Protocol):
     """Who judges whether brokers' processes live."""
 
     def lease_changed(self, cluster: ClusterKey, lease: Manifest) -> None:
-        """A broker renewed its Lease, or the operator did something to it."""
+        """A broker renewed its Lease, or the operator changed it."""
 
     def pod_changed(self, cluster: ClusterKey, pod: Manifest) -> None:
         """A broker's pod is in this state."""
@@ -111,7 +111,7 @@ class Caches:
         return kind in self._caches
 
     def members(self, kind: Kind, cluster: ClusterKey) -> list[Manifest]:
-        """A cluster's objects of a kind, by namespace and name."""
+        """The cluster's objects of a kind, by namespace and name."""
         objects = self._caches[kind].objects
         return [objects[key] for key in sorted(self._members[kind].get(cluster, ()))]
 
@@ -125,6 +125,7 @@ class Caches:
         }
 
     def _changed(self, kind: Kind, before: Manifest | None, after: Manifest | None) -> None:
+        """Update the index, and notify the listeners."""
         was, now = self._cluster(kind, before), self._cluster(kind, after)
         if was is not None and was != now and before is not None:
             self._members[kind][was].discard(key_of(before))
@@ -134,14 +135,15 @@ class Caches:
             self._members[kind][was].discard(key_of(before))
         for cluster in {was, now} - {None}:
             assert cluster is not None
-            tell = self._tell_of_job if kind in JOB_KINDS else self._tell
-            tell(kind, cluster, before, after)
+            notify = self._notify_of_job if kind in JOB_KINDS else self._notify
+            notify(kind, cluster, before, after)
         if kind is kinds.NODES and views.differ(views.node, before, after):
             self._listener.all_dirty()
 
-    def _tell(
+    def _notify(
         self, kind: Kind, cluster: ClusterKey, before: Manifest | None, after: Manifest | None
     ) -> None:
+        """Notify the listeners of a changed object."""
         if kind is kinds.LEASES:
             if after is not None:
                 self._processes.lease_changed(cluster, after)
@@ -155,18 +157,19 @@ class Caches:
                 self._listener.dirty(cluster)
         elif kind is kinds.CONSUMER_GROUPS:
             # Where a group stands is written often, and nothing follows from it.
-            if views.differ(views.wish, before, after):
+            if views.differ(views.desired_state, before, after):
                 self._listener.groups_changed(cluster)
                 self._listener.dirty(cluster)
         else:
             self._listener.dirty(cluster, urgent=kind is kinds.BROKERS)
-            if kind is kinds.BROKER_CLUSTERS and views.differ(views.wish, before, after):
+            if kind is kinds.BROKER_CLUSTERS and views.differ(views.desired_state, before, after):
                 self._listener.groups_changed(cluster)
 
-    def _tell_of_job(
+    def _notify_of_job(
         self, kind: Kind, cluster: ClusterKey, before: Manifest | None, after: Manifest | None
     ) -> None:
-        if views.differ(views.wish, before, after):
+        """Notify the listeners of a changed Verification or Rebalance."""
+        if views.differ(views.desired_state, before, after):
             self._listener.jobs_changed()
         if kind is kinds.REBALANCES:
             self._listener.dirty(cluster)  # its status says which leaderships are to move
@@ -176,7 +179,7 @@ class Caches:
 
 
 def cluster_of(kind: Kind, manifest: Manifest) -> ClusterKey | None:
-    """The cluster an object belongs to or names; None where that cannot be read."""
+    """The cluster to which an object belongs or which it names; None if that cannot be parsed."""
     namespace = metadata(manifest).get("namespace", "")
     if kind is kinds.BROKER_CLUSTERS:
         return ClusterKey(namespace, key_of(manifest).name)
@@ -200,7 +203,8 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def as_it_is(manifest: Manifest) -> Manifest:
-    """Users' objects keep their managedFields: who owns a field decides what may change it."""
+    """Keep the whole object with its managedFields, because field owners decide what may be
+    changed."""
     return manifest
 
 
@@ -214,5 +218,5 @@ _KEEP: Mapping[Kind, Callable[[Manifest], Manifest]] = {
 
 
 def scopes(watch_namespaces: Iterable[str]) -> tuple[str, ...]:
-    """The namespaces to list and watch: the named ones, or all of them at once."""
+    """The namespaces to list and watch: the named ones, or all with one request."""
     return tuple(watch_namespaces) or ("",)

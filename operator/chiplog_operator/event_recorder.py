@@ -111,18 +111,18 @@ class EventRecorder:
         self._allowance = float(BURST)
         self._since_s = clock.monotonic_s()
 
-    async def tell(self, chapter: ExecutedPlan) -> None:
-        """Log all of it, and make Events of it as far as the allowance goes."""
-        told = [*self._of_cluster(chapter), *chapter.others]
-        for event in told:
+    async def record(self, chapter: ExecutedPlan) -> None:
+        """Log the executed plan, and create Events as far as the allowance lasts."""
+        events = [*self._of_cluster(chapter), *chapter.others]
+        for event in events:
             facts = {"kind": event.kind, "object": event.metadata.name, "text": event.message}
             extra = {"cluster": str(chapter.cluster), "reason": event.reason, **facts}
             logger.info("happened", extra=extra)
-        allowed = self._allowed(len(told))
-        if allowed < len(told):
-            missing = {"cluster": str(chapter.cluster), "events": len(told) - allowed}
+        allowed = self._allowed(len(events))
+        if allowed < len(events):
+            missing = {"cluster": str(chapter.cluster), "events": len(events) - allowed}
             logger.info("events_not_made", extra={**missing, "reason": "too many at once"})
-        await run_concurrently(self._events.announce, told[:allowed], max_concurrent=IN_FLIGHT)
+        await run_concurrently(self._events.announce, events[:allowed], max_concurrent=IN_FLIGHT)
 
     def _of_cluster(self, chapter: ExecutedPlan) -> Iterator[Announce]:
         found = self._caches[kinds.BROKER_CLUSTERS].get(*chapter.cluster)

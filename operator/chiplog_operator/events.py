@@ -16,11 +16,11 @@ class Announcer(Protocol):
     """Who makes Events."""
 
     async def announce(self, announce: Announce, /) -> None:
-        """Make one. That it cannot be made is no error."""
+        """Create an Event. A failure is not an error."""
 
 
 def event(announce: Announce, now: datetime, instance: str) -> Manifest:
-    """The Event object; the API server completes its name."""
+    """The Event object. The API server completes its name."""
     about = announce.metadata
     moment = now.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
     return {

@@ -82,10 +82,10 @@ class ActionMeter(Protocol):
     """Who counts what becomes of actions."""
 
     def acted(self, cluster: ClusterKey, action: Action) -> None:
-        """One was carried out."""
+        """Count an action that was carried out."""
 
     def map_refused(self, cluster: ClusterKey) -> None:
-        """A PartitionMap was not written, because it breaks a rule."""
+        """Count a PartitionMap that was not written, because it breaks a rule."""
 
 
 @dataclass(slots=True)
@@ -141,9 +141,12 @@ class Executor:
         actions: Sequence[Action],
         urgency: Urgency | None = None,
     ) -> Outcome:
-        """Do all of it, in order of urgency, at most `IN_FLIGHT` at once. Without `urgency`,
-        nothing else is more urgent."""
-        outcome, chapter = Outcome(), ExecutedPlan(cluster)
+        """Carry out the actions, the most urgent first, at most `IN_FLIGHT` at the same time.
+
+        `urgency` reports whether something more urgent happened, for which the rest of the plan is
+        given up.
+        """
+        outcome, executed = Outcome(), ExecutedPlan(cluster)
         began_s = self._clock.monotonic_s()
 
         async def do(action: Action) -> None:
@@ -151,16 +154,16 @@ class Executor:
             if is_urgent and self._clock.monotonic_s() - began_s > PATIENCE_S:
                 outcome.given_up = True
             if not (outcome.unavailable or outcome.given_up):
-                await self._try(chapter, action, outcome)
+                await self._try(executed, action, outcome)
 
         in_order = sorted(actions, key=rank_of)
         await run_concurrently(do, in_order, max_concurrent=IN_FLIGHT)
-        await self._story.tell(chapter)
+        await self._story.record(executed)
         return outcome
 
     async def announce(self, announce: Announce) -> None:
-        """Make an Event; that one cannot be made stops nothing, and holds up nothing for long:
-        Events may be stored elsewhere than all else, by what is away or slow."""
+        """Create an Event. A failure stops nothing, and the call does not wait long: Events may
+        be stored elsewhere than other objects, in a store that is slow or not available."""
         if self._clock.monotonic_s() < self._events_again_s:
             logger.debug("event_left_out", extra={"reason": announce.reason})
             return
@@ -176,13 +179,13 @@ class Executor:
             level = logging.DEBUG if ENDING_NAMESPACE in str(error) else logging.WARNING
             logger.log(level, "event_not_made", extra=facts)
 
-    async def _try(self, chapter: ExecutedPlan, action: Action, outcome: Outcome) -> None:
-        cluster = chapter.cluster
+    async def _try(self, executed: ExecutedPlan, action: Action, outcome: Outcome) -> None:
+        cluster = executed.cluster
         if not self._authority.is_held():
             raise NotActive
         facts = {"cluster": str(cluster), "action": type(action).__name__, **facts_of(action)}
         try:
-            await self._do(chapter, action, outcome)
+            await self._do(executed, action, outcome)
             outcome.done += 1
             self._meter.acted(cluster, action)
             logger.debug("done", extra=facts)
@@ -194,7 +197,7 @@ class Executor:
         except (Conflict, NotFound) as error:
             outcome.conflicts += 1
             logger.debug("outdated", extra={**facts, "error": str(error)})
-            await self._look_again(action)
+            await self._read_again(action)
         except Unavailable as error:
             outcome.unavailable = True
             logger.warning("unavailable", extra={**facts, "error": str(error)})
@@ -207,21 +210,21 @@ class Executor:
                 level, "refused", extra={**facts, "error": f"{type(error).__name__}: {error}"}
             )
 
-    async def _do(self, chapter: ExecutedPlan, action: Action, outcome: Outcome) -> None:
-        cluster = chapter.cluster
+    async def _do(self, executed: ExecutedPlan, action: Action, outcome: Outcome) -> None:
+        cluster = executed.cluster
         match action:
             case Create():
-                await self._create(chapter, action)
+                await self._create(executed, action)
             case Replace():
-                await self._replace(chapter, action)
+                await self._replace(executed, action)
             case DeleteMap():
-                await self._delete_map(chapter, action)
+                await self._delete_map(executed, action)
             case DeleteGroup():
                 await self._delete_group(action)
             case SetMetadata():
                 await self._set_metadata(action)
             case Report():
-                await self._report(chapter, action)
+                await self._report(executed, action)
             case Announce():
                 await self.announce(action)
             case RestartPod():
@@ -229,7 +232,7 @@ class Executor:
             case WriteTopic():
                 outcome.unseen += await self._write_topic(cluster, action)
 
-    async def _create(self, chapter: ExecutedPlan, action: Create) -> None:
+    async def _create(self, executed: ExecutedPlan, action: Create) -> None:
         if isinstance(action.resource, PartitionMap):
             assert_sound(None, action.resource)
         kind = KIND_OF[action.resource.KIND.kind]
@@ -240,30 +243,30 @@ class Executor:
             about = action.resource.metadata
             found = await self._there.read(kind, about.namespace, about.name)
             of = cluster_of(kind, found)
-            if kind in DECIDED_KINDS and of != chapter.cluster:
+            if kind in DECIDED_KINDS and of != executed.cluster:
                 why = f"it belongs to BrokerCluster {of}"
                 told = taken_names.taken_message(kind.kind, about.name, BROKER_CLUSTER.kind, why)
                 raise NameTaken(told) from None
         else:
             self._caches[kind].put(made)
-            chapter.did(action)
+            executed.did(action)
 
-    async def _replace(self, chapter: ExecutedPlan, action: Replace) -> None:
+    async def _replace(self, executed: ExecutedPlan, action: Replace) -> None:
         if isinstance(action.resource, PartitionMap):
             assert_sound(action.before, action.resource)
         if action.deleted_topic is not None:
-            await confirm_deletion(self._there, chapter.cluster, action.deleted_topic)
+            await confirm_deletion(self._there, executed.cluster, action.deleted_topic)
         if isinstance(action.resource, Broker) and action.resource.spec.retired:
-            await confirm_maps(self._there, chapter.cluster)
+            await confirm_maps(self._there, executed.cluster)
         kind = KIND_OF[action.resource.KIND.kind]
         manifest = action.resource.to_manifest()
         manifest.pop("status", None)  # the broker's own, and not written here
         self._caches[kind].put(
             await self._api.replace(kind, manifest, field_manager=labels.OPERATOR)
         )
-        chapter.did(action)
+        executed.did(action)
 
-    async def _delete_map(self, chapter: ExecutedPlan, action: DeleteMap) -> None:
+    async def _delete_map(self, executed: ExecutedPlan, action: DeleteMap) -> None:
         about = action.resource.metadata
         await self._api.delete(
             kinds.PARTITION_MAPS,
@@ -272,9 +275,9 @@ class Executor:
             uid=about.uid,
             resource_version=about.resource_version,
         )
-        chapter.did(action)
+        executed.did(action)
         # Somebody's finalizer may keep it: only what is seen to be gone is gone.
-        await self._look_again(action)
+        await self._read_again(action)
 
     async def _delete_group(self, action: DeleteGroup) -> None:
         about = action.metadata
@@ -285,7 +288,7 @@ class Executor:
             uid=about.uid,
             resource_version=about.resource_version,
         )
-        await self._look_again(action)
+        await self._read_again(action)
 
     async def _set_metadata(self, action: SetMetadata) -> None:
         kind, about = KIND_OF[action.kind.kind], action.metadata
@@ -300,7 +303,7 @@ class Executor:
         )
         self._there.take(kind, made)
 
-    async def _report(self, chapter: ExecutedPlan, action: Report) -> None:
+    async def _report(self, executed: ExecutedPlan, action: Report) -> None:
         kind, about = KIND_OF[action.kind.kind], action.metadata
         before = (self._caches[kind].get(about.namespace, about.name) or {}).get("status") or {}
         patch = status_patch(action, before)
@@ -315,7 +318,7 @@ class Executor:
             subresource="status",
         )
         self._there.take(kind, made)
-        chapter.reported(action, before)
+        executed.reported(action, before)
 
     async def _create_event(self, announce: Announce) -> None:
         manifest = event(announce, self._clock.now(), self._instance)
@@ -324,7 +327,7 @@ class Executor:
     async def _restart(self, cluster: ClusterKey, action: RestartPod) -> None:
         await self._api.delete(kinds.PODS, cluster.namespace, action.pod_name, uid=action.pod_uid)
         if action.asked_of:
-            await self._take_away_request(cluster, action.asked_of)
+            await self._remove_request(cluster, action.asked_of)
         facts = {"cluster": str(cluster), "pod": action.pod_name, "reason": action.reason}
         logger.info("pod_restarted", extra=facts)
         await self.announce(
@@ -340,8 +343,8 @@ class Executor:
             )
         )
 
-    async def _take_away_request(self, cluster: ClusterKey, stateful_set: str) -> None:
-        """One annotation is one restart."""
+    async def _remove_request(self, cluster: ClusterKey, stateful_set: str) -> None:
+        """Remove the annotation that requested a restart, so that it causes just one."""
         patch = {"metadata": {"annotations": {labels.MANUAL_ROLLING_UPDATE: None}}}
         made = await self._api.patch(
             kinds.STATEFUL_SETS,
@@ -353,14 +356,15 @@ class Executor:
         self._there.take(kinds.STATEFUL_SETS, made)
 
     async def _write_topic(self, cluster: ClusterKey, action: WriteTopic) -> bool:
-        """Whether there is a result now of which no watch tells."""
+        """Write a Topic for an admin client. Returns whether there is a result that no watch
+        event shows."""
         result = await write_topic(self._there, cluster, action)
         if result is not None:
             self._results.add(cluster, action.request_id, result)
         return result is not None and (action.dry_run or not result.accepted)
 
-    async def _look_again(self, action: Action) -> None:
-        """Somebody was first: see what is there now, whatever the watch says."""
+    async def _read_again(self, action: Action) -> None:
+        """Another write was first: read the object again, independently of the watch."""
         found = target_of(action)
         if found is None:
             return
@@ -371,6 +375,6 @@ class Executor:
 
 
 def assert_sound(before: PartitionMap | None, after: PartitionMap) -> None:
-    """Raises `UnsoundMap` where writing `after` over `before` breaks a rule."""
+    """Raises `UnsoundMap` if writing `after` over `before` breaks a rule."""
     if rules := broken_rules(before, after):
         raise UnsoundMap(after.spec.topic_name, rules)

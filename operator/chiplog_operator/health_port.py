@@ -44,7 +44,8 @@ class SystemNet:
 
 
 def _keep_alive(connected: socket.socket | None) -> None:
-    """Nothing is ever sent here, so without this what lies between forgets the connection."""
+    """Enable TCP keepalive. Nothing is ever sent on the connection, so firewalls would forget it
+    otherwise."""
     if connected is None:
         return
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -76,11 +77,11 @@ class IncarnationProbe(ConnectProbe):
         self._received = bytearray()
 
     async def incarnation(self) -> Incarnation | None:
-        """Who is there; None where that is not what was answered."""
+        """The incarnation of the process that answers; None if the answer is something else."""
         return await asyncio.shield(self._answer)
 
     async def ended(self) -> None:
-        """Until the connection has ended, however it did."""
+        """Wait until the connection has ended for any reason."""
         await asyncio.shield(self._ended)
 
     # -- asyncio.Protocol
@@ -105,6 +106,7 @@ class IncarnationProbe(ConnectProbe):
             self._ended.set_result(None)
 
     def _answered(self, incarnation: Incarnation | None) -> None:
+        """Set the result, once."""
         if not self._answer.done():
             self._answer.set_result(incarnation)
             self._received.clear()

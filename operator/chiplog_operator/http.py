@@ -59,6 +59,8 @@ async def serve_metrics(metrics: Metrics, address: str) -> web.AppRunner:
 def _probe(
     answer: Callable[[], tuple[bool, str]],
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """The HTTP handler of one probe."""
+
     async def handler(_: web.Request) -> web.Response:
         passed, text = answer()
         return web.Response(status=200 if passed else 503, text=text + "\n")

@@ -10,7 +10,7 @@ class Loop(Protocol):
     """What runs for one key."""
 
     async def run(self) -> None:
-        """Until cancelled, or until there is nothing left to do for the key."""
+        """Run until cancelled, or until there is nothing left to do for the key."""
 
 
 K = TypeVar("K")
@@ -24,14 +24,14 @@ class KeyedLoops(Generic[K, L]):
     """
 
     def __init__(self, name: str) -> None:
-        """`name` stands before the key in the name of each task."""
+        """Each task is called `name` and its key."""
         self._name = name
         self._known: dict[K, tuple[L, asyncio.Task[None]]] = {}
         self._begin: Callable[[K], L] | None = None
 
     @asynccontextmanager
     async def running(self, make: Callable[[K], L]) -> AsyncIterator[None]:
-        """While this lasts loops can begin. A loop that fails ends all of them."""
+        """Loops can run while this context lasts. If one fails, all end."""
         async with asyncio.TaskGroup() as group:
 
             def begin(key: K) -> L:
@@ -47,19 +47,19 @@ class KeyedLoops(Generic[K, L]):
                 self._begin = None
 
     def of(self, key: K) -> L | None:
-        """The loop of a key, begun if none runs; None while none can begin."""
+        """The loop of a key, which is started if none runs; None while none can run."""
         if self._begin is None:
             return None
         known = self._known.get(key)
         return known[0] if known and not known[1].done() else self._begin(key)
 
     def all(self) -> list[L]:
-        """Those that run. The others are forgotten."""
+        """The running loops. Ended ones are forgotten."""
         self._known = {key: known for key, known in self._known.items() if not known[1].done()}
         return [loop for loop, _ in self._known.values()]
 
     def keep(self, keys: Collection[K]) -> None:
-        """A loop for each of these keys that never had one, and none for any other key."""
+        """Start a loop for each of these keys that never had one, and stop those of other keys."""
         there = set(keys)
         for gone in [key for key in self._known if key not in there]:
             self._known.pop(gone)[1].cancel()

@@ -13,7 +13,7 @@ from chiplog_operator.caches import JOB_KINDS, USER_KINDS, Caches
 
 
 def register(registry: kopf.OperatorRegistry, caches: Caches) -> None:
-    """Hear of every change of what users write."""
+    """Register handlers for every change of users' objects."""
     for kind in (*USER_KINDS, *JOB_KINDS):
         _register(registry, caches, kind)
 
@@ -25,7 +25,8 @@ def _register(registry: kopf.OperatorRegistry, caches: Caches, kind: Kind) -> No
 
 
 def take(caches: Caches, kind: Kind, event: kopf.RawEvent) -> None:
-    """The object is in this state, or gone. Kopf keeps its own copy, so this is one too."""
+    """Store the state of an object, or its deletion. Kopf keeps its own copy, so this is a copy
+    as well."""
     manifest = json.loads(json.dumps(event["object"]))
     if event["type"] == "DELETED":
         caches[kind].remove(manifest)

@@ -25,6 +25,7 @@ SILENCE_S = 120.0
 
 
 def settings() -> kopf.OperatorSettings:
+    """Settings of Kopf: it only watches, and keeps no state of its own in objects."""
     chosen = kopf.OperatorSettings()
     chosen.posting.enabled = False
     chosen.posting.level = logging.CRITICAL
@@ -59,9 +60,10 @@ def registry(connection: Connection, caches: Caches) -> kopf.OperatorRegistry:
 
 
 def _session(connection: Connection) -> aiohttp.ClientSession:
-    """As our own client speaks, with the token of the moment in every request.
+    """An HTTP session like our own client's, with the present token in every request.
 
-    A client certificate is that of the moment of the login: Kopf logs in again when it has expired.
+    A client certificate is the one at the time of the login. Kopf logs in again when it has
+    expired.
     """
 
     async def authorize(
@@ -88,7 +90,8 @@ async def _logged_in(
     request: aiohttp.ClientRequest,
     handler: aiohttp.ClientHandlerType,
 ) -> aiohttp.ClientResponse:
-    """With what a login program said, and once more with what it says after a 401."""
+    """Send a request with the identity of the login program. After a 401 it is sent once more
+    with a new one."""
     try:
         version = await login.fresh()
         request.headers.update(connection.headers())
@@ -110,10 +113,11 @@ async def run(
     on_signal: Callable[[], None],
     on_end: Callable[[], None],
 ) -> None:
-    """Watch until cancelled. Signals stay with `on_signal`: Kopf would take them for itself.
+    """Watch until cancelled. Signals are handled by `on_signal`, because Kopf would handle them
+    itself.
 
-    `on_end` is told when one of Kopf's own tasks is over. Kopf then ends the others, which may
-    take for ever: a watch that wants to log in again waits for a login that has been ended.
+    `on_end` is called when one of Kopf's own tasks ends. Kopf then stops the others, which may take
+    forever: a watch that wants to log in again waits for a login that has been stopped.
     """
     before = asyncio.all_tasks()
     tasks = await kopf.spawn_tasks(

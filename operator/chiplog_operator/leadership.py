@@ -54,11 +54,11 @@ class Leadership:
         """Wait until this process holds the Lease and no other operator watches its namespaces."""
         is_logged = False
         while True:
-            place = await self._place()
+            place = await self._find_place()
             move = next_move(place, is_held=self.is_held())
             if move is Move.BEGIN:
                 break
-            if await self._carried_out(move):
+            if await self._carry_out(move):
                 continue
             holder = self._seen.record.holder if self._seen.record else ""
             if holder not in ("", self.me) and not is_logged:
@@ -67,7 +67,7 @@ class Leadership:
             await self.clock.sleep(self.times.renew_s / 2)
         logger.info("in_charge", extra={"identity": self.me})
 
-    async def _carried_out(self, move: Move) -> bool:
+    async def _carry_out(self, move: Move) -> bool:
         """Carry out a move. True if the next move is due immediately."""
         match move:
             case Move.TAKE:
@@ -80,16 +80,17 @@ class Leadership:
                 pass
         return False
 
-    async def _place(self) -> Place:
+    async def _find_place(self) -> Place:
+        """The place of this process among other operators."""
         if self.other_operators is None:
             return Place.FREE
         return await self.other_operators.find_place(holds_lease=self.is_held())
 
     async def keep(self) -> None:
-        """Renew until that fails for too long: then `LeaseLost`. Returns never.
+        """Renew the Lease until that fails for too long. Never returns; raises `LeaseLost`.
 
-        The next renewal is due from when the last one began, as its time is: after one that was
-        slow, the Lease would be over before a whole pause is.
+        The next renewal is due after a pause from the start of the last one. After a slow renewal,
+        the Lease would otherwise expire before the pause is over.
         """
         due_s = self.clock.monotonic_s() + self.times.renew_s
         while True:
@@ -104,7 +105,7 @@ class Leadership:
                 raise LeaseLost("another process has taken the Lease")
 
     async def release(self) -> None:
-        """Give it back, so that a standby need not wait. Failing at it is no harm."""
+        """Release the Lease, so that a standby need not wait. A failure does no harm."""
         record, self._held_until_s = self._seen.record, None
         if record is None or record.holder != self.me:
             return
@@ -121,7 +122,7 @@ class Leadership:
             raise LeaseLost("the Lease could not be renewed in time")
 
     async def _try(self) -> bool:
-        """Look, and do what is to be done. True if the Lease is ours now."""
+        """Read the Lease, and do what is due. True if this process holds it now."""
         began_s = self.clock.monotonic_s()
         try:
             self._seen = self._seen.after_read(await self._read(), self.clock.monotonic_s())

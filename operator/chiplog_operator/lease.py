@@ -27,7 +27,7 @@ def read(manifest: Manifest) -> LeaseRecord:
 
 
 def write(record: LeaseRecord, namespace: str, name: str) -> Manifest:
-    """As a manifest to create, or to put over the version it was read as."""
+    """The Lease as a manifest, to create it or to replace the version that was read."""
     metadata: dict[str, object] = {"namespace": namespace, "name": name}
     said = {labels.WATCHES: record.claim.watches, labels.WATCHES_AS: record.claim.account}
     if annotations := {name: text for name, text in said.items() if text}:

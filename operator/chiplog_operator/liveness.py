@@ -54,7 +54,7 @@ class Listener(Protocol):
     """Who decides by what this says."""
 
     def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
-        """The answer for this cluster became another one."""
+        """The result for this cluster changed."""
 
 
 class Liveness:
@@ -68,25 +68,25 @@ class Liveness:
         self._silent: set[str] = set()
 
     def ended(self, cluster: ClusterKey) -> Mapping[Incarnation, str]:
-        """Processes known to be dead, or whose Lease expired and was checked again."""
+        """Processes that are known to be dead, or whose Lease expired and was read again."""
         return self._of(cluster).ended
 
     def failed_disks(self, cluster: ClusterKey) -> frozenset[Incarnation]:
-        """Of those that ended, the processes whose disk had failed."""
+        """The processes that ended because their disk had failed."""
         return self._of(cluster).failed_disks
 
     def alive(self, cluster: ClusterKey) -> frozenset[Incarnation]:
-        """Processes that were seen to renew their Lease."""
+        """Processes that renew their Leases."""
         return self._of(cluster).alive
 
     def running(self, cluster: ClusterKey) -> frozenset[BrokerId]:
-        """Brokers whose Lease somebody holds who may be alive."""
+        """Brokers whose Lease is held by a process that may be alive."""
         return self._of(cluster).judge.running(self._now_ms())
 
     # ---- what happens ----
 
     def lease_changed(self, cluster: ClusterKey, lease: Manifest) -> None:
-        """A Lease was seen in this state."""
+        """Take over the state of a Lease."""
         renewal = views.renewal(lease)
         if renewal is None:
             return
@@ -96,7 +96,7 @@ class Liveness:
             self._judge(cluster)
 
     def pod_changed(self, cluster: ClusterKey, pod: Manifest) -> None:
-        """A pod was seen in this state."""
+        """Take over the state of a pod."""
         judged = self._of(cluster)
         for ended in views.ended_processes(pod):
             if ended.has_failed_disk:
@@ -106,18 +106,19 @@ class Liveness:
                 self._end(cluster, ended.incarnation, ended.how)
 
     def refused(self, cluster: ClusterKey, incarnation: Incarnation, how: str) -> None:
-        """A process was found to be gone (`refusals`). Renewals take that back."""
+        """A process refuses connections and so has ended (`refusals`). Renewals of its Lease
+        revoke that."""
         if incarnation not in self._of(cluster).ended:
             self._of(cluster).judge.refused(incarnation, how)
             self._end(cluster, incarnation, how)
 
-    def heard(self, namespace: str) -> "LeasesListener":
-        """What the reflector of this namespace's Leases tells; of all of them where empty."""
+    def listener_for(self, namespace: str) -> "LeasesListener":
+        """The listener for the reflector of this namespace's Leases; empty for all namespaces."""
         self._silent.add(namespace)
         return LeasesListener(self, namespace)
 
     def listed(self, namespace: str) -> None:
-        """Leases are known and being watched."""
+        """All Leases of a namespace were listed and are watched."""
         self._silent.discard(namespace)
         self._restart_count(namespace)
 
@@ -131,7 +132,7 @@ class Liveness:
     # ---- what time makes of it ----
 
     async def run(self) -> None:
-        """Look at the clock until cancelled."""
+        """Check for expired Leases until cancelled."""
         before_s = self._clock.monotonic_s()
         while True:
             await self._clock.sleep(TICK_S)
@@ -145,7 +146,7 @@ class Liveness:
                     await self._confirm(cluster, suspects)
 
     async def _confirm(self, cluster: ClusterKey, suspects: frozenset[BrokerId]) -> None:
-        """Believe that Leases expired only after a consistent list still shows them so."""
+        """List the Leases consistently. Only those that are still expired count."""
         try:
             leases = await self._api.list_(
                 kinds.LEASES, cluster.namespace, labels=f"{labels.CLUSTER}={cluster.name}"
@@ -168,7 +169,7 @@ class Liveness:
         self._judge(cluster)
 
     def _judge(self, cluster: ClusterKey) -> None:
-        """Take over the judge's answer. Whom it gives up now, it has given up for good."""
+        """Take over the judge's result. A process that it declares ended now stays ended."""
         judged, now_ms = self._of(cluster), self._now_ms()
         ended, alive = judged.judge.ended(now_ms), judged.judge.alive(now_ms)
         if ended != judged.ended or alive != judged.alive:
@@ -176,14 +177,14 @@ class Liveness:
             self._listener.dirty(cluster, urgent=True)
 
     def _end(self, cluster: ClusterKey, incarnation: Incarnation, how: str) -> None:
-        """At once, whatever else the judge may be thinking about."""
+        """Record immediately that a process has ended, before the judge's next result."""
         judged = self._of(cluster)
         judged.ended = {**judged.ended, incarnation: how}
         judged.alive -= {incarnation}
         self._listener.dirty(cluster, urgent=True)
 
     def _restart_count(self, namespace: str) -> None:
-        """In one namespace, or in all."""
+        """Let the Leases of a namespace, or of all, have their full time again."""
         for cluster, judged in self._clusters.items():
             if namespace in {"", cluster.namespace} and not self._is_silent(cluster):
                 judged.judge.watching(self._now_ms())
@@ -197,7 +198,7 @@ class Liveness:
         return judged
 
     def _is_silent(self, cluster: ClusterKey) -> bool:
-        """Whether what its brokers renew might not be heard."""
+        """Whether renewals by the cluster's brokers may not be received now."""
         return not self._silent.isdisjoint({"", cluster.namespace})
 
     def _now_ms(self) -> int:

@@ -47,25 +47,25 @@ class Meter(ActionMeter, Protocol):
     """Counts what the loops do."""
 
     def queued(self, cluster: ClusterKey) -> None:
-        """Something about the cluster changed; it waits to be reconciled."""
+        """Something about the cluster changed, and it waits to be reconciled."""
 
     def begun(self, cluster: ClusterKey, waited_s: float) -> None:
-        """Its reconciliation began, `waited_s` after the change."""
+        """The cluster's reconciliation began, `waited_s` after the change."""
 
     def planned(self, cluster: ClusterKey, seconds: float, *, is_ok: bool) -> None:
         """A reconciliation ended."""
 
     def resynced(self, cluster: ClusterKey) -> None:
-        """A reconciliation began because time passed."""
+        """A reconciliation began only because time passed."""
 
     def observed(self, cluster: ClusterKey, world: World) -> None:
         """The cluster was observed."""
 
     def decided(self, cluster: ClusterKey, actions: int) -> None:
-        """A plan was made of this many actions."""
+        """A plan with this many actions was made."""
 
     def forgotten(self, cluster: ClusterKey) -> None:
-        """Nobody names the cluster any more."""
+        """No object names the cluster any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +103,13 @@ class ClusterLoop:
         self._wake.set(urgent=urgent)
 
     async def run(self) -> None:
-        """Until cancelled, or until nobody names the cluster any more."""
+        """Reconcile until cancelled, or until no object names the cluster any more."""
         clock = self._parts.clock
         while True:
             if self._wake.is_set:
                 self._parts.meter.begun(self.key, clock.monotonic_s() - self._dirty_s)
             self._wake.clear()
-            wait_s = await self._round()
+            wait_s = await self._pass()
             if not self._wake.is_set:
                 if self.key not in self._parts.caches.clusters():
                     break
@@ -118,8 +118,8 @@ class ClusterLoop:
             await clock.sleep(COALESCE_S)
         self._parts.meter.forgotten(self.key)
 
-    async def _round(self) -> float:
-        """Reconcile once; returns the seconds to the next time if nothing happens."""
+    async def _pass(self) -> float:
+        """Reconcile once. Returns the seconds to the next pass if nothing happens."""
         began_s = self._parts.clock.monotonic_s()
         is_ok = False
         try:
@@ -140,6 +140,7 @@ class ClusterLoop:
         return wait_s
 
     async def _observe_plan_act(self) -> tuple[float, bool]:
+        """One reconciliation. Returns the seconds to the next, and whether everything was done."""
         parts = self._parts
         cluster = parts.observer.cluster(self.key)
         known = [BrokerId(number) for number in self._broker_numbers(cluster_size(cluster))]
@@ -162,9 +163,11 @@ class ClusterLoop:
         return self._requeue_after_s(plan, outcome, applied), outcome.is_whole
 
     def _note_refused(self, outcome: Outcome) -> None:
-        """Keep which maps were refused for the next plan, which reports it in a condition. That is
-        due at once only where the first is refused or the last is not any more: a bug may break
-        another rule in each plan, and must not keep this loop busy."""
+        """Keep which maps were refused, for the next plan, which reports it in a condition.
+
+        That plan is due immediately only when the first map is refused or none is any more: a bug
+        may break another rule in each plan, and must not keep this loop busy.
+        """
         if outcome.given_up or outcome.unavailable:
             return
         before, self._refused_maps = self._refused_maps, tuple(sorted(outcome.refused_maps))
@@ -177,7 +180,7 @@ class ClusterLoop:
             return plan_without_cluster(world, now)
         return self._parts.planner(world, now, self._parts.new_topic_id)
 
-    async def _apply(self, world: World, plan: Plan, told: Sequence[str]) -> Applied:
+    async def _apply(self, world: World, plan: Plan, problems: Sequence[str]) -> Applied:
         is_ending = world.metadata.deletion_timestamp is not None
         if world.cluster is None or is_ending:
             self._announced = ()
@@ -185,15 +188,17 @@ class ClusterLoop:
         if not plan.may_apply:
             return Applied()
         applied = await self._parts.applier.apply(world.cluster, plan.brokers, world.brokers)
-        applied = replace(applied, problems=(*told, *applied.problems))
+        applied = replace(applied, problems=(*problems, *applied.problems))
         if applied.problems != self._announced and await self._announce(world, applied.problems):
             self._announced = applied.problems
             self.wake()  # the next plan tells of it in the BrokerCluster's conditions
         return applied
 
     async def _announce(self, world: World, problems: tuple[str, ...]) -> bool:
-        """Whether the refusals were announced, or there are none. A refusal may say something
-        else each time, and each announcement is followed by another try at once."""
+        """Create Events for refusals. Returns whether they were created, or none is needed.
+
+        A refusal may have another message each time, and each announcement causes another attempt.
+        """
         if not problems:
             return True
         now_s = self._parts.clock.monotonic_s()
@@ -214,7 +219,7 @@ class ClusterLoop:
         return True
 
     def _broker_numbers(self, replicas: int) -> set[int]:
-        """Ids that may need a revision: those there are and those there should be."""
+        """The ids that may need a revision: of existing and of wanted brokers."""
         listed = (
             (manifest.get("spec") or {}).get("brokerId")
             for manifest in self._parts.caches.members(kinds.BROKERS, self.key)
@@ -247,7 +252,7 @@ class ClusterLoop:
 
 
 def cluster_size(cluster: object) -> int:
-    """Brokers that are wanted; none where the spec does not read."""
+    """The number of wanted brokers; 0 if the spec cannot be parsed."""
     return int(getattr(getattr(cluster, "spec", None), "replicas", 0))
 
 
@@ -259,7 +264,7 @@ class Loops:
         self._loops = loops
 
     async def run(self) -> None:
-        """Until cancelled, or until a loop fails."""
+        """Run the loops until cancelled, or until one fails."""
         async with self._loops.running(lambda key: ClusterLoop(key, self._parts)):
             for key in sorted(self._parts.caches.clusters()):
                 if (loop := self._loops.of(key)) is not None:

@@ -61,12 +61,12 @@ class Options:
 
     @property
     def watches(self) -> str:
-        """The namespaces that it watches, as it writes them into its Lease."""
+        """The watched namespaces, in the form in which the Lease has them."""
         return as_watches(self.watch_namespaces)
 
 
 def options(given: Sequence[str] | None = None) -> Options:
-    """From the command line and the environment."""
+    """The options from the command line and the environment."""
     parser = argparse.ArgumentParser(
         prog="chiplog-operator", description="Runs Chiplog clusters on Kubernetes."
     )
@@ -155,7 +155,7 @@ def main() -> None:
 
 
 async def serve(chosen: Options, connection: Connection) -> int:
-    """Wait for the Lease, be the operator, end by a signal; the exit status."""
+    """Wait for the Lease, run the operator until a signal ends it, and return the exit status."""
     loop, stopping = asyncio.get_running_loop(), asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stopping.set)
@@ -204,7 +204,7 @@ async def _lead(
     leadership: Leadership,
     signs: _Signs,
 ) -> None:
-    """A standby first, then the active operator. Ends only by an error."""
+    """Run as a standby first, then as the active operator. Ends only by an error."""
     await leadership.acquire()
     signs.health.is_leader = True
     signs.metrics.set_active(is_leader=True)
@@ -224,7 +224,7 @@ async def _lead(
             clock=clock,
             authority=leadership,
             meter=signs.metrics,
-            groups=GroupPorts(port=port, board=signs.metrics.groups),
+            groups=GroupPorts(port=port, figures_listener=signs.metrics.groups),
             spark=signs.metrics.verifications,
         )
         signs.metrics.objects.show(system.caches)
@@ -245,7 +245,8 @@ async def _keep(leadership: Leadership) -> None:
 
 
 def _end_soon() -> None:
-    """Whatever else wants to be ended well: this process is gone after its last words."""
+    """End this process in a moment, even if other tasks are still busy. The time is for its last
+    log lines."""
     asyncio.get_running_loop().call_later(LAST_WORDS_S, os._exit, 1)
 
 
@@ -268,7 +269,7 @@ async def _watch_users(
 
 
 async def _ended(work: "asyncio.Task[None]", *, is_wanted: bool) -> int:
-    """Why the work ended, as an exit status and a line in the log."""
+    """The exit status for the reason why the work ended, which is logged."""
     work.cancel()
     try:
         await work

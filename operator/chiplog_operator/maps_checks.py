@@ -26,14 +26,14 @@ class MapsListener:
         self.checks.listed(self.namespace)
 
     def interrupted(self) -> None:
-        """What was known is still written over only where it is so: the next list asks again."""
+        """Nothing to do: a write fails if the map changed, and the next list starts a new check."""
 
 
 class Listener(Protocol):
     """Who decides from maps."""
 
     def all_dirty(self) -> None:
-        """There is a new name."""
+        """There is a new check."""
 
 
 class MapsChecks:
@@ -45,8 +45,8 @@ class MapsChecks:
         self._by_namespace: dict[str, str] = {}
         self._by_cluster: dict[ClusterKey, str] = {}
 
-    def heard(self, namespace: str) -> MapsListener:
-        """For the reflector of this namespace's maps; of all namespaces where empty."""
+    def listener_for(self, namespace: str) -> MapsListener:
+        """The listener for the reflector of this namespace's maps; empty for all namespaces."""
         return MapsListener(self, namespace)
 
     def listed(self, namespace: str) -> None:
@@ -65,16 +65,18 @@ class MapsChecks:
         self._listener.all_dirty()
 
     def read(self, cluster: ClusterKey, before: Manifest | None, found: Manifest | None) -> None:
-        """One map was read as it is; None where there was or is none."""
+        """One map was read. `before` is the cached map, `found` the one that exists; None for
+        neither."""
         if before is not None and (found is None or _went_back(before, found)):
             self.listed_alone(cluster)
 
     def of(self, cluster: ClusterKey) -> str:
-        """Empty before the first list."""
+        """The name of the last check; empty before the first list."""
         listed = self._by_namespace.get(cluster.namespace) or self._by_namespace.get("", "")
         return self._by_cluster.get(cluster, listed)
 
 
 def _went_back(before: Manifest, found: Manifest) -> bool:
+    """Whether the map is another object, or has an older version than before."""
     is_another = uid_of(before) != uid_of(found)
     return is_another or is_older(version_of(found), version_of(before))

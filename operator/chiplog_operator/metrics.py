@@ -55,7 +55,7 @@ class Metrics:
         )
 
     async def text(self) -> bytes:
-        """All that Prometheus is told. Others have their turn while it is made."""
+        """The text for Prometheus. It is made in slices, so that other tasks run in between."""
         body = bytearray(generate_latest(self.registry))
         for piece in self.groups.slices():
             await asyncio.sleep(0)
@@ -92,7 +92,7 @@ class Metrics:
         self._clusters.map_refused(cluster)
 
     def forgotten(self, cluster: ClusterKey) -> None:
-        """Its series go: one that stays as it was would tell of what is not there."""
+        """Remove the cluster's series, which would otherwise show a cluster that does not exist."""
         self._rounds.forgotten(cluster)
         self._queue.forgotten(cluster)
         self._clusters.forgotten(cluster)

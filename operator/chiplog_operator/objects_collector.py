@@ -28,11 +28,11 @@ class ObjectsCollector(Collector):
         self._caches: Caches | None = None
 
     def show(self, caches: Caches) -> None:
-        """From now on, what is in these."""
+        """Collect from these caches from now on."""
         self._caches = caches
 
     def describe(self) -> Iterator[Metric]:
-        """Registering must not collect."""
+        """No metrics, because registering must not collect."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -72,7 +72,8 @@ class ObjectsCollector(Collector):
         name_field: str = "",
         value_of: Callable[[Manifest], int | None] | None = None,
     ) -> Metric:
-        """`name_field` is that of the spec which may say another name than the object's own."""
+        """A metric of one kind. `name_field` is the field of the spec that may have another name
+        than the object."""
         found: dict[tuple[str, ...], int] = {}
         for manifest in self._objects(kind):
             cluster = cluster_of(kind, manifest)
@@ -115,7 +116,7 @@ def _ready(manifest: Manifest) -> int:
 
 
 def _objective(manifest: Manifest) -> int | None:
-    """None where there is no objective, or nobody knows."""
+    """1 if the lag objective is met, 0 if not; None without an objective, or if it is unknown."""
     if not _mapping(manifest.get("spec")).get("maxLag"):
         return None
     status = condition_of(manifest, ConditionType.LAG_WITHIN_OBJECTIVE.value).get("status")

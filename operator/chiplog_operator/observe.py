@@ -95,7 +95,7 @@ class Observer:
         clock: Clock,
         namespaces: Collection[str] = (),
     ) -> None:
-        """`namespaces`: those that are watched, if not all of them are."""
+        """`namespaces`: the watched ones, if not all are."""
         self._api = api
         self._namespaces = frozenset(namespaces)
         self._caches = caches
@@ -116,7 +116,7 @@ class Observer:
         self._odd_brokers: dict[ClusterKey, dict[str, str]] = {}
 
     async def observe(self, key: ClusterKey, revisions: Mapping[BrokerId, str]) -> World:
-        """The cluster as it is. Raises `ApiError`s."""
+        """The cluster now, after absences and deletions are confirmed. Raises `ApiError`s."""
         if not self.is_known(key.namespace):
             raise Forbidden(
                 f"namespace {key.namespace} has not been listed since the operator started"
@@ -129,43 +129,42 @@ class Observer:
         return self._world(key, revisions, doubts)
 
     def is_known(self, namespace: str) -> bool:
-        """Whether all that is there was listed since the start. Until then nothing is decided."""
+        """Whether all objects were listed since the start. Nothing is decided before."""
         return self._lists.is_complete({namespace})
 
-    def glance(self, key: ClusterKey) -> World:
-        """The cluster as the caches have it, without a question to anybody: for what concludes
-        nothing from absence."""
+    def from_caches(self, key: ClusterKey) -> World:
+        """The cluster from caches only, for callers that conclude nothing from an absent object."""
         return self._world(key, {}, self._doubts.get(key, _Doubts()))
 
     def processes(self, key: ClusterKey) -> list[Identity]:
-        """The processes that are admitted and where they are, by broker id."""
+        """The admitted processes and their addresses, by broker id."""
         brokers, _ = self._readable_brokers(key)
         pods = self._pods(key)
         found = (identity(broker, pods.get(broker_id)) for broker_id, broker in brokers.items())
         return sorted(process for process in found if process is not None)
 
     def metadata(self, key: ClusterKey) -> Metadata:
-        """Of the BrokerCluster object; without a uid where there is none."""
+        """The metadata of the BrokerCluster, without a uid if it does not exist."""
         manifest = self._caches[kinds.BROKER_CLUSTERS].get(key.namespace, key.name)
         return metadata_of(manifest) if manifest is not None else _absent(key)
 
     def groups(self, key: ClusterKey) -> tuple[ConsumerGroup, ...]:
-        """The ConsumerGroups that name the cluster and read."""
+        """The ConsumerGroups that name the cluster and can be parsed."""
         found = map(self._groups.read, self._caches.members(kinds.CONSUMER_GROUPS, key))
         return tuple(group for group in found if isinstance(group, ConsumerGroup))
 
     def rebalances(self, key: ClusterKey) -> tuple[Rebalance, ...]:
-        """The Rebalances that name the cluster and read."""
+        """The Rebalances that name the cluster and can be parsed."""
         found = map(self._rebalances.read, self._caches.members(kinds.REBALANCES, key))
         return tuple(rebalance for rebalance in found if isinstance(rebalance, Rebalance))
 
     def maps(self, key: ClusterKey) -> Mapping[str, PartitionMap] | None:
-        """All maps of the cluster by topic name; None where one does not read."""
+        """All maps of the cluster by topic name; None if one cannot be parsed."""
         maps, hidden = self._readable_maps(key)
         return None if hidden else maps
 
     def partition_map(self, key: ClusterKey, topic_name: str) -> PartitionMap | None:
-        """Of a topic; None where there is none, or none that reads."""
+        """The map of a topic; None if there is none that can be parsed."""
         name = names.partition_map(key.name, topic_name)
         manifest = self._caches[kinds.PARTITION_MAPS].get(key.namespace, name)
         found = self._maps.read(manifest) if manifest is not None else None
@@ -173,15 +172,15 @@ class Observer:
         return found if is_it and isinstance(found, PartitionMap) else None
 
     def cluster(self, key: ClusterKey) -> BrokerCluster | None:
-        """The BrokerCluster; None where there is none, or none that reads."""
+        """The BrokerCluster; None if there is none that can be parsed."""
         manifest = self._caches[kinds.BROKER_CLUSTERS].get(key.namespace, key.name)
         found = self._clusters.read(manifest) if manifest is not None else None
         return found if isinstance(found, BrokerCluster) else None
 
     async def _confirm_absence(self, key: ClusterKey) -> None:
-        """A BrokerCluster that is not in the cache: ask before its Topics are let go.
+        """If the BrokerCluster is not in the cache, read it before its Topics are released.
 
-        One in a namespace that is not watched is another operator's, if anybody's.
+        A cluster in a namespace that is not watched belongs to another operator, if to any.
         """
         if self._namespaces and key.namespace not in self._namespaces:
             return
@@ -193,10 +192,10 @@ class Observer:
                 clusters.put(found, since=since)
 
     async def _confirm_owners(self, key: ClusterKey, doubts: _Doubts) -> None:
-        """A map whose Topic is not in the cache: list Topics before that is believed.
+        """If the Topic of a map is not in the cache, list Topics before it counts as deleted.
 
-        Where their definition is gone, or a namespace may not be read any more, there is no list,
-        so nothing is believed; but brokers are admitted and leaders elected all the same.
+        If the CRD is gone, or a namespace must not be read any more, the list fails and nothing
+        counts as deleted. Brokers are still admitted and leaders elected.
         """
         missing = self._missing_owners(key)
         doubts.topics_unknown = False
@@ -210,6 +209,7 @@ class Observer:
         doubts.owners = missing
 
     def _missing_owners(self, key: ClusterKey) -> frozenset[str]:
+        """The uids of maps' owners that are not in the cache."""
         there = {uid_of(topic) for topic in self._caches.members(kinds.TOPICS, key)}
         owners = {
             (manifest.get("spec") or {}).get("ownerUID")
@@ -218,9 +218,11 @@ class Observer:
         return frozenset(owner for owner in owners if owner and owner not in there)
 
     async def _confirm_deletions(self, key: ClusterKey, doubts: _Doubts) -> None:
-        """Topics being deleted: is that a user's wish, or does all go with kind or namespace?
+        """Find out whether deleted Topics are deleted by a user, or together with their CRD or
+        namespace.
 
-        Asked in every round while there are such: the namespace may follow a Topic that waits.
+        It is asked in every pass while there are such Topics, because the namespace may be deleted
+        after a Topic.
         """
         deleting = {
             uid_of(topic): key_of(topic).namespace
@@ -235,7 +237,7 @@ class Observer:
         doubts.is_deleting = bool(deleting)
 
     async def _ask_classes(self, key: ClusterKey, doubts: _Doubts) -> None:
-        """Claims are to grow: whether their StorageClasses allow that. It is asked only then."""
+        """If claims must grow, find out which StorageClasses do not allow it."""
         cluster = self.cluster(key)
         names_of = too_small(self._claims(key).values(), cluster) if cluster is not None else ()
         classes = sorted({claim.storage_class for claim in names_of if claim.storage_class})
@@ -249,7 +251,8 @@ class Observer:
             )
 
     async def _is_rigid(self, storage_class: str) -> bool:
-        """Only where it says so: one that is gone or may not be read may well expand."""
+        """Whether a StorageClass does not allow expansion. One that is gone or must not be read
+        may allow it."""
         try:
             found = await self._api.get(kinds.STORAGE_CLASSES, "", storage_class)
         except (NotFound, Forbidden):
@@ -311,7 +314,7 @@ class Observer:
             unreadable=odd_topics
             + odd_groups
             + tuple(
-                _held(topic, key, _map_name(key, topic))
+                _topic_with_unreadable_map(topic, key, _map_name(key, topic))
                 for topic in topics
                 if _map_name(key, topic) in hidden
             ),
@@ -348,6 +351,7 @@ class Observer:
         maps: Mapping[str, PartitionMap],
         brokers: Mapping[BrokerId, Broker],
     ) -> Mapping[Question, int]:
+        """For how long each answered question has been answered."""
         now_ms = int(self._clock.monotonic_s() * 1000)
         watch = self._questions.setdefault(key, Watch())
         return watch.asked(maps.values(), brokers.values(), now_ms)
@@ -364,7 +368,7 @@ class Observer:
             parsed.sweep(self._caches[kind].objects)
 
     def _readable_brokers(self, key: ClusterKey) -> tuple[dict[BrokerId, Broker], dict[str, str]]:
-        """Brokers by id, and by name those that do not read, with the reason."""
+        """Brokers by id; and by name those that cannot be parsed, with the reason."""
         brokers: dict[BrokerId, Broker] = {}
         odd: dict[str, str] = {}
         for manifest in self._caches.members(kinds.BROKERS, key):
@@ -379,7 +383,8 @@ class Observer:
         return brokers, odd
 
     def _readable_maps(self, key: ClusterKey) -> tuple[dict[str, PartitionMap], set[str]]:
-        """Maps by topic name, and the names of those that do not read: hands off their topics."""
+        """Maps by topic name; and the names of those that cannot be parsed, whose topics are
+        left alone."""
         maps: dict[str, PartitionMap] = {}
         hidden: set[str] = set()
         for manifest in self._caches.members(kinds.PARTITION_MAPS, key):
@@ -433,8 +438,8 @@ def _map_name(key: ClusterKey, topic: Topic) -> str:
     return names.partition_map(key.name, topic.topic_name)
 
 
-def _held(topic: Topic, key: ClusterKey, map_name: str) -> Unreadable:
-    """A Topic that nothing can be done for while its map does not read."""
+def _topic_with_unreadable_map(topic: Topic, key: ClusterKey, map_name: str) -> Unreadable:
+    """A Topic that cannot be reconciled while its map cannot be parsed."""
     problem = Problem(
         f"PartitionMap {key.namespace}/{map_name}",
         "cannot be parsed, so the operator decides nothing about the topic",
@@ -451,7 +456,7 @@ def _held(topic: Topic, key: ClusterKey, map_name: str) -> Unreadable:
 
 
 def _absent(key: ClusterKey) -> Metadata:
-    """Of a BrokerCluster that does not exist: it has no uid."""
+    """The metadata of a BrokerCluster that does not exist: it has no uid."""
     return Metadata(name=key.name, namespace=key.namespace)
 
 

@@ -19,7 +19,7 @@ REASON = "ClusterNotFound"
 
 
 def plan_without_cluster(world: World, now: datetime) -> Plan:
-    """What to do about the users' objects of a cluster that is not there."""
+    """What to do with users' objects whose cluster does not exist."""
     return Plan(brokers=(), actions=tuple(_actions(world, now)))
 
 
@@ -28,19 +28,21 @@ def _actions(world: World, now: datetime) -> Iterator[Action]:
         if topic.metadata.deletion_timestamp is None:
             yield from _report(topic, world, now)
         else:
-            yield from _let_go(topic.metadata)
+            yield from _remove_finalizer(topic.metadata)
     for unreadable in world.unreadable:
         if unreadable.metadata.deletion_timestamp is not None:
-            yield from _let_go(unreadable.metadata)
+            yield from _remove_finalizer(unreadable.metadata)
 
 
-def _let_go(meta: Metadata) -> Iterator[Action]:
+def _remove_finalizer(meta: Metadata) -> Iterator[Action]:
+    """Remove our finalizer."""
     left = tuple(finalizer for finalizer in meta.finalizers if finalizer != labels.TOPIC_FINALIZER)
     if left != meta.finalizers:
         yield SetMetadata(kind=api.TOPIC, metadata=meta, finalizers=left)
 
 
 def _report(topic: Topic, world: World, now: datetime) -> Iterator[Action]:
+    """The status of a Topic whose cluster does not exist."""
     verdict = fails(
         ConditionType.READY,
         REASON,

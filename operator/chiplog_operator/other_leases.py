@@ -63,7 +63,7 @@ class ConflictingLease:
 
     @property
     def shared_namespaces(self) -> tuple[str, ...]:
-        """For the API server: an empty name means all of them."""
+        """The shared namespaces for requests to the API server: an empty name means all."""
         return ("",) if self.shared == ALL else tuple(self.shared.split(","))
 
     def message(self) -> str:
@@ -89,7 +89,7 @@ class OtherLeases:
     _first_since_s: float | None = None
 
     def observe(self, leases: Iterable[Manifest], now_s: float) -> None:
-        """These are all there are now."""
+        """Take over a complete list of Leases."""
         found = {key_of(lease).namespace: lease for lease in leases}
         self._seen = {
             namespace: self._seen.get(namespace, Seen()).after_read(lease.read(lease_object), now_s)
@@ -103,9 +103,10 @@ class OtherLeases:
     def place(
         self, now_s: float, operators: Set[str], *, holds_lease: bool
     ) -> tuple[Place, ConflictingLease | None]:
-        """Where this process stands, and who is in its way.
+        """The place of this process, and the conflicting Lease that prevents it from being active.
 
-        `operators` are the namespaces of those `conflict` whose account has an operator's rights.
+        `operators` are the namespaces of those Leases of `conflict` whose accounts have an
+        operator's permissions.
         """
         others = [conflict for conflict in self.conflict(now_s) if conflict.namespace in operators]
         if holds_lease:
@@ -122,7 +123,7 @@ class OtherLeases:
         return Place.FIRST if is_early else Place.ASIDE, others[0]
 
     def conflict(self, now_s: float) -> list[ConflictingLease]:
-        """Every Lease that says so, also one that no operator wrote."""
+        """Every Lease that claims a namespace of ours, even if no operator wrote it."""
         return [
             ConflictingLease(
                 namespace=namespace,
@@ -141,13 +142,13 @@ class OtherLeases:
 
 
 def in_common(mine: str, theirs: str) -> str:
-    """The namespaces that both watch, as `labels.WATCHES`; empty where there is none, or where
-    one does not say."""
+    """The namespaces that both watch, as `labels.WATCHES`; empty if there are none, or one does
+    not say."""
     if ALL in (mine, theirs):
         return theirs if mine == ALL else mine
     return ",".join(sorted(set(filter(None, mine.split(","))) & set(theirs.split(","))))
 
 
 def as_watches(namespaces: Iterable[str]) -> str:
-    """For `labels.WATCHES`: no names at all mean all namespaces."""
+    """The text for `labels.WATCHES`. No names mean all namespaces."""
     return ",".join(sorted(namespaces)) or ALL

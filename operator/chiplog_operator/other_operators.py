@@ -26,14 +26,15 @@ class Listener(Protocol):
     """Is notified that another operator is in the way."""
 
     async def report_conflict(self, message: str, now_s: float) -> None:
-        """It is, for this many seconds of a clock that never jumps. Called in every pass."""
+        """Another operator prevents this one from being active. Called in every pass. `now_s` is
+        from a monotonic clock."""
 
     def clear_conflict(self) -> None:
-        """Nobody is."""
+        """No operator is in conflict any more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class Permission:
     """Something that an operator's account may do."""
 
     group: str
@@ -43,17 +44,17 @@ class Right:
     """Empty for all of them, and for what has none."""
 
 
-LISTS_NODES = Right("", kinds.NODES.plural, "list")
+LISTS_NODES = Permission("", kinds.NODES.plural, "list")
 """Every operator may, and nobody whose rights end with a namespace."""
 
 
-def writes_maps(namespace: str) -> Right:
-    """What only an operator does."""
-    return Right(GROUP, kinds.PARTITION_MAPS.plural, "update", namespace)
+def writes_maps(namespace: str) -> Permission:
+    """The permission that only an operator has: writing PartitionMaps."""
+    return Permission(GROUP, kinds.PARTITION_MAPS.plural, "update", namespace)
 
 
-def review(conflict: ConflictingLease, right: Right) -> Manifest:
-    """Asks whether a Lease's account has a right."""
+def review(conflict: ConflictingLease, permission: Permission) -> Manifest:
+    """The request whether a Lease's account has a permission."""
     return {
         "apiVersion": kinds.ACCESS_REVIEWS.api_version,
         "kind": kinds.ACCESS_REVIEWS.kind,
@@ -61,7 +62,7 @@ def review(conflict: ConflictingLease, right: Right) -> Manifest:
         "spec": {
             "user": f"system:serviceaccount:{conflict.namespace}:{conflict.account}",
             "groups": ["system:serviceaccounts", f"system:serviceaccounts:{conflict.namespace}"],
-            "resourceAttributes": asdict(right),
+            "resourceAttributes": asdict(permission),
         },
     }
 
@@ -69,11 +70,11 @@ def review(conflict: ConflictingLease, right: Right) -> Manifest:
 class OtherOperators:
     """For one process."""
 
-    def __init__(self, api: KubeApi, clock: Clock, others: OtherLeases, told: Listener) -> None:
+    def __init__(self, api: KubeApi, clock: Clock, others: OtherLeases, listener: Listener) -> None:
         self._api = api
         self._clock = clock
         self._others = others
-        self._told = told
+        self._listener = listener
         self._is_refused = False
         self._known: tuple[float, Place] | None = None
         """When it was looked, and what came of it."""
@@ -84,7 +85,8 @@ class OtherOperators:
         return self._others.claim
 
     async def find_place(self, *, holds_lease: bool) -> Place:
-        """Where this process stands; as of this moment if it holds its own Lease."""
+        """The place of this process. It is current if the process holds its own Lease; otherwise
+        it may be some seconds old."""
         now_s = self._clock.monotonic_s()
         if not holds_lease and self._known and now_s - self._known[0] < LIST_AGAIN_S:
             return self._known[1]
@@ -100,7 +102,7 @@ class OtherOperators:
             if not self._is_refused:
                 logger.warning("other_operators_unknown", extra={"error": str(error)})
             self._is_refused = True
-            self._told.clear_conflict()
+            self._listener.clear_conflict()
             return Place.FREE
         except ApiError as error:
             logger.debug("other_operators_unknown", extra={"error": str(error)})
@@ -114,13 +116,14 @@ class OtherOperators:
             return Place.UNKNOWN
         place, who = self._others.place(now_s, operators, holds_lease=holds_lease)
         if who is None:
-            self._told.clear_conflict()
+            self._listener.clear_conflict()
         elif place is Place.ASIDE:
-            await self._told.report_conflict(who.message(), now_s)
+            await self._listener.report_conflict(who.message(), now_s)
         return place
 
     async def _operators(self, now_s: float) -> set[str]:
-        """The namespaces of those in the way that may do what they say they do."""
+        """The namespaces of the conflicting Leases whose accounts have an operator's
+        permissions."""
         found = [
             conflict
             for conflict in self._others.conflict(now_s)
@@ -129,7 +132,8 @@ class OtherOperators:
         return {conflict.namespace for conflict in found}
 
     async def _is_operator(self, conflict: ConflictingLease) -> bool:
-        """Of somebody else, one question: they may name any number of namespaces."""
+        """Whether a Lease's account has an operator's permissions. The cheap question comes
+        first, because a false Lease may name many namespaces."""
         if not await self._may(conflict, LISTS_NODES):
             return False
         for namespace in conflict.shared_namespaces:
@@ -137,8 +141,9 @@ class OtherOperators:
                 return True
         return False
 
-    async def _may(self, conflict: ConflictingLease, right: Right) -> bool:
-        asked = review(conflict, right)
+    async def _may(self, conflict: ConflictingLease, permission: Permission) -> bool:
+        """Whether the account has the permission."""
+        asked = review(conflict, permission)
         try:
             said = await self._api.create(
                 kinds.ACCESS_REVIEWS, asked, field_manager=labels.OPERATOR

@@ -33,7 +33,7 @@ class Parsed(Generic[R]):
         self._known: dict[ObjectKey, tuple[Manifest, R | tuple[Problem, ...]]] = {}
 
     def read(self, manifest: Manifest) -> R | tuple[Problem, ...]:
-        """The object, or all that is wrong with it."""
+        """The object, or all problems with it."""
         key = key_of(manifest)
         known = self._known.get(key)
         if known is not None and known[0] is manifest:
@@ -47,12 +47,12 @@ class Parsed(Generic[R]):
         return found
 
     def readable(self, there: Mapping[ObjectKey, Manifest]) -> dict[ObjectKey, R]:
-        """Those that read."""
+        """The objects that can be parsed."""
         found = {key: self.read(manifest) for key, manifest in there.items()}
         return {key: parsed for key, parsed in found.items() if not isinstance(parsed, tuple)}
 
     def sweep(self, there: _Keys) -> None:
-        """Forget objects that are gone, when they have become many."""
+        """Forget deleted objects when there are many."""
         if len(self._known) > 2 * len(there) + SPARE:
             self._known = {key: known for key, known in self._known.items() if key in there}
 

@@ -51,7 +51,7 @@ class Refusals:
         clock: Clock,
         changed: Wake,
     ) -> None:
-        """`changed`: set when a broker or a pod may be another one."""
+        """`changed` is set when a broker or a pod may have changed."""
         self._net = net
         self._caches = caches
         self._observer = observer
@@ -62,7 +62,7 @@ class Refusals:
         self._believed_ms: dict[ClusterKey, int] = {}
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         async with self._loops.running(lambda whom: _Watch(self, *whom)):
             self._changed.set()
             while True:
@@ -80,7 +80,7 @@ class Refusals:
         ]
 
     async def watch(self, cluster: ClusterKey, whom: Identity) -> None:
-        """Keep a connection to one process, until cancelled."""
+        """Keep a connection to one process until cancelled."""
         try:
             await self._keep(cluster, whom)
         except Exception:
@@ -88,7 +88,7 @@ class Refusals:
             logger.exception("refusals_failed", extra=_facts(cluster, whom))
 
     async def _keep(self, cluster: ClusterKey, whom: Identity) -> None:
-        """Keep a connection, and find out why it ended; at most this often."""
+        """Keep a connection, and find out why it ended. Pauses between attempts."""
         backoff_s, is_told = FIRST_BACKOFF_S, False
         while True:
             began_s = self._clock.monotonic_s()
@@ -107,7 +107,8 @@ class Refusals:
             backoff_s = min(2 * backoff_s, LAST_BACKOFF_S)
 
     async def _probe_incarnation(self, whom: Identity) -> str:
-        """Keep one connection until it ends: empty then, else why there was none."""
+        """Keep one connection until it ends. Returns an empty text then, or why none could be
+        made."""
         connection = IncarnationProbe()
         try:
             async with asyncio.timeout(CONNECT_WITHIN_S):
@@ -136,6 +137,7 @@ class Refusals:
         return made
 
     async def _attempt(self, whom: Identity) -> Attempt:
+        """The result of one connection."""
         connection = ConnectProbe()
         try:
             async with asyncio.timeout(CONNECT_WITHIN_S):
@@ -149,8 +151,9 @@ class Refusals:
         return Attempt.ANSWERED
 
     def _refused(self, cluster: ClusterKey, whom: Identity) -> None:
+        """The process refuses connections. Report it as ended unless there is a doubt."""
         now_ms = int(self._clock.monotonic_s() * 1000)
-        world = self._observer.glance(cluster)
+        world = self._observer.from_caches(cluster)
         why_not = doubt(whom, world, self._believed_ms.get(cluster), now_ms)
         facts = _facts(cluster, whom)
         if why_not:

@@ -79,7 +79,7 @@ Look = Callable[[], Awaitable[list[Finding]]]
 
 
 def of_deployment(found: Manifest) -> Finding:
-    """Whether all its pods run what it says now, and are ready."""
+    """Whether all pods of the Deployment are ready and have its present template."""
     status = found.get("status") or {}
     wanted = int((found.get("spec") or {}).get("replicas") or 0)
     what = f"Deployment {key_of(found).name} has {wanted} ready pods"
@@ -92,7 +92,7 @@ def of_deployment(found: Manifest) -> Finding:
 
 
 def of_lease(before: Manifest, after: Manifest) -> Finding:
-    """Whether a process holds it and renews it."""
+    """Whether a process holds the Lease and renews it."""
     what = f"the Lease {names.OPERATOR_LEASE} is held"
     first, last = (definition.get("spec") or {} for definition in (before, after))
     if not last.get("holderIdentity"):
@@ -103,7 +103,7 @@ def of_lease(before: Manifest, after: Manifest) -> Finding:
 
 
 def of_kinds(discovered: Manifest) -> Finding:
-    """Whether every kind is served."""
+    """Whether the API server serves every kind."""
     served = {entry.get("name") for entry in discovered.get("resources") or []}
     missing = sorted(kind.plural for kind in OWN_KINDS if kind.plural not in served)
     return Finding(
@@ -113,7 +113,7 @@ def of_kinds(discovered: Manifest) -> Finding:
 
 
 def metrics_address(pod: Manifest) -> str | None:
-    """Where a pod that runs is asked for metrics; None where it has no such port, or does not."""
+    """The address of a running pod's metrics; None if it is not running or has no such port."""
     status = pod.get("status") or {}
     address = status.get("podIP")
     if status.get("phase") != "Running" or not address:
@@ -127,7 +127,7 @@ def metrics_address(pod: Manifest) -> str | None:
 
 
 def of_metrics(pod: Manifest, text: str) -> Finding:
-    """Whether what a pod answered are Chiplog's metrics."""
+    """Whether a pod's answer has Chiplog's metrics."""
     key = key_of(pod)
     what = f"pod {key.namespace}/{key.name} serves its metrics"
     has_it = any(line.startswith(BUILD_INFO) for line in text.splitlines())
@@ -137,8 +137,8 @@ def of_metrics(pod: Manifest, text: str) -> Finding:
 # ---- asking ----
 
 
-async def look_at_operator(api: KubeApi, namespace: str, deployment: str) -> list[Finding]:
-    """The pods, the Lease and the kinds of a release."""
+async def check_operator(api: KubeApi, namespace: str, deployment: str) -> list[Finding]:
+    """Check the pods, the Lease and the kinds of a release."""
     found = await api.get(kinds.DEPLOYMENTS, namespace, deployment)
     before = await api.get(kinds.LEASES, namespace, names.OPERATOR_LEASE)
     await asyncio.sleep(RENEWED_WITHIN_S)
@@ -147,8 +147,8 @@ async def look_at_operator(api: KubeApi, namespace: str, deployment: str) -> lis
     return [of_deployment(found), of_lease(before, after), of_kinds(served)]
 
 
-async def look_at_metrics(api: KubeApi, job: Job, namespaces: str) -> list[Finding]:
-    """Every pod that a PodMonitor chooses, asked as Prometheus asks it."""
+async def check_metrics(api: KubeApi, job: Job, namespaces: str) -> list[Finding]:
+    """Check the metrics of every pod that a PodMonitor selects."""
     pods = [
         pod
         for namespace in ([""] if namespaces == ALL else namespaces.split(","))
@@ -176,13 +176,13 @@ async def _scraped(pod: Manifest, address: str) -> Finding:
         return Finding(f"pod {key.namespace}/{key.name} serves its metrics", why)
 
 
-async def checked(look: Look, wait_s: float) -> list[Finding]:
-    """Look until all is in order, for at most this long."""
+async def checked(check: Look, wait_s: float) -> list[Finding]:
+    """Repeat the checks until all pass, for at most this long."""
     clock = asyncio.get_running_loop()
     until_s = clock.time() + wait_s
     while True:
         try:
-            findings = await look()
+            findings = await check()
         except ApiError as error:
             findings = [Finding("the API server answers", str(error))]
         if are_ok(findings) or clock.time() >= until_s:
@@ -191,7 +191,7 @@ async def checked(look: Look, wait_s: float) -> list[Finding]:
 
 
 def options(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """What to look at."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser(
         prog="chiplog-release-check", description=(__doc__ or "").splitlines()[0]
     )
@@ -210,25 +210,25 @@ def options(given: Sequence[str] | None = None) -> argparse.Namespace:
 async def run(chosen: Mapping[str, Any]) -> list[Finding]:
     async with HttpKubeApi(find(None)) as api:
 
-        async def look() -> list[Finding]:
+        async def check() -> list[Finding]:
             if chosen["check"] == "operator":
-                return await look_at_operator(api, chosen["namespace"], chosen["deployment"])
+                return await check_operator(api, chosen["namespace"], chosen["deployment"])
             return [
                 finding
                 for name, job in JOBS.items()
                 if chosen[name]
-                for finding in await look_at_metrics(api, job, chosen[name])
+                for finding in await check_metrics(api, job, chosen[name])
             ]
 
-        return await checked(look, chosen["wait"])
+        return await checked(check, chosen["wait"])
 
 
 def report(findings: Iterable[Finding]) -> int:
-    """Print them; the exit status."""
-    told = list(findings)
-    for finding in told:
+    """Print the findings, and return the exit status."""
+    listed = list(findings)
+    for finding in listed:
         sys.stdout.write(f"{line(finding)}\n")
-    return 0 if are_ok(told) else 1
+    return 0 if are_ok(listed) else 1
 
 
 def line(finding: Finding) -> str:

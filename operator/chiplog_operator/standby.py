@@ -38,7 +38,7 @@ class ConflictReporter:
         self._said_s: float | None = None
 
     async def report_conflict(self, message: str, now_s: float) -> None:
-        """Not ready, and every now and then a line and an Event."""
+        """Be not ready, and repeat a log line and an Event from time to time."""
         is_news = message != self._health.conflict
         self._health.conflict = message
         if not is_news and self._said_s is not None and now_s - self._said_s < TELL_AGAIN_S:
@@ -49,7 +49,11 @@ class ConflictReporter:
             await self._announce(message)
 
     def clear_conflict(self) -> None:
-        """Ready from now on: before the first look, a new pod must not take an old one's place."""
+        """Be ready from now on.
+
+        It is not ready before the first check, so that a new pod does not replace an old one too
+        early.
+        """
         if self._health.conflict:
             logger.info("no_other_operator")
         self._health.conflict = ""

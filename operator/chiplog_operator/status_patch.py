@@ -9,10 +9,10 @@ from chiplog_operator.writes import as_it_was
 
 
 def status_patch(report: Report, current: Mapping[str, Any]) -> dict[str, Any] | None:
-    """For the status subresource; None where the status is that already.
+    """The patch of the status subresource; None if the status needs no change.
 
-    A merge patch leaves alone what it does not name, so what is to go is named with null. The
-    resource version makes it a compare-and-set: a status is never put on top of a newer object.
+    A merge patch keeps fields that it does not name, so it sets fields to be removed to null. The
+    resource version makes it a compare-and-set: a status is never written to a newer object.
     """
     difference = _difference(current, write(report.status))
     if not difference:
@@ -21,6 +21,7 @@ def status_patch(report: Report, current: Mapping[str, Any]) -> dict[str, Any] |
 
 
 def _difference(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that turns `current` into `wanted`."""
     patch: dict[str, Any] = {name: None for name in current if name not in wanted}
     for name, value in wanted.items():
         before = current.get(name)

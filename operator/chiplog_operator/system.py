@@ -27,7 +27,7 @@ from chiplog_operator.observe import Observer
 from chiplog_operator.refusals import Refusals
 from chiplog_operator.spark.applications import Applications
 from chiplog_operator.spark.carrying_out import Tools
-from chiplog_operator.spark.loop import Board, SparkLoop, SparkParts
+from chiplog_operator.spark.loop import FiguresListener, SparkLoop, SparkParts
 from chiplog_operator.spark.repairing import Repairing
 from chiplog_operator.watching import Watching
 from chiplog_operator.write_results import WriteResults
@@ -81,9 +81,9 @@ class System:
         planner: Planner = plan,
         net: Net | None = None,
         groups: GroupPorts | None = None,
-        spark: Board | None = None,
+        spark: FiguresListener | None = None,
     ) -> None:
-        """Without `groups`, nobody looks at consumer groups; without `spark`, at Spark jobs."""
+        """Without `groups`, consumer groups are not reconciled; without `spark`, no Spark jobs."""
         randomness = randomness or Randomness()
         changes = Changes(clock)
         self.liveness = Liveness(api, clock, changes)
@@ -148,9 +148,9 @@ class System:
             new_topic_id=randomness.new_topic_id,
         )
         self.loops = Loops(parts, changes.clusters)
-        self.looks: GroupsLoops | None = None
+        self.group_loops: GroupsLoops | None = None
         if groups is not None:
-            self.looks = GroupsLoops(
+            self.group_loops = GroupsLoops(
                 GroupsLoopParts(
                     caches=self.caches,
                     observer=observer,
@@ -187,14 +187,14 @@ class System:
             )
 
     async def run(self) -> None:
-        """Until cancelled, or until something fails for good."""
+        """Run until cancelled, or until something fails for good."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.watching.run(), name="watching")
             await self.watching.wait_until_complete()
             group.create_task(self.liveness.run(), name="liveness")
             group.create_task(self.loops.run(), name="loops")
             group.create_task(self.refusals.run(), name="refusals")
-            if self.looks is not None:
-                group.create_task(self.looks.run(), name="groups")
+            if self.group_loops is not None:
+                group.create_task(self.group_loops.run(), name="groups")
             if self.spark is not None:
                 group.create_task(self.spark.run(), name="spark")

@@ -31,7 +31,7 @@ KIND_OF: dict[str, Kind] = {
 
 
 def rank_of(action: Action) -> tuple[int, int]:
-    """The lowest goes first: new leaders, then the rest, then what is only told."""
+    """Sort key of actions: new leaders first, then other changes, then reports."""
     match action:
         case Replace():
             return (0, -action.weight)
@@ -42,7 +42,7 @@ def rank_of(action: Action) -> tuple[int, int]:
 
 
 def target_of(action: Action) -> tuple[Kind, Metadata] | None:
-    """The object an action writes, where it is one that is cached."""
+    """The object that an action writes, if it is a cached one."""
     match action:
         case Create() | Replace() | DeleteMap():
             return KIND_OF[action.resource.KIND.kind], action.resource.metadata
@@ -57,7 +57,7 @@ def target_of(action: Action) -> tuple[Kind, Metadata] | None:
 
 
 def facts_of(action: Action) -> dict[str, str]:
-    """For the log."""
+    """The fields of the action for the log."""
     match action:
         case Announce():
             return {"reason": action.reason, "object": action.metadata.name}

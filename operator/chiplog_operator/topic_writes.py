@@ -13,7 +13,7 @@ from chiplog_operator.writes import as_it_was
 async def write_topic(
     there: CachedApi, cluster: ClusterKey, action: WriteTopic
 ) -> WriteResult | None:
-    """Whether the API server took it; None where there is no last word yet."""
+    """Write a Topic. Returns whether the API server accepted it; None if that is not final yet."""
     try:
         made = await _sent(there.api, action)
     except AlreadyExists:

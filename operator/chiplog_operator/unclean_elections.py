@@ -17,7 +17,7 @@ class UncleanElections:
         self._maps: dict[str, PartitionMap] = {}
 
     def saw(self, after: PartitionMap) -> int:
-        """A map as it is now; how many such elections are new in it."""
+        """Take over a map. Returns the number of new unclean elections in it."""
         topic = after.spec.topic_name
         before = self._maps.get(topic)
         self._maps[topic] = after
@@ -27,13 +27,13 @@ class UncleanElections:
         return sum(epoch > known.get(of, epoch) for of, epoch in _epochs(after))
 
     def keep(self, topics: set[str]) -> None:
-        """Those there are; the others are forgotten."""
+        """Forget all topics but these."""
         for gone in self._maps.keys() - topics:
             del self._maps[gone]
 
 
 def _epochs(partition_map: PartitionMap) -> Iterator[tuple[tuple[TopicId, PartitionIndex], int]]:
-    """Of every partition; -1 where there never was such an election."""
+    """The epoch of the last unclean election of each partition; -1 if there was none."""
     for generation in partition_map.spec.generations:
         for state in generation.partitions:
             epoch = -1 if state.unclean_epoch is None else state.unclean_epoch

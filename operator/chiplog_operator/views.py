@@ -48,20 +48,20 @@ class Renewal:
 def differ(
     view: Callable[[Manifest], object], before: Manifest | None, after: Manifest | None
 ) -> bool:
-    """Whether two states of an object are different to those who decide."""
+    """Whether two states of an object differ in a view."""
     if before is None or after is None:
         return before is not after
     return view(before) != view(after)
 
 
 def broker_id_of(manifest: Manifest) -> BrokerId | None:
-    """By its label; None for what belongs to no single broker."""
+    """The broker id in the object's label; None if it belongs to no single broker."""
     text = labels_of(manifest).get(labels.BROKER_ID, "")
     return BrokerId(int(text)) if text.isascii() and text.isdigit() else None
 
 
 def renewal(lease: Manifest) -> Renewal | None:
-    """None while no broker has taken the Lease."""
+    """The renewal in a Lease; None while no broker holds it."""
     spec = lease.get("spec") or {}
     broker_id = broker_id_of(lease)
     holder, renew_time = spec.get("holderIdentity"), spec.get("renewTime")
@@ -70,21 +70,21 @@ def renewal(lease: Manifest) -> Renewal | None:
     return Renewal(broker_id, Incarnation(holder), renew_time)
 
 
-def wish(manifest: Manifest) -> object:
-    """A user's object without its status and the operator's label. A spec that changes has another
+def desired_state(manifest: Manifest) -> object:
+    """A user's object without its status and the operator's label. A changed spec has another
     generation."""
     meta = metadata(manifest)
-    told = ("uid", "generation", "annotations", "deletionTimestamp", "finalizers")
+    names = ("uid", "generation", "annotations", "deletionTimestamp", "finalizers")
     users = {name: value for name, value in labels_of(manifest).items() if name != labels.CLUSTER}
     spec = None if "generation" in meta else manifest.get("spec")
-    return [meta.get(name) for name in told], users, spec
+    return [meta.get(name) for name in names], users, spec
 
 
 # ---- pods ----
 
 
 def kept_pod(pod: Manifest) -> Manifest:
-    """A pod without what nobody here reads."""
+    """The fields of a pod that the operator reads."""
     meta, spec, status = metadata(pod), pod.get("spec") or {}, pod.get("status") or {}
     return {
         **{name: pod[name] for name in ("apiVersion", "kind") if name in pod},
@@ -170,7 +170,7 @@ def claim(manifest: Manifest) -> ClaimState:
 
 
 def _storage(sizes: Mapping[str, Any]) -> Quantity | None:
-    """None also where it does not read: nothing is concluded from it then."""
+    """The storage size; None also if it cannot be parsed, so that nothing is concluded from it."""
     text = str(sizes.get("storage", ""))
     return Quantity(text) if re.fullmatch(QUANTITY_PATTERN, text) else None
 
@@ -184,6 +184,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _why_not_running(manifest: Manifest) -> str:
+    """Why the pod is not scheduled or its container waits; else empty."""
     scheduled = condition_of(manifest, "PodScheduled")
     if scheduled.get("status") == "False":
         return _sentence(scheduled.get("reason"), scheduled.get("message"))
@@ -203,10 +204,10 @@ def _containers(manifest: Manifest) -> list[dict[str, Any]]:
 
 
 def ended_processes(manifest: Manifest) -> Iterator[Ended]:
-    """Processes that the kubelet says have ended.
+    """The processes that have ended according to the kubelet.
 
-    The incarnation is what the process itself wrote into its termination message, so this is
-    never about another one, also when the next process runs already.
+    The incarnation is what the process itself wrote into its termination message. So it is never
+    that of another process, even if the next one already runs.
     """
     for container in _containers(manifest):
         for state in ("state", "lastState"):
@@ -221,7 +222,7 @@ def ended_processes(manifest: Manifest) -> Iterator[Ended]:
 
 
 def kept_node(node: Manifest) -> Manifest:
-    """A node without what nobody here reads, which is nearly all of it."""
+    """The fields of a node that the operator reads, which are few."""
     meta, status = metadata(node), node.get("status") or {}
     return {
         "metadata": {
@@ -244,7 +245,7 @@ def node(manifest: Manifest) -> NodeState:
 
 
 def node_ports(service: Manifest) -> dict[str, int]:
-    """The node ports that Kubernetes allocated, by the name of the port."""
+    """The node ports that Kubernetes allocated, by port name."""
     return {
         port["name"]: port["nodePort"]
         for port in (service.get("spec") or {}).get("ports") or []

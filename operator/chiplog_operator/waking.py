@@ -19,7 +19,7 @@ class Wake:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether what happened since the last round is to be checked without delay."""
+        """Whether something urgent happened since the last pass."""
         return self._is_urgent
 
     def set(self, *, urgent: bool = False) -> None:
@@ -28,16 +28,16 @@ class Wake:
         self._event.set()
 
     def clear(self) -> None:
-        """A round begins, which looks at all that happened."""
+        """A pass begins, which takes everything that happened into account."""
         self._is_urgent = False
         self._event.clear()
 
     async def wait(self) -> None:
-        """Until it is set."""
+        """Wait until it is set."""
         await self._event.wait()
 
     async def within(self, seconds: float) -> bool:
-        """Wait this long, or until it is set; whether it is."""
+        """Wait this long, or until it is set. Returns whether it is set."""
         waking = asyncio.ensure_future(self._event.wait())
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
         try:

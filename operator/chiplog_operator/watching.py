@@ -11,7 +11,7 @@ from chiplog_core.naming import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, KubeApi
 from chiplog_kube.kinds import Kind
-from chiplog_kube.reflector import Heard, Pace, Reflector, Scope
+from chiplog_kube.reflector import CacheListener, Pace, Reflector, Scope
 from chiplog_operator.caches import (
     DECIDED_KINDS,
     LABELLED_KINDS,
@@ -47,9 +47,9 @@ class Watching:
         listed_users: Sequence[Kind] = USER_KINDS,
         unwatched: Sequence[Kind] = (),
     ) -> None:
-        """`watched_users`: users' kinds that nobody else watches (a simulator has no Kopf).
-        `listed_users`: those that anybody here looks at. `unwatched`: labelled kinds that this
-        operator has no use for."""
+        """`watched_users`: users' kinds that are watched here (in the simulator, which has no
+        Kopf). `listed_users`: users' kinds that any part of the operator reads. `unwatched`:
+        labelled kinds that this operator does not need."""
         self._listed_users = listed_users
         self._clock = clock
         self._caches = caches
@@ -62,14 +62,14 @@ class Watching:
         pace = Pace(spread=spread)
         labelled = [kind for kind in LABELLED_KINDS if kind not in unwatched]
         for scope in self._scopes(watched_users, labelled):
-            heard: Heard | None = None
+            listener: CacheListener | None = None
             if scope.kind is kinds.LEASES:
-                heard = liveness.heard(scope.namespace)
+                listener = liveness.listener_for(scope.namespace)
             elif scope.kind is kinds.PARTITION_MAPS:
-                heard = checks.heard(scope.namespace)
+                listener = checks.listener_for(scope.namespace)
             cache = caches[scope.kind]
             self._reflectors.append(
-                Reflector(api, scope, cache, clock=clock, heard=heard, pace=pace)
+                Reflector(api, scope, cache, clock=clock, listener=listener, pace=pace)
             )
 
     def _scopes(self, watched_users: Sequence[Kind], labelled: Sequence[Kind]) -> list[Scope]:
@@ -86,15 +86,15 @@ class Watching:
     def is_complete(self, namespaces: Collection[str]) -> bool:
         """Whether every kind was listed since the start, in these namespaces or in all (`*`).
 
-        Of those that this operator is not told to watch nothing is known and nothing expected.
+        Namespaces that the operator does not watch do not count.
         """
-        missing = self._unwatched() | (set(self._namespaces) - self._users_listed)
+        missing = self._incomplete_namespaces() | (set(self._namespaces) - self._users_listed)
         if ALL_NAMESPACES in namespaces:
             return not missing
         return missing.isdisjoint({"", *namespaces})
 
-    def _unwatched(self) -> set[str]:
-        """Where not every kind that is watched here was listed yet; empty for all at once."""
+    def _incomplete_namespaces(self) -> set[str]:
+        """The namespaces in which a watched kind was not listed yet; empty if everything was."""
         return {
             reflector.scope.namespace
             for reflector in self._reflectors
@@ -102,13 +102,13 @@ class Watching:
         }
 
     async def list_users(self) -> None:
-        """Consistent lists of all that users write, into the caches. Raises `ApiError`s.
+        """Read consistent lists of all users' objects into the caches. Raises `ApiError`s.
 
-        A namespace that was named and that refuses is left out, and what it refuses is logged:
-        it may be gone, and what is in the others continues.
+        A named namespace whose list is refused is left out, and the refusal is logged: the
+        namespace may be gone, and the others must continue.
         """
         for namespace in self._namespaces:
-            if namespace and namespace in self._unwatched():
+            if namespace and namespace in self._incomplete_namespaces():
                 continue  # what was made for users' objects is there before they are
             try:
                 for kind in self._listed_users:
@@ -126,7 +126,7 @@ class Watching:
                 self._users_listed.add(namespace)
 
     async def list_topics(self) -> None:
-        """A consistent list of all Topics, into the cache. Raises `ApiError`s."""
+        """Read a consistent list of all Topics into the cache. Raises `ApiError`s."""
         for namespace in self._namespaces:
             await self._list(kinds.TOPICS, namespace)
 
@@ -136,8 +136,11 @@ class Watching:
         cache.replace(await self._api.list_(kind, namespace), namespace, since=since)
 
     async def wait_until_complete(self) -> None:
-        """Until every kind was listed, or refused in a namespace that was named. What users write
-        comes last: whatever was made for it before is then never without it."""
+        """Wait until every kind was listed, or refused in a named namespace.
+
+        Users' objects are listed last, so that the objects which were created for them before are
+        known by then.
+        """
         for reflector in self._reflectors:
             await (reflector.answered if reflector.scope.namespace else reflector.synced).wait()
         while True:
@@ -150,7 +153,7 @@ class Watching:
                 return
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors:
                 name = f"watch {reflector.scope.kind.plural} {reflector.scope.namespace}"

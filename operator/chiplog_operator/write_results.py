@@ -19,7 +19,7 @@ class WriteResults:
         self._results.setdefault(cluster, {})[request_id] = (self._clock.monotonic_s(), result)
 
     def of(self, cluster: ClusterKey) -> dict[str, WriteResult]:
-        """Of one cluster; what is too old is dropped."""
+        """The results of one cluster. Old ones are dropped."""
         now_s = self._clock.monotonic_s()
         kept = {
             request_id: (since_s, result)

@@ -36,5 +36,5 @@ class NotActive(Exception):  # noqa: N818 - named for what it says
 
 
 def as_it_was(about: Metadata) -> dict[str, str]:
-    """Metadata that makes a patch a compare-and-set: it meets this version or nothing."""
+    """The metadata that makes a patch a compare-and-set: it changes exactly this version."""
     return {"uid": about.uid, "resourceVersion": about.resource_version}

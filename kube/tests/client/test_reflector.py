@@ -60,7 +60,7 @@ def reflect(
                 Scope(kind=kinds.TOPICS),
                 cache,
                 clock=FastClock(),
-                heard=diary,
+                listener=diary,
                 pace=Pace(relist_s=relist_s, watch_s=watch_s),
             )
             task = asyncio.create_task(reflector.run())

@@ -75,7 +75,7 @@ class GroupsClient:
         brokers: Mapping[BrokerId, Identity],
         requests: Mapping[BrokerId, Sequence[GroupsRequest]],
     ) -> dict[BrokerId, list[GroupsAnswer]]:
-        """The answers of each broker that answered all of its requests, pages joined."""
+        """The answers of each broker that answered all of its requests. Pages are joined."""
 
         async def all_pages(whom: Identity, asked: GroupsRequest) -> list[GroupsAnswer]:
             pages: list[GroupsAnswer] = []
@@ -98,6 +98,8 @@ class GroupsClient:
         brokers: Mapping[BrokerId, Identity],
         requests: Mapping[BrokerId, Sequence[PositionsRequest]],
     ) -> list[Positions]:
+        """The answers about positions in partitions."""
+
         async def one(whom: Identity, asked: PositionsRequest) -> Positions:
             return await self._ask(whom, POSITIONS_PATH, asked, Positions)
 
@@ -107,6 +109,8 @@ class GroupsClient:
     async def retention(
         self, brokers: Mapping[BrokerId, Identity], requests: Mapping[BrokerId, RetentionRequest]
     ) -> list[tuple[RetentionRequest, RetentionAnswer]]:
+        """Each request for a retention, with its answer."""
+
         async def one(
             whom: Identity, asked: RetentionRequest
         ) -> tuple[RetentionRequest, RetentionAnswer]:
@@ -119,7 +123,8 @@ class GroupsClient:
     async def reset(
         self, brokers: Mapping[BrokerId, Identity], coordinator: BrokerId, asked: ResetRequest
     ) -> ResetAnswer | None:
-        """None where the coordinator did not answer; it may have carried out the reset."""
+        """The coordinator's answer; None if it did not answer. It may have carried out the reset
+        even then."""
 
         async def one(whom: Identity, asked: ResetRequest) -> ResetAnswer:
             return await self._ask(whom, RESET_PATH, asked, ResetAnswer)
@@ -133,6 +138,7 @@ class GroupsClient:
         requests: Mapping[BrokerId, Sequence[Q]],
         ask: Callable[[Identity, Q], Awaitable[A]],
     ) -> dict[BrokerId, list[A]]:
+        """Ask every broker, and collect the answers of those that answered everything."""
         found: dict[BrokerId, list[A]] = {}
 
         async def of_broker(broker_id: BrokerId) -> None:
@@ -150,6 +156,7 @@ class GroupsClient:
         return found
 
     async def _ask(self, whom: Identity, path: str, asked: object, answer: type[T]) -> T:
+        """Ask one broker. Raises `NoAnswer`."""
         secret = await self._passwords.of(self._key)
         body = to_body(asked)
         try:
@@ -160,7 +167,8 @@ class GroupsClient:
         return self._read(whom, path, body, said, answer)
 
     def _read(self, whom: Identity, path: str, body: bytes, said: bytes, answer: type[T]) -> T:
-        """The parsed answer, from a cache if it differs from the last one only in its time."""
+        """The parsed answer. An answer that differs from the last one only in its time is not
+        parsed again."""
         same, _, _ = said.rpartition(_TIME)
         known = self._kept.get((whom, path, body))
         if same and known is not None and known[0] == same and isinstance(known[1], answer):

@@ -65,7 +65,7 @@ class GroupsCollector:
         self._figures.pop(cluster, None)
 
     def slices(self) -> Iterator[str]:
-        """The text of all of it."""
+        """The text of all metrics, in slices so that other requests are served in between."""
         groups: list[tuple[str, GroupFigures]] = []
         topics: list[tuple[str, TopicSums]] = []
         partitions: list[tuple[str, PartitionLag]] = []
@@ -92,6 +92,7 @@ class GroupsCollector:
 
 
 def _sums(partitions: Sequence[PartitionLag]) -> TopicSums:
+    """The sums of a topic's partitions that have a committed offset."""
     known = [partition_lag for partition_lag in partitions if partition_lag.lag >= 0]
     return TopicSums(
         sum(partition_lag.committed_offset for partition_lag in known),

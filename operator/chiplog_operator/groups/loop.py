@@ -36,14 +36,14 @@ AFTER_FAULT_MS: Final = 10_000
 COALESCE_S: Final = 0.02
 
 
-class Board(Protocol):
+class FiguresListener(Protocol):
     """Where exact figures go."""
 
     def show(self, cluster: ClusterKey, figures: Sequence[GroupFigures]) -> None:
-        """Of the groups that the last pass heard of."""
+        """Take over the figures of the groups from the last pass."""
 
     def forget(self, cluster: ClusterKey) -> None:
-        """Nobody names the cluster any more."""
+        """No object names the cluster any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class GroupPorts:
     """How loops reach brokers, and where they publish figures."""
 
     port: GroupsPort
-    board: Board
+    figures_listener: FiguresListener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,19 +89,19 @@ class GroupsLoop:
         self._woken.set()
 
     async def run(self) -> None:
-        """Until cancelled, or until nobody names the cluster any more."""
+        """Reconcile until cancelled, or until no object names the cluster any more."""
         clock = self._parts.clock
         while self._key in self._parts.caches.clusters():
             self._woken.clear()
             began_s = clock.monotonic_s()
-            requeue_after_ms = await self._round()
+            requeue_after_ms = await self._pass()
             spent_s = clock.monotonic_s() - began_s
             await self._woken.within(max(requeue_after_ms / 1000 - spent_s, COALESCE_S))
             await clock.sleep(COALESCE_S)
-        self._parts.ports.board.forget(self._key)
+        self._parts.ports.figures_listener.forget(self._key)
 
-    async def _round(self) -> int:
-        """Reconcile once; returns the milliseconds from its beginning to the next time."""
+    async def _pass(self) -> int:
+        """Reconcile once. Returns the milliseconds from the start of this pass to the next."""
         try:
             return await self._reconcile()
         except NotActive:
@@ -118,7 +118,7 @@ class GroupsLoop:
         began_ms = self._now_ms()
         scene = scene_of(self._key, parts.caches, parts.observer)
         if not scene.groups and not scene.discovers:
-            parts.ports.board.forget(self._key)
+            parts.ports.figures_listener.forget(self._key)
             return NOTHING_TO_ASK_MS
         brokers = client.among(parts.observer.processes(self._key))
         answers = await client.facts(brokers, watch.facts_requests(scene))
@@ -130,13 +130,13 @@ class GroupsLoop:
         if scene.exists and not scene.is_ending and not scene.is_paused:
             scene = await self._carry_out(scene, brokers)
         plan = watch.finish(scene, parts.clock.now(), began_ms, self._now_ms())
-        parts.ports.board.show(self._key, plan.figures)
+        parts.ports.figures_listener.show(self._key, plan.figures)
         if plan.actions:
             await parts.executor.execute(self._key, plan.actions)
         return plan.requeue_after_ms
 
     async def _carry_out(self, scene: Scene, brokers: Mapping[BrokerId, Identity]) -> Scene:
-        """Resets and scaling, as far as they are due; with what came of it."""
+        """Carry out resets and scaling that are due. Returns the scene with their outcome."""
         observed = self._watch.observed()
         resets = await self._resetting.reconcile(
             observed, ReachableBrokers(self._client, brokers), scene.find_topic
@@ -156,9 +156,9 @@ class GroupsLoops:
         self._loops = loops
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run the loops until cancelled."""
         async with self._loops.running(lambda key: GroupsLoop(key, self._parts)):
             for key in sorted(self._parts.caches.clusters()):
-                if (looks := self._loops.of(key)) is not None:
-                    looks.wake()
+                if (loop := self._loops.of(key)) is not None:
+                    loop.wake()
             await asyncio.Event().wait()

@@ -16,7 +16,8 @@ class Passwords:
         self._known: dict[ClusterKey, str] = {}
 
     async def of(self, cluster: ClusterKey) -> str:
-        """Raises `NoAnswer` where it cannot be read."""
+        """The password of the cluster's internal listener. Raises `NoAnswer` if it cannot be
+        read."""
         if cluster not in self._known:
             name = names.internal_secret(cluster.name)
             try:

@@ -35,7 +35,7 @@ class GroupsPort(Protocol):
     """Who can be asked about groups."""
 
     async def ask(self, whom: Identity, secret: str, path: str, body: bytes) -> bytes:
-        """The body of the answer. Raises `NoAnswer`."""
+        """Send a request to a broker and return the body of its answer. Raises `NoAnswer`."""
 
 
 class HttpGroupsPort:
@@ -97,6 +97,7 @@ class HttpGroupsPort:
         return said
 
     def _opened(self) -> "aiohttp.ClientSession":
+        """The session for requests, opened with the first one."""
         if self._session is None:
             import aiohttp  # noqa: PLC0415
 
@@ -110,4 +111,5 @@ class HttpGroupsPort:
 
 
 def _host(address: str) -> str:
+    """The address as a URL has it: an IPv6 address in brackets."""
     return f"[{address}]" if ":" in address else address

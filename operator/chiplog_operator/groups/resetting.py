@@ -48,10 +48,10 @@ class Brokers(Protocol):
     async def positions(
         self, requests: Mapping[BrokerId, Sequence[PositionsRequest]]
     ) -> Sequence[Positions]:
-        """What those said that answered."""
+        """The answers of the brokers that answered."""
 
     async def reset(self, broker_id: BrokerId, asked: ResetRequest) -> ResetAnswer | None:
-        """What a coordinator said; None where it did not answer."""
+        """The coordinator's answer; None if it did not answer."""
 
 
 class Resetting:
@@ -64,7 +64,7 @@ class Resetting:
         authority: Authority,
         events: Announcer,
     ) -> None:
-        """`events` tell how resets end."""
+        """`events` creates Events when resets end."""
         self._clock = clock
         self._authority = authority
         self._events = events
@@ -75,7 +75,7 @@ class Resetting:
     async def reconcile(
         self, observed: Iterable[ObservedGroup], brokers: Brokers, find_topic: FindTopic
     ) -> Mapping[str, ResetStatus]:
-        """Request the resets that are due; returns the statuses to publish, by uid.
+        """Request the resets that are due. Returns the statuses to publish, by uid.
 
         Raises `NotActive`.
         """
@@ -84,7 +84,7 @@ class Resetting:
         now_ms = self._now_ms()
 
         async def ask(about: ObservedGroup) -> None:
-            await self._ask(about, brokers, find_topic)
+            await self._request_reset(about, brokers, find_topic)
 
         due = [
             group
@@ -95,10 +95,13 @@ class Resetting:
         await run_concurrently(ask, due, max_concurrent=MAX_CONCURRENT)
         return dict(self._said)
 
-    async def _ask(self, about: ObservedGroup, brokers: Brokers, find_topic: FindTopic) -> None:
+    async def _request_reset(
+        self, about: ObservedGroup, brokers: Brokers, find_topic: FindTopic
+    ) -> None:
+        """Request the reset of one group, and record the outcome."""
         group, facts, reset = about.group, about.facts, about.group.spec.reset
         assert facts is not None and reset is not None, "else it is not due"  # noqa: PT018
-        answer = await self._answer(about, reset, facts, brokers, find_topic)
+        answer = await self._coordinator_answer(about, reset, facts, brokers, find_topic)
         uid = group.metadata.uid
         self._tried[uid] = tried(group, facts, answer, self._now_ms())
         before = self._said.get(uid, group.status.reset)
@@ -118,7 +121,7 @@ class Resetting:
             )
             await self._events.announce(event)
 
-    async def _answer(
+    async def _coordinator_answer(
         self,
         about: ObservedGroup,
         reset: Reset,
@@ -126,7 +129,7 @@ class Resetting:
         brokers: Brokers,
         find_topic: FindTopic,
     ) -> ResetAnswer | None:
-        """None where there was none."""
+        """Ask the leaders and then the coordinator. None if the coordinator did not answer."""
         if about.coordinator is None:
             return None
         wanted = partitions_of(reset, facts, find_topic)
@@ -139,7 +142,7 @@ class Resetting:
         return await brokers.reset(about.coordinator, asked)
 
     def _forget(self, observed: Iterable[ObservedGroup]) -> None:
-        """Of objects that are gone or want none, and of resets that are another's by now."""
+        """Forget objects that are gone or want no reset, and outdated resets."""
         wanted = {
             group.group.metadata.uid: group.group.spec.reset.id
             for group in observed

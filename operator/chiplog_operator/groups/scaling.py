@@ -67,7 +67,7 @@ class Scaling:
         authority: Authority,
         events: Announcer,
     ) -> None:
-        """`events` tell of every change."""
+        """`events` creates an Event for every change."""
         self._api = api
         self._clock = clock
         self._authority = authority
@@ -79,15 +79,16 @@ class Scaling:
         observed: Iterable[ObservedGroup],
         find_topic: FindTopic,
     ) -> Mapping[str, Verdict]:
-        """What to tell of each, by uid. Raises `NotActive`."""
+        """Scale the Deployments that are due. Returns the verdict on each group, by uid. Raises
+        `NotActive`."""
         subjects = [seen for seen in observed if may_scale(seen.group)]
         there = {seen.group.metadata.uid for seen in subjects}
         self._known = {uid: known for uid, known in self._known.items() if uid in there}
         now_ms = self._now_ms()
         due = [seen for seen in subjects if self._is_due(seen, now_ms)]
-        around = _Around(find_topic, _Autoscalers(self._api))
+        context = _Context(find_topic, _Autoscalers(self._api))
         await run_concurrently(
-            lambda seen: self._reconcile(seen, around), due, max_concurrent=IN_FLIGHT
+            lambda seen: self._reconcile(seen, context), due, max_concurrent=IN_FLIGHT
         )
         return {
             seen.group.metadata.uid: known.verdict
@@ -97,18 +98,20 @@ class Scaling:
         }
 
     def _is_due(self, seen: ObservedGroup, now_ms: int) -> bool:
+        """Whether the group's Deployment is to be checked now."""
         if seen.facts is None:
             return False  # while nothing is heard of it
         known = self._known.get(seen.group.metadata.uid)
         return known is None or now_ms - known.checked_ms >= INTERVAL_MS
 
-    async def _reconcile(self, observed: ObservedGroup, around: "_Around") -> None:
+    async def _reconcile(self, observed: ObservedGroup, context: "_Context") -> None:
+        """Check one group's Deployment, and record the verdict."""
         group, now_ms = observed.group, self._now_ms()
         known = self._known.setdefault(group.metadata.uid, _Known(checked_ms=now_ms))
         known.checked_ms = now_ms
         before = known.verdict
         try:
-            known.verdict = await self._verdict(observed, around, known)
+            known.verdict = await self._verdict(observed, context, known)
         except Forbidden as error:
             known.verdict = forbidden(str(error))
         except Conflict:
@@ -121,7 +124,7 @@ class Scaling:
     async def _announce_refusal(
         self, group: ConsumerGroup, before: Verdict | None, after: Verdict | None
     ) -> None:
-        """An Event where the Deployment is not scaled, once for each reason."""
+        """An Event if the Deployment is not scaled, once for each reason."""
         if after is None or after == before or after.status is not ConditionStatus.FALSE:
             return
         await self._events.announce(
@@ -135,7 +138,10 @@ class Scaling:
             )
         )
 
-    async def _verdict(self, observed: ObservedGroup, around: "_Around", known: _Known) -> Verdict:
+    async def _verdict(
+        self, observed: ObservedGroup, context: "_Context", known: _Known
+    ) -> Verdict:
+        """Scale the Deployment if needed. Returns the verdict."""
         group, scale = observed.group, observed.group.spec.scale
         assert scale is not None, "only such a group is due"
         namespace, name = group.metadata.namespace, scale.deployment_ref.name
@@ -148,14 +154,14 @@ class Scaling:
         if not agrees(said, group):
             known.memory = None
             return not_agreed(said, group, name)
-        autoscaler = _autoscaler_of(name, await around.autoscalers.of(namespace))
+        autoscaler = _autoscaler_of(name, await context.autoscalers.of(namespace))
         if autoscaler:
             known.memory = None
             return autoscaled(autoscaler, name)
         assert observed.facts is not None, "it was heard of"
         facts = Facts(
             replicas=_replicas(deployment),
-            partitions=known_partitions(observed.facts, around.find_topic),
+            partitions=known_partitions(observed.facts, context.find_topic),
             lag=known_lag(observed.lags),
         )
         found = step(scale, facts, known.memory, self._now_ms())
@@ -167,7 +173,8 @@ class Scaling:
     async def _write(
         self, group: ConsumerGroup, deployment: Manifest, found: Step, before: int
     ) -> None:
-        """Raises `Conflict` where it is not as it was read, and `NotActive`."""
+        """Set the number of replicas. Raises `Conflict` if the Deployment has changed, and
+        `NotActive`."""
         if not self._authority.is_held():
             raise NotActive
         name = deployment["metadata"]["name"]
@@ -216,6 +223,7 @@ class _Autoscalers:
         self._found: dict[str, list[Manifest]] = {}
 
     async def of(self, namespace: str) -> list[Manifest]:
+        """The HorizontalPodAutoscalers of a namespace."""
         if namespace not in self._found:
             try:
                 listed = await self._api.list_(kinds.AUTOSCALERS, namespace)
@@ -226,7 +234,7 @@ class _Autoscalers:
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _Context:
     """What all groups of one look have in common."""
 
     find_topic: FindTopic
@@ -234,7 +242,7 @@ class _Around:
 
 
 def _autoscaler_of(deployment: str, autoscalers: Iterable[Manifest]) -> str:
-    """The name of one that scales it; empty where none does."""
+    """The name of the HorizontalPodAutoscaler that scales the Deployment; empty if none does."""
     for autoscaler in autoscalers:
         target = (autoscaler.get("spec") or {}).get("scaleTargetRef") or {}
         if (target.get("kind"), target.get("name")) == (kinds.DEPLOYMENTS.kind, deployment):
@@ -243,6 +251,6 @@ def _autoscaler_of(deployment: str, autoscalers: Iterable[Manifest]) -> str:
 
 
 def _replicas(deployment: Manifest) -> int:
-    """What its spec says; Kubernetes' default where it says nothing."""
+    """The number of replicas in the Deployment's spec; Kubernetes' default of 1 if it has none."""
     replicas = (deployment.get("spec") or {}).get("replicas")
     return 1 if replicas is None else int(replicas)

@@ -11,7 +11,7 @@ from chiplog_operator.observe import Observer
 
 
 def scene_of(key: ClusterKey, caches: Caches, observer: Observer) -> Scene:
-    """The cluster at this moment. Nobody is asked."""
+    """The cluster's scene, from caches only."""
     manifests = caches.members(kinds.CONSUMER_GROUPS, key)
 
     def find_topic(topic_name: str) -> PartitionMapSpec | None:
@@ -33,8 +33,8 @@ def scene_of(key: ClusterKey, caches: Caches, observer: Observer) -> Scene:
 
 
 def _is_touched(manifest: Manifest) -> bool:
-    """Whether anybody but the operator has written to it, or nobody knows. Asked only of objects
-    that discovery made."""
+    """Whether anybody but the operator may have written to an object that discovery created.
+    True for all others."""
     if labels_of(manifest).get(labels.DISCOVERED) != "true":
         return True
     managers = [entry.get("manager") for entry in metadata(manifest).get("managedFields") or []]

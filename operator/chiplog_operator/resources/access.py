@@ -17,14 +17,14 @@ RBAC_GROUP = "rbac.authorization.k8s.io"
 
 
 def service_account(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
-    """The account; its token is projected into the broker's pod and into no other."""
+    """The ServiceAccount of a broker. Its token is projected only into the broker's pod."""
     parts = {"automountServiceAccountToken": False}
     name = names.service_account(cluster.metadata.name, broker_id)
     return broker_object(kinds.SERVICE_ACCOUNTS, name, cluster, broker_id, parts)
 
 
 def role(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
-    """What the broker may do."""
+    """The Role with the broker's permissions."""
     own_broker = names.broker(cluster.metadata.name, broker_id)
     own_lease = names.broker_lease(cluster.metadata.name, broker_id)
     rules = [
@@ -51,7 +51,7 @@ def role(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
 
 
 def role_binding(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
-    """Gives the account its role."""
+    """The RoleBinding of the broker's Role."""
     name = names.service_account(cluster.metadata.name, broker_id)
     account = {"kind": "ServiceAccount", "name": name, "namespace": cluster.metadata.namespace}
     parts = {

@@ -51,10 +51,10 @@ def manifests(
     settings: BuildSettings,
     node_ports: HeldPorts | None = None,
 ) -> list[Manifest]:
-    """All of the cluster's objects, each with its hash, in the order to apply them in.
+    """All objects of the cluster, each with its hash, in the order in which to apply them.
 
-    `broker_ids` are the brokers that should exist, `node_ports` the ports to ask for.
-    StatefulSets come last, so that a broker's pod finds its account, its rights and its Lease.
+    `broker_ids` are the brokers that should exist, `node_ports` the ports to request. StatefulSets
+    come last, so that a broker's pod finds its ServiceAccount, Role and Lease.
     """
     ids = sorted(set(broker_ids))
     current = revision(cluster, settings)
@@ -75,24 +75,24 @@ def manifests(
     return [with_hash(manifest) for manifest in built]
 
 
-def essence(cluster: BrokerCluster) -> BrokerCluster:
-    """The cluster without what changes all the time: equal ones have equal manifests."""
+def without_volatile_fields(cluster: BrokerCluster) -> BrokerCluster:
+    """The cluster without fields that change all the time. Equal results have equal manifests."""
     who = replace(cluster.metadata, resource_version="", generation=0)
     return replace(cluster, metadata=who, status=BrokerClusterStatus())
 
 
 def revision(cluster: BrokerCluster, settings: BuildSettings) -> str:
-    """The `labels.REVISION` of all the cluster's pods: changes when they need a restart.
+    """The `labels.REVISION` of all the cluster's pods. It changes when they must restart.
 
-    Made from the pod's template and `server.properties`. Brokers differ in nothing but their
-    id, so one revision serves all of them.
+    It is made from the pod template and `server.properties`. Brokers differ only in their ids, so
+    they all have the same revision.
     """
     template = pod_template(cluster, _ANY_BROKER, settings)
     return _hash({"template": template, "properties": properties(cluster)})
 
 
 def with_hash(manifest: Manifest) -> Manifest:
-    """The manifest with `labels.MANIFEST_HASH`: equal for what is equal but for that."""
+    """The manifest with its hash in `labels.MANIFEST_HASH`."""
     metadata = manifest["metadata"]
     annotations = dict(metadata.get("annotations", {}))
     annotations.pop(labels.MANIFEST_HASH, None)

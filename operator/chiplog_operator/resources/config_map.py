@@ -27,7 +27,7 @@ def config_map(cluster: BrokerCluster) -> Manifest:
 
 
 def properties(cluster: BrokerCluster) -> Mapping[str, str]:
-    """What the file says, in Kafka's text form, by key in the alphabet's order."""
+    """The properties of the file, in Kafka's text form, sorted by key."""
     given = given_broker_config(cluster.spec.config).values
     return {
         LISTENERS.name: ",".join(
@@ -38,6 +38,7 @@ def properties(cluster: BrokerCluster) -> Mapping[str, str]:
 
 
 def _is_read_at_start(name: str) -> bool:
+    """Whether brokers read the key only when they start, and users may set it."""
     return name not in TOPIC_DEFAULTS and BROKER_KEYS[name].set_by is None
 
 

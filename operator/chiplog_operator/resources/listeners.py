@@ -9,10 +9,10 @@ DEFAULT_LISTENER = Listener(name="plain", type=ListenerType.INTERNAL, port=ports
 
 
 def listeners(cluster: BrokerCluster) -> tuple[Listener, ...]:
-    """The clients' listeners; the brokers' own is not among them."""
+    """The listeners for clients, without the internal one."""
     return cluster.spec.listeners or (DEFAULT_LISTENER,)
 
 
 def of_type(cluster: BrokerCluster, wanted: ListenerType) -> tuple[Listener, ...]:
-    """The clients' listeners of one type."""
+    """The listeners for clients of one type."""
     return tuple(listener for listener in listeners(cluster) if listener.type is wanted)

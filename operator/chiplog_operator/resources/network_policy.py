@@ -22,9 +22,10 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
 def network_policies(cluster: BrokerCluster, settings: BuildSettings) -> list[Manifest]:
-    """The one policy over the pods of all brokers, or none.
+    """The NetworkPolicy for the pods of all brokers, in a list.
 
-    None where the operator is no pod: the policy would keep it from the brokers' health port.
+    The list is empty if the operator does not run in a pod, because the policy would block it from
+    the brokers' health port.
     """
     chosen = cluster.spec.network_policy or NetworkPolicySettings()
     if not chosen.enabled or not settings.operator_namespace:
@@ -47,7 +48,7 @@ def network_policies(cluster: BrokerCluster, settings: BuildSettings) -> list[Ma
 
 
 def _operator(namespace: str) -> dict[str, object]:
-    """Both selectors in one peer: the operator's pods of that namespace, and no others."""
+    """The peer that selects the operator's pods in its namespace. It needs both selectors."""
     return {
         "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: namespace}},
         "podSelector": {"matchLabels": {labels.NAME: labels.OPERATOR}},
@@ -55,6 +56,6 @@ def _operator(namespace: str) -> dict[str, object]:
 
 
 def _rule(port: int, peers: Sequence[object] = ()) -> dict[str, object]:
-    """Who may connect to a port; everybody where no peer is named."""
+    """The rule that allows peers to connect to a port; without peers, everybody."""
     rule: dict[str, object] = {"ports": [{"protocol": "TCP", "port": port}]}
     return {**rule, "from": list(peers)} if peers else rule

@@ -17,29 +17,30 @@ from chiplog_kube.kinds import Kind
 def cluster_object(
     kind: Kind, name: str, cluster: BrokerCluster, parts: Mapping[str, object]
 ) -> Manifest:
-    """An object that a cluster has once."""
+    """An object that exists once for the cluster."""
     return _object(kind, name, cluster, labels.of_cluster(cluster.metadata.name), parts)
 
 
 def broker_object(
     kind: Kind, name: str, cluster: BrokerCluster, broker_id: BrokerId, parts: Mapping[str, object]
 ) -> Manifest:
-    """An object that each broker has."""
+    """An object that exists once for each broker."""
     return _object(kind, name, cluster, broker_labels(cluster, broker_id), parts)
 
 
 def broker_labels(cluster: BrokerCluster, broker_id: BrokerId) -> dict[str, str]:
-    """Labels of one broker's objects, its pod among them."""
+    """The labels of one broker's objects, including its pod."""
     return labels.of_cluster(cluster.metadata.name) | broker_selector(cluster, broker_id)
 
 
 def brokers_selector(cluster: BrokerCluster) -> dict[str, str]:
-    """Labels that select the pods of all of a cluster's brokers."""
+    """The labels that select the pods of all of a cluster's brokers."""
     return {labels.CLUSTER: cluster.metadata.name, labels.COMPONENT: labels.BROKER}
 
 
 def broker_selector(cluster: BrokerCluster, broker_id: BrokerId) -> dict[str, str]:
-    """Labels that select one broker's pod. They can never change: a StatefulSet keeps them."""
+    """The labels that select one broker's pod. They can never change, because a StatefulSet's
+    selector is immutable."""
     return {**brokers_selector(cluster), labels.BROKER_ID: str(broker_id)}
 
 

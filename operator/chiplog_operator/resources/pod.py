@@ -40,7 +40,7 @@ _ENVIRONMENT = {
 def pod_template(
     cluster: BrokerCluster, broker_id: BrokerId, settings: BuildSettings
 ) -> dict[str, object]:
-    """The template without its revision, which is made from it."""
+    """The pod template without its revision, which is computed from it."""
     template = cluster.spec.template or PodTemplate()
     return {
         "metadata": {
@@ -48,8 +48,8 @@ def pod_template(
             "annotations": dict(template.annotations),
         },
         "spec": {
-            **_who(cluster, broker_id),
-            **_where(cluster, template),
+            **_identity_fields(cluster, broker_id),
+            **_scheduling_fields(cluster, template),
             "terminationGracePeriodSeconds": cluster.spec.termination_grace_period_seconds,
             "containers": [_container(cluster, broker_id, settings)],
             "volumes": [volume.to_volume() for volume in pod_volumes(cluster)],
@@ -57,7 +57,8 @@ def pod_template(
     }
 
 
-def _who(cluster: BrokerCluster, broker_id: BrokerId) -> dict[str, object]:
+def _identity_fields(cluster: BrokerCluster, broker_id: BrokerId) -> dict[str, object]:
+    """The fields for the pod's identity and permissions."""
     return {
         "serviceAccountName": names.service_account(cluster.metadata.name, broker_id),
         "automountServiceAccountToken": False,
@@ -74,8 +75,9 @@ def _who(cluster: BrokerCluster, broker_id: BrokerId) -> dict[str, object]:
     }
 
 
-def _where(cluster: BrokerCluster, template: PodTemplate) -> dict[str, object]:
-    """The node it may run on. Spreading is a wish: a broker in a full zone is better than none."""
+def _scheduling_fields(cluster: BrokerCluster, template: PodTemplate) -> dict[str, object]:
+    """The fields that decide on which node the pod runs. Spreading is only preferred: a broker
+    in a full zone is better than none."""
     selector = {"matchLabels": brokers_selector(cluster)}
     apart = {"topologyKey": HOSTNAME_KEY, "labelSelector": selector}
     preferred = [{"weight": 100, "podAffinityTerm": apart}]
@@ -157,7 +159,8 @@ def _port(name: str, port: int) -> dict[str, object]:
 
 
 def with_revision(template: dict[str, object], revision: str) -> dict[str, object]:
-    """The template with the annotation by which a pod says what it was started with."""
+    """The template with the revision as an annotation, so that each pod has the revision with
+    which it was started."""
     metadata = template["metadata"]
     assert isinstance(metadata, dict)
     annotations = {**metadata["annotations"], labels.REVISION: revision}

@@ -23,6 +23,7 @@ def probes() -> dict[str, object]:
 
 
 def _probe(path: str, *, period_s: int, timeout_s: int, failures: int) -> dict[str, object]:
+    """One HTTP probe of the health port."""
     return {
         "httpGet": {"path": path, "port": HEALTH_PORT_NAME},
         "periodSeconds": period_s,

@@ -25,9 +25,10 @@ MAX_REASONS = 10
 def restart_reasons(
     before: BrokerCluster, after: BrokerCluster, settings: BuildSettings
 ) -> tuple[str, ...]:
-    """The fields as a user names them, like `spec.config[num.io.threads]`.
+    """The fields whose change needs a restart, as users name them, like
+    `spec.config[num.io.threads]`.
 
-    Empty where no single field of the spec is the reason, as with another version of the operator.
+    Empty if no single field of the spec is the reason, as with another version of the operator.
     """
     old, new = before.to_manifest(), after.to_manifest()
     ours = revision(before, settings)
@@ -54,7 +55,7 @@ def _differences(old: Any, new: Any, path: Path = ()) -> Iterator[Path]:
 def _revision_with(
     old: Mapping[str, Any], new: Mapping[str, Any], path: Path, settings: BuildSettings
 ) -> str:
-    """Of the old spec with one field as it is in the new one; empty where that does not read."""
+    """The revision of the old spec with one field changed; empty if that spec cannot be parsed."""
     changed: Any = deepcopy(dict(old))
     at, given = changed["spec"], new["spec"]
     for name in path[:-1]:

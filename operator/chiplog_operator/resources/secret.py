@@ -22,7 +22,7 @@ def internal_secret(cluster: BrokerCluster, password: str) -> Manifest:
 
 
 def password_of(secret: Manifest) -> str | None:
-    """The password an existing Secret holds; None where it holds none."""
+    """The password in an existing Secret; None if it has none."""
     encoded = (secret.get("data") or {}).get(PASSWORD_KEY)
     return base64.b64decode(encoded).decode() if encoded else None
 

@@ -27,14 +27,14 @@ HeldPorts: TypeAlias = Mapping[BrokerId, Mapping[str, int]]
 
 
 def brokers_service(cluster: BrokerCluster) -> Manifest:
-    """Headless: gives each broker's pod its DNS name."""
+    """The headless Service that gives each broker's pod its DNS name."""
     spec = _spec(brokers_selector(cluster), _inside_ports(cluster), clusterIP="None")
     name = names.brokers_service(cluster.metadata.name)
     return cluster_object(kinds.SERVICES, name, cluster, {"spec": spec})
 
 
 def bootstrap_service(cluster: BrokerCluster) -> Manifest:
-    """Where clients inside the Kubernetes cluster begin: any broker."""
+    """The Service with the bootstrap address inside of Kubernetes, for any broker."""
     spec = _spec(brokers_selector(cluster), _inside_ports(cluster), type="ClusterIP")
     name = names.bootstrap_service(cluster.metadata.name)
     return cluster_object(kinds.SERVICES, name, cluster, {"spec": spec})
@@ -43,7 +43,8 @@ def bootstrap_service(cluster: BrokerCluster) -> Manifest:
 def external_services(
     cluster: BrokerCluster, broker_ids: Iterable[BrokerId], held: HeldPorts
 ) -> list[Manifest]:
-    """Where clients outside begin, and the address of each broker; none without such listeners."""
+    """The bootstrap Service for clients outside of Kubernetes, and a Service for each broker.
+    Empty without such listeners."""
     if not of_type(cluster, ListenerType.NODE_PORT):
         return []
     return [
@@ -105,6 +106,7 @@ def _port(name: str, port: int) -> dict[str, object]:
 
 
 def _node_port(listener: Listener, place: int, held: Mapping[str, int]) -> dict[str, object]:
-    """The one that the spec gives or that the cluster has had; else Kubernetes chooses."""
+    """The node port from the spec, or the one that the cluster has had; empty if Kubernetes
+    chooses."""
     node_port = given_node_port(listener, place) or held.get(listener.name)
     return {} if node_port is None else {"nodePort": node_port}

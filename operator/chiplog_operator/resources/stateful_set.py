@@ -19,7 +19,7 @@ from chiplog_operator.resources.volumes import DATA_VOLUME
 def stateful_set(
     cluster: BrokerCluster, broker_id: BrokerId, settings: BuildSettings, revision: str
 ) -> Manifest:
-    """The StatefulSet of one broker, with the revision its pod is started with."""
+    """The StatefulSet of one broker, with the revision for its pod."""
     spec = {
         "replicas": 1,
         "serviceName": names.brokers_service(cluster.metadata.name),
@@ -53,15 +53,17 @@ def _claim_template(cluster: BrokerCluster) -> dict[str, object]:
 
 
 def must_be_recreated(live: Manifest, wanted: Manifest) -> bool:
-    """Whether the volume of a StatefulSet changed, which Kubernetes does not let anyone write.
+    """Whether the volume claim template changed, which Kubernetes does not allow.
 
-    Then it is deleted without its pod and claim (`orphan`) and made again, which adopts both.
+    The StatefulSet is then deleted without its pod and claim (`orphan`) and created again, and
+    adopts both.
     """
     return _volume(live) != _volume(wanted)
 
 
 def _volume(stateful_set: Manifest) -> tuple[object, ...]:
-    """Size and class; a class that was left out stays left out, also in what is stored."""
+    """Size and storage class of the volume claim template. A class that the spec omits is
+    omitted in the stored object too."""
     (claim,) = stateful_set["spec"]["volumeClaimTemplates"]
     size = quantity_value(claim["spec"]["resources"]["requests"]["storage"])
     return size, claim["spec"].get("storageClassName")

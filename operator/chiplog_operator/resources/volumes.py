@@ -32,12 +32,12 @@ class PodVolume:
 
 
 def data_mount() -> dict[str, object]:
-    """Where the broker's own volume goes; its StatefulSet brings the volume itself."""
+    """The mount of the broker's data volume. The StatefulSet adds the volume itself."""
     return {"name": DATA_VOLUME, "mountPath": DATA_PATH}
 
 
 def pod_volumes(cluster: BrokerCluster) -> list[PodVolume]:
-    """Everything else that is mounted."""
+    """All other volumes of the pod."""
     name = cluster.metadata.name
     return [
         PodVolume(

@@ -66,14 +66,14 @@ class Applications:
     """All applications of one operator process."""
 
     def __init__(self, api: KubeApi, clock: Clock, draw_key: Callable[[], str]) -> None:
-        """`draw_key`: a text that nobody can guess."""
+        """`draw_key` returns a text that nobody can guess."""
         self._draw_key = draw_key
         self._api = api
         self._clock = clock
         self._offered: dict[str, tuple[float, Offered]] = {}
 
     async def offered(self, namespace: str) -> Offered:
-        """What the API server has, as far as this namespace's applications are concerned."""
+        """The `SparkApplication` kinds that the API server serves and this namespace can use."""
         now_s = self._clock.monotonic_s()
         at_s, known = self._offered.get(namespace, (float("-inf"), Offered()))
         if now_s - at_s < OFFERED_FOR_S:
@@ -91,21 +91,21 @@ class Applications:
         self._offered[namespace] = now_s, found
         return found
 
-    async def see(self, namespace: str, known: ApplicationStatus) -> Seen | None:
-        """The application and then its result; None where the API server did not answer."""
+    async def observe(self, namespace: str, known: ApplicationStatus) -> Seen | None:
+        """Observe the application and then its result; None if the API server did not answer."""
         try:
-            return await self._see(namespace, known)
+            return await self._observe(namespace, known)
         except ApiError as error:
             facts = {"application": known.name, "namespace": namespace, "error": str(error)}
             logger.warning("application_not_seen", extra=facts)
             return None
 
-    async def _see(self, namespace: str, known: ApplicationStatus) -> Seen:
+    async def _observe(self, namespace: str, known: ApplicationStatus) -> Seen:
         kind = LAUNCHED[known.launcher]
         try:
             launched = await self._api.get(kind, namespace, known.name)
         except NotFound:
-            result, _ = await self._said(namespace, known.name)
+            result, _ = await self._read_result(namespace, known.name)
             return Seen(state=RunState.GONE, kind=kind.kind, result=result)
         pods = await self._api.list_(
             kinds.PODS, namespace, labels=f"{APPLICATION_LABEL}={known.name}"
@@ -117,7 +117,7 @@ class Applications:
             events = sorted(found.items, key=lambda event: str(event.get("lastTimestamp") or ""))
         phase = states.observed(known.launcher, launched, pods.items, self._clock.now(), events)
         is_going = "deletionTimestamp" in metadata(launched)
-        result, progress = await self._said(namespace, known.name)
+        result, progress = await self._read_result(namespace, known.name)
         return Seen(
             state=RunState.UNKNOWN if is_going else RunState(phase.name.value),
             kind=kind.kind,
@@ -132,10 +132,10 @@ class Applications:
             progress=progress,
         )
 
-    async def _said(
+    async def _read_result(
         self, namespace: str, name: str
     ) -> tuple[Result | UnreadableDocument | None, RunProgress | None]:
-        """The driver's result, and how far it was. What anybody else wrote is no result."""
+        """The driver's result and its progress. What anybody else wrote is ignored."""
         try:
             found = await self._api.get(kinds.CONFIG_MAPS, namespace, f"{name}-result")
         except NotFound:
@@ -161,8 +161,8 @@ class Applications:
             return unreadable, progress
 
     async def _key(self, namespace: str, name: str) -> str | None:
-        """What a driver signs with; empty where there is no such Secret. None where the operator
-        may read only the Secrets of clusters: then no driver of its has a key."""
+        """The key with which the driver signs; empty if its Secret does not exist. None if the
+        operator must not read Secrets in this namespace: then none of its drivers has a key."""
         try:
             found = await self._api.get(kinds.SECRETS, namespace, name)
         except NotFound:
@@ -177,10 +177,11 @@ class Applications:
     async def launch(
         self, launcher: SparkLauncher, application: Application, request: Request
     ) -> None:
-        """Make all of it; what is there stays. Raises `ApiError`s: then it is to be asked again.
+        """Create all objects of the application. Existing ones stay. Raises `ApiError`s; call it
+        again then.
 
-        First everything goes with the object that asked for it, and at last with what was
-        launched, so that its time to live ends all.
+        At first the objects are owned by the object that asked for the run, and finally by the
+        launched object, so that all are deleted when its time to live is over.
         """
         kind, wanted = LAUNCHED[launcher], choice.launch(launcher, application)
         heirs = (
@@ -203,21 +204,23 @@ class Applications:
     async def _make(
         self, wanted: choice.Launch, application: Application, request: Request, heirs: Heirs
     ) -> None:
+        """Create the objects that must exist before the launched one."""
         key = await self._make_key(application, heirs)
-        told = {"data": signed(key, application.name, {REQUEST_KEY: request.to_json()})}
+        data_field = {"data": signed(key, application.name, {REQUEST_KEY: request.to_json()})}
         for name, parts in (
-            (application.request_config_map, told),
+            (application.request_config_map, data_field),
             (application.result_config_map, {}),
         ):
             manifest = object_of(application, "v1", "ConfigMap", name, parts)
             await self._apply(kinds.CONFIG_MAPS, manifest, heirs)
         for manifest in wanted.before:
             files = manifest.get("data")  # of a ConfigMap
-            told = {"data": signed(key, application.name, files)} if files else {}
-            await self._apply(MADE[manifest["kind"]], {**manifest, **told}, heirs)
+            data_field = {"data": signed(key, application.name, files)} if files else {}
+            await self._apply(MADE[manifest["kind"]], {**manifest, **data_field}, heirs)
 
     async def _make_key(self, application: Application, heirs: Heirs) -> str:
-        """What operator and driver sign with; empty where the operator may make none."""
+        """The key with which operator and driver sign; empty if the operator must not create
+        Secrets."""
         name = application.result_key
         known = await self._key(application.namespace, name)
         if known is None:
@@ -232,15 +235,16 @@ class Applications:
         return key
 
     async def _apply(self, kind: Kind, wanted: Manifest, heirs: Heirs) -> None:
+        """Create the object, or apply it if it exists and is ours."""
         try:
             await self._api.apply_new(kind, wanted, field_manager=labels.OPERATOR)
         except AlreadyExists:
             uid = uid_of(await self._ours(kind, wanted, heirs))
-            this_one = {**wanted, "metadata": {**wanted["metadata"], "uid": uid}}
-            await self._api.apply(kind, this_one, field_manager=labels.OPERATOR)
+            with_uid = {**wanted, "metadata": {**wanted["metadata"], "uid": uid}}
+            await self._api.apply(kind, with_uid, field_manager=labels.OPERATOR)
 
     async def _ours(self, kind: Kind, wanted: Manifest, heirs: Heirs) -> Manifest:
-        """The object that has the name. Raises `NameTaken` where it is not the application's."""
+        """The object that has the name. Raises `NameTaken` if it is not the application's."""
         found = await self._api.get(kind, *key_of(wanted))
         why = taken_names.why_not_ours(
             metadata(found), metadata(wanted), label=APPLICATION_LABEL, heirs=heirs
@@ -251,9 +255,9 @@ class Applications:
         return found
 
     async def remove(self, namespace: str, name: str, launcher: SparkLauncher) -> None:
-        """Delete what was launched; the rest is its own. Raises `ApiError`s.
+        """Delete the launched object, which owns the others. Raises `ApiError`s.
 
-        Where it was never made, as it was refused, what was made before it is deleted one by one.
+        If it was never created, because it was refused, the others are deleted one by one.
         """
         kind = LAUNCHED[launcher]
         mine = _mine(name)
@@ -269,6 +273,7 @@ class Applications:
         await self._remove_rest(namespace, name, ",".join(f"{key}={mine[key]}" for key in mine))
 
     async def _remove_rest(self, namespace: str, name: str, ours: str) -> None:
+        """Delete the objects that were created before the launched one."""
         for kind in MADE.values():
             found = await self._api.list_(kind, namespace, labels=ours)
             for manifest in found.items:
@@ -280,7 +285,8 @@ class Applications:
         await self._remove_key(namespace, name)
 
     async def _remove_key(self, namespace: str, application: str) -> None:
-        """Secrets cannot be listed. Where it may not be read, the operator has made none."""
+        """Delete the Secret with the key. Secrets cannot be listed. If the operator must not
+        read it, it has not created one."""
         name = result_key_of(application)
         with suppress(NotFound, Forbidden):
             found = await self._api.get(kinds.SECRETS, namespace, name)
@@ -289,5 +295,5 @@ class Applications:
 
 
 def _mine(application: str) -> Mapping[str, str]:
-    """Labels of all that is made for an application."""
+    """The labels of every object of an application."""
     return {APPLICATION_LABEL: application, labels.MANAGED_BY: labels.OPERATOR}

@@ -64,16 +64,15 @@ class CarryingOut:
     _obstacles: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def obstacle(self, resource: SparkResource) -> str:
-        """Why the application that the status names could not be made at the last attempt; empty
-        where it could, or was refused for good."""
+        """Why the last attempt to create the named application failed; empty if it succeeded, or
+        was refused for good."""
         application = resource.status.application
         if application is None:
             return ""
         return self._obstacles.get((resource.metadata.namespace, application.name), "")
 
     def refusal(self, resource: SparkResource) -> str:
-        """Why the API server did not let the application be made that the status names; empty
-        where it did not say."""
+        """Why the API server refused to create the named application; empty if it did not."""
         application = resource.status.application
         if application is None:
             return ""
@@ -82,7 +81,7 @@ class CarryingOut:
     async def carry_out(
         self, key: ClusterKey, resource: SparkResource, cluster: BrokerCluster | None, step: Step[S]
     ) -> bool:
-        """Whether all of it is done. Raises `NotActive`."""
+        """Carry out a step. Returns whether all of it is done. Raises `NotActive`."""
         if not self.tools.authority.is_held():
             raise NotActive
         try:
@@ -105,6 +104,7 @@ class CarryingOut:
         cluster: BrokerCluster | None,
         action: object,
     ) -> None:
+        """Carry out one action."""
         namespace = resource.metadata.namespace
         match action:
             case Launch():
@@ -113,13 +113,14 @@ class CarryingOut:
             case Remove():
                 await self.tools.applications.remove(namespace, action.name, action.launcher)
             case TakeAwayAnnotation():
-                await self._take_away_annotation(resource)
+                await self._remove_annotation(resource)
             case OrderRefetch():
                 await self.tools.repairing.order(key, action)
 
     async def _launch(
         self, resource: SparkResource, cluster: BrokerCluster, launch: Launch
     ) -> None:
+        """Create an application, and record why it cannot be created."""
         made = application_of(resource, cluster, launch.name, self.tools.spark_image)
         request = request_of(resource, cluster, launch)
         name = resource.metadata.namespace, launch.name
@@ -133,7 +134,8 @@ class CarryingOut:
             raise
         self._obstacles.pop(name, None)
 
-    async def _take_away_annotation(self, resource: SparkResource) -> None:
+    async def _remove_annotation(self, resource: SparkResource) -> None:
+        """Remove the annotation with the command."""
         about, kind = resource.metadata, KIND_OF[resource.KIND.kind]
         patch = {"metadata": {**as_it_was(about), "annotations": {labels.REBALANCE: None}}}
         made = await self.tools.api.patch(
@@ -142,7 +144,8 @@ class CarryingOut:
         self.tools.caches[kind].put(made)
 
     async def _report(self, key: ClusterKey, resource: SparkResource, step: Step[S]) -> bool:
-        """The status over the version that was read, and Events only where that was written."""
+        """Write the status over the version that was read, and create Events only if that
+        succeeded."""
         about = resource.metadata
         if any(isinstance(action, TakeAwayAnnotation) for action in step.actions):
             about = _as_it_is_now(resource, self.tools.caches)
@@ -164,7 +167,7 @@ class CarryingOut:
         return True
 
     def forget_all_but(self, named: Container[tuple[str, str]]) -> None:
-        """Applications that nobody names any more; `named` by namespace and name."""
+        """Forget applications that no status names. `named` has namespaces and names."""
         self._refusals = {key: refusal for key, refusal in self._refusals.items() if key in named}
         self._obstacles = {
             key: obstacle for key, obstacle in self._obstacles.items() if key in named
@@ -172,6 +175,7 @@ class CarryingOut:
 
 
 def _as_it_is_now(resource: SparkResource, caches: Caches) -> Metadata:
+    """The object's metadata with its newest resource version."""
     about = resource.metadata
     manifest = caches[KIND_OF[resource.KIND.kind]].get(about.namespace, about.name)
     return about if manifest is None else type(resource).from_manifest(manifest).metadata
@@ -180,7 +184,7 @@ def _as_it_is_now(resource: SparkResource, caches: Caches) -> Metadata:
 def application_of(
     resource: SparkResource, cluster: BrokerCluster, name: str, image: str
 ) -> Application:
-    """The application of a run, complete."""
+    """The complete application of a run."""
     about, overrides = resource.metadata, resource.spec.spark or SparkOverrides()
     _, job = JOB_OF[resource.KIND.kind]
     template = cluster.spec.template

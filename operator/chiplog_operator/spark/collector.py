@@ -21,11 +21,11 @@ class VerificationsCollector(Collector):
         self._known: Mapping[ObjectKey, Verification] = {}
 
     def show(self, found: Mapping[ObjectKey, Verification]) -> None:
-        """All there are; what is not among them is forgotten."""
+        """Collect from these Verifications from now on."""
         self._known = found
 
     def describe(self) -> Iterator[Metric]:
-        """Registering must not collect."""
+        """No metrics, because registering must not collect."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -83,7 +83,7 @@ class _Families:
             self._bytes.add_metric(labels, status.coverage.bytes)
 
     def _add_violations(self, labels: list[str], verification: Verification) -> None:
-        """Every check that was wanted, so that one that found nothing says so."""
+        """The violations of every requested check, also of those that found none."""
         if verification.status.violations_total is None:
             return
         counts = dict.fromkeys(verification.spec.checks or Check, 0)

@@ -46,7 +46,7 @@ class Facts:
     async def of_verification(
         self, resource: Verification, key: ClusterKey, cluster: BrokerCluster | None, refusal: str
     ) -> VerificationView:
-        """All but what its repairs depend on."""
+        """Everything that decides about a Verification, except for its repairs."""
         namespace, application = resource.metadata.namespace, resource.status.application
         offer = await self._offer(cluster, namespace, application)
         unmet = self._unmet(key, cluster, namespace) or offer.unmet
@@ -61,7 +61,7 @@ class Facts:
             topics=self._topics(key),
             # The result first: what it was refused its brokers have said by then.
             seen=await self._seen(namespace, application),
-            brokers=self.observer.glance(key).brokers,
+            brokers=self.observer.from_caches(key).brokers,
             launcher=offer.launcher,
             refusal=refusal,
         )
@@ -69,7 +69,7 @@ class Facts:
     async def of_rebalance(
         self, resource: Rebalance, key: ClusterKey, cluster: BrokerCluster | None, refusal: str
     ) -> RebalanceView:
-        """All that decides about it."""
+        """Everything that decides about a Rebalance."""
         namespace, application = resource.metadata.namespace, resource.status.application
         offer = await self._offer(cluster, namespace, application)
         problems = check_rebalance(resource)
@@ -82,17 +82,16 @@ class Facts:
             # What would run a job is nothing to moves that were approved.
             unmet=self._unmet(key, cluster, namespace) or offer.as_unmet,
             topics=sorted(name for name in self._topics(key) if not is_internal(name)),
-            brokers=brokers_of(self.observer.glance(key)),
+            brokers=brokers_of(self.observer.from_caches(key)),
             launcher=offer.launcher,
             seen=await self._seen(namespace, application),
             refusal=refusal,
-            under_way=self._under_way(resource, key),
+            under_way=self._rebalance_in_progress(resource, key),
             standings=None if cluster is None else self._standings(key, resource.status.proposal),
         )
 
-    def _under_way(self, resource: Rebalance, key: ClusterKey) -> str:
-        """Another Rebalance of the cluster whose moves continue, or will when it is paused no
-        more."""
+    def _rebalance_in_progress(self, resource: Rebalance, key: ClusterKey) -> str:
+        """Another Rebalance of the cluster whose moves are in progress or paused; else empty."""
         goes_on = RebalanceState.REBALANCING.value
         for manifest in self.caches.members(kinds.REBALANCES, key):
             status = manifest.get("status") or {}
@@ -102,7 +101,7 @@ class Facts:
         return ""
 
     def _standings(self, key: ClusterKey, proposal: Proposal | None) -> Standings | None:
-        """Of the topics that the proposal is about; None where a map does not read."""
+        """The states of the topics that the proposal moves; None if a map cannot be parsed."""
         maps = self.observer.maps(key)
         if maps is None:
             return None
@@ -112,14 +111,15 @@ class Facts:
         )
 
     async def _seen(self, namespace: str, application: ApplicationStatus | None) -> Seen | None:
+        """The observed application; None if it cannot change any more or was not observed."""
         if application is None or not is_watched(application):
             return None
-        return await self.applications.see(namespace, application)
+        return await self.applications.observe(namespace, application)
 
     def _check_choice(
         self, resource: Verification | Rebalance, cluster: BrokerCluster
     ) -> tuple[Problem, ...]:
-        """What the object may not choose for its job."""
+        """Problems with what the object chooses for its job."""
         if resource.spec.spark is None:
             return ()
         namespace = resource.metadata.namespace
@@ -129,6 +129,7 @@ class Facts:
     def _unmet(
         self, key: ClusterKey, cluster: BrokerCluster | None, namespace: str
     ) -> Unmet | None:
+        """Why no job can run in this cluster; None if one can."""
         about = self.observer.metadata(key)
         if not about.uid:
             message = (
@@ -160,7 +161,7 @@ class Facts:
         namespace: str,
         application: ApplicationStatus | None,
     ) -> "_Offer":
-        """Which launcher would run an application that is begun now."""
+        """The launcher for a run that begins now."""
         if cluster is None or is_watched(application):
             return _Offer()
         spark = cluster.spec.spark
@@ -176,7 +177,7 @@ class Facts:
         return _Offer(launcher=chosen)
 
     def _topics(self, key: ClusterKey) -> Topics:
-        """Every topic that is served, with the labels of its Topic."""
+        """Every topic that is served, with the labels of its Topic object."""
         of_uid = {
             uid_of(manifest): labels_of(manifest)
             for manifest in self.caches.members(kinds.TOPICS, key)
@@ -197,7 +198,7 @@ class _Offer:
 
     @property
     def as_unmet(self) -> Unmet | None:
-        """Why no Spark application can be started now; None if one can."""
+        """Why no Spark application can be created now; None if one can."""
         if self.unmet is None and self.problems:
             return Unmet(self.problems[0].reason.value, told(self.problems))
         return self.unmet

@@ -51,11 +51,11 @@ AFTER_FAILURE_S: Final = 3.0
 AFTER_FAULT_S: Final = 10.0
 
 
-class Board(Protocol):
+class FiguresListener(Protocol):
     """Where figures go."""
 
     def show(self, found: Mapping[ObjectKey, Verification]) -> None:
-        """Of all Verifications there are."""
+        """Take over the figures of all Verifications."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class SparkParts:
     observer: Observer
     tools: Tools
     clock: Clock
-    board: Board
+    board: FiguresListener
     woken: Wake
     """Set when something is wished for."""
 
@@ -105,11 +105,11 @@ class SparkLoop:
         )
 
     async def run(self) -> None:
-        """Until cancelled, or until another operator is active (`NotActive`)."""
+        """Reconcile until cancelled, or until another operator is active (`NotActive`)."""
         clock = self.parts.clock
         while True:
             self.parts.woken.clear()
-            await self._round()
+            await self._pass()
             await self.parts.woken.within(self._pause_s())
             await clock.sleep(COALESCE_S)
 
@@ -117,7 +117,7 @@ class SparkLoop:
         now_s = self.parts.clock.monotonic_s()
         return max(min((due.at_s - now_s for due in self._due.values()), default=RESYNC_S), 0.0)
 
-    async def _round(self) -> None:
+    async def _pass(self) -> None:
         """Reconcile each object that changed or is due."""
         now_s = self.parts.clock.monotonic_s()
         there = {
@@ -137,16 +137,16 @@ class SparkLoop:
         if len(known) == len(verifications):
             await self.parts.tools.repairing.withdraw(known)
 
-        async def look(name: tuple[Kind, ObjectKey]) -> None:
+        async def reconcile(name: tuple[Kind, ObjectKey]) -> None:
             manifest = there[name]
-            wait_s = await self._look(name[0], manifest)
+            wait_s = await self._reconcile(name[0], manifest)
             at_s = self.parts.clock.monotonic_s() + wait_s
             self._due[name] = _Due(manifest, at_s)
 
         waiting = [
             name for name in sorted(there, key=_in_order) if self._is_due(name, there, now_s)
         ]
-        await run_concurrently(look, waiting, max_concurrent=MAX_CONCURRENT)
+        await run_concurrently(reconcile, waiting, max_concurrent=MAX_CONCURRENT)
         caches = self.parts.caches
         if any(caches[kind].objects.get(key) is not there[kind, key] for kind, key in waiting):
             self.parts.woken.set()  # a status was written: what follows from it is due
@@ -160,14 +160,14 @@ class SparkLoop:
         known = self._due.get(name)
         return known is None or known.manifest is not there[name] or known.at_s <= now_s
 
-    async def _look(self, kind: Kind, manifest: Manifest) -> float:
-        """In how many seconds to look again."""
+    async def _reconcile(self, kind: Kind, manifest: Manifest) -> float:
+        """Reconcile one object. Returns the seconds until it is due again."""
         if not self.parts.observer.is_known(key_of(manifest).namespace):
             return AFTER_FAILURE_S
         try:
             if kind is kinds.REBALANCES:
-                return await self._look_at_rebalance(manifest)
-            return await self._look_at_verification(manifest)
+                return await self._reconcile_rebalance(manifest)
+            return await self._reconcile_verification(manifest)
         except NotActive:
             raise
         except Exception:
@@ -175,7 +175,8 @@ class SparkLoop:
             logger.exception("spark_look_failed", extra={"object": str(key_of(manifest))})
             return AFTER_FAULT_S
 
-    async def _look_at_verification(self, manifest: Manifest) -> float:
+    async def _reconcile_verification(self, manifest: Manifest) -> float:
+        """Reconcile a Verification. Returns the seconds until it is due again."""
         key = cluster_of(kinds.VERIFICATIONS, manifest)
         found = self._verifications.read(manifest)
         if key is None or not isinstance(found, Verification):
@@ -200,7 +201,8 @@ class SparkLoop:
         is_done = await self._carrying_out.carry_out(key, view.verification, cluster, step)
         return _wait_s(step.requeue_after_ms, is_done=is_done)
 
-    async def _look_at_rebalance(self, manifest: Manifest) -> float:
+    async def _reconcile_rebalance(self, manifest: Manifest) -> float:
+        """Reconcile a Rebalance. Returns the seconds until it is due again."""
         key = cluster_of(kinds.REBALANCES, manifest)
         found = self._rebalances.read(manifest)
         if key is None or not isinstance(found, Rebalance):
@@ -218,7 +220,7 @@ class SparkLoop:
         return _wait_s(step.requeue_after_ms, is_done=is_done)
 
     def _with_run(self, view: R, resource: SparkResource, cluster: BrokerCluster | None) -> R:
-        """With what is known of the run beside its application."""
+        """The view with what is known about attempts to create the application."""
         spark = None if cluster is None else cluster.spec.spark
         limit = START_LIMIT if spark is None else length_of(spark.start_time_limit)
         return replace(view, obstacle=self._carrying_out.obstacle(resource), start_limit=limit)
@@ -230,10 +232,10 @@ class SparkLoop:
         problems: tuple[Problem, ...],
         status: VerificationStatus | RebalanceStatus,
     ) -> None:
-        """What cannot be done as it is written can only be told so, in a status like this one."""
+        """Report in the status that the object has problems and is not reconciled."""
         key = cluster_of(KIND_OF[kind.kind], manifest)
         about = metadata_of(manifest)
-        if key is None or not problems or _is_told(manifest, about, problems):
+        if key is None or not problems or _is_reported(manifest, about, problems):
             return
         conditions = merge(
             (),
@@ -256,6 +258,7 @@ def _named(resources: Iterable[SparkResource]) -> set[tuple[str, str]]:
 
 
 def _wait_s(requeue_after_ms: int | None, *, is_done: bool) -> float:
+    """The seconds until an object is due again."""
     if not is_done:
         return AFTER_FAILURE_S
     return RESYNC_S if requeue_after_ms is None else min(requeue_after_ms / 1000, RESYNC_S)
@@ -265,7 +268,8 @@ def _in_order(name: tuple[Kind, ObjectKey]) -> tuple[str, ObjectKey]:
     return name[0].kind, name[1]
 
 
-def _is_told(manifest: Manifest, about: Metadata, problems: tuple[Problem, ...]) -> bool:
+def _is_reported(manifest: Manifest, about: Metadata, problems: tuple[Problem, ...]) -> bool:
+    """Whether the published condition already reports these problems."""
     ready = condition_of(manifest, "Ready")
     is_newest = ready.get("observedGeneration") == about.generation
     return is_newest and ready.get("message") == refused(problems).message

@@ -29,8 +29,9 @@ class Repairing:
     def standing(
         self, key: ClusterKey, resource: Verification, all_of_them: Iterable[Verification]
     ) -> Standing | None:
-        """The cluster, where it is known well enough to conclude something; else None."""
-        world = self.observer.glance(key)
+        """The state of the cluster for repairs; None if too little is known to conclude
+        anything."""
+        world = self.observer.from_caches(key)
         if not world.is_complete or world.unreadable_brokers or world.unreadable_maps:
             return None
         others = (
@@ -50,7 +51,7 @@ class Repairing:
         )
 
     async def order(self, key: ClusterKey, wanted: OrderRefetch) -> None:
-        """Write it beside those that are there. Raises `Conflict` where it is not written."""
+        """Add the order to the Broker's spec. Raises `Conflict` if it is not written."""
         for broker in self._brokers(key):
             if broker.spec.broker_id == wanted.replica:
                 refetches = (*broker.spec.refetches, wanted.order)
@@ -59,7 +60,7 @@ class Repairing:
         raise Conflict(f"there is no broker {wanted.replica}")
 
     async def withdraw(self, known: Mapping[ObjectKey, Verification]) -> None:
-        """Take away the orders that nobody waits for. `known`: all Verifications there are."""
+        """Remove the orders that no repair needs any more. `known`: all Verifications."""
         repairs: dict[ClusterKey, list[ReplicaRepair]] = {}
         for verification in known.values():
             reference = verification.spec.cluster_ref
@@ -81,7 +82,7 @@ class Repairing:
             )
 
     def _brokers(self, key: ClusterKey) -> list[Broker]:
-        return list(self.observer.glance(key).brokers.values())
+        return list(self.observer.from_caches(key).brokers.values())
 
     def _clusters_with_orders(self) -> list[ClusterKey]:
         found = set()

@@ -123,7 +123,7 @@ class Running:
         self.brokers = Brokers(bench)
         self.metrics = Metrics()
         bench.net = PodNetwork()
-        bench.groups = GroupPorts(port=self.brokers, board=self.metrics.groups)
+        bench.groups = GroupPorts(port=self.brokers, figures_listener=self.metrics.groups)
 
     async def begin(self, **spec: Any) -> None:
         for kind, name in ((kinds.DEFINITIONS, "topics.chiplog.dev"), (kinds.NAMESPACES, "shop")):

@@ -56,7 +56,7 @@ class ResettingBrokers(Brokers):
 def it(bench: Any) -> Running:
     running = Running(bench)
     running.brokers = ResettingBrokers(bench)
-    bench.groups = GroupPorts(port=running.brokers, board=running.metrics.groups)
+    bench.groups = GroupPorts(port=running.brokers, figures_listener=running.metrics.groups)
     return running
 
 

@@ -172,7 +172,7 @@ class Objects:
     def processes(self, _: ClusterKey) -> list[Identity]:
         return self.there
 
-    def glance(self, _: ClusterKey) -> None: ...
+    def from_caches(self, _: ClusterKey) -> None: ...
 
     def refused(self, _: ClusterKey, incarnation: str, _how: str) -> None:
         self.refused_ones.append(incarnation)

@@ -21,7 +21,7 @@ class Watched:
         self.bench = bench
         self.changed = 0
         self.liveness = Liveness(bench.api, bench.clock, self)
-        self.heard = self.liveness.heard("")
+        self.heard = self.liveness.listener_for("")
         self.renewals = 0
 
     def dirty(self, _cluster: ClusterKey, *, urgent: bool = False) -> None:

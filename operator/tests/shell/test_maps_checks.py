@@ -112,8 +112,8 @@ def test_a_list_stands_for_its_namespace_or_for_all() -> None:
     one = checks(changes)
     assert one.of(KEY) == ""
     one.listed_alone(KEY)
-    one.heard("other").listed()
+    one.listener_for("other").listed()
     assert one.of(KEY) == "look-1"
-    one.heard(NAMESPACE).listed()
+    one.listener_for(NAMESPACE).listed()
     assert (one.of(KEY), one.of(ClusterKey("other", "x"))) == ("look-3", "look-2")
     assert len(changes) == 3

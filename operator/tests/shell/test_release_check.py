@@ -15,7 +15,7 @@ from chiplog_core.telemetry.findings import Finding
 from chiplog_kube import kinds
 from chiplog_kube.api import NotFound, Unavailable
 from chiplog_operator import release_check
-from chiplog_operator.release_check import Job, checked, look_at_metrics, look_at_operator
+from chiplog_operator.release_check import Job, check_metrics, check_operator, checked
 
 SELECTOR = "app.kubernetes.io/name=chiplog-operator"
 JOB = Job("job", {"app.kubernetes.io/name": "chiplog-operator"})
@@ -89,7 +89,7 @@ def test_an_operator_that_works(
 ) -> None:
     monkeypatch.setattr(release_check, "RENEWED_WITHIN_S", 0.01)
     api: Any = Release()
-    findings = asyncio.run(look_at_operator(api, "system", "operator"))
+    findings = asyncio.run(check_operator(api, "system", "operator"))
     assert release_check.report(findings) == 0
     assert capsys.readouterr().out.splitlines() == [
         "yes  Deployment operator has 2 ready pods",
@@ -163,14 +163,14 @@ def test_pods_are_asked_for_their_metrics() -> None:
         good = f'# HELP x\n{BUILD_INFO}{{version="1"}} 1.0\n'
         async with pods(good, "something 1\n", "") as api:
             operator, brokers = JOB, replace(JOB, may_be_none=True)
-            found = await look_at_metrics(api, operator, "*")
+            found = await check_metrics(api, operator, "*")
             problems = [one.problem for one in found]
             assert problems[:3] == ["", "", f"the metric {BUILD_INFO} is missing"]
             assert "500" in problems[3]
             assert found[0].what == "job job has 3 pods"
-            none = await look_at_metrics(api, brokers, "elsewhere,nowhere")
+            none = await check_metrics(api, brokers, "elsewhere,nowhere")
             assert none == [Finding("job job has 0 pods")]
-            (missing,) = await look_at_metrics(api, operator, "elsewhere")
+            (missing,) = await check_metrics(api, operator, "elsewhere")
             assert missing.problem == f"no running pod matches {SELECTOR} and has the port"
 
     asyncio.run(scenario())

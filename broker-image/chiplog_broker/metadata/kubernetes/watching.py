@@ -51,6 +51,6 @@ def watch(parts: StoreParts, kind: Kind, seen: OnChange, listed: Listed = ignore
         ),
         cache,
         clock=parts.clock,
-        heard=_Listening(cache, listed, parts.outages),
+        listener=_Listening(cache, listed, parts.outages),
         pace=Pace(spread=lambda: int.from_bytes(parts.rng.token(2)) / 0xFFFF),
     )
