@@ -11,7 +11,7 @@ HEADER = ("CHECK", "OK", "PROBLEM")
 
 
 def of_broker(broker: Broker, expected: Cluster, answer: Cluster | Exception) -> Finding:
-    """Whether this very broker answered Metadata, and as a member of the same cluster."""
+    """Whether this broker itself answered a Metadata request, as a member of the same cluster."""
     what = f"broker {broker.id} at {broker.host}:{broker.port} answers"
     if isinstance(answer, Exception):
         return Finding(what, str(answer))
@@ -28,7 +28,7 @@ def of_broker(broker: Broker, expected: Cluster, answer: Cluster | Exception) ->
 
 
 def of_number(wanted: int, cluster: Cluster) -> Finding:
-    """Whether all brokers that the BrokerCluster asks for are there."""
+    """Whether the cluster has as many brokers as the BrokerCluster asks for."""
     there = len(cluster.brokers)
     problem = f"only {there} of {wanted} brokers are registered" if there < wanted else ""
     return Finding(f"{wanted} brokers", problem)

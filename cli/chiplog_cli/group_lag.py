@@ -26,10 +26,10 @@ class Row:
 
     @property
     def lag(self) -> int | None:
-        """Records not consumed yet; never negative.
+        """The number of records not consumed yet; never negative.
 
-        Both numbers are not of one instant. The end is read last, so that it is the newer one;
-        a commit beyond the end can only have been made by hand, or be of records that were lost.
+        The two offsets are not from the same instant: the end offset is read last, so it is the
+        newer one. A commit beyond it was made by hand, or its records were lost.
         """
         if self.committed is None or self.end is None:
             return None
@@ -37,12 +37,12 @@ class Row:
 
 
 def partitions_of(group: Group, committed: Mapping[TopicPartition, int]) -> set[TopicPartition]:
-    """What to ask the end of: all that has an offset or a member."""
+    """The partitions whose end offsets are needed: those with a committed offset or a member."""
     return set(committed) | {at for member in group.members for at in member.partitions}
 
 
 def rows(group: Group, committed: Mapping[TopicPartition, int], ends: Offsets) -> list[Row]:
-    """By topic and partition; members without a partition stand last."""
+    """The rows by topic and partition, followed by members without a partition."""
     owners = {at: member for member in group.members for at in member.partitions}
     found = [
         Row(
@@ -62,7 +62,7 @@ def rows(group: Group, committed: Mapping[TopicPartition, int], ends: Offsets) -
 
 
 def total_lag(found: Iterable[Row]) -> int | None:
-    """None where no partition has a committed offset."""
+    """The lag of all partitions; None if no partition has a committed offset."""
     lags = [row.lag for row in found if row.lag is not None]
     return sum(lags) if lags else None
 

@@ -26,7 +26,8 @@ class Planned:
 
 
 def plan(strategy: Strategy, standings: Mapping[TopicPartition, Standing]) -> list[Planned]:
-    """By topic and partition. Raises `CannotDo` where a partition has no new offset."""
+    """The new offsets by topic and partition. Raises `CannotDo` if a partition has no new
+    offset."""
     return [_planned(strategy, at, standings[at]) for at in sorted(standings)]
 
 
@@ -50,7 +51,8 @@ def standings(
     latest: Offsets,
     of_time: Offsets | None = None,
 ) -> dict[TopicPartition, Standing]:
-    """Of each partition. Raises `BrokerRefused` where a broker did not say it."""
+    """What the new offset of each partition is computed from. Raises `BrokerRefused` if a broker
+    did not answer."""
     times = of_time or {}
     return {
         at: Standing(
@@ -78,7 +80,7 @@ def _said(answers: Offsets, at: TopicPartition) -> int:
 
 
 def check_inactive(group: Group) -> None:
-    """Raises `CannotDo` while the group has members: they would overwrite what is committed."""
+    """Raises `CannotDo` if the group has members, which would overwrite the committed offsets."""
     if not group.is_inactive:
         raise CannotDo(
             f"Assignments can only be reset if the group '{group.group_id}' is inactive, but the "

@@ -11,7 +11,7 @@ REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconc
 
 
 def list_text(listings: Iterable[GroupListing], *, states: bool) -> str:
-    """The names, or with --state a table."""
+    """The names; with --state a table."""
     if not states:
         return "\n".join(listing.group_id for listing in listings)
     return table(
@@ -28,7 +28,7 @@ def list_documents(listings: Iterable[GroupListing]) -> list[dict[str, Any]]:
 
 
 def remark(group: Group) -> str | None:
-    """What should be known before the rows are read."""
+    """What users should know before they read the rows; None if nothing."""
     if group.state == EMPTY:
         return f"Consumer group '{group.group_id}' has no active members."
     if group.state in REBALANCING:
@@ -57,7 +57,7 @@ def state_text(groups: Iterable[Group]) -> str:
 
 
 def members_text(groups: Sequence[Group], *, verbose: bool) -> str:
-    """A row for each member; --verbose adds what it is to read, as `topic:0,1;other:2`."""
+    """A row for each member. --verbose adds its assignment, as `topic:0,1;other:2`."""
     static = any(member.group_instance_id for group in groups for member in group.members)
     header = ["GROUP", "CONSUMER-ID"]
     header += ["GROUP-INSTANCE-ID"] if static else []

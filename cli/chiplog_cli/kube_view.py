@@ -29,9 +29,9 @@ class Described:
 def bootstrap_servers(cluster: BrokerCluster, listener: str | None, *, in_cluster: bool) -> str:
     """The bootstrap addresses of a listener, from the BrokerCluster's status. Raises `CannotDo`.
 
-    Without `listener`, the first one that is reachable from here: type nodeport or loadbalancer
-    outside of Kubernetes (`in_cluster` is false), type internal inside. If there is none of that
-    type, the first listener.
+    Without `listener`, the first one that can be reached from here: of type nodeport or
+    loadbalancer outside of Kubernetes (`in_cluster` is false), of type internal inside. If there is
+    none of that type, the first listener.
     """
     name = cluster.metadata.name
     addresses = {entry.name: entry.bootstrap_servers for entry in cluster.status.listeners}
@@ -62,12 +62,14 @@ def belongs(topic: Topic, cluster: BrokerCluster) -> bool:
 
 
 def readiness(described: Described) -> Iterator[Finding]:
-    """Whether the cluster and its Topics are as their newest specs say."""
+    """Whether the cluster and its Topics match their newest specs."""
     objects: Iterable[BrokerCluster | Topic] = (described.cluster, *described.topics)
     for item in objects:
         meta = item.metadata
         what = f"{item.KIND.kind} {meta.namespace}/{meta.name} is Ready"
-        ready = {told.type: told for told in item.status.conditions}.get(ConditionType.READY)
+        ready = {condition.type: condition for condition in item.status.conditions}.get(
+            ConditionType.READY
+        )
         if ready is None or (item.status.observed_generation or 0) < meta.generation:
             yield Finding(what, "the operator has not reconciled its spec yet")
         elif ready.status is not ConditionStatus.TRUE:
@@ -98,20 +100,20 @@ def document(described: Described) -> dict[str, Any]:
 
 
 def text(described: Described) -> str:
-    told = document(described)
+    shown = document(described)
     about = {
-        "BrokerCluster": f"{told['namespace']}/{told['name']}",
-        "Cluster id": told["clusterId"] or "unknown",
-        "Brokers": f"{_or_unknown(told['readyReplicas'])} of {told['replicas']} ready",
-        "Topics": _or_unknown(told["topics"]),
-        "Partitions": f"{_or_unknown(told['partitions'])} "
-        f"({_or_unknown(told['offlinePartitions'])} offline, "
-        f"{_or_unknown(told['underReplicatedPartitions'])} under-replicated)",
+        "BrokerCluster": f"{shown['namespace']}/{shown['name']}",
+        "Cluster id": shown["clusterId"] or "unknown",
+        "Brokers": f"{_or_unknown(shown['readyReplicas'])} of {shown['replicas']} ready",
+        "Topics": _or_unknown(shown["topics"]),
+        "Partitions": f"{_or_unknown(shown['partitions'])} "
+        f"({_or_unknown(shown['offlinePartitions'])} offline, "
+        f"{_or_unknown(shown['underReplicatedPartitions'])} under-replicated)",
     }
-    for listener in told["listeners"]:
+    for listener in shown["listeners"]:
         about[f"Listener {listener['name']}"] = listener["bootstrapServers"]
-    conditions = [tuple(condition.values()) for condition in told["conditions"]]
-    topics = [_topic_row(topic) for topic in told["topicObjects"]]
+    conditions = [tuple(condition.values()) for condition in shown["conditions"]]
+    topics = [_topic_row(topic) for topic in shown["topicObjects"]]
     parts = [pairs(about), table(CONDITION_HEADER, conditions), table(TOPIC_HEADER, topics)]
     return "\n\n".join(parts)
 
@@ -127,13 +129,14 @@ def _topic(topic: Topic) -> dict[str, Any]:
 
 
 def _topic_row(topic: Mapping[str, Any]) -> tuple[object, ...]:
-    told = _main(topic["conditions"])
+    shown = _main(topic["conditions"])
     facts = (topic[key] for key in ("topic", "namespace", "partitions", "replicas"))
-    return (*facts, told.get("status"), told.get("reason"), told.get("message"))
+    return (*facts, shown.get("status"), shown.get("reason"), shown.get("message"))
 
 
 def _main(conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Ready; but where that is true and there is a warning, the warning's words."""
+    """The condition Ready. If it is True and there is a Warning, the warning's message is shown
+    with it."""
     by_type = {condition["type"]: condition for condition in conditions}
     ready = by_type.get(ConditionType.READY, {})
     warning = by_type.get(ConditionType.WARNING)
@@ -160,8 +163,8 @@ def _or_unknown(value: object) -> object:
     return "unknown" if value is None else value
 
 
-def of_cluster(topics: Iterable[Topic], cluster: BrokerCluster) -> tuple[Topic, ...]:
-    """Those that name the cluster, by their names."""
+def topics_of_cluster(topics: Iterable[Topic], cluster: BrokerCluster) -> tuple[Topic, ...]:
+    """The Topics that name the cluster, by name."""
     return tuple(
         sorted(
             (topic for topic in topics if belongs(topic, cluster)),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from chiplog_cli.errors import CannotDo
-from chiplog_cli.kube_view import Described, bootstrap_servers, of_cluster
+from chiplog_cli.kube_view import Described, bootstrap_servers, topics_of_cluster
 from chiplog_cli.target import ByName, kubeconfigs_of
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.topic import Topic
@@ -42,22 +42,23 @@ class Kubernetes:
         self._namespace = named.namespace or self._connection.namespace
 
     def bootstrap_servers(self) -> str:
-        """Where clients of the cluster begin."""
+        """The bootstrap addresses of the cluster."""
         cluster = self._ask(self._cluster)
         return bootstrap_servers(cluster, self._named.listener, in_cluster=self._in_cluster)
 
     def describe(self) -> Described:
-        """The cluster with the Topics of all namespaces, or of its own if others are not ours."""
+        """The cluster with the Topics of all namespaces, or only of its own if the user must not
+        list others."""
         return self._ask(self._described)
 
     def describe_some(self, selector: str, topics_in: str | None) -> Described:
-        """The cluster with those of its Topics in one namespace that have these labels."""
+        """The cluster with the Topics of one namespace that have these labels."""
 
         async def described(api: KubeApi) -> Described:
             cluster = await self._cluster(api)
             found = await api.list_(TOPICS, topics_in or self._namespace, labels=selector)
             topics = [Topic.from_manifest(manifest) for manifest in found.items]
-            return Described(cluster=cluster, topics=of_cluster(topics, cluster))
+            return Described(cluster=cluster, topics=topics_of_cluster(topics, cluster))
 
         return self._ask(described)
 
@@ -68,7 +69,7 @@ class Kubernetes:
         except Forbidden:
             found = await api.list_(TOPICS, self._namespace)
         topics = [Topic.from_manifest(manifest) for manifest in found.items]
-        return Described(cluster=cluster, topics=of_cluster(topics, cluster))
+        return Described(cluster=cluster, topics=topics_of_cluster(topics, cluster))
 
     async def _cluster(self, api: KubeApi) -> BrokerCluster:
         try:
@@ -90,7 +91,8 @@ class Kubernetes:
 
 
 def _connection(paths: Sequence[Path], context: str | None) -> Connection:
-    """By these kubeconfigs, which may run a login program, else from inside the pod."""
+    """The connection of these kubeconfigs, which may run a login program; without any, that of
+    the pod."""
     if paths:
         return connect(paths, context or "")
     if context:

@@ -29,7 +29,8 @@ _UNITS_MS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": 
 
 
 def length_ms(text: str) -> int:
-    """Milliseconds of a duration like `7d`, `P7D`, `PT1H30M` or `PT0.5S`. Raises `ValueError`."""
+    """The milliseconds of a duration like `7d`, `P7D`, `PT1H30M` or `PT0.5S`. Raises
+    `ValueError`."""
     if not text.startswith("P"):
         try:
             return duration_ms(Duration(text))
@@ -43,7 +44,7 @@ def length_ms(text: str) -> int:
 
 
 def moment_ms(text: str) -> int:
-    """Milliseconds since 1970 of a moment; one without a zone is UTC, as for Kafka's tools."""
+    """The milliseconds since 1970 of a time. Without a time zone it is UTC, as in Kafka's tools."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
@@ -57,6 +58,6 @@ def moment_ms(text: str) -> int:
 
 
 def moment_text(timestamp_ms: int) -> str:
-    """The moment, to the millisecond and in UTC."""
+    """The time in UTC, with milliseconds."""
     moment = _EPOCH + timestamp_ms * _MILLISECOND
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

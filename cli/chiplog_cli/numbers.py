@@ -5,7 +5,7 @@ MAX_SPAN = 100_000
 
 
 def partition_numbers(text: str) -> tuple[int, ...]:
-    """Of `0,2,4-7`, in ascending order, both ends of a span included."""
+    """The numbers in a text like `0,2,4-7`, sorted. Both ends of a range are included."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -23,7 +23,7 @@ def partition_numbers(text: str) -> tuple[int, ...]:
 
 
 def key_and_value(text: str) -> tuple[str, str]:
-    """Of `retention.ms=1000`; the value may hold further equals signs, or be empty."""
+    """The parts of `retention.ms=1000`. The value may be empty or contain equals signs."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ValueError(f"{text!r} has no value: write KEY=VALUE, like retention.ms=86400000")

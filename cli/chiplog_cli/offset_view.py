@@ -17,7 +17,7 @@ LONG = 15
 
 
 def timestamp(text: str) -> int:
-    """What ListOffsets is asked for; a `ValueError` says how to write it."""
+    """The timestamp for a ListOffsets request. A `ValueError` says how to write it."""
     if text in NAMED:
         return NAMED[text]
     digits = text.removeprefix("-")
@@ -42,7 +42,8 @@ def text(found: Offsets) -> str:
 
 
 def documents(found: Offsets) -> list[dict[str, Any]]:
-    """An offset of null says that no record is of this time or later."""
+    """The offsets as documents. An offset of null says that no record has this time or a later
+    one."""
     return [
         {
             "topic": at.topic,
@@ -55,7 +56,7 @@ def documents(found: Offsets) -> list[dict[str, Any]]:
 
 
 def skipped(found: Offsets) -> list[str]:
-    """A line for each partition whose leader did not say it."""
+    """A line for each partition whose leader did not answer."""
     return [
         f"Skip getting offsets for topic-partition {at} due to error: {answer}"
         for at, answer in sorted(found.items())

@@ -107,10 +107,10 @@ Command = Callable[..., None]
 
 
 def command(group: typer.Typer, name: str) -> Callable[[Command], Command]:
-    """Make a function a command. It gets a `Session` first, then its own options.
+    """Make a function a command. It gets a `Session` first, and then its own options.
 
-    `CannotDo` ends it with one line and exit status 1; options that do not go together, with
-    exit status 2.
+    `CannotDo` ends the command with one line and exit status 1; options that contradict each other
+    end it with exit status 2.
     """
 
     def register(function: Command) -> Command:
@@ -124,7 +124,7 @@ def command(group: typer.Typer, name: str) -> Callable[[Command], Command]:
                 typer.echo(f"chiplog: {lines(str(error))}", err=True)
                 raise typer.Exit(1) from error
 
-        _pretend(run, [*own, *SHARED], doc=function.__doc__)
+        _with_signature(run, [*own, *SHARED], doc=function.__doc__)
         group.command(name)(run)
         return function
 
@@ -132,18 +132,18 @@ def command(group: typer.Typer, name: str) -> Callable[[Command], Command]:
 
 
 def remember(app: typer.Typer, doc: str) -> None:
-    """Let the shared options stand before the command, too."""
+    """Accept the shared options before the command as well."""
 
     def run(invocation: typer.Context, **given: Any) -> None:
         del given["version"]  # its callback ends the program
         invocation.obj = _used(given)
 
-    _pretend(run, [*SHARED, _VERSION], doc=doc)
+    _with_signature(run, [*SHARED, _VERSION], doc=doc)
     app.callback()(run)
 
 
-def _pretend(run: Command, parameters: list[inspect.Parameter], doc: str | None) -> None:
-    """Let typer see these parameters, behind its own."""
+def _with_signature(run: Command, parameters: list[inspect.Parameter], doc: str | None) -> None:
+    """Set the signature that typer reads, for a function with other parameters."""
     invocation = inspect.Parameter(
         "invocation", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
     )
@@ -161,7 +161,7 @@ def _used(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _session(used: Mapping[str, Any]) -> Session:
-    """Raises a usage error where the options do not go together."""
+    """The session. Raises a usage error if options contradict each other."""
     given = {name: used.get(name) for name in NAMES}
     return Session(
         target=checked(lambda: target(given, os.environ)),
@@ -171,7 +171,8 @@ def _session(used: Mapping[str, Any]) -> Session:
 
 
 def timeout_s(text: str) -> float:
-    """Of `--request-timeout`, more than nothing; a usage error says how to write it."""
+    """The seconds of `--request-timeout`, which must be above 0. A usage error says how to write
+    it."""
     length = checked(lambda: length_ms(text), "--request-timeout")
     if length < 1:
         raise typer.BadParameter(
@@ -181,7 +182,7 @@ def timeout_s(text: str) -> float:
 
 
 def checked(read: Callable[[], T], option: str | None = None) -> T:
-    """What `read` makes of options; its `ValueError` becomes a usage error, exit status 2."""
+    """The result of `read`. Its `ValueError` becomes a usage error with exit status 2."""
     try:
         return read()
     except ValueError as error:

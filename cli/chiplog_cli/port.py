@@ -23,23 +23,24 @@ class KafkaAdmin(Protocol):
     def describe_cluster(self) -> Cluster: ...
 
     def topic_names(self) -> list[str]:
-        """All topics, internal ones too, in alphabetical order."""
+        """All topics, including internal ones, in alphabetical order."""
 
     def describe_topics(self, names: Iterable[str]) -> list[Topic]:
-        """Each of them, in this order; a topic that does not exist is refused."""
+        """The topics in this order. Raises `BrokerRefused` if one does not exist."""
 
     def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Of each topic what is not Kafka's default."""
+        """The configuration of each topic, as far as it differs from Kafka's defaults."""
 
     def create_topic(self, topic: NewTopic) -> None: ...
 
     def delete_topic(self, name: str) -> None: ...
 
     def create_partitions(self, topic: str, total: int) -> None:
-        """Let the topic have `total` partitions."""
+        """Give the topic `total` partitions."""
 
     def alter_config(self, topic: str, values: Mapping[str, str], deleted: Iterable[str]) -> None:
-        """Set some keys of a topic, and let others follow the broker's configuration again."""
+        """Set some keys of a topic, and delete others, so that the broker's configuration
+        applies again."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
         """The offset at each timestamp (milliseconds, or LATEST, EARLIEST, MAX_TIMESTAMP)."""
@@ -50,9 +51,9 @@ class KafkaAdmin(Protocol):
     def describe_group(self, group_id: str) -> Group: ...
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
-        """Every offset the group has committed."""
+        """Every offset that the group has committed."""
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit for a group without members, all or an error."""
+        """Commit for a group without members. All offsets are committed, or an error is raised."""
 
     def delete_group(self, group_id: str) -> None: ...

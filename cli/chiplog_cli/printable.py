@@ -13,17 +13,17 @@ _IN_A_LINE: Final = re.compile(f"{_LINES.pattern}|[\\t\\n\u2028\u2029]")
 
 
 def lines(text: str) -> str:
-    """With its lines and tabs, and every other control character as an escape like `\\x1b`."""
+    """The text with its lines and tabs. Every other control character is escaped, like `\\x1b`."""
     return _LINES.sub(_escaped, text)
 
 
 def in_a_line(text: str) -> str:
-    """Of one line, whatever it holds."""
+    """The text on one line, with every control character escaped."""
     return _IN_A_LINE.sub(_escaped, text)
 
 
 def json_text(text: str) -> str:
-    """A JSON text as a terminal may have it; it means what it meant."""
+    """A JSON text that is safe to print on a terminal, with the same meaning."""
     return _LINES.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 

@@ -24,7 +24,8 @@ class Format(StrEnum):
 def show(
     form: Format, document: "Mapping[str, Any] | Sequence[Any]", text: Callable[[], str]
 ) -> None:
-    """One answer. The text is only made where it is asked for; nothing is printed for none."""
+    """Print one answer in a format. `text` is only called if that format is text. Nothing is
+    printed for an empty text."""
     match form:
         case Format.TABLE:
             if shown := text():
@@ -36,7 +37,7 @@ def show(
 
 
 def show_next(form: Format, document: "Mapping[str, Any]", text: Callable[[], str]) -> None:
-    """One of many answers: a line of JSON each, or documents of one YAML stream."""
+    """Print one of many answers: as a line of JSON, or as a document of a YAML stream."""
     match form:
         case Format.TABLE:
             typer.echo(lines(text()))
@@ -47,7 +48,7 @@ def show_next(form: Format, document: "Mapping[str, Any]", text: Callable[[], st
 
 
 def remark(text: str) -> None:
-    """Something to know about the answer, where it does not end up in a pipe."""
+    """Print a remark about the answer to standard error, where it does not get into a pipe."""
     typer.echo(lines(text), err=True)
 
 

@@ -20,17 +20,18 @@ class LineFormat:
 
 
 def record_of(line: bytes, form: LineFormat) -> tuple[bytes | None, bytes | None]:
-    """Key and value of a line without its end; a `ValueError` says what the line lacks."""
+    """Key and value of a line without its end. A `ValueError` says what is missing."""
     if form.key_separator is None:
-        return None, _unless_null(line, form)
+        return None, _null_or_text(line, form)
     key, separator, value = line.partition(form.key_separator)
     if not separator:
         shown = form.key_separator.decode(errors="backslashreplace")
         raise ValueError(f"has no key: write KEY{shown}VALUE, or remove --key-separator")
-    return _unless_null(key, form), _unless_null(value, form)
+    return _null_or_text(key, form), _null_or_text(value, form)
 
 
-def _unless_null(text: bytes, form: LineFormat) -> bytes | None:
+def _null_or_text(text: bytes, form: LineFormat) -> bytes | None:
+    """The text; None if it is the marker for null."""
     return None if text == form.null_marker else text
 
 
@@ -53,7 +54,7 @@ def text(record: Record) -> str:
 
 
 def document(record: Record) -> dict[str, Any]:
-    """What is not UTF-8 stands under `keyBase64` or `valueBase64`."""
+    """The record as a document. Bytes that are not UTF-8 are in `keyBase64` or `valueBase64`."""
     return {
         "topic": record.topic,
         "partition": record.partition,

@@ -24,7 +24,7 @@ class Session:
 
     @cached_property
     def kubernetes(self) -> "Kubernetes | None":
-        """Where the cluster was named by --cluster. Raises `CannotDo`."""
+        """The BrokerCluster, if --cluster names one. Raises `CannotDo`."""
         if isinstance(self.target, ByAddress):
             return None
         from chiplog_cli.kubernetes import Kubernetes  # noqa: PLC0415 - most commands need none
@@ -33,7 +33,7 @@ class Session:
 
     @cached_property
     def connection(self) -> "Connection":
-        """To brokers that were reached. Raises `CannotDo`."""
+        """The connection to brokers. Raises `CannotDo`."""
         return self._connected()
 
     def _connected(self) -> "Connection":
@@ -47,11 +47,11 @@ class Session:
 
     @cached_property
     def admin(self) -> KafkaAdmin:
-        """The brokers' answers. Raises `CannotDo`."""
+        """The admin client. Raises `CannotDo`."""
         return _admin(self.connection)
 
     def admin_at(self, broker: Broker | None) -> KafkaAdmin:
-        """The answers of this broker; of any, looked up again, where None. Raises `CannotDo`."""
+        """The admin client of this broker; of any broker if None. Raises `CannotDo`."""
         if broker is None:
             return _admin(self._connected())
         from chiplog_cli.librdkafka.connecting import connect  # noqa: PLC0415 - as above

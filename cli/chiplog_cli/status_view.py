@@ -37,13 +37,13 @@ def _broker(broker: Broker, partitions: Iterable[Partition]) -> dict[str, Any]:
 
 
 def text(cluster: Cluster, topics: Sequence[Topic]) -> str:
-    told = document(cluster, topics)
-    brokers = [tuple(broker.values()) for broker in told["brokers"]]
+    shown = document(cluster, topics)
+    brokers = [tuple(broker.values()) for broker in shown["brokers"]]
     about = {
-        "Cluster id": told["clusterId"] or "unknown",
-        "Topics": told["topics"],
-        "Partitions": f"{told['partitions']} ({told['offlinePartitions']} offline, "
-        f"{told['underReplicatedPartitions']} under-replicated)",
+        "Cluster id": shown["clusterId"] or "unknown",
+        "Topics": shown["topics"],
+        "Partitions": f"{shown['partitions']} ({shown['offlinePartitions']} offline, "
+        f"{shown['underReplicatedPartitions']} under-replicated)",
     }
     return f"{pairs(about)}\n\n{table(BROKER_HEADER, brokers)}"
 

@@ -15,7 +15,7 @@ def cell(value: object) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A line for the header and one for each row, without blanks at their ends."""
+    """A header line and a line for each row, without trailing blanks."""
     lines = [list(header), *([cell(value) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(_line(line, widths) for line in lines)

@@ -66,7 +66,7 @@ def target(given: Mapping[str, str | None], environment: Mapping[str, str]) -> B
 
 
 def addresses(bootstrap_servers: str) -> list[tuple[str, int]]:
-    """Of `host:port,[::1]:port`; a `ValueError` says how to write them."""
+    """The addresses in `host:port,[::1]:port`. A `ValueError` says how to write them."""
     return [_address(text.strip()) for text in bootstrap_servers.split(",")]
 
 
@@ -78,9 +78,10 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def kubeconfigs_of(environment: Mapping[str, str], home: Path) -> tuple[Path, ...]:
-    """The files that kubectl would read: those of KUBECONFIG, else the one at home if it is there.
+    """The files that kubectl would read: those in KUBECONFIG, else the one in the home directory if
+    it exists.
 
-    Empty where there is none: then we are in a pod, or nowhere.
+    Empty if there is none, as in a pod.
     """
     named = tuple(Path(path) for path in environment.get(KUBECONFIG, "").split(":") if path)
     at_home = home / ".kube" / "config"

@@ -17,7 +17,7 @@ GROUP_HEADER = ("GROUP", "STATE", "MEMBERS", "LAG")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLook:
+class GroupSnapshot:
     """A group at one moment; `lag` is None where nothing was committed."""
 
     group_id: str
@@ -27,7 +27,7 @@ class GroupLook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Snapshot:
     """The cluster at one moment, by a clock that never goes back."""
 
     at_s: float
@@ -35,15 +35,15 @@ class Look:
     topics: tuple[Topic, ...]
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
-    groups: tuple[GroupLook, ...] = ()
+    groups: tuple[GroupSnapshot, ...] = ()
     remarks: tuple[str, ...] = field(default=())
     """What could not be found out, and why."""
 
 
-def rates(before: Look | None, now: Look) -> dict[TopicPartition, float]:
-    """Records a second of each partition that both looks know; never negative.
+def rates(before: Snapshot | None, now: Snapshot) -> dict[TopicPartition, float]:
+    """Records per second of each partition in both snapshots; never negative.
 
-    An end goes back where a topic was created again under its name: nothing is known of it then.
+    An end offset falls if a topic was created again under its name. Its rate is unknown then.
     """
     if before is None or now.at_s <= before.at_s:
         return {}
@@ -55,8 +55,8 @@ def rates(before: Look | None, now: Look) -> dict[TopicPartition, float]:
     }
 
 
-def document(before: Look | None, now: Look) -> dict[str, Any]:
-    """Everything that is shown; a rate is null in the first look."""
+def document(before: Snapshot | None, now: Snapshot) -> dict[str, Any]:
+    """Everything that is shown. Rates are null for the first snapshot."""
     found = rates(before, now)
     return {
         "brokers": [_broker(now, found, broker.id) for broker in now.cluster.brokers],
@@ -74,9 +74,9 @@ def document(before: Look | None, now: Look) -> dict[str, Any]:
     }
 
 
-def text(before: Look | None, now: Look) -> str:
-    """The tables one below the other, the busiest topic and the largest lag first."""
-    told = document(before, now)
+def text(before: Snapshot | None, now: Snapshot) -> str:
+    """The tables one below the other, with the busiest topic and the largest lag first."""
+    shown = document(before, now)
     addresses = {broker.id: f"{broker.host}:{broker.port}" for broker in now.cluster.brokers}
     brokers = [
         (
@@ -86,15 +86,15 @@ def text(before: Look | None, now: Look) -> str:
             broker["replicas"],
             _rate(broker["recordsPerSecond"]),
         )
-        for broker in told["brokers"]
+        for broker in shown["brokers"]
     ]
     topics = [
         (*(topic[key] for key in _TOPIC_KEYS), _rate(topic["recordsPerSecond"]))
-        for topic in sorted(told["topics"], key=_busiest)
+        for topic in sorted(shown["topics"], key=_busiest)
     ]
     groups = [
         (group["group"], group["state"], group["members"], group["lag"])
-        for group in sorted(told["groups"], key=_furthest)
+        for group in sorted(shown["groups"], key=_furthest)
     ]
     parts = [table(BROKER_HEADER, brokers), table(TOPIC_HEADER, topics)]
     parts += [table(GROUP_HEADER, groups)] if groups else []
@@ -105,7 +105,7 @@ def text(before: Look | None, now: Look) -> str:
 _TOPIC_KEYS = ("topic", "partitions", "offline", "underReplicated", "records")
 
 
-def _broker(now: Look, found: Mapping[TopicPartition, float], broker: int) -> dict[str, Any]:
+def _broker(now: Snapshot, found: Mapping[TopicPartition, float], broker: int) -> dict[str, Any]:
     partitions = [
         (TopicPartition(topic.name, partition.partition), partition)
         for topic in now.topics
@@ -120,7 +120,7 @@ def _broker(now: Look, found: Mapping[TopicPartition, float], broker: int) -> di
     }
 
 
-def _topic(now: Look, found: Mapping[TopicPartition, float], topic: Topic) -> dict[str, Any]:
+def _topic(now: Snapshot, found: Mapping[TopicPartition, float], topic: Topic) -> dict[str, Any]:
     places = [TopicPartition(topic.name, partition.partition) for partition in topic.partitions]
     known = [at for at in places if at in now.ends and at in now.starts]
     return {

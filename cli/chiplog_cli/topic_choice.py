@@ -13,7 +13,8 @@ Choice = Mapping[str, tuple[int, ...] | None]
 
 
 def choice(texts: Iterable[str]) -> Choice:
-    """Of `orders` and `orders:0,2-4`; a `ValueError` says how to write it."""
+    """The chosen topics and partitions, from texts like `orders` and `orders:0,2-4`. A
+    `ValueError` says how to write them."""
     chosen: dict[str, tuple[int, ...] | None] = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
@@ -28,7 +29,7 @@ def choice(texts: Iterable[str]) -> Choice:
 
 
 def chosen_partitions(topics: Iterable[Topic], chosen: Choice) -> list[TopicPartition]:
-    """Of the described topics those that were chosen. Raises `CannotDo` for one that is not."""
+    """The chosen partitions. Raises `CannotDo` for one that does not exist."""
     found: list[TopicPartition] = []
     for topic in topics:
         there = {partition.partition for partition in topic.partitions}
@@ -44,7 +45,8 @@ def chosen_partitions(topics: Iterable[Topic], chosen: Choice) -> list[TopicPart
 
 
 def checked_names(wanted: Sequence[str], there: Sequence[str]) -> list[str]:
-    """The wanted topics, all there are where none is named; `CannotDo` for one that is not."""
+    """The wanted topics; all existing ones if none is named. Raises `CannotDo` for one that does
+    not exist."""
     for name in wanted:
         if name not in there:
             near = nearest(name, there)

@@ -13,7 +13,7 @@ Configs = Mapping[str, Mapping[str, str]]
 
 
 def describe_text(topics: Iterable[Topic], configs: Configs) -> str:
-    """A line for each topic and, behind a tab, one for each of its partitions."""
+    """A line for each topic, and one after a tab for each of its partitions."""
     lines: list[str] = []
     for topic in topics:
         lines.append(_topic_line(topic, configs.get(topic.name, {})))
@@ -22,18 +22,18 @@ def describe_text(topics: Iterable[Topic], configs: Configs) -> str:
 
 
 def _topic_line(topic: Topic, config: Mapping[str, str]) -> str:
-    told = {
+    shown = {
         "Topic": topic.name,
         "TopicId": topic.topic_id,
         "PartitionCount": len(topic.partitions),
         "ReplicationFactor": topic.replication_factor,
         "Configs": ",".join(f"{key}={value}" for key, value in sorted(config.items())),
     }
-    return "\t".join(f"{name}: {value}" for name, value in told.items())
+    return "\t".join(f"{name}: {value}" for name, value in shown.items())
 
 
 def partition_line(topic: str, partition: Partition) -> str:
-    told = {
+    shown = {
         "Topic": topic,
         "Partition": partition.partition,
         "Leader": "none" if partition.leader is None else partition.leader,
@@ -42,7 +42,7 @@ def partition_line(topic: str, partition: Partition) -> str:
         "Elr": NOT_AVAILABLE,
         "LastKnownElr": NOT_AVAILABLE,
     }
-    return "".join(f"\t{name}: {value}" for name, value in told.items())
+    return "".join(f"\t{name}: {value}" for name, value in shown.items())
 
 
 def partitions_text(topics: Iterable[Topic]) -> str:
@@ -80,7 +80,7 @@ def under_replicated(partition: Partition) -> bool:
 
 
 def unavailable(partition: Partition) -> bool:
-    """Nobody leads it, so that it takes and gives nothing."""
+    """Whether the partition has no leader, so that it can be neither read nor written."""
     return partition.leader is None
 
 

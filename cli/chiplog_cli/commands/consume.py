@@ -84,7 +84,8 @@ def consume(
 def _starts(
     admin: KafkaAdmin, chosen: topic_choice.Choice, *, from_beginning: bool
 ) -> Mapping[TopicPartition, int]:
-    """Where to begin, as a number: "the end" said by name would be later than this moment."""
+    """The offsets at which to begin, as numbers. The position "end" would be resolved later than
+    now."""
     places = topic_choice.chosen_partitions(admin.describe_topics(chosen), chosen)
     said = admin.offsets(dict.fromkeys(places, EARLIEST if from_beginning else LATEST))
     starts = {}

@@ -114,7 +114,8 @@ def _existing(admin: KafkaAdmin, name: str) -> Group:
 
 
 def _rows(admin: KafkaAdmin, group: Group) -> list[group_lag.Row]:
-    """What is committed is read before the ends: a lag is never made of a newer commit."""
+    """The rows of a group. Committed offsets are read before the end offsets, so that no lag is
+    computed with a newer commit."""
     committed = admin.committed(group.group_id)
     ends = admin.offsets(dict.fromkeys(group_lag.partitions_of(group, committed), LATEST))
     return group_lag.rows(group, committed, ends)

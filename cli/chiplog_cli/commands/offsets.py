@@ -70,11 +70,12 @@ def get(
         offset_view.documents(found),
         lambda: offset_view.text(found),
     )
-    _tell_skipped(found)
+    _report_skipped(found)
 
 
-def _tell_skipped(found: Offsets) -> None:
-    """Raises `CannotDo` where some partitions did not answer: what was printed is not all."""
+def _report_skipped(found: Offsets) -> None:
+    """Raises `CannotDo` if some partitions did not answer, because the printed result is not
+    complete."""
     skipped = offset_view.skipped(found)
     for line in skipped:
         remark(line)

@@ -76,11 +76,11 @@ def produce(
     finally:
         # Also where a later line is wrong: what was read before it is on its way.
         producer.finish()
-    told = dict(sorted(producer.acknowledged.items()))
-    count = sum(told.values())
+    shown = dict(sorted(producer.acknowledged.items()))
+    count = sum(shown.values())
     show(
         session.form,
-        {"topic": topic, "records": count, "partitions": told},
+        {"topic": topic, "records": count, "partitions": shown},
         lambda: f"Produced {count} {'record' if count == 1 else 'records'} to {topic}.",
     )
 

@@ -18,7 +18,7 @@ from chiplog_cli.options import checked, command
 from chiplog_cli.port import KafkaAdmin
 from chiplog_cli.printing import Format, show_next
 from chiplog_cli.session import Session
-from chiplog_cli.top_view import GroupLook, Look
+from chiplog_cli.top_view import GroupSnapshot, Snapshot
 
 SHORTEST_MS = 100
 
@@ -46,7 +46,7 @@ def top(
         raise typer.BadParameter(
             f"is {interval_ms} ms: write {SHORTEST_MS}ms or more", param_hint="--interval"
         )
-    pairs = pairwise(_looks(session.admin, interval_ms / 1000, iterations))
+    pairs = pairwise(_snapshots(session.admin, interval_ms / 1000, iterations))
     if session.form is Format.TABLE and sys.stdout.isatty():
         _live(pairs)
         return
@@ -54,11 +54,11 @@ def top(
         show_next(session.form, top_view.document(before, now), partial(_with_gap, before, now))
 
 
-def _with_gap(before: Look, now: Look) -> str:
+def _with_gap(before: Snapshot, now: Snapshot) -> str:
     return top_view.text(before, now) + "\n"
 
 
-def _live(pairs: Iterator[tuple[Look, Look]]) -> None:
+def _live(pairs: Iterator[tuple[Snapshot, Snapshot]]) -> None:
     from rich.live import Live  # noqa: PLC0415 - only a terminal needs it
     from rich.text import Text  # noqa: PLC0415
 
@@ -67,25 +67,26 @@ def _live(pairs: Iterator[tuple[Look, Look]]) -> None:
             shown.update(Text(top_view.text(before, now), no_wrap=True), refresh=True)
 
 
-def _looks(admin: KafkaAdmin, interval_s: float, iterations: int | None) -> Iterator[Look]:
-    """One look more than is shown: a rate is between two.
+def _snapshots(admin: KafkaAdmin, interval_s: float, iterations: int | None) -> Iterator[Snapshot]:
+    """Snapshots of the cluster, one more than is shown, because a rate needs two.
 
-    Brokers that do not answer for a while end it only at the first look. Later ones then say so,
-    and show what was last known.
+    If brokers do not answer the first time, an error is raised. Later, the last snapshot is shown
+    again with a remark.
     """
-    last = look(admin)
+    last = snapshot(admin)
     yield last
     for _ in range(iterations) if iterations else count():
         time.sleep(interval_s)
         try:
-            last = look(admin)
+            last = snapshot(admin)
         except BrokerRefused as error:
             last = replace(last, at_s=time.monotonic(), remarks=(str(error),))
         yield last
 
 
-def look(admin: KafkaAdmin) -> Look:
-    """Everything at about one moment. Groups come first: a lag is never made of a newer commit."""
+def snapshot(admin: KafkaAdmin) -> Snapshot:
+    """A snapshot of everything at about one moment. Groups come first, so that no lag is
+    computed with a newer commit."""
     cluster = admin.describe_cluster()
     topics = admin.describe_topics(admin.topic_names())
     remarks: list[str] = []
@@ -104,7 +105,7 @@ def look(admin: KafkaAdmin) -> Look:
     ]
     starts = admin.offsets(dict.fromkeys(places, EARLIEST))
     ends = admin.offsets(dict.fromkeys(places, LATEST))
-    return Look(
+    return Snapshot(
         at_s=time.monotonic(),
         cluster=cluster,
         topics=tuple(topics),
@@ -115,8 +116,8 @@ def look(admin: KafkaAdmin) -> Look:
     )
 
 
-def _group(group: Group, committed: dict[TopicPartition, int], ends: Offsets) -> GroupLook:
-    return GroupLook(
+def _group(group: Group, committed: dict[TopicPartition, int], ends: Offsets) -> GroupSnapshot:
+    return GroupSnapshot(
         group_id=group.group_id,
         state=group.state,
         members=len(group.members),

@@ -132,8 +132,8 @@ def create(
         if not if_not_exists or error.code != ALREADY_EXISTS:
             raise
         created = False
-    told = {"topic": name, "created": created}
-    show(session.form, told, lambda: f"Created topic {name}." if created else "")
+    shown = {"topic": name, "created": created}
+    show(session.form, shown, lambda: f"Created topic {name}." if created else "")
 
 
 def alter(
@@ -162,8 +162,8 @@ def alter(
         admin.alter_config(name, values, deleted)
     if partitions is not None:
         admin.create_partitions(name, partitions)
-    told = {"topic": name, "partitions": partitions, "config": values, "deletedConfig": deleted}
-    show(session.form, told, lambda: f"Completed updating topic {name}.")
+    shown = {"topic": name, "partitions": partitions, "config": values, "deletedConfig": deleted}
+    show(session.form, shown, lambda: f"Completed updating topic {name}.")
 
 
 def delete(

@@ -142,7 +142,7 @@ class LibrdkafkaTopics:
     # ---- waiting ----
 
     def _limits(self) -> dict[str, float]:
-        """A change is answered when it is made, not when it is written down."""
+        """The timeouts of a change. The broker answers when the change was made, not before."""
         return {"operation_timeout": self._timeout_s, "request_timeout": self._timeout_s}
 
     def _result(self, asked: "Future[Any]", what: str) -> Any:
@@ -185,7 +185,7 @@ def topic_of(found: Any) -> Topic:
 
 
 def topic_id_text(base64: str) -> str:
-    """The id as Kafka writes it. librdkafka uses the alphabet that is not safe in URLs."""
+    """The topic id as Kafka writes it. librdkafka does not use the URL-safe alphabet."""
     return base64.rstrip("=").replace("+", "-").replace("/", "_")
 
 

@@ -18,7 +18,8 @@ class Connection:
     timeout_s: float
 
     def settings(self) -> dict[str, str | int | float | bool]:
-        """Of any client. What goes wrong it tells us; it need not print it, too."""
+        """The settings of every client. Errors are passed to us, so librdkafka must not print
+        them."""
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "client.id": CLIENT_ID,

@@ -45,8 +45,8 @@ class Reading:
 def reading(connection: Connection, wanted: Reading) -> "Iterator[Iterator[Record]]":
     """The records, one after the other. Raises `BrokerRefused`.
 
-    What a group read counts as consumed when the next record is asked for; that much is committed
-    in the end, and every few seconds before it.
+    With a group, a record counts as consumed when the next one is requested. Consumed offsets are
+    committed at the end, and every few seconds before it.
     """
     consumer = Consumer(
         {
@@ -61,29 +61,30 @@ def reading(connection: Connection, wanted: Reading) -> "Iterator[Iterator[Recor
         if wanted.group is None:
             consumer.assign([Place(*at, offset) for at, offset in wanted.starts.items()])
         else:
-            consumer.subscribe([wanted.topic], on_assign=_changed, on_revoke=_changed)
+            consumer.subscribe([wanted.topic], on_assign=_on_assign, on_revoke=_on_assign)
         yield _records(consumer, wanted)
     except KafkaException as error:
         raise refused(error, f"topic '{wanted.topic}'") from error
     finally:
-        with _undisturbed():
+        with _signals_delayed():
             consumer.close()
 
 
-def _changed(_consumer: Consumer, _partitions: list[Place]) -> None:
-    """That it is there has partitions change hands only while records are asked for.
+def _on_assign(_consumer: Consumer, _partitions: list[Place]) -> None:
+    """Handler of assignments. It does nothing, but because it is set, partitions change hands only
+    while records are polled.
 
-    Else librdkafka gives them up at any time, also while records of theirs are being printed:
-    those could not be committed then, and another member would print them again.
+    Otherwise librdkafka gives partitions up at any time, even while their records are being
+    printed. These could not be committed then, and another member would print them again.
     """
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until the block is left.
+def _signals_delayed() -> Iterator[None]:
+    """Delay Ctrl-C and SIGTERM until the block is left.
 
-    An exception that arises in `_changed` comes out of the call around it as a wrong one
-    (github.com/confluentinc/confluent-kafka-python, issue 150).
+    An exception that a signal raises within `_on_assign` would leave the call around it as a wrong
+    exception (github.com/confluentinc/confluent-kafka-python, issue 150).
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
@@ -93,11 +94,11 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _records(consumer: Consumer, wanted: Reading) -> Iterator[Record]:
-    """Ends on its own only where there is a limit or a silence to end it."""
+    """Poll records. It ends on its own only if there is a limit of records or of silence."""
     left = MANY if wanted.limit is None else wanted.limit
     last_s = time.monotonic()
     while left and (wanted.silence_s is None or time.monotonic() - last_s < wanted.silence_s):
-        with _undisturbed():
+        with _signals_delayed():
             messages = consumer.consume(min(left, BATCH), timeout=POLL_S)
         for message in messages:
             if (error := message.error()) is not None:

@@ -51,21 +51,22 @@ WHY_NOT_DELETED = (
 
 
 def refused(error: KafkaError | KafkaException, what: str) -> BrokerRefused:
-    """`what` names what was tried, like "topic 'orders'"."""
-    told = error.args[0] if isinstance(error, KafkaException) else error
-    if not isinstance(told, KafkaError):
-        return BrokerRefused("UNKNOWN_SERVER_ERROR", f"{what}: {told}")
-    name = told.name()
+    """The error for a failed request. `what` names the object, like "topic 'orders'"."""
+    kafka_error = error.args[0] if isinstance(error, KafkaException) else error
+    if not isinstance(kafka_error, KafkaError):
+        return BrokerRefused("UNKNOWN_SERVER_ERROR", f"{what}: {kafka_error}")
+    name = kafka_error.name()
     if name in NO_ANSWER:
         return BrokerRefused(TIMED_OUT, f"{what}: no answer in time", REMEDIES[TIMED_OUT])
     code = NAMES.get(name, name)
-    words = told.str().removeprefix("Broker: ").removeprefix("Local: ").removesuffix(".")
+    words = kafka_error.str().removeprefix("Broker: ").removeprefix("Local: ").removesuffix(".")
     remedy = REMEDIES.get(name) or REMEDIES.get(code, "")
     return BrokerRefused(code, f"{what}: {words} ({code})", remedy)
 
 
 def not_deleted(error: BrokerRefused) -> BrokerRefused:
-    """With the reasons there are: librdkafka speaks DeleteTopics 0 and 1, which have no words."""
+    """The error with possible reasons. librdkafka uses versions 0 and 1 of DeleteTopics, whose
+    answers have no message."""
     if error.code != POLICY_VIOLATION:
         return error
     return BrokerRefused(error.code, error.message, WHY_NOT_DELETED)

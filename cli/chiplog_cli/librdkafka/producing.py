@@ -47,7 +47,7 @@ class RecordProducer:
         self._failures = 0
 
     def send(self, key: bytes | None, value: bytes | None) -> None:
-        """Take a record; waits while too many are on their way. Raises `BrokerRefused`."""
+        """Send a record. Waits while too many are in transit. Raises `BrokerRefused`."""
         partition = ANY_PARTITION if self._to.partition is None else self._to.partition
         while True:
             try:
@@ -56,7 +56,7 @@ class RecordProducer:
                     value=value,
                     key=key,
                     partition=partition,
-                    on_delivery=self._told,
+                    on_delivery=self._on_delivery,
                 )
                 break
             except BufferError:
@@ -72,8 +72,8 @@ class RecordProducer:
             pass
         self._check()
 
-    def _told(self, error: KafkaError | None, message: "Message[bytes, bytes]") -> None:
-        """Called within `poll` and `flush` with what became of a record."""
+    def _on_delivery(self, error: KafkaError | None, message: "Message[bytes, bytes]") -> None:
+        """Callback of `poll` and `flush` with the result of one record."""
         if error is not None:
             self._failed = self._failed or error
             self._failures += 1

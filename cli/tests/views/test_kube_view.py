@@ -6,7 +6,7 @@ import pytest
 
 from chiplog_cli import kube_view
 from chiplog_cli.errors import CannotDo
-from chiplog_cli.kube_view import Described, bootstrap_servers, of_cluster
+from chiplog_cli.kube_view import Described, bootstrap_servers, topics_of_cluster
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.topic import Topic
 from tests.views.objects import broker_cluster, condition, topic
@@ -44,7 +44,7 @@ def test_a_cluster_without_listeners() -> None:
 
 
 def test_only_topics_that_name_the_cluster() -> None:
-    found = of_cluster(
+    found = topics_of_cluster(
         topics(
             topic("b"),
             topic("a", namespace="team", reference_namespace="shop"),

@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 
 from chiplog_cli import top_view
 from chiplog_cli.facts import TopicPartition
-from chiplog_cli.top_view import GroupLook, Look
+from chiplog_cli.top_view import GroupSnapshot, Snapshot
 from tests.views.facts import CLUSTER, ORDERS, SMALL, at
 
-FIRST = Look(
+FIRST = Snapshot(
     at_s=100.0,
     cluster=CLUSTER,
     topics=(ORDERS, SMALL),
     starts={at(0): 5, at(0, "small"): 0},
     ends={at(0): 25, at(0, "small"): 100},
     groups=(
-        GroupLook(group_id="idle", state="Empty", members=0, lag=None),
-        GroupLook(group_id="billing", state="Stable", members=2, lag=30),
+        GroupSnapshot(group_id="idle", state="Empty", members=0, lag=None),
+        GroupSnapshot(group_id="billing", state="Stable", members=2, lag=30),
     ),
 )
 SECOND = replace(FIRST, at_s=102.0, ends={at(0): 45, at(0, "small"): 101})
