@@ -29,8 +29,8 @@ def of_broker(broker: Broker, expected: Cluster, answer: Cluster | Exception) ->
 
 def of_number(wanted: int, cluster: Cluster) -> Finding:
     """Whether the cluster has as many brokers as the BrokerCluster asks for."""
-    there = len(cluster.brokers)
-    problem = f"only {there} of {wanted} brokers are registered" if there < wanted else ""
+    count = len(cluster.brokers)
+    problem = f"only {count} of {wanted} brokers are registered" if count < wanted else ""
     return Finding(f"{wanted} brokers", problem)
 
 

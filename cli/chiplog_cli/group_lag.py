@@ -90,8 +90,8 @@ def documents(found: Iterable[Row]) -> list[dict[str, Any]]:
 def _cells(row: Row) -> tuple[object, ...]:
     topic, partition = row.at or (None, None)
     member = row.member
-    who = (member.member_id, member.host, member.client_id) if member else (None, None, None)
-    return (row.group_id, topic, partition, row.committed, row.end, row.lag, *who)
+    consumer = (member.member_id, member.host, member.client_id) if member else (None, None, None)
+    return (row.group_id, topic, partition, row.committed, row.end, row.lag, *consumer)
 
 
 def _known(answer: int | BrokerRefused | None) -> int | None:

@@ -101,7 +101,7 @@ def document(described: Described) -> dict[str, Any]:
 
 def text(described: Described) -> str:
     shown = document(described)
-    about = {
+    header = {
         "BrokerCluster": f"{shown['namespace']}/{shown['name']}",
         "Cluster id": shown["clusterId"] or "unknown",
         "Brokers": f"{_or_unknown(shown['readyReplicas'])} of {shown['replicas']} ready",
@@ -111,10 +111,10 @@ def text(described: Described) -> str:
         f"{_or_unknown(shown['underReplicatedPartitions'])} under-replicated)",
     }
     for listener in shown["listeners"]:
-        about[f"Listener {listener['name']}"] = listener["bootstrapServers"]
+        header[f"Listener {listener['name']}"] = listener["bootstrapServers"]
     conditions = [tuple(condition.values()) for condition in shown["conditions"]]
     topics = [_topic_row(topic) for topic in shown["topicObjects"]]
-    parts = [pairs(about), table(CONDITION_HEADER, conditions), table(TOPIC_HEADER, topics)]
+    parts = [pairs(header), table(CONDITION_HEADER, conditions), table(TOPIC_HEADER, topics)]
     return "\n\n".join(parts)
 
 

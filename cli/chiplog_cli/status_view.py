@@ -39,13 +39,13 @@ def _broker(broker: Broker, partitions: Iterable[Partition]) -> dict[str, Any]:
 def text(cluster: Cluster, topics: Sequence[Topic]) -> str:
     shown = document(cluster, topics)
     brokers = [tuple(broker.values()) for broker in shown["brokers"]]
-    about = {
+    header = {
         "Cluster id": shown["clusterId"] or "unknown",
         "Topics": shown["topics"],
         "Partitions": f"{shown['partitions']} ({shown['offlinePartitions']} offline, "
         f"{shown['underReplicatedPartitions']} under-replicated)",
     }
-    return f"{pairs(about)}\n\n{table(BROKER_HEADER, brokers)}"
+    return f"{pairs(header)}\n\n{table(BROKER_HEADER, brokers)}"
 
 
 def pairs(about: dict[str, Any]) -> str:

@@ -32,27 +32,27 @@ def chosen_partitions(topics: Iterable[Topic], chosen: Choice) -> list[TopicPart
     """The chosen partitions. Raises `CannotDo` for one that does not exist."""
     found: list[TopicPartition] = []
     for topic in topics:
-        there = {partition.partition for partition in topic.partitions}
+        existing = {partition.partition for partition in topic.partitions}
         wanted = chosen[topic.name]
-        missing = set(wanted or ()) - there
+        missing = set(wanted or ()) - existing
         if missing:
             raise CannotDo(
                 f"topic '{topic.name}' has no partition {min(missing)}",
-                f"its partitions are 0 to {len(there) - 1}",
+                f"its partitions are 0 to {len(existing) - 1}",
             )
-        found += [TopicPartition(topic.name, number) for number in sorted(wanted or there)]
+        found += [TopicPartition(topic.name, number) for number in sorted(wanted or existing)]
     return found
 
 
-def checked_names(wanted: Sequence[str], there: Sequence[str]) -> list[str]:
+def checked_names(wanted: Sequence[str], existing: Sequence[str]) -> list[str]:
     """The wanted topics; all existing ones if none is named. Raises `CannotDo` for one that does
     not exist."""
     for name in wanted:
-        if name not in there:
-            near = nearest(name, there)
+        if name not in existing:
+            near = nearest(name, existing)
             remedy = f"did you mean '{near}'?" if near else "`chiplog topics list` shows all"
             raise CannotDo(f"topic '{name}' does not exist", remedy)
-    return list(wanted or there)
+    return list(wanted or existing)
 
 
 def without_internal(names: Iterable[str]) -> list[str]:

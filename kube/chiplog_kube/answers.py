@@ -35,21 +35,21 @@ ERRORS: Mapping[int, type[ApiError]] = {
 def parsed(body: bytes) -> dict[str, Any]:
     """The JSON object in a body. Raises `ApiError` for anything else."""
     try:
-        said = json.loads(body)
+        document = json.loads(body)
     except ValueError as error:
         raise ApiError(f"the answer is not JSON: {error}") from error
-    if not isinstance(said, dict):
+    if not isinstance(document, dict):
         raise ApiError("the answer is not a JSON object")
-    return cast("dict[str, Any]", said)
+    return cast("dict[str, Any]", document)
 
 
 def error_of(method: str, status: int, body: bytes) -> ApiError:
     """The error that an answer other than 2xx means."""
     try:
-        said = parsed(body)
+        document = parsed(body)
     except ApiError:
-        said = {"message": body[:500].decode(errors="replace")}
-    return _meaning(status, str(said.get("reason", "")), said.get("message") or "", method)
+        document = {"message": body[:500].decode(errors="replace")}
+    return _meaning(status, str(document.get("reason", "")), document.get("message") or "", method)
 
 
 def _meaning(status: int, reason: str, message: object, method: str = "GET") -> ApiError:
@@ -64,9 +64,9 @@ def _meaning(status: int, reason: str, message: object, method: str = "GET") -> 
 
 def event_of(line: bytes) -> WatchEvent:
     """The watch event in one line. Raises `ApiError` for an event that reports an error."""
-    said = parsed(line)
-    found = said.get("object") or {}
-    kind = said.get("type")
+    document = parsed(line)
+    found = document.get("object") or {}
+    kind = document.get("type")
     if kind == "ERROR":
         raise _meaning(
             int(found.get("code") or 500), str(found.get("reason", "")), found.get("message") or ""

@@ -52,11 +52,11 @@ class HttpKubeApi:
     ) -> ObjectList:
         """Read the list in pages, which all show the same moment."""
         query = {"limit": str(self._limits.page_items), **_selectors(labels, fields)}
-        asked, path = _about("list", kind), _path(kind, namespace)
+        about_request, path = _about("list", kind), _path(kind, namespace)
         items: list[Manifest] = []
         while True:
             page = await self._transport.call(
-                Request(asked, "GET", path, query, timeout_s=self._limits.list_s)
+                Request(about_request, "GET", path, query, timeout_s=self._limits.list_s)
             )
             # The items of a list do not say what they are.
             about = {"apiVersion": kind.api_version, "kind": kind.kind}
@@ -145,25 +145,25 @@ class HttpKubeApi:
             _about("apply", kind), "PATCH", path, query, manifest, content_type=APPLY_PATCH
         )
         try:
-            made = await self._transport.call(request)
+            applied = await self._transport.call(request)
         except Invalid as error:
             if "uid" in manifest["metadata"] and OTHER_UID in str(error):
                 raise Conflict(str(error)) from error
             raise
-        return await self._as_applied(kind, made, field_manager)
+        return await self._as_applied(kind, applied, field_manager)
 
     async def apply_new(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
-        made = await self.create(kind, manifest, field_manager=field_manager)
-        return await self._as_applied(kind, made, field_manager)
+        created = await self.create(kind, manifest, field_manager=field_manager)
+        return await self._as_applied(kind, created, field_manager)
 
     async def _as_applied(self, kind: Kind, made: Manifest, manager: str) -> Manifest:
         """Record the fields of a create as applied by the manager. The next apply does it if
         this fails."""
-        about = made["metadata"]
-        entries = managed_fields.as_applied(about.get("managedFields") or (), manager)
+        meta = made["metadata"]
+        entries = managed_fields.as_applied(meta.get("managedFields") or (), manager)
         if entries is None:
             return made
-        version = about["resourceVersion"]
+        version = meta["resourceVersion"]
         patch = {"metadata": {"resourceVersion": version, "managedFields": entries}}
         try:
             return await self.patch(

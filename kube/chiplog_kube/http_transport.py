@@ -206,8 +206,8 @@ class HttpTransport:
 def _socket(address: Any) -> socket.socket:
     """A socket that notices within half a minute if the other side disappears."""
     family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    new_socket = socket.socket(family, kind, protocol)
+    new_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
         ("TCP_KEEPIDLE", 10),
         ("TCP_KEEPINTVL", 5),
@@ -215,5 +215,5 @@ def _socket(address: Any) -> socket.socket:
         ("TCP_USER_TIMEOUT", 25_000),
     ):
         if hasattr(socket, option):  # not every system has all of them
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return made
+            new_socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return new_socket

@@ -175,21 +175,21 @@ def _library() -> ModuleType:
 def _merged(library: ModuleType, paths: Sequence[Path]) -> Any:
     """The kubeconfig merged by the library from the files that exist and are not empty."""
     try:
-        there = [path for path in paths if path.exists()]
-        there = [path for path in there if path.stat().st_size] or there
+        existing = [path for path in paths if path.exists()]
+        existing = [path for path in existing if path.stat().st_size] or existing
     except OSError as error:
         raise NoConnection(f"{error.filename}: {error.strerror}") from error
-    if not there:
+    if not existing:
         raise NoConnection(f"{', '.join(map(str, paths))}: No such file or directory")
     try:
-        merger = library.KubeConfigMerger(os.pathsep.join(map(str, there)))
+        merger = library.KubeConfigMerger(os.pathsep.join(map(str, existing)))
         for entry in merger.config.value["users"]:
             found = _with_absolute_paths(entry.value, Path(entry.path).absolute().parent)
             entry.value = _preferring_token_file(found)
     except OSError as error:
         raise NoConnection(f"{error.filename}: {error.strerror}") from error
     except Exception as error:  # the library checks no types, so anything may come out of it
-        names = ", ".join(map(str, there))
+        names = ", ".join(map(str, existing))
         why = str(error) or type(error).__name__
         raise NoConnection(f"{names} is not a valid kubeconfig: {why}") from error
     return merger
@@ -247,24 +247,24 @@ def _logged_in(
     `NoConnection`."""
     from kubernetes.client import Configuration  # noqa: PLC0415 - see above
 
-    configuration, said = Configuration(), list[str]()
+    configuration, log_lines = Configuration(), list[str]()
     try:
         loader = library.KubeConfigLoader(config, **given)
-        with _collected_log_lines(library) as said, _stdin_from_terminal_only():
+        with _collected_log_lines(library) as log_lines, _stdin_from_terminal_only():
             loader.load_and_set(configuration)
     except Exception as error:
         # Whatever a login runs into: programs, JSON, HTTP, certificates that are not there.
-        raise NoConnection(_why(user, [*said, str(error) or type(error).__name__])) from error
+        raise NoConnection(_why(user, [*log_lines, str(error) or type(error).__name__])) from error
     has_login = "exec" in user or "auth-provider" in user
     if has_login and not configuration.api_key and not configuration.cert_file:
-        raise NoConnection(_why(user, said))
+        raise NoConnection(_why(user, log_lines))
     expiry = getattr(loader, "expiry", None)
     return configuration, None if expiry is None else expiry.timestamp()
 
 
-def _why(user: Mapping[str, Any], said: Sequence[str]) -> str:
+def _why(user: Mapping[str, Any], log_lines: Sequence[str]) -> str:
     """Why the login failed, with the remedy that the kubeconfig has."""
-    why = "; ".join(line.strip() for line in said if line.strip()) or "it returned no token"
+    why = "; ".join(line.strip() for line in log_lines if line.strip()) or "it returned no token"
     if program := user.get("exec"):
         hint = str(program.get("installHint") or "").strip()
         return f"the login program {program.get('command')!r} failed: {why}" + (
@@ -284,17 +284,17 @@ def _why(user: Mapping[str, Any], said: Sequence[str]) -> str:
 @contextmanager
 def _collected_log_lines(library: ModuleType) -> Iterator[list[str]]:
     """Collect what the library logs, because it raises nothing if a login fails."""
-    heard: list[str] = []
+    log_lines: list[str] = []
 
     class Ear(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if record.pathname == library.__file__:
-                heard.append(record.getMessage())
+                log_lines.append(record.getMessage())
 
     ear = Ear(logging.ERROR)
     logging.getLogger().addHandler(ear)
     try:
-        yield heard
+        yield log_lines
     finally:
         logging.getLogger().removeHandler(ear)
 

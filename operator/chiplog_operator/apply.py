@@ -212,9 +212,9 @@ class Applier:
             internal_password=known.password,
             operator_namespace=self._operator_namespace,
         )
-        given = (build.without_volatile_fields(cluster), tuple(brokers), settings, node_ports)
-        if known.wanted_of != given:
-            known.wanted_of = given
+        inputs = (build.without_volatile_fields(cluster), tuple(brokers), settings, node_ports)
+        if known.wanted_of != inputs:
+            known.wanted_of = inputs
             known.wanted = build.manifests(cluster, brokers, settings, node_ports)
         return known.wanted
 
@@ -239,17 +239,17 @@ class Applier:
     def _due_in_s(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> float:
         """The seconds until the manifest is to be applied. 0 or less means now."""
         wanted_hash = annotations_of(wanted)[labels.MANIFEST_HASH]
-        made = self._known[key].at.get((kind.kind, key_of(wanted).name))
-        if made is None or made.wanted_hash != wanted_hash:
+        applied = self._known[key].at.get((kind.kind, key_of(wanted).name))
+        if applied is None or applied.wanted_hash != wanted_hash:
             return 0.0
-        age_s = self._clock.monotonic_s() - made.at_s
+        age_s = self._clock.monotonic_s() - applied.at_s
         if kind not in self._caches:
             return APPLY_AGAIN_S - age_s
         live = self._caches[kind].get(*key_of(wanted))
         if live is None or annotations_of(live).get(labels.MANIFEST_HASH) != wanted_hash:
             return 0.0
         # What a Lease says is the broker's to write.
-        is_other = kind is not kinds.LEASES and made.was_changed(live)
+        is_other = kind is not kinds.LEASES and applied.was_changed(live)
         return (TAKE_BACK_AGAIN_S if is_other else APPLY_AGAIN_S) - age_s
 
     async def _try_one(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> str | None:
@@ -260,7 +260,7 @@ class Applier:
         name = key_of(wanted).name
         known = self._known[key]
         try:
-            made = await self._apply_one(key, kind, wanted)
+            written = await self._apply_one(key, kind, wanted)
         except _Taken as taken:
             known.at.pop((kind.kind, name), None)
             known.is_taken = True
@@ -275,12 +275,12 @@ class Applier:
                 return ""  # there is nothing to be done, and nothing to complain about
             known.at.pop((kind.kind, name), None)
             return f"{kind.kind} {name} is refused: {error}{_remedy(error)}"
-        if made is None or "deletionTimestamp" in metadata(made):
+        if written is None or "deletionTimestamp" in metadata(written):
             return ""  # the one before is still going
         if kind in self._caches:
-            self._caches[kind].put(made)
+            self._caches[kind].put(written)
         wanted_hash = annotations_of(wanted)[labels.MANIFEST_HASH]
-        known.at[kind.kind, name] = _Made(wanted_hash, self._clock.monotonic_s(), made)
+        known.at[kind.kind, name] = _Made(wanted_hash, self._clock.monotonic_s(), written)
         return None
 
     async def _apply_one(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> Manifest | None:
@@ -341,9 +341,9 @@ class Applier:
         results = []
         for claim in self._caches.members(kinds.VOLUME_CLAIMS, key):
             spec = claim.get("spec") or {}
-            asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")
+            requested = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")
             is_bound = (claim.get("status") or {}).get("phase") == "Bound"
-            if is_bound and quantity_value(asked) < quantity_value(size):
+            if is_bound and quantity_value(requested) < quantity_value(size):
                 results.append(await self._grow(claim, size))
         return results
 
@@ -355,7 +355,7 @@ class Applier:
         }
         name = key_of(claim).name
         try:
-            made = await self._api.patch(
+            patched = await self._api.patch(
                 kinds.VOLUME_CLAIMS, *key_of(claim), patch, field_manager=labels.OPERATOR
             )
         except (Conflict, NotFound, Unavailable):
@@ -363,7 +363,7 @@ class Applier:
         except ApiError as error:
             return f"PersistentVolumeClaim {name} cannot grow to {size}: {error}"
         logger.info("claim_grown", extra={"object": name, "size": size})
-        self._caches[kinds.VOLUME_CLAIMS].put(made)
+        self._caches[kinds.VOLUME_CLAIMS].put(patched)
         return None
 
     def _unwanted(

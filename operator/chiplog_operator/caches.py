@@ -194,8 +194,12 @@ def cluster_of(kind: Kind, manifest: Manifest) -> ClusterKey | None:
 
 def _referenced(manifest: Manifest, namespace: str) -> ClusterKey | None:
     reference = _mapping(_mapping(manifest.get("spec")).get("clusterRef"))
-    name, of = reference.get("name"), reference.get("namespace") or namespace
-    return ClusterKey(of, name) if isinstance(name, str) and isinstance(of, str) and name else None
+    name, owner_namespace = reference.get("name"), reference.get("namespace") or namespace
+    return (
+        ClusterKey(owner_namespace, name)
+        if isinstance(name, str) and isinstance(owner_namespace, str) and name
+        else None
+    )
 
 
 def _mapping(value: object) -> Mapping[str, object]:

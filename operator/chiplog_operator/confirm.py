@@ -12,20 +12,20 @@ from chiplog_operator.cached_api import CachedApi
 from chiplog_operator.caches import ClusterKey
 
 
-async def confirm_deletion(there: CachedApi, cluster: ClusterKey, topic: Metadata) -> None:
+async def confirm_deletion(cached_api: CachedApi, cluster: ClusterKey, topic: Metadata) -> None:
     """Data goes by what follows: be sure, now, that a user wants this very Topic deleted, as
     it was when that was decided, and that nothing larger goes and takes it along."""
-    found = await there.read(kinds.TOPICS, topic.namespace, topic.name)
+    found = await cached_api.read(kinds.TOPICS, topic.namespace, topic.name)
     if uid_of(found) != topic.uid or "deletionTimestamp" not in metadata(found):
         raise Conflict(f"Topic {topic.namespace}/{topic.name} is not being deleted")
     if version_of(found) != topic.resource_version:
         # Its deletionPolicy may be another by now.
         raise Conflict(f"Topic {topic.namespace}/{topic.name} was changed in the meantime")
-    owner = await there.read(kinds.BROKER_CLUSTERS, cluster.namespace, cluster.name)
+    owner = await cached_api.read(kinds.BROKER_CLUSTERS, cluster.namespace, cluster.name)
     larger = [
         (kinds.BROKER_CLUSTERS, cluster.name, owner),
         *[
-            (kind, name, await there.api.get(kind, "", name))
+            (kind, name, await cached_api.api.get(kind, "", name))
             for kind, name in (
                 (kinds.DEFINITIONS, chiplog_api.TOPIC.definition_name),
                 (kinds.NAMESPACES, topic.namespace),
@@ -37,17 +37,17 @@ async def confirm_deletion(there: CachedApi, cluster: ClusterKey, topic: Metadat
             raise Conflict(f"{kind.kind} {name} is being deleted, and its Topics with it")
 
 
-async def confirm_maps(there: CachedApi, cluster: ClusterKey) -> None:
+async def confirm_maps(cached_api: CachedApi, cluster: ClusterKey) -> None:
     """A broker is retired for good, because no map names it: be sure that none does now."""
-    cache = there.caches[kinds.PARTITION_MAPS]
+    cache = cached_api.caches[kinds.PARTITION_MAPS]
 
     def known() -> dict[ObjectKey, str]:
-        members = there.caches.members(kinds.PARTITION_MAPS, cluster)
+        members = cached_api.caches.members(kinds.PARTITION_MAPS, cluster)
         return {key_of(manifest): version_of(manifest) for manifest in members}
 
     decided_from, since = known(), cache.now()
-    listed = await there.api.list_(kinds.PARTITION_MAPS, cluster.namespace)
+    listed = await cached_api.api.list_(kinds.PARTITION_MAPS, cluster.namespace)
     cache.replace(listed, cluster.namespace, since=since)
-    there.checks.listed_alone(cluster)
+    cached_api.checks.listed_alone(cluster)
     if known() != decided_from:
         raise Conflict("PartitionMaps changed before the broker was retired")

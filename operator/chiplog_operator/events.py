@@ -21,22 +21,22 @@ class Announcer(Protocol):
 
 def event(announce: Announce, now: datetime, instance: str) -> Manifest:
     """The Event object. The API server completes its name."""
-    about = announce.metadata
+    meta = announce.metadata
     moment = now.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
     return {
         "apiVersion": kinds.EVENTS.api_version,
         "kind": kinds.EVENTS.kind,
         "metadata": {
-            "generateName": f"{about.name[:MAX_STEM_LENGTH]}.",
-            "namespace": about.namespace or "default",
+            "generateName": f"{meta.name[:MAX_STEM_LENGTH]}.",
+            "namespace": meta.namespace or "default",
         },
         "involvedObject": {
             "apiVersion": announce.api_version,
             "kind": announce.kind,
-            "name": about.name,
-            "namespace": about.namespace,
-            "uid": about.uid,
-            "resourceVersion": about.resource_version,
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
         },
         "type": announce.type.value,
         "reason": announce.reason,

@@ -127,7 +127,7 @@ class Executor:
         self._api = api
         self._meter = meter
         self._caches = caches
-        self._there = CachedApi(api, caches, checks)
+        self._cached_api = CachedApi(api, caches, checks)
         self._results = results
         self._clock = clock
         self._authority = authority
@@ -238,26 +238,26 @@ class Executor:
         kind = KIND_OF[action.resource.KIND.kind]
         manifest = action.resource.to_manifest()
         try:
-            made = await self._api.create(kind, manifest, field_manager=labels.OPERATOR)
+            created = await self._api.create(kind, manifest, field_manager=labels.OPERATOR)
         except AlreadyExists:
-            about = action.resource.metadata
-            found = await self._there.read(kind, about.namespace, about.name)
-            of = cluster_of(kind, found)
-            if kind in DECIDED_KINDS and of != executed.cluster:
-                why = f"it belongs to BrokerCluster {of}"
-                told = taken_names.taken_message(kind.kind, about.name, BROKER_CLUSTER.kind, why)
-                raise NameTaken(told) from None
+            meta = action.resource.metadata
+            found = await self._cached_api.read(kind, meta.namespace, meta.name)
+            owner = cluster_of(kind, found)
+            if kind in DECIDED_KINDS and owner != executed.cluster:
+                why = f"it belongs to BrokerCluster {owner}"
+                message = taken_names.taken_message(kind.kind, meta.name, BROKER_CLUSTER.kind, why)
+                raise NameTaken(message) from None
         else:
-            self._caches[kind].put(made)
+            self._caches[kind].put(created)
             executed.did(action)
 
     async def _replace(self, executed: ExecutedPlan, action: Replace) -> None:
         if isinstance(action.resource, PartitionMap):
             assert_sound(action.before, action.resource)
         if action.deleted_topic is not None:
-            await confirm_deletion(self._there, executed.cluster, action.deleted_topic)
+            await confirm_deletion(self._cached_api, executed.cluster, action.deleted_topic)
         if isinstance(action.resource, Broker) and action.resource.spec.retired:
-            await confirm_maps(self._there, executed.cluster)
+            await confirm_maps(self._cached_api, executed.cluster)
         kind = KIND_OF[action.resource.KIND.kind]
         manifest = action.resource.to_manifest()
         manifest.pop("status", None)  # the broker's own, and not written here
@@ -267,57 +267,57 @@ class Executor:
         executed.did(action)
 
     async def _delete_map(self, executed: ExecutedPlan, action: DeleteMap) -> None:
-        about = action.resource.metadata
+        meta = action.resource.metadata
         await self._api.delete(
             kinds.PARTITION_MAPS,
-            about.namespace,
-            about.name,
-            uid=about.uid,
-            resource_version=about.resource_version,
+            meta.namespace,
+            meta.name,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
         )
         executed.did(action)
         # Somebody's finalizer may keep it: only what is seen to be gone is gone.
         await self._read_again(action)
 
     async def _delete_group(self, action: DeleteGroup) -> None:
-        about = action.metadata
+        meta = action.metadata
         await self._api.delete(
             kinds.CONSUMER_GROUPS,
-            about.namespace,
-            about.name,
-            uid=about.uid,
-            resource_version=about.resource_version,
+            meta.namespace,
+            meta.name,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
         )
         await self._read_again(action)
 
     async def _set_metadata(self, action: SetMetadata) -> None:
-        kind, about = KIND_OF[action.kind.kind], action.metadata
+        kind, meta = KIND_OF[action.kind.kind], action.metadata
         changed: dict[str, object] = {}
         if action.finalizers is not None:
             changed["finalizers"] = list(action.finalizers)
         if action.labels:
             changed["labels"] = dict(action.labels)
-        patch = {"metadata": {**as_it_was(about), **changed}}
-        made = await self._api.patch(
-            kind, about.namespace, about.name, patch, field_manager=labels.OPERATOR
+        patch = {"metadata": {**as_it_was(meta), **changed}}
+        patched = await self._api.patch(
+            kind, meta.namespace, meta.name, patch, field_manager=labels.OPERATOR
         )
-        self._there.take(kind, made)
+        self._cached_api.take(kind, patched)
 
     async def _report(self, executed: ExecutedPlan, action: Report) -> None:
-        kind, about = KIND_OF[action.kind.kind], action.metadata
-        before = (self._caches[kind].get(about.namespace, about.name) or {}).get("status") or {}
+        kind, meta = KIND_OF[action.kind.kind], action.metadata
+        before = (self._caches[kind].get(meta.namespace, meta.name) or {}).get("status") or {}
         patch = status_patch(action, before)
         if patch is None:
             return
-        made = await self._api.patch(
+        patched = await self._api.patch(
             kind,
-            about.namespace,
-            about.name,
+            meta.namespace,
+            meta.name,
             patch,
             field_manager=labels.OPERATOR,
             subresource="status",
         )
-        self._there.take(kind, made)
+        self._cached_api.take(kind, patched)
         executed.reported(action, before)
 
     async def _create_event(self, announce: Announce) -> None:
@@ -346,19 +346,19 @@ class Executor:
     async def _remove_request(self, cluster: ClusterKey, stateful_set: str) -> None:
         """Remove the annotation that requested a restart, so that it causes just one."""
         patch = {"metadata": {"annotations": {labels.MANUAL_ROLLING_UPDATE: None}}}
-        made = await self._api.patch(
+        patched = await self._api.patch(
             kinds.STATEFUL_SETS,
             cluster.namespace,
             stateful_set,
             patch,
             field_manager=labels.OPERATOR,
         )
-        self._there.take(kinds.STATEFUL_SETS, made)
+        self._cached_api.take(kinds.STATEFUL_SETS, patched)
 
     async def _write_topic(self, cluster: ClusterKey, action: WriteTopic) -> bool:
         """Write a Topic for an admin client. Returns whether there is a result that no watch
         event shows."""
-        result = await write_topic(self._there, cluster, action)
+        result = await write_topic(self._cached_api, cluster, action)
         if result is not None:
             self._results.add(cluster, action.request_id, result)
         return result is not None and (action.dry_run or not result.accepted)
@@ -368,10 +368,10 @@ class Executor:
         found = target_of(action)
         if found is None:
             return
-        kind, about = found
+        kind, meta = found
         # Where that fails, the next plan meets the same conflict, and looks again.
         with suppress(ApiError):
-            await self._there.read(kind, about.namespace, about.name)
+            await self._cached_api.read(kind, meta.namespace, meta.name)
 
 
 def assert_sound(before: PartitionMap | None, after: PartitionMap) -> None:

@@ -60,8 +60,8 @@ class KeyedLoops(Generic[K, L]):
 
     def keep(self, keys: Collection[K]) -> None:
         """Start a loop for each of these keys that never had one, and stop those of other keys."""
-        there = set(keys)
-        for gone in [key for key in self._known if key not in there]:
+        wanted = set(keys)
+        for gone in [key for key in self._known if key not in wanted]:
             self._known.pop(gone)[1].cancel()
         if self._begin is not None:
             for key in keys:

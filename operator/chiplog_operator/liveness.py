@@ -155,15 +155,15 @@ class Liveness:
             facts = {"cluster": str(cluster), "error": str(error)}
             logger.warning("leases_not_listed", extra=facts)
             return
-        judge, there = self._of(cluster).judge, set()
+        judge, found_ids = self._of(cluster).judge, set()
         for lease in leases.items:
             renewal = views.renewal(lease)
             if renewal is not None:
-                there.add(renewal.broker_id)
+                found_ids.add(renewal.broker_id)
                 judge.renewed(
                     renewal.broker_id, renewal.incarnation, renewal.renew_time, self._now_ms()
                 )
-        for broker_id in suspects - there:
+        for broker_id in suspects - found_ids:
             # A Lease that was deleted says nothing about its process, today or ever.
             judge.forgotten(broker_id, self._now_ms())
         self._judge(cluster)

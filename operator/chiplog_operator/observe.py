@@ -168,8 +168,8 @@ class Observer:
         name = names.partition_map(key.name, topic_name)
         manifest = self._caches[kinds.PARTITION_MAPS].get(key.namespace, name)
         found = self._maps.read(manifest) if manifest is not None else None
-        is_it = isinstance(found, PartitionMap) and found.spec.topic_name == topic_name
-        return found if is_it and isinstance(found, PartitionMap) else None
+        is_for_topic = isinstance(found, PartitionMap) and found.spec.topic_name == topic_name
+        return found if is_for_topic and isinstance(found, PartitionMap) else None
 
     def cluster(self, key: ClusterKey) -> BrokerCluster | None:
         """The BrokerCluster; None if there is none that can be parsed."""
@@ -210,12 +210,12 @@ class Observer:
 
     def _missing_owners(self, key: ClusterKey) -> frozenset[str]:
         """The uids of maps' owners that are not in the cache."""
-        there = {uid_of(topic) for topic in self._caches.members(kinds.TOPICS, key)}
+        existing_uids = {uid_of(topic) for topic in self._caches.members(kinds.TOPICS, key)}
         owners = {
             (manifest.get("spec") or {}).get("ownerUID")
             for manifest in self._caches.members(kinds.PARTITION_MAPS, key)
         }
-        return frozenset(owner for owner in owners if owner and owner not in there)
+        return frozenset(owner for owner in owners if owner and owner not in existing_uids)
 
     async def _confirm_deletions(self, key: ClusterKey, doubts: _Doubts) -> None:
         """Find out whether deleted Topics are deleted by a user, or together with their CRD or

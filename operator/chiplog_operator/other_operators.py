@@ -145,9 +145,9 @@ class OtherOperators:
         """Whether the account has the permission."""
         asked = review(conflict, permission)
         try:
-            said = await self._api.create(
+            answer = await self._api.create(
                 kinds.ACCESS_REVIEWS, asked, field_manager=labels.OPERATOR
             )
         except Forbidden:
             return True  # rights that somebody wrote by hand: its word has to do
-        return bool((said.get("status") or {}).get("allowed"))
+        return bool((answer.get("status") or {}).get("allowed"))

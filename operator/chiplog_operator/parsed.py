@@ -46,15 +46,15 @@ class Parsed(Generic[R]):
         self._known[key] = (manifest, found)
         return found
 
-    def readable(self, there: Mapping[ObjectKey, Manifest]) -> dict[ObjectKey, R]:
+    def readable(self, manifests: Mapping[ObjectKey, Manifest]) -> dict[ObjectKey, R]:
         """The objects that can be parsed."""
-        found = {key: self.read(manifest) for key, manifest in there.items()}
+        found = {key: self.read(manifest) for key, manifest in manifests.items()}
         return {key: parsed for key, parsed in found.items() if not isinstance(parsed, tuple)}
 
-    def sweep(self, there: _Keys) -> None:
+    def sweep(self, manifests: _Keys) -> None:
         """Forget deleted objects when there are many."""
-        if len(self._known) > 2 * len(there) + SPARE:
-            self._known = {key: known for key, known in self._known.items() if key in there}
+        if len(self._known) > 2 * len(manifests) + SPARE:
+            self._known = {key: known for key, known in self._known.items() if key in manifests}
 
 
 def metadata_of(manifest: Manifest) -> Metadata:

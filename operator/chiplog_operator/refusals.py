@@ -63,7 +63,7 @@ class Refusals:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        async with self._loops.running(lambda whom: _Watch(self, *whom)):
+        async with self._loops.running(lambda process: _Watch(self, *process)):
             self._changed.set()
             while True:
                 await self._changed.wait()
@@ -74,49 +74,49 @@ class Refusals:
     def _processes(self) -> list[Watched]:
         """The admitted processes of all clusters."""
         return [
-            (cluster, whom)
+            (cluster, process)
             for cluster in sorted(self._caches.clusters())
-            for whom in self._observer.processes(cluster)
+            for process in self._observer.processes(cluster)
         ]
 
-    async def watch(self, cluster: ClusterKey, whom: Identity) -> None:
+    async def watch(self, cluster: ClusterKey, process: Identity) -> None:
         """Keep a connection to one process until cancelled."""
         try:
-            await self._keep(cluster, whom)
+            await self._keep(cluster, process)
         except Exception:
             # A fault in what only saves time must not stop the operator.
-            logger.exception("refusals_failed", extra=_facts(cluster, whom))
+            logger.exception("refusals_failed", extra=_facts(cluster, process))
 
-    async def _keep(self, cluster: ClusterKey, whom: Identity) -> None:
+    async def _keep(self, cluster: ClusterKey, process: Identity) -> None:
         """Keep a connection, and find out why it ended. Pauses between attempts."""
         backoff_s, is_told = FIRST_BACKOFF_S, False
         while True:
             began_s = self._clock.monotonic_s()
-            why_not = await self._probe_incarnation(whom)
+            why_not = await self._probe_incarnation(process)
             if not why_not:
                 is_told = False
-                if is_refusal(await self._attempts(whom)):
-                    self._refused(cluster, whom)
+                if is_refusal(await self._attempts(process)):
+                    self._refused(cluster, process)
             elif not is_told:
                 is_told = True
-                facts = _facts(cluster, whom)
+                facts = _facts(cluster, process)
                 logger.info("process_not_watched", extra={**facts, "reason": why_not})
             if self._clock.monotonic_s() - began_s > LAST_BACKOFF_S:
                 backoff_s = FIRST_BACKOFF_S
             await self._clock.sleep(backoff_s)
             backoff_s = min(2 * backoff_s, LAST_BACKOFF_S)
 
-    async def _probe_incarnation(self, whom: Identity) -> str:
+    async def _probe_incarnation(self, process: Identity) -> str:
         """Keep one connection until it ends. Returns an empty text then, or why none could be
         made."""
         connection = IncarnationProbe()
         try:
             async with asyncio.timeout(CONNECT_WITHIN_S):
-                await self._net.connect(connection, whom.address, ports.HEALTH)
+                await self._net.connect(connection, process.address, ports.HEALTH)
             async with asyncio.timeout(ANSWER_WITHIN_S):
-                said = await connection.incarnation()
-            if said != whom.incarnation:
-                return "another process answers there" if said else "it does not say who it is"
+                answered = await connection.incarnation()
+            if answered != process.incarnation:
+                return "another process answers there" if answered else "it does not say who it is"
             await connection.ended()
         except TimeoutError:
             return "no answer in time"
@@ -126,22 +126,22 @@ class Refusals:
             connection.close()
         return ""
 
-    async def _attempts(self, whom: Identity) -> list[Attempt]:
+    async def _attempts(self, process: Identity) -> list[Attempt]:
         """Try new connections until one is not refused; at most `ATTEMPTS`."""
-        made: list[Attempt] = []
-        while len(made) < ATTEMPTS:
+        attempts: list[Attempt] = []
+        while len(attempts) < ATTEMPTS:
             await self._clock.sleep(ATTEMPT_PAUSE_S)
-            made.append(await self._attempt(whom))
-            if made[-1] is not Attempt.REFUSED:
+            attempts.append(await self._attempt(process))
+            if attempts[-1] is not Attempt.REFUSED:
                 break
-        return made
+        return attempts
 
-    async def _attempt(self, whom: Identity) -> Attempt:
+    async def _attempt(self, process: Identity) -> Attempt:
         """The result of one connection."""
         connection = ConnectProbe()
         try:
             async with asyncio.timeout(CONNECT_WITHIN_S):
-                await self._net.connect(connection, whom.address, ports.HEALTH)
+                await self._net.connect(connection, process.address, ports.HEALTH)
         except ConnectionRefusedError:
             return Attempt.REFUSED
         except OSError:
@@ -150,18 +150,18 @@ class Refusals:
             connection.close()
         return Attempt.ANSWERED
 
-    def _refused(self, cluster: ClusterKey, whom: Identity) -> None:
+    def _refused(self, cluster: ClusterKey, process: Identity) -> None:
         """The process refuses connections. Report it as ended unless there is a doubt."""
         now_ms = int(self._clock.monotonic_s() * 1000)
         world = self._observer.from_caches(cluster)
-        why_not = doubt(whom, world, self._believed_ms.get(cluster), now_ms)
-        facts = _facts(cluster, whom)
+        why_not = doubt(process, world, self._believed_ms.get(cluster), now_ms)
+        facts = _facts(cluster, process)
         if why_not:
             logger.info("refusal_not_believed", extra={**facts, "reason": why_not})
             return
         self._believed_ms[cluster] = now_ms
         logger.info("process_refused", extra=facts)
-        self._liveness.refused(cluster, whom.incarnation, HOW)
+        self._liveness.refused(cluster, process.incarnation, HOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +170,15 @@ class _Watch:
 
     refusals: Refusals
     cluster: ClusterKey
-    whom: Identity
+    process: Identity
 
     async def run(self) -> None:
-        await self.refusals.watch(self.cluster, self.whom)
+        await self.refusals.watch(self.cluster, self.process)
 
 
-def _facts(cluster: ClusterKey, whom: Identity) -> dict[str, object]:
+def _facts(cluster: ClusterKey, process: Identity) -> dict[str, object]:
     return {
         "cluster": str(cluster),
-        "broker": whom.broker_id,
-        "incarnation": whom.incarnation,
+        "broker": process.broker_id,
+        "incarnation": process.incarnation,
     }

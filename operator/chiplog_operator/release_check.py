@@ -154,11 +154,14 @@ async def check_metrics(api: KubeApi, job: Job, namespaces: str) -> list[Finding
         for namespace in ([""] if namespaces == ALL else namespaces.split(","))
         for pod in (await api.list_(kinds.PODS, namespace, labels=job.selector)).items
     ]
-    asked = {address: pod for pod in pods if (address := metrics_address(pod)) is not None}
-    is_wanting = not asked and not job.may_be_none
+    by_address = {address: pod for pod in pods if (address := metrics_address(pod)) is not None}
+    is_wanting = not by_address and not job.may_be_none
     problem = f"no running pod matches {job.selector} and has the port" if is_wanting else ""
-    about = Finding(f"job {job.name} has {len(asked)} pods", problem)
-    return [about, *await asyncio.gather(*(_scraped(pod, at) for at, pod in asked.items()))]
+    count_finding = Finding(f"job {job.name} has {len(by_address)} pods", problem)
+    return [
+        count_finding,
+        *await asyncio.gather(*(_scraped(pod, at) for at, pod in by_address.items())),
+    ]
 
 
 async def _scraped(pod: Manifest, address: str) -> Finding:

@@ -61,7 +61,7 @@ class ConflictReporter:
 
     async def _announce(self, message: str) -> None:
         pod = self._pod
-        about = Announce(
+        announcement = Announce(
             kind=kinds.PODS.kind,
             api_version=kinds.PODS.api_version,
             metadata=Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid),
@@ -69,7 +69,7 @@ class ConflictReporter:
             reason=REASON,
             message=message,
         )
-        manifest = event(about, SystemClock().now(), pod.name)
+        manifest = event(announcement, SystemClock().now(), pod.name)
         try:
             await self._api.create(kinds.EVENTS, manifest, field_manager=labels.OPERATOR)
         except ApiError as error:

@@ -11,27 +11,27 @@ from chiplog_operator.writes import as_it_was
 
 
 async def write_topic(
-    there: CachedApi, cluster: ClusterKey, action: WriteTopic
+    cached_api: CachedApi, cluster: ClusterKey, action: WriteTopic
 ) -> WriteResult | None:
     """Write a Topic. Returns whether the API server accepted it; None if that is not final yet."""
     try:
-        made = await _sent(there.api, action)
+        written = await _sent(cached_api.api, action)
     except AlreadyExists:
-        about = action.metadata
-        made = await there.read(kinds.TOPICS, about.namespace, about.name)
-        if cluster_of(kinds.TOPICS, made) == cluster:
+        meta = action.metadata
+        written = await cached_api.read(kinds.TOPICS, meta.namespace, meta.name)
+        if cluster_of(kinds.TOPICS, written) == cluster:
             return None
-        message = f"the Topic object {about.namespace}/{about.name} belongs to another cluster"
+        message = f"the Topic object {meta.namespace}/{meta.name} belongs to another cluster"
         return WriteResult(accepted=False, message=message)
     except (Invalid, Forbidden) as error:
         return WriteResult(accepted=False, message=str(error))
-    if made is not None and not action.dry_run:
-        there.take(kinds.TOPICS, made)
+    if written is not None and not action.dry_run:
+        cached_api.take(kinds.TOPICS, written)
     return WriteResult(accepted=True)
 
 
 async def _sent(api: KubeApi, action: WriteTopic) -> Manifest | None:
-    about = action.metadata
+    meta = action.metadata
     if action.create is not None:
         return await api.create(
             kinds.TOPICS,
@@ -40,14 +40,14 @@ async def _sent(api: KubeApi, action: WriteTopic) -> Manifest | None:
             dry_run=action.dry_run,
         )
     if action.patch is not None:
-        given = dict(action.patch)
-        patched = given.get("metadata")
-        mine = patched if isinstance(patched, dict) else {}
+        patch = dict(action.patch)
+        patched = patch.get("metadata")
+        patched_metadata = patched if isinstance(patched, dict) else {}
         return await api.patch(
             kinds.TOPICS,
-            about.namespace,
-            about.name,
-            {**given, "metadata": {**mine, **as_it_was(about)}},
+            meta.namespace,
+            meta.name,
+            {**patch, "metadata": {**patched_metadata, **as_it_was(meta)}},
             field_manager=labels.KAFKA_ADMIN,
             dry_run=action.dry_run,
         )
@@ -55,9 +55,9 @@ async def _sent(api: KubeApi, action: WriteTopic) -> Manifest | None:
     if not action.dry_run:
         await api.delete(
             kinds.TOPICS,
-            about.namespace,
-            about.name,
-            uid=about.uid,
-            resource_version=about.resource_version,
+            meta.namespace,
+            meta.name,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
         )
     return None

@@ -24,7 +24,7 @@ class UncleanElections:
         if before is None or before is after:
             return 0
         known = dict(_epochs(before))
-        return sum(epoch > known.get(of, epoch) for of, epoch in _epochs(after))
+        return sum(epoch > known.get(place, epoch) for place, epoch in _epochs(after))
 
     def keep(self, topics: set[str]) -> None:
         """Forget all topics but these."""

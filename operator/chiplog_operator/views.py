@@ -212,10 +212,10 @@ def ended_processes(manifest: Manifest) -> Iterator[Ended]:
     for container in _containers(manifest):
         for state in ("state", "lastState"):
             ended = (container.get(state) or {}).get("terminated") or {}
-            words = read_termination_message(ended.get("message") or "")
-            if words is not None:
+            termination = read_termination_message(ended.get("message") or "")
+            if termination is not None:
                 how = f"{ended.get('reason') or 'Ended'}, exit code {ended.get('exitCode')}"
-                yield Ended(words.incarnation, how, words.has_failed_disk)
+                yield Ended(termination.incarnation, how, termination.has_failed_disk)
 
 
 # ---- nodes and Services ----

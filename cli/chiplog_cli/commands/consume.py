@@ -87,9 +87,9 @@ def _starts(
     """The offsets at which to begin, as numbers. The position "end" would be resolved later than
     now."""
     places = topic_choice.chosen_partitions(admin.describe_topics(chosen), chosen)
-    said = admin.offsets(dict.fromkeys(places, EARLIEST if from_beginning else LATEST))
+    offsets = admin.offsets(dict.fromkeys(places, EARLIEST if from_beginning else LATEST))
     starts = {}
-    for at, answer in said.items():
+    for at, answer in offsets.items():
         if isinstance(answer, BrokerRefused):
             raise answer
         starts[at] = answer

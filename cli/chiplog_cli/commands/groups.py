@@ -82,8 +82,8 @@ def describe(
             advance(1)
 
     for group in groups:
-        if said := group_view.remark(group):
-            remark(said)
+        if note := group_view.remark(group):
+            remark(note)
     documents = [_document(group, rows) for group in groups]
     show(session.form, documents, lambda: _text(groups, rows, members, verbose, state))
 
@@ -242,6 +242,7 @@ def _plan(
 
 
 def _places(admin: KafkaAdmin, chosen: topic_choice.Choice) -> list[TopicPartition]:
+    """The chosen partitions, after a check that their topics exist."""
     names = topic_choice.checked_names(list(chosen), admin.topic_names())
     return topic_choice.chosen_partitions(admin.describe_topics(names), chosen)
 

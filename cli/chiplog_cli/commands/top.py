@@ -125,5 +125,5 @@ def _group(group: Group, committed: dict[TopicPartition, int], ends: Offsets) ->
     )
 
 
-def _known(said: Offsets) -> dict[TopicPartition, int]:
-    return {at: answer for at, answer in said.items() if isinstance(answer, int)}
+def _known(remark: Offsets) -> dict[TopicPartition, int]:
+    return {at: answer for at, answer in remark.items() if isinstance(answer, int)}

@@ -176,12 +176,12 @@ def delete(
 ) -> None:
     """Delete topics with all their records."""
     admin = session.admin
-    there = admin.topic_names()
-    wanted = [name for name in names if name in there] if if_exists else names
+    existing = admin.topic_names()
+    wanted = [name for name in names if name in existing] if if_exists else names
     deleted: list[str] = []
     try:
         with progress("deleting topics", len(names)) as advance:
-            for name in checked_names(wanted, there) if wanted else []:
+            for name in checked_names(wanted, existing) if wanted else []:
                 admin.delete_topic(name)
                 deleted.append(name)
                 advance(1)

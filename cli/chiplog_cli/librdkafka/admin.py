@@ -52,8 +52,8 @@ class LibrdkafkaTopics:
     # ---- looking ----
 
     def describe_cluster(self) -> Cluster:
-        asked = self._admin.describe_cluster(request_timeout=self._timeout_s)
-        found = self._result(asked, "the cluster")
+        future = self._admin.describe_cluster(request_timeout=self._timeout_s)
+        found = self._result(future, "the cluster")
         return Cluster(
             cluster_id=found.cluster_id,
             brokers=tuple(
@@ -71,30 +71,30 @@ class LibrdkafkaTopics:
         wanted = list(names)
         if not wanted:
             return []
-        asked = self._admin.describe_topics(
+        futures = self._admin.describe_topics(
             TopicCollection(wanted), request_timeout=self._timeout_s
         )
-        return [topic_of(self._result(asked[name], f"topic '{name}'")) for name in wanted]
+        return [topic_of(self._result(futures[name], f"topic '{name}'")) for name in wanted]
 
     def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         if not resources:
             return {}
-        asked = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
+        futures = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
         return {
             resource.name: {
                 entry.name: entry.value
                 for entry in self._result(future, f"topic '{resource.name}'").values()
                 if entry.source != ConfigSource.DEFAULT_CONFIG.value
             }
-            for resource, future in asked.items()
+            for resource, future in futures.items()
         }
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
         if not wanted:
             return {}
-        asked = {Place(*at): _spec(timestamp) for at, timestamp in wanted.items()}
-        answers = self._admin.list_offsets(asked, request_timeout=self._timeout_s)
+        specs = {Place(*at): _spec(timestamp) for at, timestamp in wanted.items()}
+        answers = self._admin.list_offsets(specs, request_timeout=self._timeout_s)
         return {
             TopicPartition(place.topic, place.partition): self._offset(place, future)
             for place, future in answers.items()
@@ -109,25 +109,25 @@ class LibrdkafkaTopics:
     # ---- changing ----
 
     def create_topic(self, topic: NewTopic) -> None:
-        made = CreatedTopic(
+        new_topic = CreatedTopic(
             topic.name,
             DEFAULT if topic.partitions is None else topic.partitions,
             DEFAULT if topic.replication_factor is None else topic.replication_factor,
             config=dict(topic.config),
         )
-        asked = self._admin.create_topics([made], **self._limits())
-        self._result(asked[topic.name], f"topic '{topic.name}'")
+        futures = self._admin.create_topics([new_topic], **self._limits())
+        self._result(futures[topic.name], f"topic '{topic.name}'")
 
     def delete_topic(self, name: str) -> None:
-        asked = self._admin.delete_topics([name], **self._limits())
+        futures = self._admin.delete_topics([name], **self._limits())
         try:
-            self._result(asked[name], f"topic '{name}'")
+            self._result(futures[name], f"topic '{name}'")
         except BrokerRefused as error:
             raise not_deleted(error) from error
 
     def create_partitions(self, topic: str, total: int) -> None:
-        asked = self._admin.create_partitions([NewPartitions(topic, total)], **self._limits())
-        self._result(asked[topic], f"topic '{topic}'")
+        futures = self._admin.create_partitions([NewPartitions(topic, total)], **self._limits())
+        self._result(futures[topic], f"topic '{topic}'")
 
     def alter_config(self, topic: str, values: Mapping[str, str], deleted: Iterable[str]) -> None:
         entries = [
@@ -135,8 +135,8 @@ class LibrdkafkaTopics:
             *(_change(key, None, AlterConfigOpType.DELETE) for key in deleted),
         ]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-        asked = self._admin.incremental_alter_configs([resource], request_timeout=self._timeout_s)
-        for future in asked.values():
+        futures = self._admin.incremental_alter_configs([resource], request_timeout=self._timeout_s)
+        for future in futures.values():
             self._result(future, f"topic '{topic}'")
 
     # ---- waiting ----
@@ -195,8 +195,8 @@ def _spec(timestamp: int) -> OffsetSpec:
         EARLIEST: OffsetSpec.earliest,
         MAX_TIMESTAMP: OffsetSpec.max_timestamp,
     }
-    made: OffsetSpec = OffsetSpec.for_timestamp(timestamp)
-    return named[timestamp]() if timestamp in named else made
+    spec: OffsetSpec = OffsetSpec.for_timestamp(timestamp)
+    return named[timestamp]() if timestamp in named else spec
 
 
 def _change(key: str, value: str | None, operation: AlterConfigOpType) -> ConfigEntry:

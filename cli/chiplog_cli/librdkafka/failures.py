@@ -59,9 +59,9 @@ def refused(error: KafkaError | KafkaException, what: str) -> BrokerRefused:
     if name in NO_ANSWER:
         return BrokerRefused(TIMED_OUT, f"{what}: no answer in time", REMEDIES[TIMED_OUT])
     code = NAMES.get(name, name)
-    words = kafka_error.str().removeprefix("Broker: ").removeprefix("Local: ").removesuffix(".")
+    message = kafka_error.str().removeprefix("Broker: ").removeprefix("Local: ").removesuffix(".")
     remedy = REMEDIES.get(name) or REMEDIES.get(code, "")
-    return BrokerRefused(code, f"{what}: {words} ({code})", remedy)
+    return BrokerRefused(code, f"{what}: {message} ({code})", remedy)
 
 
 def not_deleted(error: BrokerRefused) -> BrokerRefused:

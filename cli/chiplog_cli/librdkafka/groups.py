@@ -35,8 +35,8 @@ class LibrdkafkaAdmin(LibrdkafkaTopics):
         return sorted(listings, key=lambda listing: listing.group_id)
 
     def describe_group(self, group_id: str) -> Group:
-        asked = self._admin.describe_consumer_groups([group_id], request_timeout=self._timeout_s)
-        found = self._result(asked[group_id], _named(group_id))
+        futures = self._admin.describe_consumer_groups([group_id], request_timeout=self._timeout_s)
+        found = self._result(futures[group_id], _named(group_id))
         coordinator = found.coordinator
         return Group(
             group_id=group_id,
@@ -52,11 +52,11 @@ class LibrdkafkaAdmin(LibrdkafkaTopics):
         )
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
-        asked = self._admin.list_consumer_group_offsets(
+        futures = self._admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group_id)], request_timeout=self._timeout_s
         )
         offsets = {}
-        for place in self._result(asked[group_id], _named(group_id)).topic_partitions:
+        for place in self._result(futures[group_id], _named(group_id)).topic_partitions:
             if place.error is not None:
                 raise refused(place.error, f"{_named(group_id)}, {place.topic}-{place.partition}")
             if place.offset >= 0:
@@ -65,16 +65,16 @@ class LibrdkafkaAdmin(LibrdkafkaTopics):
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         wanted = [Place(at.topic, at.partition, offset) for at, offset in offsets.items()]
-        asked = self._admin.alter_consumer_group_offsets(
+        futures = self._admin.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group_id, wanted)], request_timeout=self._timeout_s
         )
-        for place in self._result(asked[group_id], _named(group_id)).topic_partitions:
+        for place in self._result(futures[group_id], _named(group_id)).topic_partitions:
             if place.error is not None:
                 raise refused(place.error, f"{_named(group_id)}, {place.topic}-{place.partition}")
 
     def delete_group(self, group_id: str) -> None:
-        asked = self._admin.delete_consumer_groups([group_id], request_timeout=self._timeout_s)
-        self._result(asked[group_id], _named(group_id))
+        futures = self._admin.delete_consumer_groups([group_id], request_timeout=self._timeout_s)
+        self._result(futures[group_id], _named(group_id))
 
 
 def _named(group_id: str) -> str:

@@ -210,13 +210,13 @@ def check_placement(
 
 def checked_config(config: Mapping[str, str], replicas: int) -> Mapping[str, str]:
     """The configuration with every value in Kafka's own text form. Raises `Refused`."""
-    given = given_topic_config(config, "config")
-    if given.problems:
-        raise Refused(Code.INVALID_CONFIG, "; ".join(map(str, given.problems)))
-    if int(given.values.get(MIN_INSYNC_REPLICAS.name, "1")) > replicas:
+    parsed = given_topic_config(config, "config")
+    if parsed.problems:
+        raise Refused(Code.INVALID_CONFIG, "; ".join(map(str, parsed.problems)))
+    if int(parsed.values.get(MIN_INSYNC_REPLICAS.name, "1")) > replicas:
         raise Refused(
             Code.INVALID_CONFIG,
             f"config[{MIN_INSYNC_REPLICAS.name}] is above the number of replicas, {replicas}: "
             f"set it to at most {replicas}",
         )
-    return given.values
+    return parsed.values

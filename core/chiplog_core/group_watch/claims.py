@@ -76,10 +76,10 @@ def is_ours(group: ConsumerGroup, scene: Scene) -> bool:
 
 def _conflict(other: ConsumerGroup) -> Problem:
     """The problem of an object whose group another object already has."""
-    about = other.metadata
+    meta = other.metadata
     return Problem(
         "spec.groupId",
-        f"names the group of ConsumerGroup {about.namespace}/{about.name}",
+        f"names the group of ConsumerGroup {meta.namespace}/{meta.name}",
         "delete one of the two",
         Reason.RESOURCE_CONFLICT,
     )

@@ -25,15 +25,18 @@ GONE_MS: Final = 60_000
 group."""
 
 
-def new_objects(scene: Scene, claims: Claims, there: Collection[str]) -> Iterator[Create]:
-    """New ConsumerGroups for the groups in `there` that have none. An object whose name is taken
-    is not created."""
+def new_objects(scene: Scene, claims: Claims, existing_ids: Collection[str]) -> Iterator[Create]:
+    """New ConsumerGroups for existing groups that have none. An object whose name is taken is not
+    created.
+
+    `existing_ids` are the group ids that the coordinators reported.
+    """
     if not scene.discovers:
         return
-    made = sum(group.metadata.labels.get(labels.DISCOVERED) == "true" for group in scene.groups)
+    count = sum(group.metadata.labels.get(labels.DISCOVERED) == "true" for group in scene.groups)
     spoken_for = {group.group_id for group in scene.groups}
-    room = min(MADE_AT_ONCE, MAX_DISCOVERED - made)
-    for group_id in sorted(set(there) - spoken_for - set(claims.owners)):
+    room = min(MADE_AT_ONCE, MAX_DISCOVERED - count)
+    for group_id in sorted(set(existing_ids) - spoken_for - set(claims.owners)):
         name = names.object_name(group_id)
         if room > 0 and name not in scene.names_taken:
             room -= 1

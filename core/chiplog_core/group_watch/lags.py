@@ -113,8 +113,8 @@ def find_lags(
     old = {
         At(partition_lag.topic, partition_lag.partition): partition_lag for partition_lag in before
     }
-    for at, committed, told_end in committed_of(facts):
-        end = told_end if told_end is not None else ends.offsets.get(at)
+    for at, committed, known_end in committed_of(facts):
+        end = known_end if known_end is not None else ends.offsets.get(at)
         if end is not None:
             timestamp_ms = ends.times_ms.get(Moment(at, committed))
             found.append(_lag(at, committed, end, timestamp_ms, now_ms))

@@ -72,7 +72,7 @@ class Tried:
     """Digest of the reset."""
 
 
-def wish_of(reset: Reset) -> str:
+def reset_digest(reset: Reset) -> str:
     """Digest of the whole reset. A reset with other settings has another digest."""
     text = json.dumps(write(reset), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -81,17 +81,17 @@ def wish_of(reset: Reset) -> str:
 def is_over(group: ConsumerGroup, tried: Tried | None) -> bool:
     """Whether this very reset was done or refused before, according to this process or the
     status."""
-    reset, said = group.spec.reset, group.status.reset
+    reset, published = group.spec.reset, group.status.reset
     if reset is None or reset.dry_run:
         return False
-    if tried is not None and tried.wish == wish_of(reset):
+    if tried is not None and tried.wish == reset_digest(reset):
         return tried.state in _FINAL
-    if said is None or said.state not in _FINAL or said.id != reset.id:
+    if published is None or published.state not in _FINAL or published.id != reset.id:
         return False
     # A status of an older version does not say which reset it was. What was refused is taken for
     # this one; for one that was done, the coordinator says whether it was this one.
-    is_old_refusal = said.state is ResetState.REFUSED and not said.wish
-    return is_old_refusal or said.wish == wish_of(reset)
+    is_old_refusal = published.state is ResetState.REFUSED and not published.wish
+    return is_old_refusal or published.wish == reset_digest(reset)
 
 
 def is_due(
@@ -144,18 +144,18 @@ def positions_requests(
     since_ms = moment_ms(reset, wall_ms)
     requests = position_requests(list(wanted), (), find_topic)
     return {
-        broker_id: [replace(request, since_ms=since_ms) for request in asked]
-        for broker_id, asked in requests.items()
+        broker_id: [replace(request, since_ms=since_ms) for request in of_broker]
+        for broker_id, of_broker in requests.items()
     }
 
 
 def reset_request(group_id: str, reset: Reset, positions: Iterable[Positions]) -> ResetRequest:
     """The request to the coordinator, with the positions that the leaders reported."""
-    said: dict[str, dict[int, PartitionPosition]] = defaultdict(dict)
+    positions_by_topic: dict[str, dict[int, PartitionPosition]] = defaultdict(dict)
     for answer in positions:
         for topic in answer.topics:
             for position in topic.partitions:
-                said[topic.topic][position.partition] = PartitionPosition(
+                positions_by_topic[topic.topic][position.partition] = PartitionPosition(
                     partition=position.partition,
                     refusal=position.refusal,
                     log_start_offset=position.log_start_offset,
@@ -166,8 +166,8 @@ def reset_request(group_id: str, reset: Reset, positions: Iterable[Positions]) -
         group_id=group_id,
         reset=reset,
         positions=tuple(
-            TopicPositions(topic=topic, partitions=tuple(said[topic].values()))
-            for topic in sorted(said)
+            TopicPositions(topic=topic, partitions=tuple(positions_by_topic[topic].values()))
+            for topic in sorted(positions_by_topic)
         ),
     )
 
@@ -181,7 +181,7 @@ def tried(
         at_ms=now_ms,
         state=None if answer is None else answer.state,
         had_members=facts.member_count > 0,
-        wish="" if group.spec.reset is None else wish_of(group.spec.reset),
+        wish="" if group.spec.reset is None else reset_digest(group.spec.reset),
     )
 
 
@@ -204,7 +204,7 @@ def reset_status(
             id=reset.id,
             state=answer.state,
             message=message[: MAX_MESSAGE_LENGTH - len(final)] + final,
-            wish=wish_of(reset) if answer.state in _FINAL else "",
+            wish=reset_digest(reset) if answer.state in _FINAL else "",
             offsets=shown,
         )
     elif reset.dry_run or _has_ended(before, reset):

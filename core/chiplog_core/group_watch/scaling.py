@@ -43,7 +43,7 @@ class Memory:
     """As they were seen, or set, last."""
     changed_ms: int | None = None
     """When they last changed, by whomever."""
-    asked: tuple[tuple[int, int], ...] = ()
+    needed: tuple[tuple[int, int], ...] = ()
     """(when, how many) the lag asked for within a cool-down: what counts of it, so ever fewer."""
 
 
@@ -76,10 +76,10 @@ def step(scale: Scale, facts: Facts, memory: Memory | None, now_ms: int) -> Step
     memory = _seen(memory, facts.replicas, now_ms)
     most = _most(scale, facts.partitions)
     least = min(scale.min, most)
-    asked = _replicas_for_lag(scale, facts.lag, least, most)
-    memory = _remember(memory, asked, now_ms, duration_ms(scale.cooldown))
+    needed = _replicas_for_lag(scale, facts.lag, least, most)
+    memory = _remember(memory, needed, now_ms, duration_ms(scale.cooldown))
     replicas, why = _bounded(scale, facts, least, most) or _by_lag(
-        scale, facts, asked, memory, now_ms
+        scale, facts, needed, memory, now_ms
     )
     if replicas != memory.replicas:
         memory = replace(memory, replicas=replicas, changed_ms=now_ms)
@@ -101,21 +101,21 @@ def _bounded(scale: Scale, facts: Facts, least: int, most: int) -> tuple[int, st
 
 
 def _by_lag(
-    scale: Scale, facts: Facts, asked: int | None, memory: Memory, now_ms: int
+    scale: Scale, facts: Facts, needed: int | None, memory: Memory, now_ms: int
 ) -> tuple[int, str]:
     """The replicas that the lag needs, and the reason. More are set immediately, fewer only after
     the cool-down.
 
-    `asked` is the number that the lag needs now; None if the lag is unknown.
+    `needed` is the number that the lag needs now; None if the lag is unknown.
     """
     current = facts.replicas
-    if asked is None:
+    if needed is None:
         return current, "the lag is unknown"
-    if asked > current:
+    if needed > current:
         if memory.changed_ms is not None and now_ms - memory.changed_ms < SETTLE_MS:
             return current, "the last change has not taken effect yet"
-        return asked, f"a lag of {facts.lag} records needs {counted(asked, 'pod')}"
-    wanted = max(number for _, number in memory.asked)
+        return needed, f"a lag of {facts.lag} records needs {counted(needed, 'pod')}"
+    wanted = max(number for _, number in memory.needed)
     quiet_since_ms = max(memory.began_ms, memory.changed_ms or memory.began_ms)
     if wanted < current and now_ms - quiet_since_ms >= duration_ms(scale.cooldown):
         return (
@@ -147,17 +147,17 @@ def _seen(memory: Memory | None, replicas: int, now_ms: int) -> Memory:
     return memory
 
 
-def _remember(memory: Memory, asked: int | None, now_ms: int, cooldown_ms: int) -> Memory:
+def _remember(memory: Memory, needed: int | None, now_ms: int, cooldown_ms: int) -> Memory:
     """The memory with the number needed now. It keeps the maximum over the cool-down.
 
     An older number is kept only while it is within the cool-down and above all later ones. If the
     lag is unknown, the number may be anything, so the cool-down starts again.
     """
-    if asked is None:
-        return replace(memory, began_ms=now_ms, asked=())
+    if needed is None:
+        return replace(memory, began_ms=now_ms, needed=())
     kept = [
         (when_ms, number)
-        for when_ms, number in memory.asked
-        if number > asked and now_ms - when_ms < cooldown_ms
+        for when_ms, number in memory.needed
+        if number > needed and now_ms - when_ms < cooldown_ms
     ]
-    return replace(memory, asked=(*kept, (now_ms, asked)))
+    return replace(memory, needed=(*kept, (now_ms, needed)))

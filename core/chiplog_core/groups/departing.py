@@ -50,12 +50,12 @@ def _who(group: Group, leaving: Leaving) -> Member | Code:
 
 def _why(leaving: Sequence[Leaving]) -> str:
     """The reason of the rebalance, for logs: the members that leave."""
-    who = ", ".join(
+    names = ", ".join(
         (member.member_id or member.group_instance_id or "")
         + (f" ({member.reason})" if member.reason else "")
         for member in leaving[:5]
     )
-    return f"{who} and {len(leaving) - 5} more leave" if len(leaving) > 5 else f"{who} left"
+    return f"{names} and {len(leaving) - 5} more leave" if len(leaving) > 5 else f"{names} left"
 
 
 def fence(group: Group, why: str, now_ms: int) -> None:

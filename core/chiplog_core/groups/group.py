@@ -145,16 +145,16 @@ class Group:
         self.sessions.clear(member_id)
         if member_id in self.roster:
             self.roster.remove(member_id)
-            self.release(member_id, Code.UNKNOWN_MEMBER_ID, told_id="")
+            self.release(member_id, Code.UNKNOWN_MEMBER_ID, answer_id="")
 
-    def release(self, member_id: str, code: Code, told_id: str) -> None:
+    def release(self, member_id: str, code: Code, answer_id: str) -> None:
         """Answer a member's waiting requests with an error, and do not wait for its SyncGroup.
 
-        `told_id` is the member id in the answer.
+        `answer_id` is the member id in the answer.
         """
         self.unsynced.discard(member_id)
         if member_id in self.joins:
-            self.answer(self.joins.pop(member_id), Joined(code=code, member_id=told_id))
+            self.answer(self.joins.pop(member_id), Joined(code=code, member_id=answer_id))
         if member_id in self.syncs:
             self.answer(self.syncs.pop(member_id), Synced(code=code))
 

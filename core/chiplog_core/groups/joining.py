@@ -185,7 +185,7 @@ def _fence(group: Group, old: Member) -> None:
     """Remove the replaced member. Its waiting requests get FENCED_INSTANCE_ID."""
     group.sessions.clear(old.member_id)
     group.roster.remove(old.member_id)
-    group.release(old.member_id, Code.FENCED_INSTANCE_ID, told_id=old.member_id)
+    group.release(old.member_id, Code.FENCED_INSTANCE_ID, answer_id=old.member_id)
 
 
 def _taken_over(group: Group, request: Join, old: Member, new: Member) -> Joined:

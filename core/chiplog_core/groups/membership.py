@@ -185,7 +185,7 @@ class Membership:
         """Stop coordinating the group. Every waiting request is answered with `code`."""
         group = self._alive
         for member_id in [*group.joins, *group.syncs]:
-            group.release(member_id, code, told_id=member_id)
+            group.release(member_id, code, answer_id=member_id)
         group.change(GroupEvent.ABANDONED, f"abandoned with {code.name}", NO_TIMESTAMP_MS)
         return group.drain()
 

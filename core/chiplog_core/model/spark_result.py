@@ -158,9 +158,9 @@ class Result:
     def from_json(text: str | bytes, *, application: str) -> "Result":
         """Read the `result.json` of an application; raises `UnreadableDocument`."""
         value = object_of(text, "result", limit_bytes=MAX_RESULT_BYTES)
-        said = value.get("application")
-        if said != application:
-            message = f"the result is of application {said!r}, not of {application}"
+        named_application = value.get("application")
+        if named_application != application:
+            message = f"the result is of application {named_application!r}, not of {application}"
             raise UnreadableDocument(Flaw.OF_ANOTHER, message)
         summary = value.pop("summary", {})
         if not isinstance(summary, dict):
@@ -171,10 +171,10 @@ class Result:
             head: _Head = read(object_shape(_Head), value, "result", Unknown.IGNORE)
         except InvalidManifest as invalid:
             raise UnreadableDocument(Flaw.INVALID, str(invalid)) from invalid
-        told = len(head.violations)
-        if head.violations_total < told:
+        listed = len(head.violations)
+        if head.violations_total < listed:
             message = (
-                f"result.violationsTotal is {head.violations_total}, and {told} violations are "
+                f"result.violationsTotal is {head.violations_total}, and {listed} violations are "
                 "listed"
             )
             raise UnreadableDocument(Flaw.INVALID, message)

@@ -109,12 +109,12 @@ def _capacity(
         topic.topic_name: topic.spec.partitions or default_partitions
         for topic in names.allowed_topics
     }
-    there = partitions_of(world)
-    users = wanted.keys() | there.keys()
+    partition_counts = partitions_of(world)
+    users = wanted.keys() | partition_counts.keys()
     return Capacity.of(
         config,
         topics=len(users),
-        partitions=sum(max(there.get(name, 0), wanted.get(name, 0)) for name in users),
+        partitions=sum(max(partition_counts.get(name, 0), wanted.get(name, 0)) for name in users),
     )
 
 

@@ -207,20 +207,20 @@ def _refused_maps(world: World) -> str:
 
 
 def _not_applied(world: World) -> str:
-    told = "; ".join(world.apply_problems[:10])
+    shown = "; ".join(world.apply_problems[:10])
     if all(REMEDY in problem for problem in world.apply_problems):
-        return f"{told}. The operator keeps trying"
+        return f"{shown}. The operator keeps trying"
     return (
-        f"{told}. Grant the missing quota or permission, or correct the spec; the operator keeps "
+        f"{shown}. Grant the missing quota or permission, or correct the spec; the operator keeps "
         "trying"
     )
 
 
 def _unreadable(world: World) -> str:
-    told = "; ".join(f"{name}: {why}" for name, why in sorted(world.unreadable_brokers.items()))
+    reasons = "; ".join(f"{name}: {why}" for name, why in sorted(world.unreadable_brokers.items()))
     return (
         "a Broker object cannot be parsed, so the operator decides nothing about that broker. "
-        f"{told}. Correct the object, or update the operator if a newer broker wrote it"
+        f"{reasons}. Correct the object, or update the operator if a newer broker wrote it"
     )
 
 

@@ -57,18 +57,18 @@ def disturbance(
 def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: TopicCounts) -> str:
     """The value of the annotation that accepts the loss, for offline partitions with a live
     replica."""
-    of = situation.brokers.by_id
+    states = situation.brokers.by_id
     entries = []
     for state in spec.current_partitions:
         is_stuck = may_need_consent(state, spec.min_isr, situation.brokers)
         if state.partition in counts.offline and is_stuck:
-            there: set[BrokerId] = {
+            candidates: set[BrokerId] = {
                 broker_id
                 for broker_id in state.replicas
-                if broker_id in of and of[broker_id].may_lead
+                if broker_id in states and states[broker_id].may_lead
             }
-            missing = [broker_id for broker_id in state.replicas if broker_id not in there]
-            entries += [acceptance(state, missing)] if there else []
+            missing = [broker_id for broker_id in state.replicas if broker_id not in candidates]
+            entries += [acceptance(state, missing)] if candidates else []
     return ",".join(entries[:MOST_SHOWN])
 
 

@@ -56,14 +56,14 @@ def find_orders(world: World, settings: Settings, brokers: BrokerStates) -> Orde
     orders: dict[str, dict[PartitionIndex, LeaderMove]] = {}
     left = MAX_CONCURRENT_MOVES
     for rebalance in world.rebalances:
-        own = min(left, rebalance.spec.concurrent_leader_movements)
+        allowed = min(left, rebalance.spec.concurrent_leader_movements)
         for move in _possible(rebalance, world, brokers):
-            if own <= 0:
+            if allowed <= 0:
                 break
             of_topic = orders.setdefault(move.name.topic, {})
             if move.name.partition not in of_topic:
                 of_topic[move.name.partition] = move
-                own, left = own - 1, left - 1
+                allowed, left = allowed - 1, left - 1
     return orders
 
 

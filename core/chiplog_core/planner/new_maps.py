@@ -110,11 +110,11 @@ class Places:
         Existing topics may exceed the limits; only new ones are checked here.
         """
         if self._capacity is None:
-            there = partitions_of(self._situation.world)
+            partition_counts = partitions_of(self._situation.world)
             self._capacity = Capacity.of(
                 self._situation.settings.limits,
-                topics=len(there),
-                partitions=sum(there.values()),
+                topics=len(partition_counts),
+                partitions=sum(partition_counts.values()),
             )
         why = self._capacity.why_no_room(topics=topics, partitions=partitions)
         if why:

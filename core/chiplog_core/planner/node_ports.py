@@ -37,7 +37,9 @@ def kept_node_ports(
     """The node ports of each listener: from the spec, else from the Broker object, else as
     Kubernetes allocated them."""
     held = {ports.listener: ports for ports in before}
-    own = world.node_ports.get(names.external_broker_service(world.metadata.name, broker_id), {})
+    ports_now = world.node_ports.get(
+        names.external_broker_service(world.metadata.name, broker_id), {}
+    )
     first = world.node_ports.get(names.external_bootstrap_service(world.metadata.name), {})
     found = []
     for listener in listeners_of(cluster):
@@ -46,7 +48,9 @@ def kept_node_ports(
         known = held.get(listener.name, NodePorts(listener=listener.name))
         now = NodePorts(
             listener=listener.name,
-            broker=given_node_port(listener, broker_id) or known.broker or own.get(listener.name),
+            broker=given_node_port(listener, broker_id)
+            or known.broker
+            or ports_now.get(listener.name),
             bootstrap=given_node_port(listener, BOOTSTRAP)
             or known.bootstrap
             or first.get(listener.name),

@@ -95,11 +95,11 @@ def _replicas_of(
     followers = [
         order[(first + 1 + (shift + step) % (size - 1)) % size] for step in range(size - 1)
     ]
-    chosen = [order[first]]
+    replicas_chosen = [order[first]]
     used = Counter([racks[order[first]]])
-    while len(chosen) < replicas:
+    while len(replicas_chosen) < replicas:
         best = min(followers, key=lambda broker_id: used[racks[broker_id]])  # the first of equals
         followers.remove(best)
-        chosen.append(best)
+        replicas_chosen.append(best)
         used[racks[best]] += 1
-    return tuple(chosen)
+    return tuple(replicas_chosen)

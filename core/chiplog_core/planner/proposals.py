@@ -78,12 +78,12 @@ def judge(
     due = [claim for claim in claims if is_due(claim, state)]
     if not due or is_held(state, brokers):
         return state
-    own = next((claim for claim in due if claim.leader == state.leader), None)
-    if own is not None and brokers.process_state(own.leader) is not ProcessState.ALIVE:
+    of_leader = next((claim for claim in due if claim.leader == state.leader), None)
+    if of_leader is not None and brokers.process_state(of_leader.leader) is not ProcessState.ALIVE:
         return state  # it is deposed in this plan, which answers, or the next one knows more
     isr = state.isr
-    if own is not None and is_acceptable(own, state, topic_id, min_isr, brokers):
-        isr = _in_order(own.proposal.isr, state)
+    if of_leader is not None and is_acceptable(of_leader, state, topic_id, min_isr, brokers):
+        isr = _in_order(of_leader.proposal.isr, state)
     return replace(state, isr=isr, partition_epoch=PartitionEpoch(state.partition_epoch + 1))
 
 

@@ -127,7 +127,9 @@ def missing_reports(
 ) -> list[BrokerId]:
     """The replicas that have not reported yet. Retired brokers never will.
 
-    A report of metadata stays valid when the process ends that made it. A report of a log does not.
+    `has_gone_back`: brokers know newer metadata than the map has. Then a report of metadata is
+    enough, even if the process that made it has ended. Otherwise the report must be of the log, by
+    the live process.
     """
 
     def is_answered(broker_id: BrokerId) -> bool:

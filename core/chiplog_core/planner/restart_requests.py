@@ -45,8 +45,8 @@ def restart_request_problems(world: World) -> Iterator[Problem]:
     for broker_id, pod in sorted(world.pods.items()):
         owner = world.stateful_sets.get(broker_id)
         on = [(f"StatefulSet {owner.name}", owner.annotations)] if owner is not None else []
-        for of, annotations in (*on, (f"Pod {pod.name}", pod.annotations)):
-            problem = MANUAL_ROLLING_UPDATE.problem(annotations, of)
+        for place_text, annotations in (*on, (f"Pod {pod.name}", pod.annotations)):
+            problem = MANUAL_ROLLING_UPDATE.problem(annotations, place_text)
             if problem is not None:
                 yield problem
         if owner is not None and labels.MANUAL_ROLLING_UPDATE in owner.template_annotations:

@@ -67,10 +67,10 @@ class MapPlanner:
 
     def _begin(self, desired: DesiredTopic) -> None:
         """Create the map of a topic that has none."""
-        made = self._new.first_map(desired)
-        if made is not None:
+        new_map = self._new.first_map(desired)
+        if new_map is not None:
             self._plan.changing.add(desired.name)
-            self._plan.actions.append(Create(resource=made))
+            self._plan.actions.append(Create(resource=new_map))
 
     def _change(self, observed: PartitionMap, owner: Topic | None) -> None:
         """Plan the changes of one map."""
@@ -83,8 +83,8 @@ class MapPlanner:
                 self._plan.actions.append(DeleteMap(resource=observed))
                 return
         # Where no Topic speaks for the map, as of a topic of the cluster itself, it is the home.
-        about = observed.metadata if owner is None else owner.metadata
-        annotation = about.annotations.get(labels.UNCLEAN_ELECTION, "")
+        annotated = observed.metadata if owner is None else owner.metadata
+        annotation = annotated.annotations.get(labels.UNCLEAN_ELECTION, "")
         accepted = accepted_losses(annotation) if annotation else NOTHING_ACCEPTED
         spec, losses = settle_all(spec, brokers, answers, accepted)
         spec = judge_all(spec, brokers, answers.proposals)
@@ -234,12 +234,12 @@ def _announced(
     losses: tuple[Loss, ...], owner: Topic | None, observed: PartitionMap
 ) -> Iterator[Announce]:
     """Events for elections that may have lost records."""
-    about = observed if owner is None else owner
+    involved = observed if owner is None else owner
     for loss in losses:
         yield Announce(
-            kind=about.KIND.kind,
+            kind=involved.KIND.kind,
             api_version=api.API_VERSION,
-            metadata=about.metadata,
+            metadata=involved.metadata,
             type=EventType.WARNING,
             reason="UncleanElection",
             message=str(loss),

@@ -121,8 +121,8 @@ def _unlimited_retention(
 ) -> Iterator[Violation]:
     """The violation of a topic that is only compacted, which would avoid every upper bound of
     retention."""
-    words = topic.config[CLEANUP_POLICY]
-    if DELETE in words:
+    policies_of_topic = topic.config[CLEANUP_POLICY]
+    if DELETE in policies_of_topic:
         return
     bounds = (
         ("maxRetention", policies.max_retention),
@@ -133,7 +133,7 @@ def _unlimited_retention(
             yield Violation(
                 policy=policy,
                 field=f"spec.config[{CLEANUP_POLICY.name}]",
-                message=f"is {','.join(words)}, which keeps records for ever, and "
+                message=f"is {','.join(policies_of_topic)}, which keeps records for ever, and "
                 f"spec.topicPolicies.{policy} {of} forbids that",
                 remedy=f"add {DELETE} to it",
                 excess=NO_LIMIT,

@@ -78,12 +78,12 @@ def balancedness(figures: Sequence[BrokerFigures], usable: Iterable[BrokerId]) -
     score is 100 times 1 minus the share of the load that would have to move for an even spread,
     divided by that share if all were on one broker. A total of 0 is even.
     """
-    of = {broker.broker_id: broker for broker in figures}
-    ids = sorted(set(usable) & set(of)) or sorted(of)
+    by_id = {broker.broker_id: broker for broker in figures}
+    ids = sorted(set(usable) & set(by_id)) or sorted(by_id)
     parts = (
-        [round(of[broker_id].bytes_per_second * 1000) for broker_id in ids],
-        [of[broker_id].leaders for broker_id in ids],
-        [of[broker_id].bytes for broker_id in ids],
+        [round(by_id[broker_id].bytes_per_second * 1000) for broker_id in ids],
+        [by_id[broker_id].leaders for broker_id in ids],
+        [by_id[broker_id].bytes for broker_id in ids],
     )
     return round(sum(_evenness(loads) for loads in parts) / len(parts), 2)
 

@@ -104,10 +104,10 @@ class _Table:
     def give_away(self) -> None:
         """Move leaderships away from brokers that are not usable, the heaviest first to the
         least loaded."""
-        given = [name for name in self.weights if self.leaders[name] not in self.usable]
+        to_move = [name for name in self.weights if self.leaders[name] not in self.usable]
         loads = self._loads(self.all_weights)
         counts = self._loads(self.all_ones)
-        for name in sorted(given, key=lambda name: (-self.weights[name], name)):
+        for name in sorted(to_move, key=lambda name: (-self.weights[name], name)):
             options = self.options[name]
             if options and self._moved() < MAX_LEADER_MOVES:
                 to = min(

@@ -218,19 +218,19 @@ class Application:
     def pod_labels(self) -> dict[str, str]:
         """The labels of driver and executors. A scheduler finds the pods that belong together by
         them."""
-        asked = self.scheduling
-        if asked.batch_scheduler is not BatchScheduler.YUNIKORN:
+        scheduling = self.scheduling
+        if scheduling.batch_scheduler is not BatchScheduler.YUNIKORN:
             return self.all_labels
-        queue = {} if asked.queue is None else {"queue": asked.queue}
+        queue = {} if scheduling.queue is None else {"queue": scheduling.queue}
         return {**self.all_labels, "applicationId": self.name, **queue}
 
     @property
     def launched_labels(self) -> dict[str, str]:
         """Labels of the `SparkApplication` or Job."""
-        asked = self.scheduling
-        if asked.batch_scheduler is not BatchScheduler.KUEUE or asked.queue is None:
+        scheduling = self.scheduling
+        if scheduling.batch_scheduler is not BatchScheduler.KUEUE or scheduling.queue is None:
             return self.all_labels
-        return {**self.all_labels, KUEUE_LABEL: asked.queue}
+        return {**self.all_labels, KUEUE_LABEL: scheduling.queue}
 
     @property
     def all_labels(self) -> dict[str, str]:

@@ -181,13 +181,13 @@ class Following(ABC, Generic[V, P, S]):
 
     # ---- the next one ----
 
-    def _name_run(self, metadata: Metadata, wish: str) -> None:
+    def _name_run(self, metadata: Metadata, spec_digest: str) -> None:
         """Record the name of a new run. The status is written before the application is created."""
         run = self._status.runs + 1
         name = application_name(metadata, run, self._now)
         self._set(
             runs=run,
-            wish=wish,
+            wish=spec_digest,
             application=ApplicationStatus(name=name, launcher=self._view.launcher),
             started_at=self._now,
             finished_at=None,

@@ -55,14 +55,17 @@ def spark_application(application: Application) -> Manifest:
     return launched_of(application, API_VERSION, KIND, spec)
 
 
-def _batch_scheduler(asked: SparkScheduling) -> Manifest:
+def _batch_scheduler(scheduling: SparkScheduling) -> Manifest:
     """The fields for Volcano, whose PodGroup the launcher creates. YuniKorn needs only its name
     and labels."""
-    if asked.batch_scheduler is not BatchScheduler.VOLCANO:
+    if scheduling.batch_scheduler is not BatchScheduler.VOLCANO:
         return {}
-    options = {"queue": asked.queue, "priorityClassName": asked.priority_class_name}
-    given = {name: value for name, value in options.items() if value is not None}
-    return {"batchScheduler": "volcano", **({"batchSchedulerOptions": given} if given else {})}
+    options = {"queue": scheduling.queue, "priorityClassName": scheduling.priority_class_name}
+    chosen = {name: value for name, value in options.items() if value is not None}
+    return {
+        "batchScheduler": "volcano",
+        **({"batchSchedulerOptions": chosen} if chosen else {}),
+    }
 
 
 def _size(size: Size) -> Manifest:

@@ -147,13 +147,13 @@ def _scheduling_fields(application: Application) -> Manifest:
     scheduler = conf.get(
         "spark.kubernetes.driver.scheduler.name", conf.get("spark.kubernetes.scheduler.name")
     )
-    asked: Manifest = {
+    fields: Manifest = {
         "nodeSelector": _given(conf, "spark.kubernetes.node.selector.")
         | _given(conf, "spark.kubernetes.driver.node.selector."),
         "imagePullSecrets": [{"name": name} for name in application.image_pull_secrets],
         "schedulerName": scheduler,
     }
-    return {name: value for name, value in asked.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _resources(application: Application) -> Manifest:
@@ -178,8 +178,8 @@ def _arguments(application: Application) -> list[str]:
         "spark.kubernetes.executor.podTemplateFile": f"{TEMPLATE_FOLDER}/{TEMPLATE_KEY}",
         "spark.kubernetes.namespace": application.namespace,
     }
-    given = {**application.spark_conf, **fixed, **described(application)}
-    conf = {key: _literal(value) for key, value in given.items()} | of_pod
+    spark_conf = {**application.spark_conf, **fixed, **described(application)}
+    conf = {key: _literal(value) for key, value in spark_conf.items()} | of_pod
     return [
         *("--master", f"k8s://{API_SERVER}"),
         *("--name", application.name),

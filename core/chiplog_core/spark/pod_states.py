@@ -156,9 +156,9 @@ def cause_of_end(driver: Mapping[str, object]) -> Trouble | None:
             reason, message = EXITS[code]
             return Trouble(reason, message, is_final=code in (3, 52), has_ended=True)
         if code:
-            said = text(ended, "message").strip()[-1_000:]
-            message = f"the driver ended with exit code {code}{': ' if said else ''}{said}"
-            reason = FORBIDDEN if _REFUSED in said else text(ended, "reason") or "Error"
+            output = text(ended, "message").strip()[-1_000:]
+            message = f"the driver ended with exit code {code}{': ' if output else ''}{output}"
+            reason = FORBIDDEN if _REFUSED in output else text(ended, "reason") or "Error"
             return Trouble(reason, message, is_final=False, has_ended=True)
     if text(driver, "status", "phase") == "Failed":
         reason = text(driver, "status", "reason") or "PodFailed"
@@ -256,8 +256,8 @@ def _role(pod: Mapping[str, object]) -> str:
 
 
 def _made_at(pod: Mapping[str, object]) -> float:
-    made = time(pod, "metadata", "creationTimestamp")
-    return made.timestamp() if made else 0.0
+    created = time(pod, "metadata", "creationTimestamp")
+    return created.timestamp() if created else 0.0
 
 
 def _is_over(since: datetime | None, patience_s: int, now: datetime) -> bool:

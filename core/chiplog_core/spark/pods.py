@@ -44,9 +44,9 @@ def launched_of(
     application: Application, api_version: str, kind: str, spec: Mapping[str, object]
 ) -> Manifest:
     """The object for a launcher or the Job controller."""
-    made = object_of(application, api_version, kind, application.name, {"spec": spec})
-    made["metadata"]["labels"] = application.launched_labels
-    return made
+    manifest = object_of(application, api_version, kind, application.name, {"spec": spec})
+    manifest["metadata"]["labels"] = application.launched_labels
+    return manifest
 
 
 def object_of(
@@ -144,14 +144,14 @@ def _template(application: Application, container: str, volumes: tuple[Volume, .
     }
 
 
-def _scheduling_fields(asked: SparkScheduling) -> Manifest:
+def _scheduling_fields(scheduling: SparkScheduling) -> Manifest:
     """Fields that decide where the pods run. Spark keeps fields of a template that its
     configuration does not set."""
-    affinity = None if asked.affinity is None else write(asked.affinity)
+    affinity = None if scheduling.affinity is None else write(scheduling.affinity)
     found: Manifest = {
-        "tolerations": [write(toleration) for toleration in asked.tolerations],
+        "tolerations": [write(toleration) for toleration in scheduling.tolerations],
         "affinity": affinity,
-        "priorityClassName": asked.priority_class_name,
+        "priorityClassName": scheduling.priority_class_name,
     }
     return {name: value for name, value in found.items() if value}
 

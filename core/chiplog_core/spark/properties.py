@@ -35,7 +35,7 @@ def described(application: Application) -> dict[str, str]:
 def _sizes(application: Application) -> dict[str, str]:
     """Sizes of driver and executors, as Spark configuration."""
     driver, executor = application.driver, application.executor
-    given = {
+    properties = {
         "spark.driver.cores": str(driver.cores),
         "spark.driver.memory": driver.memory,
         spark_conf.DRIVER_OVERHEAD: driver.overhead,
@@ -48,7 +48,7 @@ def _sizes(application: Application) -> dict[str, str]:
         spark_conf.EXECUTOR_CPU_REQUEST: executor.cpu_request,
         spark_conf.EXECUTOR_CPU_LIMIT: executor.cpu_limit,
     }
-    return {key: value for key, value in given.items() if value is not None}
+    return {key: value for key, value in properties.items() if value is not None}
 
 
 def _images(application: Application) -> dict[str, str]:

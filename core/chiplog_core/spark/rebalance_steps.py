@@ -188,9 +188,9 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         """Carry out a command. False if it cannot be decided yet."""
         state = self._state
         if command not in {*Command} or state not in POSSIBLE[Command(command)]:
-            possible = [wish.value for wish in Command if state in POSSIBLE[wish]]
-            heard = f"in state {state.value} it can be {' or '.join(possible) or 'nothing'}"
-            message = f"the annotation {labels.REBALANCE}={command!r} was removed: {heard}"
+            possible = [other.value for other in Command if state in POSSIBLE[other]]
+            hint = f"in state {state.value} it can be {' or '.join(possible) or 'nothing'}"
+            message = f"the annotation {labels.REBALANCE}={command!r} was removed: {hint}"
             self._add_event("AnnotationRefused", message, is_warning=True)
             return True
         if command == Command.APPROVE:

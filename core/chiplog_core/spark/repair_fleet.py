@@ -43,8 +43,8 @@ class Fleet:
         """`repairs` are all repairs of the Verification."""
         self._standing = standing
         self.brokers = standing.brokers
-        own = {replica_of(repair) for repair in repairs if repair.state is not RepairState.DONE}
-        self._accused = own | standing.accused
+        accused = {replica_of(repair) for repair in repairs if repair.state is not RepairState.DONE}
+        self._accused = accused | standing.accused
         self._away: set[Replica] = {
             (broker_id, (damage.topic_id, damage.partition))
             for broker_id, broker in standing.brokers.items()
@@ -97,13 +97,13 @@ class Fleet:
     def order(self, repair: ReplicaRepair) -> OrderRefetch:
         """Order the repair now. `why_not` counts it from now on."""
         self._ordered.add((repair.replica, place_of(repair)))
-        given = RefetchOrder(
+        new_order = RefetchOrder(
             run=repair.run,
             topic_id=repair.topic_id,
             partition=repair.partition,
             session=self.brokers[repair.replica].spec.session,
         )
-        return OrderRefetch(repair.replica, given)
+        return OrderRefetch(repair.replica, new_order)
 
     def why_not(self, repair: ReplicaRepair) -> str:
         """Why the repair must not be ordered now; empty if it may."""

@@ -251,9 +251,9 @@ def application_name(metadata: Metadata, run: int, begun: datetime) -> str:
     return f"{stem[:MAX_STEM_LENGTH].strip('-')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def digest(wish: object) -> str:
+def digest(value: object) -> str:
     """Digest of a value of the model, to notice that another one is asked for."""
-    text = json.dumps(write(wish), sort_keys=True, default=str)
+    text = json.dumps(write(value), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -232,8 +232,8 @@ def _with_cause(phase: Phase, cause: Trouble | None) -> Phase:
         return phase
     if cause is not None:
         return Phase(phase.name, cause.reason, cause.message)
-    for words, reason in CAUSES.items():
-        if words in phase.message:
+    for message, reason in CAUSES.items():
+        if message in phase.message:
             return Phase(phase.name, reason, phase.message)
     return phase
 
@@ -297,14 +297,16 @@ def _is_number(key: object) -> bool:
 
 
 def _job(launched: Object) -> Phase:
-    given = {
+    by_type = {
         text(condition, "type"): condition
         for condition in parts(launched, "status", "conditions")
         if text(condition, "status") == "True"
     }
     for kind, name in JOB.items():
-        if kind in given:
-            return _phase(name, text(given[kind], "reason") or kind, text(given[kind], "message"))
+        if kind in by_type:
+            return _phase(
+                name, text(by_type[kind], "reason") or kind, text(by_type[kind], "message")
+            )
     if number(launched, "status", "active") == 0:
         return Phase(PhaseName.PENDING)
     ready = number(launched, "status", "ready")

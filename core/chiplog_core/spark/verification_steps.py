@@ -276,7 +276,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
 
 def request_of(spec: VerificationSpec, topics: tuple[str, ...]) -> Mapping[str, Any]:
     """The job's part of the request, without fields that are not set."""
-    asked = {
+    fields = {
         "topics": list(topics),
         "checks": [check.value for check in spec.checks] or None,
         "partitioner": spec.partitioner.value,
@@ -284,4 +284,4 @@ def request_of(spec: VerificationSpec, topics: tuple[str, ...]) -> Mapping[str, 
         "timeLimitMs": None if spec.time_limit is None else duration_ms(spec.time_limit),
         "maxViolations": MAX_VIOLATIONS,
     }
-    return {name: value for name, value in asked.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}

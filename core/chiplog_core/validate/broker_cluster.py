@@ -200,13 +200,13 @@ def _template(cluster: BrokerCluster) -> Iterator[Problem]:
 
 def _unbuilt(cluster: BrokerCluster) -> Iterator[Problem]:
     spec = cluster.spec
-    asked = [
+    features = [
         (Feature.ROLL_POLICY, "spec.rollPolicy", spec.roll_policy is not None),
         (Feature.MAINTENANCE, "spec.maintenance", spec.maintenance is not None),
         (Feature.HIBERNATION, "spec.hibernate", spec.hibernate),
         (Feature.CLAIM_DELETION, "spec.storage.deleteClaim", spec.storage.delete_claim),
     ]
-    asked += [
+    features += [
         (
             Feature.LOAD_BALANCERS,
             f"spec.listeners[{index}].type",
@@ -214,6 +214,6 @@ def _unbuilt(cluster: BrokerCluster) -> Iterator[Problem]:
         )
         for index, listener in enumerate(spec.listeners)
     ]
-    for feature, field, is_asked in asked:
+    for feature, field, is_asked in features:
         if is_asked:
             yield from unless_built(feature, field)

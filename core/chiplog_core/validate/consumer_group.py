@@ -49,12 +49,14 @@ def check_group_rights(group: ConsumerGroup, cluster: BrokerCluster) -> tuple[Pr
         "remove it, create the ConsumerGroup in the cluster's namespace, or let the cluster's "
         "owner set another prefix in spec.consumerGroups.namespacePrefixes"
     )
-    asked = (
+    features = (
         ("spec.reset", group.spec.reset is not None),
         ("spec.offsetRetention", group.spec.offset_retention is not None),
     )
     return tuple(
-        Problem(field, message, remedy, Reason.NOT_ALLOWED) for field, is_asked in asked if is_asked
+        Problem(field, message, remedy, Reason.NOT_ALLOWED)
+        for field, is_asked in features
+        if is_asked
     )
 
 

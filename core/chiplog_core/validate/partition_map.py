@@ -52,20 +52,20 @@ def check_map(spec: PartitionMapSpec) -> Iterator[str]:
 
 def check_change(before: PartitionMapSpec, after: PartitionMapSpec) -> Iterator[str]:
     """What must hold of two states of a map, one written over the other."""
-    there = {generation.topic_id: generation for generation in after.generations}
+    after_by_id = {generation.topic_id: generation for generation in after.generations}
     buried = _ids(after.tombstones)
     yield from _check_tombstones(before, after)
     floor = min(before.min_isr, after.min_isr)
     for was in before.generations:
-        now = there.pop(was.topic_id, None)
+        now = after_by_id.pop(was.topic_id, None)
         if now is was or (now is None and was.topic_id in buried):
             continue
         if now is None:
             yield f"topic id {was.topic_id} is gone without a tombstone"
         else:
             yield from _check_generation(was, now, floor)
-    for made in there.values():
-        yield from chain.from_iterable(map(_check_state, made.partitions))
+    for added in after_by_id.values():
+        yield from chain.from_iterable(map(_check_state, added.partitions))
 
 
 def _check_tombstones(before: PartitionMapSpec, after: PartitionMapSpec) -> Iterator[str]:
@@ -83,9 +83,9 @@ def _ids(of: Iterable[Generation] | Iterable[Tombstone]) -> set[TopicId]:
 
 
 def _check_generation(was: Generation, now: Generation, floor: int) -> Iterator[str]:
-    there = {state.partition: state for state in now.partitions}
+    new_by_number = {state.partition: state for state in now.partitions}
     for old in was.partitions:
-        new = there.pop(old.partition, None)
+        new = new_by_number.pop(old.partition, None)
         if new is old:
             continue
         if new is None:
@@ -95,7 +95,7 @@ def _check_generation(was: Generation, now: Generation, floor: int) -> Iterator[
             known = set(_check_state(old))
             yield from (broken for broken in _check_state(new) if broken not in known)
             yield from _check_step(old, new, floor)
-    for added in there.values():
+    for added in new_by_number.values():
         yield from _check_state(added)
 
 

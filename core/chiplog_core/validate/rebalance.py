@@ -64,7 +64,7 @@ def _limits(rebalance: Rebalance) -> Iterator[Problem]:
 
 def _unbuilt(rebalance: Rebalance) -> Iterator[Problem]:
     spec = rebalance.spec
-    asked = (
+    features = (
         ("spec.mode", spec.mode is not RebalanceMode.FULL),
         ("spec.goals", bool(spec.goals)),
         ("spec.skipHardGoalCheck", spec.skip_hard_goal_check),
@@ -74,7 +74,7 @@ def _unbuilt(rebalance: Rebalance) -> Iterator[Problem]:
         ),
         ("spec.replicationThrottle", spec.replication_throttle is not None),
     )
-    for field, is_asked in asked:
+    for field, is_asked in features:
         if is_asked:
             yield from unless_built(Feature.REPLICA_MOVES, field)
 

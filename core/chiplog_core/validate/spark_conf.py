@@ -189,17 +189,17 @@ def check_spark(
 
 
 def _scheduling(settings: SparkSettings, spark: str) -> Iterator[Problem]:
-    asked = settings.scheduling or SparkScheduling()
-    field, name = f"{spark}.scheduling", asked.priority_class_name
+    scheduling = settings.scheduling or SparkScheduling()
+    field, name = f"{spark}.scheduling", scheduling.priority_class_name
     if name is not None and name.startswith(OF_THE_SYSTEM):
         message = f"is {name}, which is for pods of Kubernetes itself"
         yield Problem(f"{field}.priorityClassName", message, "name a PriorityClass of your own")
-    is_volcano = asked.batch_scheduler is BatchScheduler.VOLCANO
+    is_volcano = scheduling.batch_scheduler is BatchScheduler.VOLCANO
     if is_volcano and settings.launcher is not SparkLauncher.KUBEFLOW:
         message = f"is Volcano, and {spark}.launcher is {settings.launcher.value}"
         remedy = f"set {spark}.launcher to Kubeflow, whose operator alone asks Volcano"
         yield Problem(f"{field}.batchScheduler", message, remedy)
-    if asked.queue is not None and asked.batch_scheduler is None:
+    if scheduling.queue is not None and scheduling.batch_scheduler is None:
         message = "is set, but there is no batch scheduler"
         yield Problem(f"{field}.queue", message, f"set {field}.batchScheduler, or remove it")
 

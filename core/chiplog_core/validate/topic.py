@@ -175,7 +175,7 @@ def _shortened(numbers: Sequence[int]) -> str:
 
 def _unbuilt(topic: Topic) -> Iterator[Problem]:
     spec = topic.spec
-    asked = (
+    features = (
         (
             Feature.REPARTITION,
             "spec.growth.strategy",
@@ -184,7 +184,7 @@ def _unbuilt(topic: Topic) -> Iterator[Problem]:
         (Feature.TRASH, "spec.deletionPolicy", spec.deletion_policy is DeletionPolicy.TRASH),
         (Feature.MANUAL_PLACEMENT, "spec.assignments", bool(spec.assignments)),
     )
-    for feature, field, is_asked in asked:
+    for feature, field, is_asked in features:
         if is_asked:
             yield from unless_built(feature, field)
 

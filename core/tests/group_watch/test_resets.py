@@ -16,11 +16,11 @@ from chiplog_core.group_watch.resets import (
     is_due,
     partitions_of,
     positions_requests,
+    reset_digest,
     reset_event,
     reset_request,
     reset_status,
     tried,
-    wish_of,
 )
 from chiplog_core.groups.at import At
 from chiplog_core.ids import (
@@ -170,7 +170,7 @@ def test_what_is_remembered_of_an_answer() -> None:
         at_ms=7,
         state=ResetState.REFUSED,
         had_members=True,
-        wish=wish_of(RESET),
+        wish=reset_digest(RESET),
     )
     assert tried(group(), FACTS, None, 7).state is None
 
@@ -269,7 +269,7 @@ def test_the_coordinator_is_told_what_it_needs_of_what_leaders_said() -> None:
 def test_an_answer_is_told_with_its_time_once() -> None:
     done = reset_status(None, RESET, answer(ResetState.DONE, offsets=moved()), NOW)
     assert done == ResetStatus(
-        id="one", state=ResetState.DONE, wish=wish_of(RESET), time=NOW, offsets=moved()
+        id="one", state=ResetState.DONE, wish=reset_digest(RESET), time=NOW, offsets=moved()
     )
     again = reset_status(done, RESET, answer(ResetState.DONE, offsets=moved()), LATER)
     assert again is done
@@ -282,7 +282,7 @@ def test_a_status_of_an_older_version_is_completed() -> None:
     assert is_due(replace(group(), status=ConsumerGroupStatus(reset=older)), FACTS, None, 0)
 
     found = reset_status(older, RESET, answer(ResetState.DONE, offsets=moved()), LATER)
-    assert found == replace(older, wish=wish_of(RESET))
+    assert found == replace(older, wish=reset_digest(RESET))
     known = replace(group(), status=ConsumerGroupStatus(reset=found))
     assert not is_due(known, FACTS, None, 0)
     elsewhere = replace(RESET, strategy=ResetStrategy.TO_LATEST)
@@ -324,7 +324,7 @@ def test_another_reset_takes_the_place_of_the_last_one() -> None:
         id="one",
         state=ResetState.REFUSED,
         message="why" + REFUSED_FOR_GOOD,
-        wish=wish_of(RESET),
+        wish=reset_digest(RESET),
         time=LATER,
     )
 

@@ -151,4 +151,4 @@ def test_it_keeps_its_bounds_and_its_pauses(
         elif found.replicas < before:
             lowered_ms = one.now_ms
         assert found.memory is not None
-        assert len(found.memory.asked) <= most + 1
+        assert len(found.memory.needed) <= most + 1

@@ -62,8 +62,8 @@ class GroupsClient:
         self._failures = {
             process: self._failures[process] for process in processes if process in self._failures
         }
-        there = set(processes)
-        self._kept = {key: kept for key, kept in self._kept.items() if key[0] in there}
+        present = set(processes)
+        self._kept = {key: kept for key, kept in self._kept.items() if key[0] in present}
         return {
             process.broker_id: process
             for process in processes
@@ -77,14 +77,14 @@ class GroupsClient:
     ) -> dict[BrokerId, list[GroupsAnswer]]:
         """The answers of each broker that answered all of its requests. Pages are joined."""
 
-        async def all_pages(whom: Identity, asked: GroupsRequest) -> list[GroupsAnswer]:
+        async def all_pages(process: Identity, request: GroupsRequest) -> list[GroupsAnswer]:
             pages: list[GroupsAnswer] = []
             while len(pages) < MAX_PAGES:
-                pages.append(await self._ask(whom, FACTS_PATH, asked, GroupsAnswer))
+                pages.append(await self._ask(process, FACTS_PATH, request, GroupsAnswer))
                 after = pages[-1].next_after
                 if after is None:
                     return pages
-                asked = replace(asked, after=after)
+                request = replace(request, after=after)
             raise NoAnswer("it lists groups without end")
 
         found = await self._each(brokers, requests, all_pages)
@@ -100,8 +100,8 @@ class GroupsClient:
     ) -> list[Positions]:
         """The answers about positions in partitions."""
 
-        async def one(whom: Identity, asked: PositionsRequest) -> Positions:
-            return await self._ask(whom, POSITIONS_PATH, asked, Positions)
+        async def one(process: Identity, request: PositionsRequest) -> Positions:
+            return await self._ask(process, POSITIONS_PATH, request, Positions)
 
         found = await self._each(brokers, requests, one)
         return [answer for answers in found.values() for answer in answers]
@@ -112,24 +112,24 @@ class GroupsClient:
         """Each request for a retention, with its answer."""
 
         async def one(
-            whom: Identity, asked: RetentionRequest
+            process: Identity, request: RetentionRequest
         ) -> tuple[RetentionRequest, RetentionAnswer]:
-            return asked, await self._ask(whom, RETENTION_PATH, asked, RetentionAnswer)
+            return request, await self._ask(process, RETENTION_PATH, request, RetentionAnswer)
 
-        each = {broker_id: [asked] for broker_id, asked in requests.items()}
+        each = {broker_id: [request] for broker_id, request in requests.items()}
         found = await self._each(brokers, each, one)
         return [answer for answers in found.values() for answer in answers]
 
     async def reset(
-        self, brokers: Mapping[BrokerId, Identity], coordinator: BrokerId, asked: ResetRequest
+        self, brokers: Mapping[BrokerId, Identity], coordinator: BrokerId, request: ResetRequest
     ) -> ResetAnswer | None:
         """The coordinator's answer; None if it did not answer. It may have carried out the reset
         even then."""
 
-        async def one(whom: Identity, asked: ResetRequest) -> ResetAnswer:
-            return await self._ask(whom, RESET_PATH, asked, ResetAnswer)
+        async def one(process: Identity, request: ResetRequest) -> ResetAnswer:
+            return await self._ask(process, RESET_PATH, request, ResetAnswer)
 
-        found = await self._each(brokers, {coordinator: [asked]}, one)
+        found = await self._each(brokers, {coordinator: [request]}, one)
         return found[coordinator][0] if coordinator in found else None
 
     async def _each(
@@ -142,51 +142,53 @@ class GroupsClient:
         found: dict[BrokerId, list[A]] = {}
 
         async def of_broker(broker_id: BrokerId) -> None:
-            whom = brokers[broker_id]
+            process = brokers[broker_id]
             try:
-                found[broker_id] = [await ask(whom, request) for request in requests[broker_id]]
+                found[broker_id] = [await ask(process, request) for request in requests[broker_id]]
             except NoAnswer as error:
-                self._failed(whom, error)
+                self._failed(process, error)
             else:
-                self._failures.pop(whom, None)
+                self._failures.pop(process, None)
 
         await asyncio.gather(
             *(of_broker(broker_id) for broker_id in sorted(requests) if broker_id in brokers)
         )
         return found
 
-    async def _ask(self, whom: Identity, path: str, asked: object, answer: type[T]) -> T:
+    async def _ask(self, process: Identity, path: str, request: object, answer: type[T]) -> T:
         """Ask one broker. Raises `NoAnswer`."""
         secret = await self._passwords.of(self._key)
-        body = to_body(asked)
+        body = to_body(request)
         try:
-            said = await self._port.ask(whom, secret, path, body)
+            answer_body = await self._port.ask(process, secret, path, body)
         except WrongSecret:
             self._passwords.forget(self._key)
             raise
-        return self._read(whom, path, body, said, answer)
+        return self._read(process, path, body, answer_body, answer)
 
-    def _read(self, whom: Identity, path: str, body: bytes, said: bytes, answer: type[T]) -> T:
+    def _read(
+        self, process: Identity, path: str, body: bytes, received: bytes, answer: type[T]
+    ) -> T:
         """The parsed answer. An answer that differs from the last one only in its time is not
         parsed again."""
-        same, _, _ = said.rpartition(_TIME)
-        known = self._kept.get((whom, path, body))
+        same, _, _ = received.rpartition(_TIME)
+        known = self._kept.get((process, path, body))
         if same and known is not None and known[0] == same and isinstance(known[1], answer):
             return known[1]
         try:
-            found = answer_from_body(answer, said)
+            found = answer_from_body(answer, received)
         except InvalidManifest as error:
             raise NoAnswer(f"the answer cannot be parsed: {error}") from error
         if len(self._kept) >= KEPT_ANSWERS:
             self._kept.clear()
-        self._kept[whom, path, body] = (same, found)
+        self._kept[process, path, body] = (same, found)
         return found
 
-    def _failed(self, whom: Identity, error: NoAnswer) -> None:
-        times = self._failures.get(whom, (0, 0.0))[0]
+    def _failed(self, process: Identity, error: NoAnswer) -> None:
+        times = self._failures.get(process, (0, 0.0))[0]
         wait_s = min(FIRST_BACKOFF_S * 2.0**times, LAST_BACKOFF_S)
-        self._failures[whom] = (min(times + 1, 10), self._clock.monotonic_s() + wait_s)
-        facts = {"cluster": str(self._key), "broker": whom.broker_id, "reason": str(error)}
+        self._failures[process] = (min(times + 1, 10), self._clock.monotonic_s() + wait_s)
+        facts = {"cluster": str(self._key), "broker": process.broker_id, "reason": str(error)}
         level = logging.DEBUG if times else logging.INFO
         logger.log(level, "broker_not_asked", extra=facts)
 

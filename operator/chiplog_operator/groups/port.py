@@ -34,7 +34,7 @@ class WrongSecret(NoAnswer):
 class GroupsPort(Protocol):
     """Who can be asked about groups."""
 
-    async def ask(self, whom: Identity, secret: str, path: str, body: bytes) -> bytes:
+    async def ask(self, process: Identity, secret: str, path: str, body: bytes) -> bytes:
         """Send a request to a broker and return the body of its answer. Raises `NoAnswer`."""
 
 
@@ -58,18 +58,18 @@ class HttpGroupsPort:
             await self._session.close()
             self._session = None
 
-    async def ask(self, whom: Identity, secret: str, path: str, body: bytes) -> bytes:
+    async def ask(self, process: Identity, secret: str, path: str, body: bytes) -> bytes:
         import aiohttp  # noqa: PLC0415 - a standby asks nobody
 
         message = Message(
             method="POST",
             path=path,
-            incarnation=whom.incarnation,
+            incarnation=process.incarnation,
             time_ms=int(self._clock.now().timestamp() * 1000),
             body=body,
         )
         headers = request_headers(secret, message)
-        url = f"http://{_host(whom.address)}:{ports.HEALTH}{path}"
+        url = f"http://{_host(process.address)}:{ports.HEALTH}{path}"
         try:
             async with (
                 asyncio.timeout(ANSWER_WITHIN_S),
@@ -77,9 +77,9 @@ class HttpGroupsPort:
                     url, data=body, headers=headers, allow_redirects=False
                 ) as answer,
             ):
-                said = await answer.content.read(MAX_ANSWER_BYTES + 1)
-                while len(said) <= MAX_ANSWER_BYTES and not answer.content.at_eof():
-                    said += await answer.content.read(MAX_ANSWER_BYTES + 1 - len(said))
+                received = await answer.content.read(MAX_ANSWER_BYTES + 1)
+                while len(received) <= MAX_ANSWER_BYTES and not answer.content.at_eof():
+                    received += await answer.content.read(MAX_ANSWER_BYTES + 1 - len(received))
                 status = answer.status
                 signature = answer.headers.get(SIGNATURE_HEADER, "")
         except TimeoutError as error:
@@ -88,13 +88,13 @@ class HttpGroupsPort:
             raise NoAnswer(f"{type(error).__name__}: {error}") from error
         if status == FORBIDDEN:
             raise WrongSecret("status 403: it does not accept the operator's signature")
-        if len(said) > MAX_ANSWER_BYTES:
+        if len(received) > MAX_ANSWER_BYTES:
             raise NoAnswer("the answer is too long")
-        if not is_answer(secret, headers[SIGNATURE_HEADER], status, said, signature):
+        if not is_answer(secret, headers[SIGNATURE_HEADER], status, received, signature):
             raise NoAnswer(f"status {status}, and the answer has no valid signature")
         if status != 200:
             raise NoAnswer(f"status {status}")
-        return said
+        return received
 
     def _opened(self) -> "aiohttp.ClientSession":
         """The session for requests, opened with the first one."""

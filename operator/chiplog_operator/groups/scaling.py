@@ -82,8 +82,8 @@ class Scaling:
         """Scale the Deployments that are due. Returns the verdict on each group, by uid. Raises
         `NotActive`."""
         subjects = [seen for seen in observed if may_scale(seen.group)]
-        there = {seen.group.metadata.uid for seen in subjects}
-        self._known = {uid: known for uid, known in self._known.items() if uid in there}
+        uids = {seen.group.metadata.uid for seen in subjects}
+        self._known = {uid: known for uid, known in self._known.items() if uid in uids}
         now_ms = self._now_ms()
         due = [seen for seen in subjects if self._is_due(seen, now_ms)]
         context = _Context(find_topic, _Autoscalers(self._api))
@@ -150,10 +150,10 @@ class Scaling:
         except NotFound:
             known.memory = None
             return missing(namespace, name)
-        said = annotations_of(deployment)
-        if not agrees(said, group):
+        annotations = annotations_of(deployment)
+        if not agrees(annotations, group):
             known.memory = None
-            return not_agreed(said, group, name)
+            return not_agreed(annotations, group, name)
         autoscaler = _autoscaler_of(name, await context.autoscalers.of(namespace))
         if autoscaler:
             known.memory = None

@@ -77,8 +77,8 @@ def manifests(
 
 def without_volatile_fields(cluster: BrokerCluster) -> BrokerCluster:
     """The cluster without fields that change all the time. Equal results have equal manifests."""
-    who = replace(cluster.metadata, resource_version="", generation=0)
-    return replace(cluster, metadata=who, status=BrokerClusterStatus())
+    meta = replace(cluster.metadata, resource_version="", generation=0)
+    return replace(cluster, metadata=meta, status=BrokerClusterStatus())
 
 
 def revision(cluster: BrokerCluster, settings: BuildSettings) -> str:

@@ -28,12 +28,12 @@ def config_map(cluster: BrokerCluster) -> Manifest:
 
 def properties(cluster: BrokerCluster) -> Mapping[str, str]:
     """The properties of the file, in Kafka's text form, sorted by key."""
-    given = given_broker_config(cluster.spec.config).values
+    values = given_broker_config(cluster.spec.config).values
     return {
         LISTENERS.name: ",".join(
             f"{listener.name}://{EVERY_ADDRESS}:{listener.port}" for listener in listeners(cluster)
         ),
-        **{name: given[name] for name in sorted(given) if _is_read_at_start(name)},
+        **{name: values[name] for name in sorted(values) if _is_read_at_start(name)},
     }
 
 

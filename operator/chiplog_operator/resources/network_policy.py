@@ -27,8 +27,8 @@ def network_policies(cluster: BrokerCluster, settings: BuildSettings) -> list[Ma
     The list is empty if the operator does not run in a pod, because the policy would block it from
     the brokers' health port.
     """
-    chosen = cluster.spec.network_policy or NetworkPolicySettings()
-    if not chosen.enabled or not settings.operator_namespace:
+    settings_of_policy = cluster.spec.network_policy or NetworkPolicySettings()
+    if not settings_of_policy.enabled or not settings.operator_namespace:
         return []
     spec = {
         "podSelector": {"matchLabels": brokers_selector(cluster)},

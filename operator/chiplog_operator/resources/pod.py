@@ -95,13 +95,13 @@ def _scheduling_fields(cluster: BrokerCluster, template: PodTemplate) -> dict[st
                 "labelSelector": selector,
             }
         ]
-    asked: dict[str, object] = {
+    fields: dict[str, object] = {
         "nodeSelector": dict(template.node_selector),
         "tolerations": [write(toleration) for toleration in template.tolerations],
         "priorityClassName": template.priority_class_name,
         "imagePullSecrets": [{"name": name} for name in template.image_pull_secrets],
     }
-    return where | {name: value for name, value in asked.items() if value}
+    return where | {name: value for name, value in fields.items() if value}
 
 
 def _container(

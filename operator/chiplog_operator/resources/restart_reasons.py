@@ -31,10 +31,10 @@ def restart_reasons(
     Empty if no single field of the spec is the reason, as with another version of the operator.
     """
     old, new = before.to_manifest(), after.to_manifest()
-    ours = revision(before, settings)
+    old_revision = revision(before, settings)
 
     def is_one(path: Path) -> bool:
-        return _revision_with(old, new, path, settings) != ours
+        return _revision_with(old, new, path, settings) != old_revision
 
     differing = sorted(set(_differences(old["spec"], new["spec"])))
     of_fields = groupby(differing, key=itemgetter(0))

@@ -112,8 +112,8 @@ class Applications:
         )
         events: list[Manifest] = []
         if known.launcher is SparkLauncher.JOB and not pods.items:
-            about = f"involvedObject.uid={uid_of(launched)}"
-            found = await self._api.list_(kinds.EVENTS, namespace, fields=about)
+            selector = f"involvedObject.uid={uid_of(launched)}"
+            found = await self._api.list_(kinds.EVENTS, namespace, fields=selector)
             events = sorted(found.items, key=lambda event: str(event.get("lastTimestamp") or ""))
         phase = states.observed(known.launcher, launched, pods.items, self._clock.now(), events)
         is_going = "deletionTimestamp" in metadata(launched)
@@ -145,9 +145,11 @@ class Applications:
         text = data.get(RESULT_KEY)
         if not isinstance(text, str) or not text:
             return None, progress
-        said = data.get(SIGNATURE_KEY)
+        found_text = data.get(SIGNATURE_KEY)
         key = await self._key(namespace, result_key_of(name))
-        is_sure = key is None or is_signed(key, name, text, said if isinstance(said, str) else "")
+        is_sure = key is None or is_signed(
+            key, name, text, found_text if isinstance(found_text, str) else ""
+        )
         if not is_sure:
             message = (
                 f"the result in ConfigMap {name}-result is not signed by the driver of this run: "
@@ -190,16 +192,16 @@ class Applications:
         )
         await self._make(wanted, application, request, heirs)
         try:
-            made = await self._api.create(kind, wanted.launched, field_manager=labels.OPERATOR)
+            created = await self._api.create(kind, wanted.launched, field_manager=labels.OPERATOR)
         except AlreadyExists:
-            made = await self._ours(kind, wanted.launched, heirs)
+            created = await self._ours(kind, wanted.launched, heirs)
         facts = {"application": application.name, "namespace": application.namespace}
         logger.info("application_launched", extra={**facts, "launcher": launcher.value})
         owner = Owner(
-            api_version=kind.api_version, kind=kind.kind, name=application.name, uid=uid_of(made)
+            api_version=kind.api_version, kind=kind.kind, name=application.name, uid=uid_of(created)
         )
-        given = choice.owned_by(owner, application)
-        await self._make(choice.launch(launcher, given), given, request, heirs)
+        owned = choice.owned_by(owner, application)
+        await self._make(choice.launch(launcher, owned), owned, request, heirs)
 
     async def _make(
         self, wanted: choice.Launch, application: Application, request: Request, heirs: Heirs
@@ -260,28 +262,28 @@ class Applications:
         If it was never created, because it was refused, the others are deleted one by one.
         """
         kind = LAUNCHED[launcher]
-        mine = _mine(name)
+        own = _labels_of(name)
         try:
             found = await self._api.get(kind, namespace, name)
-            if mine.items() <= labels_of(found).items():
+            if own.items() <= labels_of(found).items():
                 await self._api.delete(kind, namespace, name, uid=uid_of(found))
                 facts = {"application": name, "namespace": namespace}
                 logger.info("application_removed", extra=facts)
                 return
         except NotFound:
             pass
-        await self._remove_rest(namespace, name, ",".join(f"{key}={mine[key]}" for key in mine))
+        await self._remove_rest(namespace, name, ",".join(f"{key}={own[key]}" for key in own))
 
-    async def _remove_rest(self, namespace: str, name: str, ours: str) -> None:
+    async def _remove_rest(self, namespace: str, name: str, own_labels: str) -> None:
         """Delete the objects that were created before the launched one."""
         for kind in MADE.values():
-            found = await self._api.list_(kind, namespace, labels=ours)
+            found = await self._api.list_(kind, namespace, labels=own_labels)
             for manifest in found.items:
-                made: str = metadata(manifest)["name"]
-                if not made.startswith(f"{name}-"):
+                object_name: str = metadata(manifest)["name"]
+                if not object_name.startswith(f"{name}-"):
                     continue  # not of ours, whatever its label says
                 with suppress(NotFound):
-                    await self._api.delete(kind, namespace, made, uid=uid_of(manifest))
+                    await self._api.delete(kind, namespace, object_name, uid=uid_of(manifest))
         await self._remove_key(namespace, name)
 
     async def _remove_key(self, namespace: str, application: str) -> None:
@@ -290,10 +292,10 @@ class Applications:
         name = result_key_of(application)
         with suppress(NotFound, Forbidden):
             found = await self._api.get(kinds.SECRETS, namespace, name)
-            if _mine(application).items() <= labels_of(found).items():
+            if _labels_of(application).items() <= labels_of(found).items():
                 await self._api.delete(kinds.SECRETS, namespace, name, uid=uid_of(found))
 
 
-def _mine(application: str) -> Mapping[str, str]:
+def _labels_of(application: str) -> Mapping[str, str]:
     """The labels of every object of an application."""
     return {APPLICATION_LABEL: application, labels.MANAGED_BY: labels.OPERATOR}

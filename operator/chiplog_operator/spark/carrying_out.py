@@ -88,8 +88,8 @@ class CarryingOut:
             for action in step.actions:
                 await self._act(key, resource, cluster, action)
         except ApiError as error:
-            about = resource.metadata
-            facts = {"object": about.name, "namespace": about.namespace, "error": str(error)}
+            meta = resource.metadata
+            facts = {"object": meta.name, "namespace": meta.namespace, "error": str(error)}
             logger.warning("spark_job_not_carried_out", extra=facts)
             if all(isinstance(action, Launch) for action in step.actions):
                 # What the status says does not hang on it, and why nothing is made stands in it.
@@ -121,11 +121,11 @@ class CarryingOut:
         self, resource: SparkResource, cluster: BrokerCluster, launch: Launch
     ) -> None:
         """Create an application, and record why it cannot be created."""
-        made = application_of(resource, cluster, launch.name, self.tools.spark_image)
+        application = application_of(resource, cluster, launch.name, self.tools.spark_image)
         request = request_of(resource, cluster, launch)
         name = resource.metadata.namespace, launch.name
         try:
-            await self.tools.applications.launch(launch.launcher, made, request)
+            await self.tools.applications.launch(launch.launcher, application, request)
         except (Unavailable, Conflict) as error:
             self._obstacles[name] = with_hint(gist(str(error)))
             raise
@@ -136,20 +136,20 @@ class CarryingOut:
 
     async def _remove_annotation(self, resource: SparkResource) -> None:
         """Remove the annotation with the command."""
-        about, kind = resource.metadata, KIND_OF[resource.KIND.kind]
-        patch = {"metadata": {**as_it_was(about), "annotations": {labels.REBALANCE: None}}}
-        made = await self.tools.api.patch(
-            kind, about.namespace, about.name, patch, field_manager=labels.OPERATOR
+        meta, kind = resource.metadata, KIND_OF[resource.KIND.kind]
+        patch = {"metadata": {**as_it_was(meta), "annotations": {labels.REBALANCE: None}}}
+        patched = await self.tools.api.patch(
+            kind, meta.namespace, meta.name, patch, field_manager=labels.OPERATOR
         )
-        self.tools.caches[kind].put(made)
+        self.tools.caches[kind].put(patched)
 
     async def _report(self, key: ClusterKey, resource: SparkResource, step: Step[S]) -> bool:
         """Write the status over the version that was read, and create Events only if that
         succeeded."""
-        about = resource.metadata
+        meta = resource.metadata
         if any(isinstance(action, TakeAwayAnnotation) for action in step.actions):
-            about = _as_it_is_now(resource, self.tools.caches)
-        report = Report(kind=resource.KIND, metadata=about, status=step.status)
+            meta = _as_it_is_now(resource, self.tools.caches)
+        report = Report(kind=resource.KIND, metadata=meta, status=step.status)
         outcome = await self.tools.executor.execute(key, [report])
         if not outcome.is_whole:
             return False
@@ -176,24 +176,24 @@ class CarryingOut:
 
 def _as_it_is_now(resource: SparkResource, caches: Caches) -> Metadata:
     """The object's metadata with its newest resource version."""
-    about = resource.metadata
-    manifest = caches[KIND_OF[resource.KIND.kind]].get(about.namespace, about.name)
-    return about if manifest is None else type(resource).from_manifest(manifest).metadata
+    meta = resource.metadata
+    manifest = caches[KIND_OF[resource.KIND.kind]].get(meta.namespace, meta.name)
+    return meta if manifest is None else type(resource).from_manifest(manifest).metadata
 
 
 def application_of(
     resource: SparkResource, cluster: BrokerCluster, name: str, image: str
 ) -> Application:
     """The complete application of a run."""
-    about, overrides = resource.metadata, resource.spec.spark or SparkOverrides()
+    meta, overrides = resource.metadata, resource.spec.spark or SparkOverrides()
     _, job = JOB_OF[resource.KIND.kind]
     template = cluster.spec.template
     limit = resource.spec.time_limit
     run = Run(
         name=name,
-        namespace=about.namespace,
+        namespace=meta.namespace,
         owner=Owner(
-            api_version=api.API_VERSION, kind=resource.KIND.kind, name=about.name, uid=about.uid
+            api_version=api.API_VERSION, kind=resource.KIND.kind, name=meta.name, uid=meta.uid
         ),
         job=job,
         labels={
@@ -201,7 +201,7 @@ def application_of(
             "app.kubernetes.io/part-of": "chiplog",
             labels.MANAGED_BY: labels.OPERATOR,
             labels.SPARK_OWNER_KIND: resource.KIND.kind,
-            **({labels.SPARK_OWNER: about.name} if len(about.name) <= MAX_LABEL_LENGTH else {}),
+            **({labels.SPARK_OWNER: meta.name} if len(meta.name) <= MAX_LABEL_LENGTH else {}),
         },
         active_deadline_s=None if limit is None else deadline_s(limit),
     )
@@ -210,9 +210,9 @@ def application_of(
         image_pull_policy=cluster.spec.image_pull_policy,
         image_pull_secrets=() if template is None else template.image_pull_secrets,
     )
-    of_cluster = in_namespace(cluster.spec.spark, cluster.metadata.namespace, about.namespace)
+    of_cluster = in_namespace(cluster.spec.spark, cluster.metadata.namespace, meta.namespace)
     settings = merged(of_cluster, overrides)
-    if about.namespace != cluster.metadata.namespace:
+    if meta.namespace != cluster.metadata.namespace:
         settings = in_foreign_namespace(settings)
     return application(run, settings, defaults)
 
@@ -220,8 +220,8 @@ def application_of(
 def request_of(resource: SparkResource, cluster: BrokerCluster, launch: Launch) -> Request:
     """The request that the job reads."""
     kind, _ = JOB_OF[resource.KIND.kind]
-    about = cluster.metadata
-    service = f"{names.bootstrap_service(about.name)}.{about.namespace}.svc"
+    meta = cluster.metadata
+    service = f"{names.bootstrap_service(meta.name)}.{meta.namespace}.svc"
     return Request(
         kind=kind,
         application=launch.name,

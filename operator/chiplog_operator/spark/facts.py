@@ -105,9 +105,9 @@ class Facts:
         maps = self.observer.maps(key)
         if maps is None:
             return None
-        about = {move.topic for move in (proposal.leader_moves if proposal else ())}
+        moved_topics = {move.topic for move in (proposal.leader_moves if proposal else ())}
         return standings(
-            partition_map.spec for name, partition_map in maps.items() if name in about
+            partition_map.spec for name, partition_map in maps.items() if name in moved_topics
         )
 
     async def _seen(self, namespace: str, application: ApplicationStatus | None) -> Seen | None:
@@ -130,8 +130,8 @@ class Facts:
         self, key: ClusterKey, cluster: BrokerCluster | None, namespace: str
     ) -> Unmet | None:
         """Why no job can run in this cluster; None if one can."""
-        about = self.observer.metadata(key)
-        if not about.uid:
+        meta = self.observer.metadata(key)
+        if not meta.uid:
             message = (
                 f"there is no BrokerCluster {key.name} in namespace {key.namespace}: create it, "
                 "or delete this object. The operator does not see clusters in namespaces that it "
@@ -140,13 +140,13 @@ class Facts:
             return Unmet("ClusterNotFound", message)
         if cluster is None:
             return Unmet("ClusterNotReadable", f"the spec of BrokerCluster {key.name} is refused")
-        if about.deletion_timestamp is not None:
+        if meta.deletion_timestamp is not None:
             return Unmet("ClusterEnding", f"BrokerCluster {key.name} is being deleted")
         spark = in_namespace(cluster.spec.spark, key.namespace, namespace)
         problems = (*check_spark(spark), *check_choice(spark, namespace, self.allowed))
         if problems:
-            told = "; ".join(map(str, problems))
-            return Unmet(CLUSTER_SETTINGS, f"in BrokerCluster {key.name}: {told}")
+            problems_text = "; ".join(map(str, problems))
+            return Unmet(CLUSTER_SETTINGS, f"in BrokerCluster {key.name}: {problems_text}")
         if not self.spark_image and spark.image is None:
             message = (
                 "there is no image for Spark jobs: set sparkImage of the operator's chart, or "

@@ -120,12 +120,12 @@ class SparkLoop:
     async def _pass(self) -> None:
         """Reconcile each object that changed or is due."""
         now_s = self.parts.clock.monotonic_s()
-        there = {
+        objects = {
             (kind, key): manifest
             for kind in JOB_KINDS
             for key, manifest in self.parts.caches[kind].objects.items()
         }
-        self._due = {name: due for name, due in self._due.items() if name in there}
+        self._due = {name: due for name, due in self._due.items() if name in objects}
         verifications = self.parts.caches[kinds.VERIFICATIONS].objects
         rebalances = self.parts.caches[kinds.REBALANCES].objects
         self._verifications.sweep(verifications)
@@ -138,27 +138,27 @@ class SparkLoop:
             await self.parts.tools.repairing.withdraw(known)
 
         async def reconcile(name: tuple[Kind, ObjectKey]) -> None:
-            manifest = there[name]
+            manifest = objects[name]
             wait_s = await self._reconcile(name[0], manifest)
             at_s = self.parts.clock.monotonic_s() + wait_s
             self._due[name] = _Due(manifest, at_s)
 
         waiting = [
-            name for name in sorted(there, key=_in_order) if self._is_due(name, there, now_s)
+            name for name in sorted(objects, key=_in_order) if self._is_due(name, objects, now_s)
         ]
         await run_concurrently(reconcile, waiting, max_concurrent=MAX_CONCURRENT)
         caches = self.parts.caches
-        if any(caches[kind].objects.get(key) is not there[kind, key] for kind, key in waiting):
+        if any(caches[kind].objects.get(key) is not objects[kind, key] for kind, key in waiting):
             self.parts.woken.set()  # a status was written: what follows from it is due
 
     def _is_due(
         self,
         name: tuple[Kind, ObjectKey],
-        there: Mapping[tuple[Kind, ObjectKey], Manifest],
+        manifests: Mapping[tuple[Kind, ObjectKey], Manifest],
         now_s: float,
     ) -> bool:
         known = self._due.get(name)
-        return known is None or known.manifest is not there[name] or known.at_s <= now_s
+        return known is None or known.manifest is not manifests[name] or known.at_s <= now_s
 
     async def _reconcile(self, kind: Kind, manifest: Manifest) -> float:
         """Reconcile one object. Returns the seconds until it is due again."""
@@ -234,17 +234,17 @@ class SparkLoop:
     ) -> None:
         """Report in the status that the object has problems and is not reconciled."""
         key = cluster_of(KIND_OF[kind.kind], manifest)
-        about = metadata_of(manifest)
-        if key is None or not problems or _is_reported(manifest, about, problems):
+        meta = metadata_of(manifest)
+        if key is None or not problems or _is_reported(manifest, meta, problems):
             return
         conditions = merge(
             (),
             [refused(problems)],
-            observed_generation=about.generation,
+            observed_generation=meta.generation,
             now=self.parts.clock.now(),
         )
-        told = replace(status, observed_generation=about.generation, conditions=conditions)
-        report = Report(kind=kind, metadata=about, status=told)
+        new_status = replace(status, observed_generation=meta.generation, conditions=conditions)
+        report = Report(kind=kind, metadata=meta, status=new_status)
         await self.parts.tools.executor.execute(key, [report])
 
 
@@ -268,8 +268,8 @@ def _in_order(name: tuple[Kind, ObjectKey]) -> tuple[str, ObjectKey]:
     return name[0].kind, name[1]
 
 
-def _is_reported(manifest: Manifest, about: Metadata, problems: tuple[Problem, ...]) -> bool:
+def _is_reported(manifest: Manifest, meta: Metadata, problems: tuple[Problem, ...]) -> bool:
     """Whether the published condition already reports these problems."""
     ready = condition_of(manifest, "Ready")
-    is_newest = ready.get("observedGeneration") == about.generation
+    is_newest = ready.get("observedGeneration") == meta.generation
     return is_newest and ready.get("message") == refused(problems).message

@@ -64,8 +64,10 @@ class Repairing:
         repairs: dict[ClusterKey, list[ReplicaRepair]] = {}
         for verification in known.values():
             reference = verification.spec.cluster_ref
-            of = ClusterKey(reference.namespace or verification.metadata.namespace, reference.name)
-            repairs.setdefault(of, []).extend(verification.status.repairs)
+            cluster = ClusterKey(
+                reference.namespace or verification.metadata.namespace, reference.name
+            )
+            repairs.setdefault(cluster, []).extend(verification.status.repairs)
         for key in self._clusters_with_orders():
             for broker, kept in ended_orders(self._brokers(key), repairs.get(key, ())):
                 try:
