@@ -32,6 +32,7 @@ def plan(strategy: Strategy, standings: Mapping[TopicPartition, Standing]) -> li
 
 
 def _planned(strategy: Strategy, at: TopicPartition, now: Standing) -> Planned:
+    """The new offset of one partition."""
     try:
         found = new_offset(strategy, now)
     except CannotShift:
@@ -56,8 +57,8 @@ def standings(
     times = of_time or {}
     return {
         at: Standing(
-            earliest=_said(earliest, at),
-            latest=_said(latest, at),
+            earliest=_answered_offset(earliest, at),
+            latest=_answered_offset(latest, at),
             committed=committed.get(at),
             of_time=_of_time(times, at),
         )
@@ -66,13 +67,15 @@ def standings(
 
 
 def _of_time(times: Offsets, at: TopicPartition) -> int | None:
+    """The offset for the requested time; None if the strategy has no time."""
     if at not in times:
         return None
-    offset = _said(times, at)
+    offset = _answered_offset(times, at)
     return None if offset == UNKNOWN_OFFSET else offset
 
 
-def _said(answers: Offsets, at: TopicPartition) -> int:
+def _answered_offset(answers: Offsets, at: TopicPartition) -> int:
+    """The offset that a broker answered. Raises `BrokerRefused`."""
     answer = answers[at]
     if isinstance(answer, BrokerRefused):
         raise answer

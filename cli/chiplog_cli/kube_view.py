@@ -119,6 +119,7 @@ def text(described: Described) -> str:
 
 
 def _topic(topic: Topic) -> dict[str, Any]:
+    """A Topic as a document."""
     return {
         "topic": topic.topic_name,
         "namespace": topic.metadata.namespace,
@@ -146,6 +147,7 @@ def _main(conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _condition(condition: Condition) -> dict[str, Any]:
+    """A condition as a document."""
     return {
         "type": condition.type,
         "status": condition.status.value,

@@ -83,6 +83,8 @@ class Kubernetes:
         return BrokerCluster.from_manifest(found)
 
     def _ask(self, question: Callable[[KubeApi], Awaitable[Answer]]) -> Answer:
+        """Ask the API server, and run until it has answered. Raises `CannotDo`."""
+
         async def answered() -> Answer:
             async with HttpKubeApi(self._connection, self._limits) as api:
                 return await question(api)

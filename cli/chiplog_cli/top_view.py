@@ -106,6 +106,7 @@ _TOPIC_KEYS = ("topic", "partitions", "offline", "underReplicated", "records")
 
 
 def _broker(now: Snapshot, found: Mapping[TopicPartition, float], broker: int) -> dict[str, Any]:
+    """The row of one broker, with the sums of the partitions that it leads."""
     partitions = [
         (TopicPartition(topic.name, partition.partition), partition)
         for topic in now.topics
@@ -121,6 +122,7 @@ def _broker(now: Snapshot, found: Mapping[TopicPartition, float], broker: int) -
 
 
 def _topic(now: Snapshot, found: Mapping[TopicPartition, float], topic: Topic) -> dict[str, Any]:
+    """The row of one topic."""
     places = [TopicPartition(topic.name, partition.partition) for partition in topic.partitions]
     known = [at for at in places if at in now.ends and at in now.starts]
     return {

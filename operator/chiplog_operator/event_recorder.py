@@ -85,6 +85,7 @@ class ExecutedPlan:
                 self.others.append(_announce(report.kind.kind, report.metadata, news_item))
 
     def _log_elections(self, action: Replace) -> None:
+        """Log the elections that a written map contains."""
         if action.leader_changes and isinstance(action.resource, PartitionMap):
             listed = [
                 {
@@ -111,28 +112,30 @@ class EventRecorder:
         self._allowance = float(BURST)
         self._since_s = clock.monotonic_s()
 
-    async def record(self, chapter: ExecutedPlan) -> None:
+    async def record(self, executed: ExecutedPlan) -> None:
         """Log the executed plan, and create Events as far as the allowance lasts."""
-        events = [*self._of_cluster(chapter), *chapter.others]
+        events = [*self._of_cluster(executed), *executed.others]
         for event in events:
             facts = {"kind": event.kind, "object": event.metadata.name, "text": event.message}
-            extra = {"cluster": str(chapter.cluster), "reason": event.reason, **facts}
+            extra = {"cluster": str(executed.cluster), "reason": event.reason, **facts}
             logger.info("happened", extra=extra)
         allowed = self._allowed(len(events))
         if allowed < len(events):
-            missing = {"cluster": str(chapter.cluster), "events": len(events) - allowed}
+            missing = {"cluster": str(executed.cluster), "events": len(events) - allowed}
             logger.info("events_not_made", extra={**missing, "reason": "too many at once"})
         await run_concurrently(self._events.announce, events[:allowed], max_concurrent=IN_FLIGHT)
 
-    def _of_cluster(self, chapter: ExecutedPlan) -> Iterator[Announce]:
-        found = self._caches[kinds.BROKER_CLUSTERS].get(*chapter.cluster)
+    def _of_cluster(self, executed: ExecutedPlan) -> Iterator[Announce]:
+        """The Events about the BrokerCluster."""
+        found = self._caches[kinds.BROKER_CLUSTERS].get(*executed.cluster)
         if found is None:
             return  # there is nothing to describe
-        news: Iterable[News] = (*election_news(chapter.changes), *chapter.news)
+        news: Iterable[News] = (*election_news(executed.changes), *executed.news)
         for item in news:
             yield _announce(api.BROKER_CLUSTER.kind, metadata_of(found), item)
 
     def _allowed(self, wanted: int) -> int:
+        """How many of the wanted Events may be created now. The allowance grows with time."""
         now_s = self._clock.monotonic_s()
         grown = self._allowance + (now_s - self._since_s) * EVENTS_A_SECOND
         allowed = min(wanted, int(min(grown, BURST)))

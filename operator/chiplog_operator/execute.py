@@ -180,6 +180,7 @@ class Executor:
             logger.log(level, "event_not_made", extra=facts)
 
     async def _try(self, executed: ExecutedPlan, action: Action, outcome: Outcome) -> None:
+        """Carry out one action, and record in the outcome if it fails. Raises `NotActive`."""
         cluster = executed.cluster
         if not self._authority.is_held():
             raise NotActive
@@ -211,6 +212,7 @@ class Executor:
             )
 
     async def _do(self, executed: ExecutedPlan, action: Action, outcome: Outcome) -> None:
+        """Carry out one action."""
         cluster = executed.cluster
         match action:
             case Create():
@@ -233,6 +235,7 @@ class Executor:
                 outcome.unseen += await self._write_topic(cluster, action)
 
     async def _create(self, executed: ExecutedPlan, action: Create) -> None:
+        """Create an object. One that exists already is read into the cache."""
         if isinstance(action.resource, PartitionMap):
             assert_sound(None, action.resource)
         kind = KIND_OF[action.resource.KIND.kind]
@@ -252,6 +255,7 @@ class Executor:
             executed.did(action)
 
     async def _replace(self, executed: ExecutedPlan, action: Replace) -> None:
+        """Replace the spec of a Broker or PartitionMap."""
         if isinstance(action.resource, PartitionMap):
             assert_sound(action.before, action.resource)
         if action.deleted_topic is not None:
@@ -267,6 +271,7 @@ class Executor:
         executed.did(action)
 
     async def _delete_map(self, executed: ExecutedPlan, action: DeleteMap) -> None:
+        """Delete a PartitionMap."""
         meta = action.resource.metadata
         await self._api.delete(
             kinds.PARTITION_MAPS,
@@ -304,6 +309,7 @@ class Executor:
         self._cached_api.take(kind, patched)
 
     async def _report(self, executed: ExecutedPlan, action: Report) -> None:
+        """Write a status, if it differs."""
         kind, meta = KIND_OF[action.kind.kind], action.metadata
         before = (self._caches[kind].get(meta.namespace, meta.name) or {}).get("status") or {}
         patch = status_patch(action, before)
@@ -325,6 +331,7 @@ class Executor:
         await self._api.create(kinds.EVENTS, manifest, field_manager=labels.OPERATOR)
 
     async def _restart(self, cluster: ClusterKey, action: RestartPod) -> None:
+        """Delete a pod, so that its StatefulSet creates it again."""
         await self._api.delete(kinds.PODS, cluster.namespace, action.pod_name, uid=action.pod_uid)
         if action.asked_of:
             await self._remove_request(cluster, action.asked_of)

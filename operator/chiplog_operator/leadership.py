@@ -15,7 +15,7 @@ from chiplog_core.operator_lease.lease import (
     Seen,
     Step,
     decide,
-    held_by,
+    lease_held_by,
     released,
 )
 from chiplog_kube import kinds
@@ -130,7 +130,7 @@ class Leadership:
             if step is Step.WAIT:
                 self._is_failing = False
                 return False
-            wanted = held_by(
+            wanted = lease_held_by(
                 self.me,
                 self._seen.record,
                 self.clock.now(),

@@ -181,6 +181,7 @@ class ClusterLoop:
         return self._parts.planner(world, now, self._parts.new_topic_id)
 
     async def _apply(self, world: World, plan: Plan, problems: Sequence[str]) -> Applied:
+        """Apply the cluster's objects, and announce problems."""
         is_ending = world.metadata.deletion_timestamp is not None
         if world.cluster is None or is_ending:
             self._announced = ()
@@ -228,6 +229,7 @@ class ClusterLoop:
         return known | set(range(1, replicas + 1))
 
     def _requeue_after_s(self, plan: Plan, outcome: Outcome, applied: Applied) -> float:
+        """The seconds to the next pass, after what was done and what failed."""
         waits = [RESYNC_S, applied.requeue_after_s]
         if plan.requeue_after_ms is not None:
             waits.append(plan.requeue_after_ms / 1000)

@@ -253,6 +253,7 @@ def _end_soon() -> None:
 async def _watch_users(
     chosen: Options, connection: Connection, caches: Caches, stopping: asyncio.Event
 ) -> None:
+    """Watch users' objects with Kopf."""
     # A standby needs no Kopf, and its memory is better spent elsewhere.
     from chiplog_operator import kopf_settings  # noqa: PLC0415
 
@@ -286,6 +287,7 @@ async def _ended(work: "asyncio.Task[None]", *, is_wanted: bool) -> int:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The single exceptions in an exception group."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _causes(inner)

@@ -277,6 +277,7 @@ class _Clusters:
         self._refused_maps.labels(*cluster).inc()
 
     def acted(self, cluster: ClusterKey, action: Action) -> None:
+        """Count an action, and the unclean elections in a written map."""
         elections = self._elections.get(cluster)
         if elections is None:
             return  # others may still be busy with a cluster that is gone

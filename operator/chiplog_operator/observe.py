@@ -260,6 +260,7 @@ class Observer:
         return found.get("allowVolumeExpansion") is not True
 
     async def _definition_deleting(self) -> bool:
+        """Whether the CRD of Topics is gone or being deleted."""
         try:
             definition = await self._api.get(kinds.DEFINITIONS, "", TOPIC.definition_name)
         except NotFound:
@@ -267,6 +268,7 @@ class Observer:
         return "deletionTimestamp" in metadata(definition)
 
     async def _is_ending(self, namespace: str) -> bool:
+        """Whether the namespace is gone or being deleted."""
         try:
             found = await self._api.get(kinds.NAMESPACES, "", namespace)
         except NotFound:
@@ -274,6 +276,7 @@ class Observer:
         return "deletionTimestamp" in metadata(found)
 
     def _world(self, key: ClusterKey, revisions: Mapping[BrokerId, str], doubts: _Doubts) -> World:
+        """The `World` from the caches, with what was confirmed."""
         manifest = self._caches[kinds.BROKER_CLUSTERS].get(key.namespace, key.name)
         cluster = self.cluster(key)
         problems: tuple[Problem, ...] = ()
@@ -357,6 +360,7 @@ class Observer:
         return watch.asked(maps.values(), brokers.values(), now_ms)
 
     def _forget_the_gone(self) -> None:
+        """Let the parsers forget deleted objects."""
         for parsed, kind in (
             (self._clusters, kinds.BROKER_CLUSTERS),
             (self._topics, kinds.TOPICS),

@@ -95,6 +95,7 @@ class OtherOperators:
         return place
 
     async def _find_place(self, *, holds_lease: bool) -> Place:
+        """List all operators' Leases, and find the place among them."""
         try:
             found = await self._api.list_(kinds.LEASES, fields=OF_OPERATORS)
         except Forbidden as error:

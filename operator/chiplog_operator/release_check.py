@@ -165,6 +165,7 @@ async def check_metrics(api: KubeApi, job: Job, namespaces: str) -> list[Finding
 
 
 async def _scraped(pod: Manifest, address: str) -> Finding:
+    """The finding about one pod's metrics."""
     timeout = aiohttp.ClientTimeout(total=SCRAPE_S)
     try:
         async with (
@@ -179,13 +180,13 @@ async def _scraped(pod: Manifest, address: str) -> Finding:
         return Finding(f"pod {key.namespace}/{key.name} serves its metrics", why)
 
 
-async def checked(check: Look, wait_s: float) -> list[Finding]:
+async def repeat_checks(run_checks: Look, wait_s: float) -> list[Finding]:
     """Repeat the checks until all pass, for at most this long."""
     clock = asyncio.get_running_loop()
     until_s = clock.time() + wait_s
     while True:
         try:
-            findings = await check()
+            findings = await run_checks()
         except ApiError as error:
             findings = [Finding("the API server answers", str(error))]
         if are_ok(findings) or clock.time() >= until_s:
@@ -211,6 +212,7 @@ def options(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 async def run(chosen: Mapping[str, Any]) -> list[Finding]:
+    """Run the chosen checks until all pass or the time is over."""
     async with HttpKubeApi(find(None)) as api:
 
         async def check() -> list[Finding]:
@@ -223,7 +225,7 @@ async def run(chosen: Mapping[str, Any]) -> list[Finding]:
                 for finding in await check_metrics(api, job, chosen[name])
             ]
 
-        return await checked(check, chosen["wait"])
+        return await repeat_checks(check, chosen["wait"])
 
 
 def report(findings: Iterable[Finding]) -> int:

@@ -31,6 +31,7 @@ async def write_topic(
 
 
 async def _sent(api: KubeApi, action: WriteTopic) -> Manifest | None:
+    """Send the write. Returns the object; None for a deletion."""
     meta = action.metadata
     if action.create is not None:
         return await api.create(

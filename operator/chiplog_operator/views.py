@@ -118,6 +118,7 @@ def kept_pod(pod: Manifest) -> Manifest:
 
 
 def pod(manifest: Manifest) -> PodState:
+    """What decisions need of a pod."""
     meta = metadata(manifest)
     ready = _is_true(condition_of(manifest, "Ready"))
     return PodState(
@@ -135,6 +136,7 @@ def pod(manifest: Manifest) -> PodState:
 
 
 def stateful_set(manifest: Manifest) -> StatefulSetState:
+    """What decisions need of a StatefulSet."""
     template = (manifest.get("spec") or {}).get("template") or {}
     return StatefulSetState(
         name=metadata(manifest)["name"],
@@ -153,6 +155,7 @@ def _bound_at(manifest: Manifest) -> datetime | None:
 
 
 def claim(manifest: Manifest) -> ClaimState:
+    """What decisions need of a volume claim."""
     meta, spec = metadata(manifest), manifest.get("spec") or {}
     status = manifest.get("status") or {}
     phase = status.get("phase", "")
@@ -235,6 +238,7 @@ def kept_node(node: Manifest) -> Manifest:
 
 
 def node(manifest: Manifest) -> NodeState:
+    """What decisions need of a node."""
     addresses = (manifest.get("status") or {}).get("addresses") or []
     internal = [address["address"] for address in addresses if address.get("type") == "InternalIP"]
     return NodeState(

@@ -73,6 +73,7 @@ class Watching:
             )
 
     def _scopes(self, watched_users: Sequence[Kind], labelled: Sequence[Kind]) -> list[Scope]:
+        """What to list and watch here."""
         found = [Scope(kind=kinds.NODES)]
         for namespace in self._namespaces:
             found += [
@@ -161,6 +162,7 @@ class Watching:
             group.create_task(self._list_users_often(), name="list users' objects")
 
     async def _list_users_often(self) -> None:
+        """List users' objects from time to time, in case the watch missed something."""
         while True:
             await self._clock.sleep(LIST_USERS_S)
             try:

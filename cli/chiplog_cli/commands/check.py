@@ -59,6 +59,7 @@ def check(
 
 
 def _findings(session: Session, selector: str, topics_in: str | None) -> Iterator[Finding]:
+    """The findings about the cluster, and with --cluster also about its objects."""
     wanted = 0
     if session.kubernetes is not None:
         from chiplog_cli import kube_view  # noqa: PLC0415 - with all of Chiplog's resources
@@ -77,16 +78,18 @@ def _findings(session: Session, selector: str, topics_in: str | None) -> Iterato
 
 
 def _of_brokers(session: Session, wanted: int) -> Iterator[Finding]:
+    """The findings about each broker."""
     admin = session.admin_at(None)
     cluster = admin.describe_cluster()
     if wanted:
         yield check_view.of_number(wanted, cluster)
     for broker in cluster.brokers:
-        yield check_view.of_broker(broker, cluster, _asked(session, broker))
+        yield check_view.of_broker(broker, cluster, _answer_of(session, broker))
     yield check_view.of_partitions(admin.describe_topics(admin.topic_names()))
 
 
-def _asked(session: Session, broker: Broker) -> Cluster | CannotDo:
+def _answer_of(session: Session, broker: Broker) -> Cluster | CannotDo:
+    """What this broker answers to a Metadata request, or its error."""
     try:
         return session.admin_at(broker).describe_cluster()
     except CannotDo as error:

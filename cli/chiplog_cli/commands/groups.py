@@ -220,6 +220,7 @@ def reset(  # noqa: PLR0913 - one option for each of Kafka's strategies
 def _plan(
     admin: KafkaAdmin, name: str, chosen: topic_choice.Choice, strategy: Strategy
 ) -> list[group_reset.Planned]:
+    """The new offsets of a reset."""
     committed = admin.committed(name)
     places = _places(admin, chosen) if chosen else list(committed)
     if not places:

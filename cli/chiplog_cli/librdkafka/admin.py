@@ -145,9 +145,10 @@ class LibrdkafkaTopics:
         """The timeouts of a change. The broker answers when the change was made, not before."""
         return {"operation_timeout": self._timeout_s, "request_timeout": self._timeout_s}
 
-    def _result(self, asked: "Future[Any]", what: str) -> Any:
+    def _result(self, future: "Future[Any]", what: str) -> Any:
+        """The result of a future. Raises `BrokerRefused`."""
         try:
-            return asked.result(self._timeout_s + GRACE_S)
+            return future.result(self._timeout_s + GRACE_S)
         except KafkaException as error:
             raise refused(error, what) from error
         except NotInTime as error:
@@ -161,6 +162,7 @@ def broker_of(node: Any) -> Broker:
 
 
 def topic_of(found: Any) -> Topic:
+    """The topic in librdkafka's description."""
     return Topic(
         name=found.name,
         topic_id=topic_id_text(str(found.topic_id)),

@@ -127,6 +127,7 @@ def _as_text(value: object) -> str | None:
 
 
 def _type_name(value: object) -> str:
+    """What a value that is not a scalar is called in messages."""
     match value:
         case None:
             return "empty"

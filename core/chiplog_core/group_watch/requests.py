@@ -145,6 +145,7 @@ def _leaders(topic: PartitionMapSpec | None) -> dict[int, BrokerId]:
 
 
 def _positions_request(wanted: Collection[At], offsets: Mapping[At, list[int]]) -> PositionsRequest:
+    """The request for the ends of these partitions and for the times at these offsets."""
     by_topic: dict[str, list[PartitionRequest]] = defaultdict(list)
     for at in wanted:
         times = tuple(Offset(offset) for offset in offsets.get(at, ()))

@@ -342,6 +342,7 @@ def _facts_of(answers: Mapping[BrokerId, Sequence[GroupsAnswer]]) -> Iterable[Gr
 
 
 def _no_cluster(scene: Scene) -> tuple[str, str]:
+    """Reason and message if the BrokerCluster does not exist."""
     message = (
         f"there is no BrokerCluster {scene.metadata.name} in namespace "
         f"{scene.metadata.namespace}: create it, or correct spec.clusterRef in a new "

@@ -235,6 +235,7 @@ def _object_reader(cls: type[Any], unknown: Unknown) -> Reader:
 
 
 def _new_object_reader(cls: type[Any], unknown: Unknown) -> Reader:
+    """The reader of a dataclass: it reads each field, and reports missing and unknown ones."""
     fields = object_shape(cls).fields
     readers = [(field, field.name, _reader(field.shape, unknown)) for field in fields]
     names = {field.name for field in fields}

@@ -143,6 +143,7 @@ class _Reader:
         return self._tokens[self._at - 1][1]
 
     def _either(self) -> _Fragment:
+        """Choices separated by `|`."""
         choices = [self._sequence()]
         while self._peek() == "|":
             self._next()
@@ -150,12 +151,14 @@ class _Reader:
         return choices[0] if len(choices) == 1 else _Either(tuple(choices))
 
     def _sequence(self) -> _Fragment:
+        """Parts that follow one another."""
         parts = []
         while self._peek() not in {"", "|", ")"}:
             parts.append(self._counted(self._atom()))
         return _Sequence(tuple(parts))
 
     def _atom(self) -> _Fragment:
+        """A group, a class in brackets, an escape, or one character."""
         kind, piece = self._tokens[self._at]
         self._at += 1
         if kind == "open":
@@ -167,6 +170,7 @@ class _Reader:
         return _Set(NAME_CHARACTERS if piece == "." else frozenset(piece))
 
     def _group(self) -> _Fragment:
+        """The choices between parentheses."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise ValueError(f"its groups are nested deeper than {MAX_DEPTH}")
@@ -178,6 +182,7 @@ class _Reader:
         return inside
 
     def _counted(self, part: _Fragment) -> _Fragment:
+        """The part with its count, if one follows: `*`, `+`, `?` or `{1,3}`."""
         if self._at == len(self._tokens) or self._tokens[self._at][0] != "count":
             return part
         piece = self._next()

@@ -85,7 +85,7 @@ def decide(me: str, seen: Seen, now_s: float) -> Step:
     return Step.WAIT
 
 
-def held_by(
+def lease_held_by(
     me: str, before: LeaseRecord | None, now: datetime, times: LeaseTimes, claim: Claim
 ) -> LeaseRecord:
     """The Lease as this process writes it to take or renew it."""

@@ -104,6 +104,7 @@ def _described(status: BrokerClusterStatus, facts: ClusterFacts) -> BrokerCluste
 
 
 def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
+    """All conditions of the BrokerCluster."""
     verdicts = [_ready(facts), _healthy(facts), _applied(facts, now), _quiesced(facts)]
     verdicts.append(_stable(verdicts))
     if facts.settings.is_paused:
@@ -165,6 +166,7 @@ def _merged_by_type(verdicts: list[Verdict]) -> list[Verdict]:
 
 
 def _disk_pressure(world: World) -> Iterator[Verdict]:
+    """A warning if a volume is nearly full."""
     full = [
         broker_id
         for broker_id, broker in sorted(world.brokers.items())
@@ -225,6 +227,8 @@ def _unreadable(world: World) -> str:
 
 
 def _why_not_ready(world: World, broker_id: BrokerId) -> str:
+    """Why the broker is not ready: its pod's message, the broker's own, or the state of its
+    process."""
     pod, broker = world.pods.get(broker_id), world.brokers.get(broker_id)
     if pod is None:
         why = "has no pod"
@@ -290,6 +294,7 @@ def _why_not_restarted(facts: ClusterFacts, which: str, now: datetime) -> tuple[
 
 
 def _what_a_restart_waits_for(rollout: Rollout, brokers: Sequence[BrokerId]) -> Iterator[str]:
+    """What the restart of these brokers waits for."""
     if rollout.waits_for:
         yield f"waiting for {brokers_named(rollout.waits_for)} to be ready and in sync"
     if needed := [broker_id for broker_id in brokers if broker_id in rollout.is_needed]:

@@ -106,6 +106,7 @@ def broker_news(broker: Broker, after: BrokerSpec) -> tuple[News, ...]:
 
 
 def _of_broker(broker: Broker, before: BrokerSpec, after: BrokerSpec) -> Iterator[News]:
+    """Events for a failed disk, an admission, a fenced session and a retirement."""
     who = f"broker {after.broker_id}"
     if after.disk_failed_session > before.disk_failed_session:
         message = (

@@ -195,6 +195,7 @@ class _Settling:
     losses: list[Loss] = field(default_factory=list)
 
     def settled(self, generation: Generation) -> Generation:
+        """The generation after its questions are asked or decided."""
         claims = self.answers.proposals.get(generation.topic_id, {})
         return with_partitions(
             generation,
@@ -390,6 +391,7 @@ def counts_as_page_cache(spec: PartitionMapSpec) -> bool:
 def _leader_epochs(
     state: PartitionState, reports: Iterable[ReplicaReport], claims: Iterable[Claim]
 ) -> Iterator[int]:
+    """Every leader epoch that a map, a report or a proposal names."""
     yield state.leader_epoch
     for report in reports:
         yield report.leader_epoch
@@ -402,6 +404,7 @@ def _leader_epochs(
 def _partition_epochs(
     state: PartitionState, reports: Iterable[ReplicaReport], claims: Iterable[Claim]
 ) -> Iterator[int]:
+    """Every partition epoch that a map, a report or a proposal names."""
     yield state.partition_epoch
     for report in reports:
         yield report.partition_epoch

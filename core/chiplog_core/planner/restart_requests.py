@@ -72,6 +72,7 @@ def _request_of(pod: PodState, owner: StatefulSetState | None) -> RestartRequest
 
 
 def _in_template(owner: StatefulSetState) -> Problem:
+    """The problem of an annotation that is in the pod template."""
     return Problem(
         f"StatefulSet {owner.name} spec.template.{field_of(labels.MANUAL_ROLLING_UPDATE)}",
         "cannot request a restart, because every new pod has it too",

@@ -53,6 +53,7 @@ class MapPlanner:
         self._new = NewMaps(situation, self._plan, self._places)
 
     def plan(self) -> MapsPlan:
+        """Plan the change of each map, and the maps of topics that have none."""
         owners = self._situation.ownership.owners
         for name in sorted(self._world.maps.keys() | owners.keys()):
             observed, owner = self._world.maps.get(name), owners.get(name)
@@ -200,6 +201,7 @@ def _current(spec: PartitionMapSpec) -> Generation:
 
 
 def _problems_with_change(current: Generation, owner: Topic) -> tuple[Problem, ...]:
+    """Problems of a Topic's spec with the partitions and replicas that exist."""
     problems = check_partition_count(len(current.partitions), owner.spec)
     have, wanted = len(current.partitions[0].replicas), owner.spec.replicas
     if wanted is None or wanted == have:

@@ -158,6 +158,7 @@ class _Table:
         return first != leader and first in partition.isr and first in self.usable
 
     def _move(self, name: PartitionName) -> LeaderMove:
+        """The move of one partition."""
         partition, to = self.led[name], self.leaders[name]
         assert partition.leader is not None, "an offline partition is left alone"
         assert to in partition.isr or to == partition.leader, f"{name}: {to} is not in sync"

@@ -42,6 +42,7 @@ def verdicts(
 def _ready(
     rebalance: Rebalance, status: RebalanceStatus, state: RebalanceState, unmet: Unmet | None
 ) -> Verdict:
+    """The verdict for Ready, by the state of the Rebalance."""
     ready, end = ConditionType.READY, status.outcome
     if state is RebalanceState.READY:
         return holds(ready, "Ready", "" if end is None else end.message)

@@ -64,8 +64,8 @@ class Witness:
         return max(found, key=lambda past: past.found_at, default=None)
 
     def _is_of_the_run(self, past: PastDamage) -> bool:
-        """Whether the damage existed during the run. A replica that could not be repaired stays
-        damaged, possibly since long before."""
+        """Whether the replica was damaged at some time during the run, give or take
+        `CLOCKS_DIFFER`. It may have been damaged long before, if it could not be repaired."""
         is_found = past.found_at <= self.ended + CLOCKS_DIFFER
         return is_found and (past.whole_at is None or past.whole_at >= self.began - CLOCKS_DIFFER)
 

@@ -173,8 +173,10 @@ def _is_for(order: RefetchOrder | RefetchAnswer, repair: ReplicaRepair) -> bool:
 
 
 def place_of(replica: Accused | ReplicaRepair) -> Place:
+    """The partition of the repair."""
     return replica.topic_id, replica.partition
 
 
 def replica_of(repair: ReplicaRepair) -> Replica:
+    """The damaged replica: its broker and partition."""
     return repair.replica, place_of(repair)

@@ -239,6 +239,7 @@ def _with_cause(phase: Phase, cause: Trouble | None) -> Phase:
 
 
 def _kubeflow(launched: Object) -> Phase:
+    """The phase of a `SparkApplication` of Kubeflow's operator."""
     state = text(launched, "status", "applicationState", "state")
     message = text(launched, "status", "applicationState", "errorMessage")
     name = KUBEFLOW.get(state, PhaseName.UNKNOWN)
@@ -248,6 +249,7 @@ def _kubeflow(launched: Object) -> Phase:
 
 
 def _attempts_are_over(launched: Object) -> bool:
+    """Whether Kubeflow's operator will not start the application again."""
     policy = part(launched, "spec", "restartPolicy")
     if text(policy, "type") not in ("OnFailure", "Always"):
         return True
@@ -255,6 +257,7 @@ def _attempts_are_over(launched: Object) -> bool:
 
 
 def _apache(launched: Object) -> Phase:
+    """The phase of a `SparkApplication` of Apache's operator."""
     current = part(launched, "status", "currentState")
     state = text(current, "currentStateSummary")
     if state not in APACHE_ENDS:
@@ -274,6 +277,7 @@ def _apache(launched: Object) -> Phase:
 
 
 def _apache_attempts_are_over(launched: Object) -> bool:
+    """Whether Apache's operator will not start the application again."""
     restart = part(launched, "spec", "applicationTolerations", "restartConfig")
     if text(restart, "restartPolicy") in ("", "Never"):
         return True
@@ -297,6 +301,7 @@ def _is_number(key: object) -> bool:
 
 
 def _job(launched: Object) -> Phase:
+    """The phase of a plain Job."""
     by_type = {
         text(condition, "type"): condition
         for condition in parts(launched, "status", "conditions")

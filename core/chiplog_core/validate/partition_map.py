@@ -83,6 +83,7 @@ def _ids(of: Iterable[Generation] | Iterable[Tombstone]) -> set[TopicId]:
 
 
 def _check_generation(was: Generation, now: Generation, floor: int) -> Iterator[str]:
+    """Rules for two states of a generation."""
     new_by_number = {state.partition: state for state in now.partitions}
     for old in was.partitions:
         new = new_by_number.pop(old.partition, None)
@@ -100,6 +101,7 @@ def _check_generation(was: Generation, now: Generation, floor: int) -> Iterator[
 
 
 def _check_state(state: PartitionState) -> Iterator[str]:
+    """Rules for a partition's state."""
     which = f"partition {state.partition}"
     if state.leader is not None and state.leader not in state.isr:
         yield f"{which}: the leader {state.leader} is not in the ISR"
@@ -111,6 +113,7 @@ def _check_state(state: PartitionState) -> Iterator[str]:
 
 
 def _check_step(was: PartitionState, now: PartitionState, floor: int) -> Iterator[str]:
+    """Rules for two states of a partition, one after the other."""
     which = f"partition {was.partition}"
     if now.leader_epoch < was.leader_epoch:
         yield f"{which}: the leader epoch falls from {was.leader_epoch} to {now.leader_epoch}"

@@ -119,6 +119,7 @@ def _config(topic: Topic) -> Iterator[Problem]:
 
 
 def _own_min_isr(topic: Topic) -> int | None:
+    """The topic's own `min.insync.replicas`; None if it sets none, or it is invalid."""
     name = MIN_INSYNC_REPLICAS.name
     if name not in topic.spec.config:
         return None

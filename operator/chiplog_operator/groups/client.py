@@ -56,7 +56,7 @@ class GroupsClient:
         self._failures: dict[Identity, tuple[int, float]] = {}
         self._kept: dict[tuple[Identity, str, bytes], tuple[bytes, object]] = {}
 
-    def among(self, processes: Sequence[Identity]) -> dict[BrokerId, Identity]:
+    def not_in_backoff(self, processes: Sequence[Identity]) -> dict[BrokerId, Identity]:
         """The brokers that are not in a backoff, by id."""
         now_s = self._clock.monotonic_s()
         self._failures = {
@@ -185,6 +185,7 @@ class GroupsClient:
         return found
 
     def _failed(self, process: Identity, error: NoAnswer) -> None:
+        """Start or extend the backoff of a broker."""
         times = self._failures.get(process, (0, 0.0))[0]
         wait_s = min(FIRST_BACKOFF_S * 2.0**times, LAST_BACKOFF_S)
         self._failures[process] = (min(times + 1, 10), self._clock.monotonic_s() + wait_s)

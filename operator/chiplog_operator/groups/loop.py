@@ -112,6 +112,8 @@ class GroupsLoop:
             return AFTER_FAULT_MS
 
     async def _reconcile(self) -> int:
+        """Ask the coordinators and leaders, carry out what is due, and write statuses. Returns
+        the milliseconds to the next pass."""
         parts, watch, client = self._parts, self._watch, self._client
         if not parts.observer.is_known(self._key.namespace):
             return AFTER_FAULT_MS
@@ -120,11 +122,11 @@ class GroupsLoop:
         if not scene.groups and not scene.discovers:
             parts.ports.figures_listener.forget(self._key)
             return NOTHING_TO_ASK_MS
-        brokers = client.among(parts.observer.processes(self._key))
+        brokers = client.not_in_backoff(parts.observer.processes(self._key))
         answers = await client.facts(brokers, watch.facts_requests(scene))
         watch.take_facts(scene, answers, self._now_ms())
-        for asked, stored in await client.retention(brokers, watch.retention_requests()):
-            watch.take_retention(asked, stored)
+        for request, stored in await client.retention(brokers, watch.retention_requests()):
+            watch.take_retention(request, stored)
         positions = await client.positions(brokers, watch.position_requests(scene))
         watch.take_positions(positions, parts.clock.now(), self._now_ms())
         if scene.exists and not scene.is_ending and not scene.is_paused:

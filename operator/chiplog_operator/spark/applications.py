@@ -101,6 +101,7 @@ class Applications:
             return None
 
     async def _observe(self, namespace: str, known: ApplicationStatus) -> Seen:
+        """Observe the application. Raises `ApiError`s."""
         kind = LAUNCHED[known.launcher]
         try:
             launched = await self._api.get(kind, namespace, known.name)

@@ -132,7 +132,7 @@ class SparkLoop:
         self._rebalances.sweep(rebalances)
         known = self._verifications.readable(verifications)
         others = self._rebalances.readable(rebalances)
-        self._carrying_out.forget_all_but(_named([*known.values(), *others.values()]))
+        self._carrying_out.forget_all_but(_named_applications([*known.values(), *others.values()]))
         self.parts.board.show(known)
         if len(known) == len(verifications):
             await self.parts.tools.repairing.withdraw(known)
@@ -248,7 +248,7 @@ class SparkLoop:
         await self.parts.tools.executor.execute(key, [report])
 
 
-def _named(resources: Iterable[SparkResource]) -> set[tuple[str, str]]:
+def _named_applications(resources: Iterable[SparkResource]) -> set[tuple[str, str]]:
     """The applications that statuses name, by namespace and name."""
     return {
         (resource.metadata.namespace, resource.status.application.name)

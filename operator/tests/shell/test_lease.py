@@ -15,7 +15,7 @@ from chiplog_core.operator_lease.lease import (
     Seen,
     Step,
     decide,
-    held_by,
+    lease_held_by,
 )
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Unavailable
@@ -62,11 +62,11 @@ def test_time_counts_from_when_the_lease_last_changed_by_our_own_clock() -> None
 
 def test_taking_counts_and_renewing_does_not(bench: Any) -> None:
     now = bench.clock.now()
-    renewed = held_by("me", record("me"), now, TIMES, Claim())
+    renewed = lease_held_by("me", record("me"), now, TIMES, Claim())
     assert (renewed.transitions, renewed.acquire_time) == (3, "t0")
-    taken = held_by("me", record("other"), now, TIMES, CLAIM)
+    taken = lease_held_by("me", record("other"), now, TIMES, CLAIM)
     assert (taken.transitions, taken.acquire_time) == (4, taken.renew_time)
-    assert held_by("me", None, now, TIMES, Claim()).transitions == 0
+    assert lease_held_by("me", None, now, TIMES, Claim()).transitions == 0
     assert taken.renew_time == "2026-01-01T12:00:00.000000Z"
     assert lease.read(lease.write(taken, "ns", "n")) == taken
 

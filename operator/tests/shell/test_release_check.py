@@ -15,7 +15,7 @@ from chiplog_core.telemetry.findings import Finding
 from chiplog_kube import kinds
 from chiplog_kube.api import NotFound, Unavailable
 from chiplog_operator import release_check
-from chiplog_operator.release_check import Job, check_metrics, check_operator, checked
+from chiplog_operator.release_check import Job, check_metrics, check_operator, repeat_checks
 
 SELECTOR = "app.kubernetes.io/name=chiplog-operator"
 JOB = Job("job", {"app.kubernetes.io/name": "chiplog-operator"})
@@ -109,12 +109,12 @@ def test_it_waits_until_all_is_in_order_and_no_longer(
             raise Unavailable("starting")
         return answer
 
-    assert asyncio.run(checked(look, 60)) == [Finding("pods")]
+    assert asyncio.run(repeat_checks(look, 60)) == [Finding("pods")]
 
     async def fails() -> list[Finding]:
         raise Unavailable("no route")
 
-    findings = asyncio.run(checked(fails, 0.0))
+    findings = asyncio.run(repeat_checks(fails, 0.0))
     assert release_check.report(findings) == 1
     assert capsys.readouterr().out == "no   the API server answers: no route\n"
 
