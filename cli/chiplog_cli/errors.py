@@ -1,4 +1,4 @@
-"""What a user is told instead of a traceback."""
+"""What a user sees instead of a traceback."""
 
 # ruff: noqa: N818 - errors are named for what they say
 

@@ -1,4 +1,4 @@
-"""A bar on standard error for what takes long, where a person looks at it."""
+"""A bar on standard error for what takes long, if it is a terminal."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
-"""What `top` shows: rates between two looks at the cluster, who leads, and how far groups are.
+"""What `top` shows: rates between two snapshots of the cluster, leaders, and the lag of groups.
 
 Throughput is counted in records, by how far the ends of the partitions moved: Kafka's protocol
-does not tell bytes. Brokers' metrics do.
+does not report bytes. Brokers' metrics do.
 """
 
 from collections.abc import Mapping, Sequence

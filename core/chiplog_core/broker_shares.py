@@ -87,7 +87,7 @@ class ConnectionShares:
 
     in_all: int
     of_one_address: int
-    """Not all of them: whoever has only one address leaves some to others."""
+    """Not all of them: a client with only one address must leave some to others."""
 
 
 def connection_shares(memory: MemoryShares, clients_below: int) -> ConnectionShares:

@@ -33,7 +33,7 @@ MAX_ADMIN_REQUESTS_BYTES = 384 * 1024
 MAX_DATA_DIRECTORIES = 16
 MAX_DAMAGED_PARTITIONS = 1_000
 MAX_DAMAGE_HISTORY = 10
-"""Damaged replicas that a broker still tells of when they are whole again."""
+"""Repaired replicas that a broker still reports as past damage."""
 MAX_REPLICA_REPORTS = 5_000
 MAX_REFETCHES = 100
 """Replicas that are ordered to be fetched again, of one broker and of one Verification."""

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why something is not as wished: the `reason` of a condition, in Strimzi's words."""
+    """Why something is not as desired: the `reason` of a condition, in Strimzi's words."""
 
     INVALID_CONFIG = "InvalidConfig"
     """What was asked for can never work as written."""
@@ -24,7 +24,7 @@ class Reason(StrEnum):
     """Another object has a claim on the same thing."""
 
     NOT_ALLOWED = "NotAllowed"
-    """It would work, but whoever asks may not ask for it."""
+    """It would work, but this user may not ask for it."""
 
     POLICY_VIOLATION = "PolicyViolation"
     """It would work, but the cluster's spec.topicPolicies do not allow it."""

@@ -28,7 +28,7 @@ INTERNAL_TOPICS = (
 
 
 def collision_key(name: str) -> str:
-    """Equal for two names that Kafka's metrics could not tell apart."""
+    """A key that is equal for two names that Kafka's metrics cannot distinguish."""
     return name.replace(".", "_")
 
 

@@ -1,7 +1,7 @@
 """What is known of all objects of a kind: never older than what was already seen.
 
 Three sources feed it, in any order: lists, watch events, and the answers to own writes, which
-are known before any watch tells of them. Invariants: by events and writes an object never goes
+are known before any watch event arrives. Invariants: by events and writes an object never goes
 back to an older resource version, and one that was seen deleted (by its uid) never comes back.
 A consistent read shows everything that was known before it began, so it alone may take that
 back: an etcd that was restored to an older copy counts its versions again. What became known

@@ -4,7 +4,7 @@ A watch is never trusted alone. It may end before its time, break or fall silent
 leads to a new list, and so does time. A server that ends its watches in good order is one that
 stops, and what comes after it may know less: from a restored etcd a watch that continues where it
 was would hear nothing until the versions have caught up. Between an error and the next complete
-list the cache may be old, and whoever concludes something from time that passed is told so
+list the cache may be old, and a listener that draws conclusions from elapsed time is notified
 (`CacheListener`).
 """
 

@@ -1,8 +1,8 @@
 """Everything the operator knows of Kubernetes, by kind, and which cluster it belongs to.
 
-A change of an object does no more here than move it in the index and tell what became dirty.
-Objects that change all the time without meaning anything (Leases, nodes, pods' conditions) are
-compared by what decisions need of them (`views`), so that a heartbeat wakes nobody.
+A change of an object does no more here than move it in the index and notify about what became
+dirty. Objects that change all the time without meaning anything (Leases, nodes, pods' conditions)
+are compared by what decisions need of them (`views`), so that a heartbeat wakes nobody.
 """
 
 from collections import defaultdict

@@ -1,7 +1,7 @@
 """What a change in the caches wakes.
 
-Made before everything else, because the caches need somebody to tell and the loops need the caches.
-Who is woken before their loops run misses nothing: each begins with a look at all there is.
+Made before everything else, because the caches need a listener and the loops need the caches.
+Who is woken before their loops run misses nothing: each begins with a pass over everything.
 """
 
 from chiplog_operator.caches import ClusterKey

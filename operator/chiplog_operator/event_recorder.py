@@ -42,7 +42,7 @@ MAX_LISTED = 50
 """This many partitions of one map are named in the log."""
 
 QUIET_KINDS = frozenset({api.VERIFICATION, api.REBALANCE})
-"""Who follows a Spark job tells each of its steps."""
+"""The loop for Spark jobs records each of their steps itself."""
 
 
 @dataclass(slots=True)

@@ -98,7 +98,7 @@ class Outcome:
     unavailable: bool = False
     given_up: bool = False
     unseen: int = 0
-    """Writes for admin clients that were only tried, or refused: no watch tells of them."""
+    """Writes for admin clients that were dry runs, or refused: no watch event shows them."""
     problems: list[str] = field(default_factory=list)
     """What only a user can mend."""
     refused_maps: list[str] = field(default_factory=list)
@@ -376,7 +376,7 @@ class Executor:
         if found is None:
             return
         kind, meta = found
-        # Where that fails, the next plan meets the same conflict, and looks again.
+        # Where that fails, the next plan meets the same conflict, and reads again.
         with suppress(ApiError):
             await self._cached_api.read(kind, meta.namespace, meta.name)
 

@@ -1,4 +1,4 @@
-"""A connection to a broker's health port that tells who is there, and then when it ends.
+"""A connection to a broker's health port that shows which process answers, and then when it ends.
 
 `GET /incarnation` is answered with the process's incarnation, and the answer continues for as long
 as the process does: the end of the connection is what is waited for.

@@ -41,7 +41,7 @@ class Leadership:
     me: str
     times: LeaseTimes = field(default_factory=LeaseTimes)
     other_operators: OtherOperators | None = None
-    """Operators with other Leases; without it nobody looks for any."""
+    """Operators with other Leases; without it, they are not checked."""
     _seen: Seen = field(default_factory=Seen)
     _held_until_s: float | None = None
     _is_failing: bool = False

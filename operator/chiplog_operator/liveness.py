@@ -38,7 +38,7 @@ class _Judged:
 
 @dataclass(frozen=True, slots=True)
 class LeasesListener:
-    """What one reflector of Leases tells about itself."""
+    """Receives what one reflector of Leases reports about its watch."""
 
     liveness: "Liveness"
     namespace: str

@@ -192,7 +192,7 @@ class ClusterLoop:
         applied = replace(applied, problems=(*problems, *applied.problems))
         if applied.problems != self._announced and await self._announce(world, applied.problems):
             self._announced = applied.problems
-            self.wake()  # the next plan tells of it in the BrokerCluster's conditions
+            self.wake()  # the next plan reports it in the BrokerCluster's conditions
         return applied
 
     async def _announce(self, world: World, problems: tuple[str, ...]) -> bool:
@@ -204,7 +204,7 @@ class ClusterLoop:
             return True
         now_s = self._parts.clock.monotonic_s()
         if now_s < self._announce_again_s:
-            return False  # the next pass will tell of it
+            return False  # the next pass will report it
         self._announce_again_s = now_s + AFTER_REFUSAL_S
         logger.error("not_applied", extra={"cluster": str(self.key), "problems": problems})
         await self._parts.executor.announce(

@@ -190,7 +190,7 @@ async def serve(chosen: Options, connection: Connection) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Signs:
-    """By what the outside sees how it goes, and tells it to stop."""
+    """How others see the state of the process, and make it stop."""
 
     health: Health
     metrics: Metrics

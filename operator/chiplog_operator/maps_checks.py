@@ -1,4 +1,4 @@
-"""Names for this operator's looks at all PartitionMaps (`World.maps_check`).
+"""Names for this operator's checks of all PartitionMaps (`World.maps_check`).
 
 What was listed may come from an etcd that was restored to an older copy. So every complete list
 has a name of its own, drawn with it, and nothing is decided from its maps before the brokers
@@ -17,7 +17,7 @@ from chiplog_operator.caches import ClusterKey
 
 @dataclass(frozen=True, slots=True)
 class MapsListener:
-    """What one reflector of PartitionMaps tells about itself."""
+    """Receives what one reflector of PartitionMaps reports about its watch."""
 
     checks: "MapsChecks"
     namespace: str

@@ -174,7 +174,7 @@ class _Rounds:
 
 
 class _Queue:
-    """Clusters of which something changed, until somebody looks."""
+    """Clusters of which something changed, until they are reconciled."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._waiting: set[ClusterKey] = set()
@@ -283,7 +283,7 @@ class _Clusters:
             return  # others may still be busy with a cluster that is gone
         self._actions.labels(*cluster, type(action).__name__).inc()
         if isinstance(action, Replace) and isinstance(action.resource, PartitionMap):
-            # Seen at once: there may be no other look for a minute.
+            # Counted immediately: the next pass may be a minute away.
             self._unclean.labels(*cluster).inc(elections.saw(action.resource))
 
     def forgotten(self, cluster: ClusterKey) -> None:

@@ -1,6 +1,6 @@
 """What Prometheus can ask about users' objects, from what is written in their status.
 
-Made from the operator's caches when it is asked for, so that an object that is gone is not told of.
+Made from the operator's caches when it is asked for, so that a deleted object has no metrics.
 Where several objects speak for one topic or group, it is as well as the worst of them.
 """
 

@@ -83,7 +83,7 @@ class _Doubts:
 class Observer:
     """Makes `World`s of the caches."""
 
-    def __init__(  # noqa: PLR0913 - what it looks at
+    def __init__(  # noqa: PLR0913 - what it observes
         self,
         api: KubeApi,
         caches: Caches,

@@ -2,7 +2,7 @@
 
 A Lease keeps the processes of one release apart. Two releases have two, each in the namespace of
 its own pods, and where both watch one namespace, both would carry out what users write there.
-So each holder writes the namespaces that it watches into its Lease, and who would begin looks
+So each holder writes the namespaces that it watches into its Lease, and one that would begin checks
 at the Leases of all others first: the one that was there first continues, and the other one waits.
 
 Two that begin at the same time hold their Leases before either sees the other. Then the older
@@ -33,7 +33,7 @@ ALL = "*"
 GONE_S = 30.0
 """A Lease that did not change for this long is nobody's."""
 FIRST_S = 10.0
-"""For this long the older Lease waits for the other to be given back; looks are a second apart."""
+"""For this long the older Lease waits for the other to be released; checks are a second apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class Settings:
     """Where the operator's own pods are; empty where it is no pod. It then neither makes nor
     watches NetworkPolicies, which name its pods."""
     namespaces: Sequence[str] = ()
-    """Where to look for clusters; everywhere where empty."""
+    """The namespaces to watch for clusters; all if empty."""
     watched_users: Sequence[Kind] = ()
     """Users' kinds that nobody else watches."""
 

@@ -1,6 +1,6 @@
 """What decisions need of objects that Kubernetes keeps: pods, nodes, Leases, Services.
 
-Pure functions from manifests to small values. The values are also what tells a change that
+Pure functions from manifests to small values. The values also distinguish a change that
 matters from one that does not.
 """
 
@@ -38,7 +38,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """A broker's Lease, as far as it tells that a process lives."""
+    """A broker's Lease, as far as it shows that a process is alive."""
 
     broker_id: BrokerId
     incarnation: Incarnation

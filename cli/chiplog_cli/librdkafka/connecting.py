@@ -1,4 +1,4 @@
-"""Whether anybody listens at an address, and what every librdkafka client is told."""
+"""Whether anybody listens at an address, and the settings of every librdkafka client."""
 
 import socket
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ MANY = sys.maxsize
 PASSING = frozenset(
     {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._PARTITION_EOF}  # noqa: SLF001
 )
-"""What librdkafka tells and then overcomes on its own."""
+"""Errors that librdkafka reports and then recovers from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ class ConfigureTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectLeaders:
-    """Have partitions of a topic led by their preferred leader, or by whoever is left.
+    """Have partitions of a topic led by their preferred leader, or by any replica that is left.
 
     Each partition comes with the leader epoch that the broker which was asked knows: a higher
     one under the wanted leader is what was asked for, the same one means it was not needed.

@@ -1,4 +1,4 @@
-"""Which names a new topic may have, as an admin client is told."""
+"""Which names a new topic may have, with the errors for admin clients."""
 
 import re
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """Which ConsumerGroup object speaks for a group: the first one, but any user's before ours.
 
-One of another namespace may look at every group, and change those that its namespace may change.
+One of another namespace may read every group, and change those that its namespace may change.
 
 Two objects may name one group. Only one of them can say how long its offsets are kept, or reset
 them; the others are told so, and nothing of the group.
@@ -30,7 +30,7 @@ class Claims:
     problems: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
     """uid of an object -> what is wrong with it. It may speak all the same."""
     read_only: set[str] = field(default_factory=set)
-    """uids of objects that may look at their group and not change it."""
+    """uids of objects that may read their group but not change it."""
 
     def may_change(self, group: ConsumerGroup) -> bool:
         """Whether the operator may carry out what the object's spec asks for its group."""

@@ -1,4 +1,4 @@
-"""Who scales a Deployment: the ConsumerGroup that it names. What is told where it cannot be.
+"""Who scales a Deployment: the ConsumerGroup that it names. Verdicts if it cannot be scaled.
 
 The operator may scale every Deployment, and who writes a ConsumerGroup may not. So a Deployment
 says by an annotation which ConsumerGroup scales it: who may write that may scale it themselves.

@@ -16,7 +16,7 @@ from chiplog_core.model.group_exchange import GroupFacts, Positions, lag_records
 from chiplog_core.model.group_status import NO_COMMIT, PartitionLag
 
 UNKNOWN_S = -1
-"""The lag in seconds of a partition whose next record tells no time."""
+"""The lag in seconds of a partition whose next record has no timestamp."""
 
 
 class Moment(NamedTuple):
@@ -33,7 +33,7 @@ class Ends:
     offsets: Mapping[At, int]
     """Where partitions end."""
     times_ms: Mapping[Moment, int]
-    """When records were made, since 1970; -1 where a record does not tell."""
+    """When records were made, since 1970; -1 for a record without a timestamp."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

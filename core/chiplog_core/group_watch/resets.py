@@ -1,4 +1,4 @@
-"""Resets as ConsumerGroups ask for them: when to ask the coordinator, and what to tell of it.
+"""Resets as ConsumerGroups ask for them: when to ask the coordinator, and what to publish.
 
 Level-triggered: as long as a manifest says it, the reset is asked for until its coordinator says
 what became of it. That is safe, because the coordinator runs one id once, for as long as there is

@@ -35,7 +35,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What is remembered of one group between looks. Times are of a clock that never jumps."""
+    """What is remembered of one group between passes. Times are of a clock that never jumps."""
 
     began_ms: int
     """Since when there is this memory: before that nobody knows what was asked for."""

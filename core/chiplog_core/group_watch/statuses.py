@@ -1,4 +1,4 @@
-"""The status of one ConsumerGroup, from what was heard of its group."""
+"""The status of one ConsumerGroup, from what is known of its group."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from chiplog_core.observed.settings import paused
 from chiplog_core.problems import Problem
 
 NOT_RESET = {ResetState.REFUSED: "ResetRefused", ResetState.FAILED: "ResetFailed"}
-"""States of a reset in which the spec is not in force, with the reason to tell."""
+"""States of a reset in which the spec is not in force, with the reason to publish."""
 
 MAX_PROTOCOL_LENGTH = 249
 MOST_NAMES = 10
@@ -36,11 +36,11 @@ class ObservedState:
     """What its coordinator said last; None where it has said nothing yet to this process."""
     lags: Lags | None = None
     silent: str = ""
-    """Why nothing is heard of it, once that has lasted; empty where it is, or was a moment ago."""
+    """Why its coordinator has not answered for long; empty if it answers, or did a moment ago."""
     old_partitions: tuple[str, ...] = ()
-    """Partitions of which nothing has been heard for long: their figures are of before."""
+    """Partitions whose leaders have not answered for long: their figures are old."""
     may_change: bool = True
-    """The object may change the group, and not only look at it."""
+    """The object may change the group, and not only read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

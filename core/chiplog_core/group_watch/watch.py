@@ -77,12 +77,12 @@ class GroupFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedGroup:
-    """A ConsumerGroup that speaks for its group, and what this look heard of it."""
+    """A ConsumerGroup that manages its group, and what this pass found."""
 
     group: ConsumerGroup
     coordinator: BrokerId | None
     facts: GroupFacts | None
-    """None where nothing was heard."""
+    """None if the coordinator did not answer."""
     lags: Lags | None
     may_change: bool
     """Whether it may reset the group."""
@@ -90,18 +90,18 @@ class ObservedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
-    """What comes of a look."""
+    """The result of a pass."""
 
     actions: tuple[Action, ...]
     figures: tuple[GroupFigures, ...]
-    """Of every group that was heard of and has an object."""
+    """The figures of every group that answered and has an object."""
     requeue_after_ms: int
     """From the beginning of this one."""
 
 
 @dataclass(slots=True)
 class GroupWatch:
-    """What is remembered of one cluster's groups between looks. Times are of a clock that never
+    """What is remembered of one cluster's groups between passes. Times are of a clock that never
     jumps, but where a `datetime` is asked for."""
 
     _known: dict[str, Known] = field(default_factory=dict)

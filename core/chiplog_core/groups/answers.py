@@ -14,7 +14,7 @@ Token: TypeAlias = Hashable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedMember:
-    """A member as the leader is told of it."""
+    """A member in the answer to the leader."""
 
     member_id: str
     group_instance_id: str | None

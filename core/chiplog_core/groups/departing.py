@@ -1,4 +1,4 @@
-"""LeaveGroup, members that are heard of no more, and groups that are fenced."""
+"""LeaveGroup, members whose sessions end, and groups that are fenced."""
 
 from collections.abc import Sequence
 
@@ -68,7 +68,7 @@ def fence(group: Group, why: str, now_ms: int) -> None:
     for member_id in [*group.pending, *(member.member_id for member in group.roster)]:
         group.remove(member_id)
     if had_members:
-        group.initial_until_ms = None  # whoever may still come has nobody to wait for
+        group.initial_until_ms = None  # members that may still join have nobody to wait for
         group.rebalance(GroupEvent.LEFT, why, now_ms)
 
 

@@ -5,7 +5,8 @@ What a request, a departure or a time means for the group is decided in `joining
 
 * who waits in a Join is in `joins`, and only while a rebalance is prepared; who waits in a Sync
   is in `syncs`, and only while one is completed;
-* whoever waits has no session that could end, but a new member, which may not wait for ever;
+* a member that waits has no session that could end, except for a new member, which may not wait for
+  ever;
 * what is stored is the last generation as a whole. While a rebalance is prepared nothing of it
   is stored: then the generation before counts, with the members it had.
 """

@@ -8,8 +8,8 @@ machine is worthless: `abandon` it and make another one from what was stored las
 
 Times are milliseconds of a clock that never goes back or jumps: deadlines must not depend on the
 wall clock, which somebody may set. What is stored is read by other brokers, so it has the wall
-clock's time: `to_wall_ms` converts. Nothing ends on its own: only `advance` looks whether something
-is due.
+clock's time: `to_wall_ms` converts. Nothing ends on its own: only `advance` checks whether
+something is due.
 """
 
 from collections.abc import Callable, Sequence

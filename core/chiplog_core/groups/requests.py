@@ -1,6 +1,6 @@
 """What members ask of their group's coordinator, free of wire formats and versions.
 
-The group id is not here: whoever reads the request has found the group by it.
+The group id is not here: the caller has used it to find the group.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Join:
     requires_known_member_id: bool = True
     """From version 4 (KIP-394): join again with the id that the coordinator made."""
     supports_skipping_assignment: bool = True
-    """From version 9 (KIP-814): a leader may be told not to assign."""
+    """From version 9 (KIP-814): the answer may ask a leader not to assign."""
     reason: str = ""
 
 

@@ -44,7 +44,7 @@ class Unknown(Enum):
     """What to do about a field that is not in the declaration."""
 
     REFUSE = "refuse"
-    """It may be a typo, or a wish that a newer Chiplog would understand: never ignore a wish."""
+    """It may be a typo, or a field of a newer Chiplog: what a user asks for must not be ignored."""
 
     IGNORE = "ignore"
     """It was written by a newer version of the same software, which adds fields compatibly."""

@@ -2,7 +2,7 @@
 
 `shape_of` turns a declaration, like `Annotated[int, "Number of brokers.", Range(1, 200)]`, into a
 tree of the small values below. The reader, the writer and the generator of the resource
-definitions each walk that tree; none of them looks at Python types again.
+definitions each walk that tree; none of them reads Python types again.
 
 A text, list or map without a bound is an error in the program and is refused when it is first
 checked, so that no unbounded field can reach the API.

@@ -120,7 +120,8 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announce:
-    """Make a Kubernetes Event. The planner asks for it once, together with what it tells of."""
+    """Make a Kubernetes Event. The planner asks for it once, together with the change that it
+    reports."""
 
     kind: str
     api_version: str
@@ -182,7 +183,7 @@ Action: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to do now, and when to look again where nothing changes on its own."""
+    """What to do now, and when to plan again if nothing changes before."""
 
     brokers: tuple[BrokerId, ...]
     """The brokers whose Kubernetes objects should exist."""

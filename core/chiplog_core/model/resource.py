@@ -1,8 +1,8 @@
 """What all kinds have in common: from a manifest and back.
 
-Two families behave differently. In the spec of a *user's* object an unknown field is refused,
-since a wish must not be ignored, and its status is never trusted: whatever does not read is as
-good as absent, because the operator writes it again. The *internal* objects are a conversation
+Two families behave differently. In the spec of a *user's* object an unknown field is refused, since
+what a user asks for must not be ignored, and its status is never trusted: whatever does not read is
+as good as absent, because the operator writes it again. The *internal* objects are a conversation
 between operator and brokers, possibly of neighbouring versions: unknown fields are ignored, and
 anything else that does not read is an error, because unknown means stop.
 """

@@ -1,7 +1,7 @@
 """How a Spark job answers: the driver writes it to a ConfigMap, the operator copies the summary.
 
-A result always fits: of violations only the first are told, and how many there are in all. A
-job of a newer version may tell more than is known here, which is ignored.
+A result always fits: it lists only the first violations, and their total number. A
+job of a newer version may have more fields, which are ignored.
 """
 
 import dataclasses
@@ -116,7 +116,7 @@ class Result:
     """Figures of the kind's own, as JSON has them: numbers, texts, lists and objects."""
     violations: tuple[Violation, ...] = ()
     violations_total: int = 0
-    """At least as many as are told of."""
+    """At least as many as are listed."""
 
     def summary_as(self, cls: type[T]) -> T:
         """The figures of one kind of job, rounded, because statuses hold whole numbers.

@@ -26,10 +26,10 @@ def fails(condition: ConditionType, reason: str, message: str = "") -> Verdict:
 
 def refused(problems: Sequence[Problem]) -> Verdict:
     """The verdict that the object is not ready because of its spec; it lists all problems."""
-    return fails(ConditionType.READY, problems[0].reason.value, told(problems))
+    return fails(ConditionType.READY, problems[0].reason.value, problems_text(problems))
 
 
-def told(problems: Iterable[Problem]) -> str:
+def problems_text(problems: Iterable[Problem]) -> str:
     """All problems in one message."""
     return "; ".join(map(str, problems))
 

@@ -1,6 +1,6 @@
 """What every Kubernetes object of a cluster is called.
 
-Names are derived, never stored: whoever knows a cluster and a broker id knows its pod, its volume
+Names are derived, never stored: from a cluster and a broker id follow its pod, its volume
 and its Lease, and a second operator finds what the first one made.
 
 Invariants: every result is a valid name of its kind of object as long as the cluster's name is

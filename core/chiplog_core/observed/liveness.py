@@ -10,7 +10,7 @@ A process that refuses connections (`planner.refusals`) counts as ended, too, bu
 Lease that is no proof: renewals take it back.
 
 Times are milliseconds of one monotonic clock, the operator's. The times that brokers write into
-their Leases are never compared with it; they only tell one renewal from the next.
+their Leases are never compared with it; they only distinguish one renewal from the next.
 """
 
 from collections.abc import Iterator, Mapping

@@ -9,7 +9,7 @@ from chiplog_core.observed.world import PodState
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Identity:
-    """A process, and where it is: as a handshake found it, or as the objects tell now."""
+    """A process, and where it is: as a handshake found it, or as the objects say now."""
 
     broker_id: BrokerId
     incarnation: Incarnation

@@ -82,7 +82,7 @@ class NodeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """A user's object whose spec does not read: it can only be told so."""
+    """A user's object whose spec cannot be parsed: only its status can be written."""
 
     metadata: Metadata
     cluster_name: str
@@ -174,7 +174,8 @@ class World:
     restart_reasons: tuple[str, ...] = ()
     """The fields of the BrokerCluster that changed the revision, as far as that was seen."""
     topics_definition_deleting: bool = False
-    """The CustomResourceDefinition of Topics is being removed: no deletion is a user's wish."""
+    """The CustomResourceDefinition of Topics is being deleted: no deletion of a Topic is meant by a
+    user."""
     namespaces_deleting: frozenset[str] = frozenset()
     apply_problems: tuple[str, ...] = ()
     """Why Kubernetes objects of the cluster could not be made as they should be, the last time

@@ -1,6 +1,6 @@
 """What a process does until it is active: a table.
 
-Before it takes the Lease it looks for operators with other Leases, and once more when it holds it:
+Before it takes the Lease it checks for operators with other Leases, and once more when it holds it:
 two that begin at the same time see each other then.
 """
 
@@ -26,7 +26,7 @@ class Move(Enum):
     BEGIN = "begin"
     """This process is active."""
     TAKE = "take"
-    """Try to take the Lease, and look at once where that was possible; else wait."""
+    """Try to take the Lease. If that succeeds, check again immediately; else wait."""
     KEEP = "keep"
     """Try to take or renew the Lease, then wait."""
     GIVE_BACK = "give back"

@@ -20,7 +20,7 @@ class LeaseTimes:
     duration_s: int = 8
     """For this long a holder that says nothing keeps the Lease."""
     renew_s: float = 2.0
-    """This often the holder renews it and a standby looks."""
+    """How often the holder renews it and a standby reads it."""
     margin_s: float = 2.0
     """For this long before the end a holder that could not renew stops acting."""
 

@@ -58,7 +58,8 @@ CODES = (
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Nothing can be said yet; if nothing changes before the deadline, the client is told this."""
+    """Nothing can be said yet; if nothing changes before the deadline, the client gets this
+    message."""
 
     why: str
     code: Code = Code.REQUEST_TIMED_OUT
@@ -131,7 +132,7 @@ class Decider:
             return Verdict()
         topic = self._names.named(operation.name).topic
         if isinstance(operation, CreateTopic) or topic is None:
-            # It was made and is already gone again: making it again is nobody's wish.
+            # It was created and is already deleted again: nobody wants it to be created again.
             return Waiting(
                 f"the Topic object of '{operation.name}' was created and does not exist any more"
             )
@@ -208,7 +209,7 @@ class Decider:
         """The decision on DeleteTopics."""
         named = self._names.named(operation.name)
         if operation.topic_id is not None and not named.has_topic_id(operation.topic_id):
-            return Verdict()  # whoever named the id had seen it, so it is gone
+            return Verdict()  # the client knew the id, so the topic existed and is gone
         if named.is_leaving:
             return Verdict()
         topic = self._owned(operation.name, named)

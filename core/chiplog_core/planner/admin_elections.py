@@ -1,6 +1,6 @@
-"""What becomes of an admin client's wish for elections (ElectLeaders).
+"""What becomes of an admin client's request for elections (ElectLeaders).
 
-A preferred election is carried out by the plan that looks at the wish, together with all others
+A preferred election is carried out by the plan that handles the request, together with all others
 of the map, and answered by a later one that sees it done. An unclean one loses records, so it is
 never done for a client: that takes an annotation, which names partition and epoch.
 """

@@ -32,7 +32,7 @@ from chiplog_core.topic_name import collision_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminPlan:
-    """What to write for admin clients, and what to tell them."""
+    """What to write for admin clients, and the answers to them."""
 
     writes: tuple[WriteTopic, ...]
     answers: Mapping[BrokerId, tuple[AdminAnswer, ...]]

@@ -1,10 +1,10 @@
 """Topic objects for topics whose own were deleted while nobody was there to carry that out.
 
 A Topic that is deleted while its BrokerCluster is gone, or together with its namespace, takes no
-records with it: nobody can tell that from the cluster being taken down, and a cluster that is made
-again continues with its records. So its topics come back, and each gets a Topic object again: it
-is seen, and deleting it deletes the records. A topic that was let go with `deletionPolicy: Retain`
-has no owner in its PartitionMap and is to have no object.
+records with it: that cannot be distinguished from the cluster being taken down, and a cluster that
+is made again continues with its records. So its topics come back, and each gets a Topic object
+again: it is seen, and deleting it deletes the records. A topic that was let go with
+`deletionPolicy: Retain` has no owner in its PartitionMap and is to have no object.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ PATIENCE = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """Topics to be made now, and when to look again for those that may be made later."""
+    """Topics to create now, and when to plan again for those that may be created later."""
 
     actions: tuple[Action, ...] = ()
     requeue_after_ms: int | None = None

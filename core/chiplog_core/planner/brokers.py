@@ -200,7 +200,7 @@ def _creations(
     # Brokers refuse the data of another cluster, so it outlives the loss of every Broker object.
     known = known or cluster.status.cluster_id
     if known is None:
-        # One alone, so that whoever comes second finds the id of whoever was first.
+        # Only one, so that the next operator finds the id that the first one wrote.
         missing = missing[:1]
     cluster_id = known or str(new_topic_id())  # the same kind of text, and as unique
     return [

@@ -17,8 +17,8 @@ from chiplog_core.model.verdicts import (
     fails,
     holds,
     paused_verdict,
+    problems_text,
     refused,
-    told,
 )
 from chiplog_core.naming import api, labels
 from chiplog_core.naming.taken_names import REMEDY
@@ -137,14 +137,14 @@ def _without_effect(settings: Settings) -> Iterator[Verdict]:
     """A warning for configuration that has no effect."""
     cluster = settings.valid_cluster
     if cluster is not None and (problems := warn_about_values(cluster.spec.config)):
-        yield holds(ConditionType.WARNING, problems[0].reason.value, told(problems))
+        yield holds(ConditionType.WARNING, problems[0].reason.value, problems_text(problems))
 
 
 def _without_jobs(settings: Settings) -> Iterator[Verdict]:
     """A warning if Spark jobs cannot run with the cluster's settings."""
     cluster = settings.valid_cluster
     if cluster is not None and (problems := check_jobs(cluster)):
-        message = f"no Verification or Rebalance can run: {told(problems)}"
+        message = f"no Verification or Rebalance can run: {problems_text(problems)}"
         yield holds(ConditionType.WARNING, problems[0].reason.value, message)
 
 
@@ -152,7 +152,7 @@ def _annotation_warning(world: World) -> Iterator[Verdict]:
     """A warning for unknown annotations on the cluster or on brokers' StatefulSets and pods."""
     problems = [*unknown_keys(world.metadata), *restart_request_problems(world)]
     if problems:
-        yield holds(ConditionType.WARNING, "UnknownAnnotation", told(problems[:10]))
+        yield holds(ConditionType.WARNING, "UnknownAnnotation", problems_text(problems[:10]))
 
 
 def _merged_by_type(verdicts: list[Verdict]) -> list[Verdict]:

@@ -1,8 +1,8 @@
-"""What the owners of Topics are told of replicas whose data is wrong.
+"""Reports to the owners of Topics about replicas whose data is wrong.
 
 A condition as long as there is one, and an Event when one is found and when it is whole again.
 Which were known before is read from the condition that is published, so that an operator that
-starts again does not tell everything again.
+starts again does not report everything again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from chiplog_core.observed.world import World
 QUARANTINED = "Quarantined"
 REFETCHING = "Refetching"
 MOST = 10
-"""How many are told of, one by one."""
+"""How many are listed one by one."""
 
 
 class Found(NamedTuple):

@@ -39,7 +39,7 @@ def are_outnumbered(state: PartitionState, min_isr: int, brokers: BrokerStates) 
     failover during which an operator starts would have to wait; acks=all gives little safety there
     anyway.
     """
-    # Asked of every partition in every plan, and nearly always there is nobody to look for.
+    # Called for every partition in every plan, and nearly always there is no such replica.
     if min_isr <= 1 or not brokers.unchecked:
         return False
     return len(silent(state, brokers)) >= min_isr

@@ -44,7 +44,7 @@ class Situation:
 
 @dataclass(slots=True)
 class MapsPlan:
-    """The writes, and what is to be told of each Topic, by its uid, and of a topic of the
+    """The writes, and what to report about each Topic, by its uid, and about a topic of the
     cluster itself, by its name."""
 
     actions: list[Action] = field(default_factory=list)

@@ -1,6 +1,6 @@
-"""What the operator tells the owners of objects that do not read.
+"""Reports to the owners of objects that cannot be parsed.
 
-Of ConsumerGroups that read, `group_watch` tells.
+ConsumerGroups that can be parsed are reported by `group_watch`.
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,7 +2,7 @@
 
 The first owner of a name keeps it, by the uid in the PartitionMap: no timestamp is compared once
 that is written. A map without an owner, or whose owner does not exist any more, is taken over by
-an equal Topic with all its records. Two names that Kafka's metrics cannot tell apart never exist
+an equal Topic with all its records. Two names that Kafka's metrics cannot distinguish never exist
 side by side, whoever would own them.
 """
 

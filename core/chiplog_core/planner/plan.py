@@ -1,4 +1,4 @@
-"""One look at a cluster, and what to do about it.
+"""One plan for a cluster: what to do, from its observed state.
 
 The order of the work is the order of dependence: what the spec says, which brokers are alive, which
 brokers there are, then every map, then restarts, then words. Each step sees the world as it was

@@ -1,10 +1,10 @@
 """When a broker that refuses connections counts as dead.
 
 The active operator keeps one connection to each process that is admitted. A process that ends takes
-that connection and its listening socket along at once, about a second before the kubelet looks. But
-a network may say the same of a process that is alive, so a refusal is believed only where a mistake
-costs no more than a session: what is fenced by mistake is elected away from, as after an expired
-Lease, and admitted again when it continues to renew (`LivenessJudge.refused`).
+that connection and its listening socket along at once, about a second before the kubelet notices.
+But a network may say the same of a process that is alive, so a refusal is believed only where a
+mistake costs no more than a session: what is fenced by mistake is elected away from, as after an
+expired Lease, and admitted again when it continues to renew (`LivenessJudge.refused`).
 
 Only the operator's own connection counts: if brokers could accuse each other, a bad one could
 depose the others.

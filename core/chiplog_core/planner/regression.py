@@ -152,7 +152,7 @@ class Answers:
 
     reports: Reports
     proposals: Proposals = field(default_factory=dict)
-    """What leaders wish for (R5), which also shows what they have applied."""
+    """The leaders' proposals (R5), which also show what they have applied."""
     requested_ms: Mapping[Question, int] = field(default_factory=dict)
     """For how long each question has been open, as far as this operator process saw it."""
 

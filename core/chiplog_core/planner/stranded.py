@@ -24,7 +24,7 @@ PATIENCE = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True)
 class Stranded:
-    """Pods to be made again now, and when to look again for one that is not old enough."""
+    """Pods to delete now, and when to plan again for one that is not old enough."""
 
     restarts: tuple[RestartPod, ...] = ()
     requeue_after_ms: int | None = None

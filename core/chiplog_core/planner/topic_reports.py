@@ -1,4 +1,4 @@
-"""What the operator tells the owners of Topics."""
+"""Reports to the owners of Topics."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,8 +13,8 @@ from chiplog_core.model.verdicts import (
     fails,
     holds,
     paused_verdict,
+    problems_text,
     refused,
-    told,
     unmanaged_verdict,
 )
 from chiplog_core.naming import api, labels
@@ -166,7 +166,7 @@ def _warning(
 ) -> Verdict | None:
     problems = (*warn_about_topic(topic), *tolerated, *_annotation_problems(topic))
     message = _growth_message(topic, partition_map)
-    texts = [text for text in (message, told(problems)) if text]
+    texts = [text for text in (message, problems_text(problems)) if text]
     if not texts:
         return None
     reason = KEYS_REMAPPED if message else problems[0].reason.value

@@ -1,4 +1,5 @@
-"""What a cluster's policies say to a change of a topic, whoever asks for it.
+"""What a cluster's policies say about a change of a topic, whether kubectl or a Kafka client makes
+it.
 
 A policy is for what is made or changed from now on: a topic that was there before it runs on, and
 only what would break a policy again, or more than before, is refused. So a policy can be tightened

@@ -24,7 +24,7 @@ MAX_TIMES = 4
 NOTICEABLE_PERCENT = 5
 """Of a broker's even share of all rates."""
 HOT_PERCENT = 10
-"""A key with so much of its partition's records is told."""
+"""A key with this share of its partition's records is reported."""
 
 
 class Reason(StrEnum):

@@ -9,7 +9,7 @@ remembered about what was sent.
   to be measured again: the annotation `refresh`.
 - While it is carried out: `judge` of each move and each new state of its partition. `DUE` and
   `ORDERED` moves are to be done (the order set, the first replica made leader if it is in the
-  ISR), `DONE` ones are done, `STALE` ones are left out and told.
+  ISR), `DONE` ones are done, `STALE` ones are left out and reported.
 """
 
 from collections.abc import Iterable, Mapping

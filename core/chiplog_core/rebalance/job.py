@@ -1,4 +1,4 @@
-"""What the job that measures is told: the fields under `job` of its request.
+"""The request to the job that measures: the fields under `job`.
 
 The operator writes it and the job reads it by this one declaration. Who holds, leads and follows
 what is not in it: the job asks the brokers when it measures, so that a proposal names the state

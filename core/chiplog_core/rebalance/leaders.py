@@ -2,7 +2,7 @@
 
 First by bytes per second: partitions that take records. Then by count: partitions that take none,
 beside all others. Nobody becomes leader who is not in the ISR; a broker that is not usable gives
-its leaders away where it can. Which moves are made is told in `even`; of equally good ones, that
+its leaders away where it can. `even` says which moves are made; of equally good ones, that
 to the preferred leader, which then keeps its order of replicas.
 
 A leadership stays where it was moved to because the replica is made the first, the preferred one.

@@ -1,7 +1,7 @@
 """What a proposal is made from: brokers, partitions as the cluster has them, and what was measured.
 
 Bytes are those of keys, values and headers, before compression. Rates are over the window that
-the measuring tells.
+the measuring reports.
 """
 
 from collections.abc import Mapping

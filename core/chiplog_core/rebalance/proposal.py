@@ -1,7 +1,7 @@
 """What a rebalance proposes: the whole of it, from measured figures.
 
 Only the leader moves are carried out when it is approved; what would be left to do by moving
-replicas is told beside them, and so is what more partitions could do.
+replicas is reported beside them, and so is what more partitions could do.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """What is to be run with Spark, whichever launcher will run it.
 
-An `Application` is complete: every default is resolved, every wish checked (by `settings.py`).
+An `Application` is complete: every default is resolved, every setting checked (by `settings.py`).
 The launchers' modules turn it into manifests and add nothing that a user could have said.
 """
 

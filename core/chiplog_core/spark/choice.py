@@ -1,7 +1,7 @@
 """Which launcher runs a cluster's applications, and what is made for it.
 
 `Auto` takes what the API server offers. A launcher that was asked for by name and is not there is a
-mistake to be told of: nothing else is taken in its place.
+mistake to be reported: nothing else is taken in its place.
 """
 
 from collections.abc import Collection

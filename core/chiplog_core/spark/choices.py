@@ -1,6 +1,6 @@
 """Which image and which account a Spark job may be run with: whose choice counts, and where.
 
-The driver may make pods in the namespace it runs in, so whoever chooses its image or its account
+The driver may make pods in the namespace it runs in, so a user who chooses its image or its account
 has every ServiceAccount and Secret there. Who may make pods there has them anyhow. That is known of
 the asker alone, at admission, so the API server judges it (the chart's policy `spark.yaml`); where
 it does not, only what the operator's installer lists may be named.
@@ -28,7 +28,7 @@ _HOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """What whoever installed the operator lets jobs be run with."""
+    """What the administrator who installed the operator allows for jobs."""
 
     images: frozenset[str] = frozenset()
     """Whole references, for every namespace."""

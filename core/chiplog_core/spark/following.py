@@ -70,7 +70,8 @@ S = TypeVar("S", VerificationStatus, RebalanceStatus)
 
 
 class Following(ABC, Generic[V, P, S]):
-    """One look at an object that runs jobs; each kind adds when a run begins and what it is for."""
+    """One reconciliation of an object that runs jobs; each kind adds when a run begins and what it
+    is for."""
 
     def __init__(self, view: V, spec: P, status: S, now: datetime) -> None:
         self._view = view
@@ -196,7 +197,7 @@ class Following(ABC, Generic[V, P, S]):
         self._requeue_in(0)
         self._add_event("RunBegun", f"Application {name} was started")
 
-    # ---- what comes of the look ----
+    # ---- the result ----
 
     def _with_conditions(self, metadata: Metadata, published: Iterable[Verdict]) -> Step[S]:
         """The finished step, with the conditions to publish."""

@@ -1,4 +1,4 @@
-"""The pods of an application: restricted, with a place to write to and what the job is told.
+"""The pods of an application: restricted, with a place to write to and the job's request.
 
 Whatever launches it, driver and executors are made from these templates; Spark and the launchers
 add image, arguments, resources, their labels and an emptyDir for Spark's local data. They need

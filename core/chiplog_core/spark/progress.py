@@ -1,6 +1,6 @@
 """How far a job is, which its driver leaves beside the result while it works.
 
-Nothing is decided by it: what does not read counts as not told.
+Nothing is decided by it: progress that cannot be parsed is ignored.
 """
 
 from chiplog_core.manifest.documents import UnreadableDocument, object_of, text_of

@@ -1,4 +1,4 @@
-"""What is told of a Rebalance: its conditions, from its status."""
+"""The conditions of a Rebalance, from its status."""
 
 from chiplog_core.model.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.model.rebalance import Rebalance

@@ -1,4 +1,4 @@
-"""What the job of a Rebalance is told, and what has to be there before it can be."""
+"""The request to the job of a Rebalance, and what must exist before it."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -210,7 +210,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         if self._state is RebalanceState.REBALANCING:
             message = f"stopped: {moves_words(self._status)}; finished moves are not undone"
         self._abandon_run()
-        # Also where it was about to begin: what is wished for is what was stopped.
+        # Also if it was about to begin: the present spec is what was stopped.
         self._set(
             state=RebalanceState.STOPPED,
             outcome=outcome("Stopped", message),
@@ -254,7 +254,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         self._set(state=RebalanceState.PENDING_PROPOSAL)
         self._name_run(self._view.rebalance.metadata, spec_digest(self._spec))
 
-    # ---- what is told ----
+    # ---- what is published ----
 
     def _finished_step(self) -> Step[RebalanceStatus]:
         """The finished step, with the conditions."""

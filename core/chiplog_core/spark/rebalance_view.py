@@ -25,7 +25,7 @@ POSSIBLE: Mapping[Command, frozenset[RebalanceState]] = {
     Command.REFRESH: frozenset(RebalanceState)
     - {RebalanceState.NEW, RebalanceState.RECONCILIATION_PAUSED},
 }
-"""In which states each of them is heard."""
+"""In which states each command is carried out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

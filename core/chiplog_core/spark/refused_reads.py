@@ -2,7 +2,7 @@
 
 A broker that finds damage while a job reads serves nothing of that replica any more. The job sees
 at which offset its read was refused, which is where the read began; the broker knows the file, the
-first offset that cannot be trusted, and whether the file ends too early. It tells that in the
+first offset that cannot be trusted, and whether the file ends too early. It reports that in the
 history of its data directory, also when the replica was fetched again in the meantime.
 """
 
@@ -27,7 +27,7 @@ CHECK_OF: Final = {DamageKind.CHANGED: Check.CRC, DamageKind.TRUNCATED: Check.TR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedRead:
-    """A copy that could not be read to its end. What is not set an older job did not tell."""
+    """A replica that could not be read to its end. An older job does not report every field."""
 
     topic: Annotated[str, Length(249)]
     topic_id: TopicId | None = None

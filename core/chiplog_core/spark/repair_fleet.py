@@ -37,7 +37,7 @@ class Standing:
 
 
 class Fleet:
-    """The standing, and what is ordered in this very look."""
+    """The state of the cluster, and what is ordered in this pass."""
 
     def __init__(self, standing: Standing, repairs: Collection[ReplicaRepair]) -> None:
         """`repairs` are all repairs of the Verification."""

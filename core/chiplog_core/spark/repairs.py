@@ -1,10 +1,10 @@
 """Which damaged replicas are fetched again, and when: a pure function of what there is.
 
-A completed run accuses replicas. Each is ordered to be fetched again at most once for that run,
-and only as long as nothing can be lost by it: enough others are in sync that nobody accuses, no
-other replica of the partition is away, and few are fetched at the same time. An order is
-written into the Broker's spec, in the session that the broker has; it is withdrawn when its end
-stands in the Verification's status, so that whoever takes over in between does not order again.
+A completed run accuses replicas. Each is ordered to be fetched again at most once for that run, and
+only as long as nothing can be lost by it: enough others are in sync that nobody accuses, no other
+replica of the partition is away, and few are fetched at the same time. An order is written into the
+Broker's spec, in the session that the broker has; it is withdrawn when its end stands in the
+Verification's status, so that an operator that takes over in between does not order again.
 
 What is not known, or not any more, is not repaired: a run that did not read everything, a topic
 that has another id now, a proof that is old, a broker that was started again.
@@ -30,7 +30,7 @@ ENDED: Final = frozenset({RepairState.DONE, RepairState.REFUSED})
 
 @dataclass(frozen=True, slots=True)
 class Repairs:
-    """One look's outcome."""
+    """The result of one pass."""
 
     repairs: tuple[ReplicaRepair, ...]
     orders: tuple[OrderRefetch, ...] = ()

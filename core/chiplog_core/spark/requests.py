@@ -1,4 +1,4 @@
-"""What a Spark job is told to do: the operator writes it to a ConfigMap, the driver reads it.
+"""The request to a Spark job: the operator writes it to a ConfigMap, the driver reads it.
 
 The part that all kinds of jobs share is read here; a kind's own fields are under `job`, read by
 the job with a declaration of its own (`Request.job_as`). A field that is not known is a wish that

@@ -25,7 +25,7 @@ START_LIMIT = timedelta(minutes=15)
 """An application that waits longer at a time, as for want of an image or a node, is given up."""
 
 GRACE = timedelta(minutes=1)
-"""Beyond a time limit: the job and its launcher may end on their own, with more to tell."""
+"""Beyond a time limit: the job and its launcher may end on their own, with a better message."""
 
 REQUEUE_AFTER_MS = 2_000
 """While an application runs."""
@@ -72,7 +72,7 @@ class Going:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The job did what it was told."""
+    """The job succeeded."""
 
     result: Result
 

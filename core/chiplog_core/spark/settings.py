@@ -20,14 +20,14 @@ MIN_OVERHEAD_MIB = 384
 """Spark's own rule for programs that are not all JVM: `spark.kubernetes.memoryOverheadFactor`."""
 
 DEFAULTS: Mapping[str, str] = {
-    # Nobody looks at it, and it would be one more open port.
+    # Nobody uses it, and it would be one more open port.
     "spark.ui.enabled": "false",
 }
 """Configuration of ours that a user may change."""
 
 METRICS: Mapping[str, str] = {
     "spark.ui.enabled": "true",
-    # Who reaches the port may look, and end nothing.
+    # A client that reaches the port may read, but not stop anything.
     "spark.ui.killEnabled": "false",
     "spark.ui.prometheus.enabled": "true",
     "spark.metrics.conf.*.sink.prometheusServlet.class": (

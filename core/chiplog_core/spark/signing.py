@@ -1,4 +1,4 @@
-"""Who wrote what operator and driver tell each other: each signs it with a key that both have.
+"""Who wrote the documents between operator and driver: each signs them with a key that both have.
 
 Request, executors' pod template and result lie in ConfigMaps, which many may write who may read no
 Secret. A forged result could have brokers put sound replicas aside; a forged request has the driver

@@ -110,7 +110,7 @@ JOB: Mapping[str, PhaseName] = {
 }
 """Types of a Job's conditions, in the order in which they count:
 https://kubernetes.io/docs/concepts/workloads/controllers/job/#terminal-job-conditions. A condition
-of another type says nothing here: whoever likes may add one."""
+of another type says nothing here: anybody may add one."""
 
 CAUSES: Mapping[str, str] = {
     "failed calling webhook": "WebhookUnavailable",
@@ -128,7 +128,7 @@ CAUSES: Mapping[str, str] = {
     "exit code 3 ": pod_states.EXITS[3][0],
     "exit code 137 ": pod_states.EXITS[137][0],
 }
-"""Words in a launcher's message that tell the cause, where no pod is left that does."""
+"""Words in a launcher's message that show the cause, if no pod is left that does."""
 
 OF_LAUNCHER = frozenset({"DeadlineExceeded"})
 """Reasons of launchers that say more than how the pods ended that they stopped."""

@@ -1,4 +1,4 @@
-"""What the machines of `spark` ask for: made and removed in this order, then told."""
+"""What the state machines of `spark` ask for: actions, then the status, then Events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -56,11 +56,11 @@ Action: TypeAlias = Launch | Remove | TakeAwayAnnotation | OrderRefetch
 
 @dataclass(slots=True)
 class Step(Generic[S]):
-    """One look's outcome. The status is written when all actions are done, and not before: what
-    failed is asked for again. Events follow the status that tells the same."""
+    """The result of one pass. The status is written when all actions are done, and not before: what
+    failed is asked for again. Events follow the status that says the same."""
 
     status: S
     actions: list[Action] = field(default_factory=list)
     events: list[StepEvent] = field(default_factory=list)
     requeue_after_ms: int | None = None
-    """When to look again although nothing is heard; None where nothing comes on its own."""
+    """When to reconcile again even if nothing changes; None if that is not needed."""

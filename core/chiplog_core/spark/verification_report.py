@@ -1,4 +1,4 @@
-"""What is told of a Verification: its conditions and Events, from its status and its last run."""
+"""The conditions and Events of a Verification, from its status and its last run."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,7 @@
 """What is to be done next about one Verification: a pure function of what there is.
 
 A run is followed as `following` says. One that is over is never begun again on its own: there is
-one for each wish, or for each time of the schedule.
+one for each change of the spec, or for each time of the schedule.
 """
 
 from collections.abc import Mapping
@@ -249,7 +249,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
         current = self._status.application
         return current is None or current.name != run.application or not is_watched(current)
 
-    # ---- what is told ----
+    # ---- what is published ----
 
     def _finished_step(self) -> Step[VerificationStatus]:
         """The finished step, with the conditions."""

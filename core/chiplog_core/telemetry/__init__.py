@@ -1,1 +1,1 @@
-"""The form of what processes tell about themselves: lines of a log, and metrics."""
+"""The form of what processes report about themselves: lines of a log, and metrics."""

@@ -1,6 +1,6 @@
 """What a BrokerCluster's author may not say about pods that the operator makes for them.
 
-Labels and annotations are how Kubernetes, its add-ons and admission controllers are told what a pod
+Labels and annotations are how Kubernetes, its add-ons and admission controllers learn what a pod
 is. The author of a BrokerCluster need not have the right to make pods, so what decides about a
 pod's security, or whose it is, is not theirs to say.
 """

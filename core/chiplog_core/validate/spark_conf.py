@@ -1,11 +1,11 @@
 """Which Spark configuration a user may give, and where the rest is said instead.
 
-The driver may make pods, so whoever makes it run code of their own has every ServiceAccount and
-Secret of its namespace. Configuration can do that in many ways: JVM options load an agent, a class
-name loads a class, a variable changes what Python imports, a label makes a pod part of somebody
-else's Service, and without `spark.authenticate` whoever reaches the driver's port sends it tasks.
-So there is a list of what can be given, of sizes, times and where pods run, and nothing else can.
-Keys as of Spark 4.2: https://spark.apache.org/docs/4.2.0/configuration.html and
+The driver may make pods, so a user who makes it run other code has every ServiceAccount and Secret
+of its namespace. Configuration can do that in many ways: JVM options load an agent, a class name
+loads a class, a variable changes what Python imports, a label makes a pod part of somebody else's
+Service, and without `spark.authenticate` anybody who reaches the driver's port sends it tasks. So
+there is a list of what can be given, of sizes, times and where pods run, and nothing else can. Keys
+as of Spark 4.2: https://spark.apache.org/docs/4.2.0/configuration.html and
 https://spark.apache.org/docs/4.2.0/running-on-kubernetes.html#configuration
 """
 

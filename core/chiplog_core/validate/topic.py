@@ -64,7 +64,7 @@ def check_partition_count(current: int, spec: TopicSpec) -> tuple[Problem, ...]:
 def check_topic_name_is_free(
     topic: Topic, owners: Mapping[str, str], objects: Mapping[str, str]
 ) -> tuple[Problem, ...]:
-    """Whether another Topic of the cluster has the name, or one that metrics cannot tell apart.
+    """Whether another Topic of the cluster has the name, or one that metrics cannot distinguish.
 
     `owners` are the names in use in the cluster, each with the uid of the Topic that has it;
     `objects` are the Topics there are, by uid, each as a user finds it.

@@ -1,7 +1,7 @@
 """What the manifests can already say but Chiplog cannot yet do.
 
 Fields of later versions are in the schemas from the start, where users will write them. Until
-the code behind a field exists, whoever sets it is told so by a condition: nothing may pretend.
+the code behind a field exists, a condition reports it to the user who sets it: nothing may pretend.
 This is the one place that knows. Building a feature ends with deleting its entry here.
 """
 

@@ -1,7 +1,7 @@
 """Exact figures of groups for Prometheus, under the names of the exporter that people know.
 
-Made when they are asked for. A group that was not heard of in the last pass has none. There are
-three series for every partition that a group reads, so they are written as `series` does.
+Made when they are asked for. A group whose coordinator did not answer in the last pass has none.
+There are three series for every partition that a group reads, so they are written as `series` does.
 """
 
 from collections import defaultdict

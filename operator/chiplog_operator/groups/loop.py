@@ -1,7 +1,7 @@
-"""A loop of looks for each cluster that has ConsumerGroups, or discovers groups.
+"""A reconciliation loop for each cluster that has ConsumerGroups, or discovers groups.
 
-Level-triggered: each look asks all there is to ask, and writes what is not as it should be. What a
-look finds out is gone with the process; the next one begins with what is published.
+Level-triggered: each pass asks everything, and writes what is not as it should be. What a
+pass finds out is gone with the process; the next one begins with what is published.
 """
 
 import asyncio

@@ -138,7 +138,7 @@ class Resetting:
         positions = await brokers.positions(requests)
         asked = reset_request(about.group.group_id, reset, positions)
         if not self._authority.is_held():
-            raise NotActive  # who is may know that something else is wished for by now
+            raise NotActive  # the active operator may know that the spec has changed
         return await brokers.reset(about.coordinator, asked)
 
     def _forget(self, observed: Iterable[ObservedGroup]) -> None:

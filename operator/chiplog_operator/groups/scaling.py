@@ -57,7 +57,7 @@ class _Known:
 
 
 class Scaling:
-    """Of one cluster's groups. Whoever looks at them calls `look`, as often as it likes."""
+    """Scales the Deployments of one cluster's groups. `reconcile` is called in every pass."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Scaling:
     def _is_due(self, seen: ObservedGroup, now_ms: int) -> bool:
         """Whether the group's Deployment is to be checked now."""
         if seen.facts is None:
-            return False  # while nothing is heard of it
+            return False  # its coordinator does not answer
         known = self._known.get(seen.group.metadata.uid)
         return known is None or now_ms - known.checked_ms >= INTERVAL_MS
 
@@ -235,7 +235,7 @@ class _Autoscalers:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What all groups of one look have in common."""
+    """What all groups have in common in one pass."""
 
     find_topic: FindTopic
     autoscalers: _Autoscalers

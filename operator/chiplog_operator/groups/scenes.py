@@ -1,4 +1,4 @@
-"""What a look at a cluster's groups begins with, from the caches."""
+"""The input of a pass over a cluster's groups, from the caches."""
 
 from chiplog_core.group_watch.scene import Scene
 from chiplog_core.model.partition_map import PartitionMapSpec

@@ -1,5 +1,5 @@
-"""The entry: everything Kubernetes should have for one cluster, and what tells one state of it
-from another."""
+"""The entry: everything Kubernetes should have for one cluster, and what distinguishes one state of
+it from another."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The pod of a broker: restricted, with what it is told and what it may touch.
+"""The pod of a broker: restricted, with its settings and what it may access.
 
 A user's template adds to it and never takes away: labels and annotations that Chiplog itself sets
 stay as they are.

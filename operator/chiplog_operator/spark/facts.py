@@ -7,7 +7,7 @@ from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import Proposal, RebalanceState
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus
-from chiplog_core.model.verdicts import told
+from chiplog_core.model.verdicts import problems_text
 from chiplog_core.model.verification import Verification
 from chiplog_core.problems import Problem
 from chiplog_core.rebalance.approval import Standings, standings
@@ -200,5 +200,5 @@ class _Offer:
     def as_unmet(self) -> Unmet | None:
         """Why no Spark application can be created now; None if one can."""
         if self.unmet is None and self.problems:
-            return Unmet(self.problems[0].reason.value, told(self.problems))
+            return Unmet(self.problems[0].reason.value, problems_text(self.problems))
         return self.unmet

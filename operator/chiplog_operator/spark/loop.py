@@ -1,6 +1,6 @@
 """One loop reconciles all objects that run Spark jobs, each when it changed or is due.
 
-Level-triggered: a look begins with what is written and what the API server says of the
+Level-triggered: a pass begins with what is written and what the API server says of the
 application, and what it leaves undone the next one does.
 """
 
@@ -46,7 +46,7 @@ R = TypeVar("R", VerificationView, RebalanceView)
 MAX_CONCURRENT: Final = 4
 COALESCE_S: Final = 0.1
 RESYNC_S: Final = 15.0
-"""This often an object is checked although nothing was heard: what it waits for may be there."""
+"""How often an object is reconciled even if nothing changed: what it waits for may exist now."""
 AFTER_FAILURE_S: Final = 3.0
 AFTER_FAULT_S: Final = 10.0
 
@@ -68,7 +68,7 @@ class SparkParts:
     clock: Clock
     board: FiguresListener
     woken: Wake
-    """Set when something is wished for."""
+    """Set when a spec changed."""
 
 
 @dataclass(slots=True)
