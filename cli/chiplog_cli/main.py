@@ -14,7 +14,7 @@ Name the cluster by its brokers (--bootstrap-server) or, on Kubernetes, by its B
 (--cluster). Every command prints a table, or JSON or YAML with -o.
 """
 
-# Plain help starts in a third of the time that boxes and colours take.
+# Plain help starts in a third of the time that boxes and colours need.
 app = typer.Typer(
     name="chiplog", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )
@@ -25,6 +25,7 @@ for module in (status, check, topics, groups, offsets, produce, consume, top):
 
 def main() -> None:
     """`chiplog`, and `kubectl chiplog` where it is found as `kubectl-chiplog`."""
-    # In a pod it is process 1, which the kernel does not end; and what is open is to be closed.
+    # In a pod this is process 1, which the kernel does not end by default; and open connections
+    # must be closed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     app(prog_name="chiplog")

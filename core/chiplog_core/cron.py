@@ -102,7 +102,7 @@ def read_cron(text: str) -> Cron:
         days=days,
         months=months,
         weekdays=frozenset(day % 7 for day in weekdays),
-        # As in every cron: what counts is the star, also with a step.
+        # As in every cron: the star counts, even with a step.
         either_day=not fields[2].startswith("*") and not fields[4].startswith("*"),
     )
     if cron.next_after(datetime(2000, 1, 1, tzinfo=UTC)) is None:

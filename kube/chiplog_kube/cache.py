@@ -121,7 +121,7 @@ class ObjectCache:
             present.add(key_of(manifest))
             self.put(manifest, since=since)
         for key, manifest in self._absent(present, namespace):
-            # What is newer than the list was made after it, so its absence says nothing.
+            # An object newer than the list was created after it, so its absence means nothing.
             is_older_than_list = since is not None and self._seen.get(key, 0) <= since
             if is_older_than_list or not is_older(listed.resource_version, version_of(manifest)):
                 self.remove(manifest)

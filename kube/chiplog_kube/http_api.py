@@ -58,7 +58,7 @@ class HttpKubeApi:
             page = await self._transport.call(
                 Request(about_request, "GET", path, query, timeout_s=self._limits.list_s)
             )
-            # The items of a list do not say what they are.
+            # The items of a list have no apiVersion and kind.
             about = {"apiVersion": kind.api_version, "kind": kind.kind}
             items.extend({**about, **item} for item in page.get("items") or [])
             meta = page.get("metadata") or {}
@@ -170,7 +170,7 @@ class HttpKubeApi:
                 kind, _namespace(made), _name(made), patch, field_manager=manager
             )
         except ApiError:
-            return made  # the object is there: that is what was asked for
+            return made  # the object exists, as requested
 
     async def delete(
         self,
@@ -186,7 +186,7 @@ class HttpKubeApi:
         options: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if wanted := {name: value for name, value in preconditions.items() if value}:
             options["preconditions"] = wanted
-        # Said in any case: a Job would leave its pods behind.
+        # Always set: by default, deleting a Job leaves its pods.
         options["propagationPolicy"] = "Orphan" if orphan else "Background"
         path = _path(kind, namespace, name)
         await self._transport.call(Request(_about("delete", kind), "DELETE", path, body=options))

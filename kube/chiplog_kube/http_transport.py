@@ -99,7 +99,7 @@ class HttpTransport:
                     yield answer
                 finally:
                     if request.endless and answer.connection and answer.connection.transport:
-                        # TLS's farewell could wait half a minute for a server that is gone.
+                        # Closing TLS properly could wait half a minute for a server that is gone.
                         answer.connection.transport.abort()
         except TimeoutError as error:
             why = (

@@ -188,7 +188,7 @@ def _merged(library: ModuleType, paths: Sequence[Path]) -> Any:
             entry.value = _preferring_token_file(found)
     except OSError as error:
         raise NoConnection(f"{error.filename}: {error.strerror}") from error
-    except Exception as error:  # the library checks no types, so anything may come out of it
+    except Exception as error:  # the library checks no types, so any exception is possible
         names = ", ".join(map(str, existing))
         why = str(error) or type(error).__name__
         raise NoConnection(f"{names} is not a valid kubeconfig: {why}") from error
@@ -205,7 +205,7 @@ def _with_absolute_paths(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
         if user.get(key) and not Path(user[key]).is_absolute()
     }
     if user and not relative:
-        return entry  # the very one that is written back after a renewal
+        return entry  # the same object that is written back after a renewal
     return {**entry, "user": {**user, **relative}}
 
 
@@ -253,7 +253,7 @@ def _logged_in(
         with _collected_log_lines(library) as log_lines, _stdin_from_terminal_only():
             loader.load_and_set(configuration)
     except Exception as error:
-        # Whatever a login runs into: programs, JSON, HTTP, certificates that are not there.
+        # A login may fail in many ways: programs, JSON, HTTP, missing certificates.
         raise NoConnection(_why(user, [*log_lines, str(error) or type(error).__name__])) from error
     has_login = "exec" in user or "auth-provider" in user
     if has_login and not configuration.api_key and not configuration.cert_file:
@@ -308,7 +308,7 @@ def _stdin_from_terminal_only() -> Iterator[None]:
         return
     try:
         kept = os.dup(STDIN)
-    except OSError:  # it is closed
+    except OSError:  # standard input is closed
         yield
         return
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -355,7 +355,7 @@ def _loaded(
     context: str,
 ) -> Loaded:
     server = str(configuration.host)
-    # A token file mostly ends with the end of a line, which no header may hold.
+    # A token file usually ends with a line break, which a header must not contain.
     header = configuration.api_key.get("BearerToken", "").strip()
     files = (configuration.cert_file, configuration.key_file)
     identity = Identity(

@@ -151,7 +151,8 @@ class Reflector:
                 if event.type is not EventType.BOOKMARK:
                     self.cache.apply(event)
             if self._clock.monotonic_s() - began_s < 1.0:
-                # A server that ends every watch at once is not asked a thousand times a second.
+                # Without a pause, a server that ends every watch immediately would be asked again
+                # and again.
                 await self._clock.sleep(1.0)
             if self._clock.monotonic_s() - began_s < self._pace.watch_s:
                 return
@@ -164,7 +165,7 @@ class Reflector:
             0.5 + self._pace.spread()
         )
         self._failures = min(self._failures + 1, 10)
-        # One line when it begins to fail, and one when it works again, however long that takes.
+        # One line when it begins to fail, and one when it works again.
         level = logging.DEBUG if self._is_failing else logging.WARNING
         self._is_failing = True
         logger.log(

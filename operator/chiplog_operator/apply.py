@@ -248,7 +248,7 @@ class Applier:
         live = self._caches[kind].get(*key_of(wanted))
         if live is None or annotations_of(live).get(labels.MANIFEST_HASH) != wanted_hash:
             return 0.0
-        # What a Lease says is the broker's to write.
+        # The broker owns the content of its Lease.
         is_other = kind is not kinds.LEASES and applied.was_changed(live)
         return (TAKE_BACK_AGAIN_S if is_other else APPLY_AGAIN_S) - age_s
 
@@ -272,11 +272,11 @@ class Applier:
             return ""
         except ApiError as error:
             if ENDING_NAMESPACE in str(error):
-                return ""  # there is nothing to be done, and nothing to complain about
+                return ""  # nothing can be done, and it is no problem
             known.at.pop((kind.kind, name), None)
             return f"{kind.kind} {name} is refused: {error}{_remedy(error)}"
         if written is None or "deletionTimestamp" in metadata(written):
-            return ""  # the one before is still going
+            return ""  # the old object is still being deleted
         if kind in self._caches:
             self._caches[kind].put(written)
         wanted_hash = annotations_of(wanted)[labels.MANIFEST_HASH]
@@ -296,9 +296,9 @@ class Applier:
                 return await self._api.apply_new(kind, wanted, field_manager=labels.OPERATOR)
             except AlreadyExists:
                 if kind is kinds.SECRETS:
-                    self._known[key].password = ""  # the one that is there counts
+                    self._known[key].password = ""  # the existing Secret counts
                     return None
-                # Without the label by which the cache finds ours.
+                # The object lacks the label by which the cache selects objects.
                 live = await self._api.get(kind, *key_of(wanted))
         _check_ours(kind, live, wanted)
         if kind is kinds.STATEFUL_SETS and must_be_recreated(live, wanted):

@@ -67,7 +67,7 @@ ALL_KINDS = (*USER_KINDS, *JOB_KINDS, *DECIDED_KINDS, *LABELLED_KINDS, kinds.NOD
 class Listener(Protocol):
     """Is notified of what a change means for clusters."""
 
-    def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
+    def cluster_changed(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
         """Something about this cluster changed. Urgent: partitions may be waiting."""
 
     def groups_changed(self, cluster: ClusterKey) -> None:
@@ -76,7 +76,7 @@ class Listener(Protocol):
     def jobs_changed(self) -> None:
         """The specs of Verifications or Rebalances changed."""
 
-    def all_dirty(self) -> None:
+    def all_clusters_changed(self) -> None:
         """Something changed on which any cluster may depend."""
 
 
@@ -138,7 +138,7 @@ class Caches:
             notify = self._notify_of_job if kind in JOB_KINDS else self._notify
             notify(kind, cluster, before, after)
         if kind is kinds.NODES and views.differ(views.node, before, after):
-            self._listener.all_dirty()
+            self._listener.all_clusters_changed()
 
     def _notify(
         self, kind: Kind, cluster: ClusterKey, before: Manifest | None, after: Manifest | None
@@ -147,21 +147,21 @@ class Caches:
         if kind is kinds.LEASES:
             if after is not None:
                 self._processes.lease_changed(cluster, after)
-            # An expired Lease is what time says of it, and a renewed one says nothing new.
+            # A Lease expires by time, not by an event, and a renewal changes nothing.
             if (before is None) != (after is None):
-                self._listener.dirty(cluster)
+                self._listener.cluster_changed(cluster)
         elif kind is kinds.PODS:
             if after is not None:
                 self._processes.pod_changed(cluster, after)
             if views.differ(views.pod, before, after):
-                self._listener.dirty(cluster)
+                self._listener.cluster_changed(cluster)
         elif kind is kinds.CONSUMER_GROUPS:
-            # Where a group stands is written often, and nothing follows from it.
+            # A group's status is written often, and nothing follows from it.
             if views.differ(views.desired_state, before, after):
                 self._listener.groups_changed(cluster)
-                self._listener.dirty(cluster)
+                self._listener.cluster_changed(cluster)
         else:
-            self._listener.dirty(cluster, urgent=kind is kinds.BROKERS)
+            self._listener.cluster_changed(cluster, urgent=kind is kinds.BROKERS)
             if kind is kinds.BROKER_CLUSTERS and views.differ(views.desired_state, before, after):
                 self._listener.groups_changed(cluster)
 
@@ -172,7 +172,7 @@ class Caches:
         if views.differ(views.desired_state, before, after):
             self._listener.jobs_changed()
         if kind is kinds.REBALANCES:
-            self._listener.dirty(cluster)  # its status says which leaderships are to move
+            self._listener.cluster_changed(cluster)  # its status says which leaderships are to move
 
     def _cluster(self, kind: Kind, manifest: Manifest | None) -> ClusterKey | None:
         return None if manifest is None or kind is kinds.NODES else cluster_of(kind, manifest)

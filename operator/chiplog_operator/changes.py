@@ -23,18 +23,22 @@ class Changes:
         self.jobs = Wake(clock)
         """Of Spark."""
 
-    def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
+    def cluster_changed(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
+        """Wake the cluster's loop, and the connections to its brokers."""
         self.processes.set()
         if (loop := self.clusters.of(cluster)) is not None:
             loop.wake(urgent=urgent)
 
-    def all_dirty(self) -> None:
+    def all_clusters_changed(self) -> None:
+        """Wake the loops of all clusters."""
         for loop in self.clusters.all():
             loop.wake()
 
     def groups_changed(self, cluster: ClusterKey) -> None:
+        """Wake the loop of the cluster's groups."""
         if (loop := self.groups.of(cluster)) is not None:
             loop.wake()
 
     def jobs_changed(self) -> None:
+        """Wake the loop of Spark jobs."""
         self.jobs.set()

@@ -19,7 +19,7 @@ async def confirm_deletion(cached_api: CachedApi, cluster: ClusterKey, topic: Me
     if uid_of(found) != topic.uid or "deletionTimestamp" not in metadata(found):
         raise Conflict(f"Topic {topic.namespace}/{topic.name} is not being deleted")
     if version_of(found) != topic.resource_version:
-        # Its deletionPolicy may be another by now.
+        # Its deletionPolicy may have changed.
         raise Conflict(f"Topic {topic.namespace}/{topic.name} was changed in the meantime")
     owner = await cached_api.read(kinds.BROKER_CLUSTERS, cluster.namespace, cluster.name)
     larger = [

@@ -129,7 +129,7 @@ class EventRecorder:
         """The Events about the BrokerCluster."""
         found = self._caches[kinds.BROKER_CLUSTERS].get(*executed.cluster)
         if found is None:
-            return  # there is nothing to describe
+            return  # the BrokerCluster does not exist
         news: Iterable[News] = (*election_news(executed.changes), *executed.news)
         for item in news:
             yield _announce(api.BROKER_CLUSTER.kind, metadata_of(found), item)

@@ -264,7 +264,7 @@ class Executor:
             await confirm_maps(self._cached_api, executed.cluster)
         kind = KIND_OF[action.resource.KIND.kind]
         manifest = action.resource.to_manifest()
-        manifest.pop("status", None)  # the broker's own, and not written here
+        manifest.pop("status", None)  # the broker writes its own status
         self._caches[kind].put(
             await self._api.replace(kind, manifest, field_manager=labels.OPERATOR)
         )
@@ -281,7 +281,7 @@ class Executor:
             resource_version=meta.resource_version,
         )
         executed.did(action)
-        # Somebody's finalizer may keep it: only what is seen to be gone is gone.
+        # Another finalizer may keep the object, so read whether it is gone.
         await self._read_again(action)
 
     async def _delete_group(self, action: DeleteGroup) -> None:

@@ -13,7 +13,7 @@ from chiplog_core.ids import INCARNATION_PATTERN, Incarnation
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
-# HTTP/1.0: what follows the head is then the body as it is, without chunks.
+# HTTP/1.0, so that the body follows the head without chunks.
 REQUEST: Final = b"GET /incarnation HTTP/1.0\r\nAccept: text/plain\r\n\r\n"
 MAX_ANSWER_BYTES: Final = 8192
 _ANSWER: Final = re.compile(

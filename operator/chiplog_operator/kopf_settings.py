@@ -35,10 +35,10 @@ def settings() -> kopf.OperatorSettings:
     chosen.watching.connect_timeout = 5.0
     chosen.networking.request_timeout = 30.0
     chosen.networking.error_backoffs = (0.2, 0.5, 1.0, 2.0, 3.0, 3.0, 3.0)
-    # Only one object's events wait for each other.
+    # Only events of the same object wait for each other.
     chosen.queueing.worker_limit = None
     chosen.queueing.idle_timeout = 1.0
-    # Ours to end, and ours to decide how long that may take.
+    # This process ends itself, and decides how long that may take.
     chosen.process.ultimate_exiting_timeout = None
     return chosen
 
@@ -99,7 +99,7 @@ async def _logged_in(
         if answer.status != 401 or not await login.refused(version):
             return answer
     except NoConnection as error:
-        # Kopf tries again for as long as it takes.
+        # Kopf tries again without a limit.
         raise aiohttp.ClientConnectionError(str(error)) from error
     answer.close()
     request.headers.update(connection.headers())

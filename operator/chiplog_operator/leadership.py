@@ -95,7 +95,8 @@ class Leadership:
         due_s = self.clock.monotonic_s() + self.times.renew_s
         while True:
             await self.clock.sleep(max(due_s - self.clock.monotonic_s(), 0.0))
-            # First the clock: who slept past the end may not renew as if nothing had been.
+            # Check the clock first: a process that was suspended past the end of its Lease must not
+            # renew it.
             self._assert_held()
             due_s = self.clock.monotonic_s() + self.times.renew_s
             await self._try()
@@ -112,7 +113,7 @@ class Leadership:
         given_back = released(record, self.clock.now())
         try:
             await self._write(given_back)
-            self._seen = Seen()  # it is another version now
+            self._seen = Seen()  # the Lease has another version now
             logger.info("lease_released")
         except ApiError as error:
             logger.warning("lease_not_released", extra={"error": str(error)})
@@ -139,7 +140,7 @@ class Leadership:
             )
             taken = await self._write(wanted)
         except (Conflict, AlreadyExists):
-            return False  # somebody was first; the next pass shows who
+            return False  # another process was first; the next pass shows which
         except ApiError as error:
             level = logging.DEBUG if self._is_failing else logging.WARNING
             self._is_failing = True
@@ -148,7 +149,8 @@ class Leadership:
             return False
         self._is_failing = False
         self._seen = Seen(taken, self.clock.monotonic_s())
-        # From before the write: the others count from when they see it, which is later.
+        # Counted from before the write. Other processes count from when they see it, which is
+        # later.
         self._held_until_s = began_s + self.times.duration_s - self.times.margin_s
         return True
 

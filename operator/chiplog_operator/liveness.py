@@ -53,7 +53,7 @@ class LeasesListener:
 class Listener(Protocol):
     """Who decides by what this says."""
 
-    def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
+    def cluster_changed(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
         """The result for this cluster changed."""
 
 
@@ -92,7 +92,7 @@ class Liveness:
             return
         judge = self._of(cluster).judge
         judge.renewed(renewal.broker_id, renewal.incarnation, renewal.renew_time, self._now_ms())
-        if not judge.suspects(self._now_ms()):  # else the next check of the clock judges
+        if not judge.suspects(self._now_ms()):  # otherwise the next check by time judges it
             self._judge(cluster)
 
     def pod_changed(self, cluster: ClusterKey, pod: Manifest) -> None:
@@ -164,7 +164,7 @@ class Liveness:
                     renewal.broker_id, renewal.incarnation, renewal.renew_time, self._now_ms()
                 )
         for broker_id in suspects - found_ids:
-            # A Lease that was deleted says nothing about its process, today or ever.
+            # A deleted Lease says nothing about its process.
             judge.forgotten(broker_id, self._now_ms())
         self._judge(cluster)
 
@@ -174,14 +174,14 @@ class Liveness:
         ended, alive = judged.judge.ended(now_ms), judged.judge.alive(now_ms)
         if ended != judged.ended or alive != judged.alive:
             judged.ended, judged.alive = dict(ended), alive
-            self._listener.dirty(cluster, urgent=True)
+            self._listener.cluster_changed(cluster, urgent=True)
 
     def _end(self, cluster: ClusterKey, incarnation: Incarnation, how: str) -> None:
         """Record immediately that a process has ended, before the judge's next result."""
         judged = self._of(cluster)
         judged.ended = {**judged.ended, incarnation: how}
         judged.alive -= {incarnation}
-        self._listener.dirty(cluster, urgent=True)
+        self._listener.cluster_changed(cluster, urgent=True)
 
     def _restart_count(self, namespace: str) -> None:
         """Let the Leases of a namespace, or of all, have their full time again."""

@@ -133,7 +133,7 @@ class ClusterLoop:
         except NotActive:
             raise
         except Exception:
-            # A fault in what is thought about one cluster must not stop what is done for others.
+            # An exception in one cluster's reconciliation must not stop others.
             wait_s = AFTER_REFUSAL_S
             logger.exception("round_failed", extra={"cluster": str(self.key)})
         self._parts.meter.planned(self.key, self._parts.clock.monotonic_s() - began_s, is_ok=is_ok)

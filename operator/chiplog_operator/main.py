@@ -254,12 +254,12 @@ async def _watch_users(
     chosen: Options, connection: Connection, caches: Caches, stopping: asyncio.Event
 ) -> None:
     """Watch users' objects with Kopf."""
-    # A standby needs no Kopf, and its memory is better spent elsewhere.
+    # A standby needs no Kopf, and saves its memory.
     from chiplog_operator import kopf_settings  # noqa: PLC0415
 
     def ended() -> None:
-        # Seen when a definition goes while Kopf asks for its objects: without a watch on what
-        # users write, a process that keeps the Lease is worse than none.
+        # Happens if a CRD is deleted while Kopf lists its objects. A process that keeps the Lease
+        # without watching users' objects is worse than none.
         if not stopping.is_set():
             logger.critical("watch_ended")
             _end_soon()

@@ -32,7 +32,7 @@ class MapsListener:
 class Listener(Protocol):
     """Who decides from maps."""
 
-    def all_dirty(self) -> None:
+    def all_clusters_changed(self) -> None:
         """There is a new check."""
 
 
@@ -57,12 +57,12 @@ class MapsChecks:
             for cluster, name in self._by_cluster.items()
             if namespace not in {"", cluster.namespace}
         }
-        self._listener.all_dirty()
+        self._listener.all_clusters_changed()
 
     def listed_alone(self, cluster: ClusterKey) -> None:
         """The maps of one cluster were listed."""
         self._by_cluster[cluster] = self._new_name()
-        self._listener.all_dirty()
+        self._listener.all_clusters_changed()
 
     def read(self, cluster: ClusterKey, before: Manifest | None, found: Manifest | None) -> None:
         """One map was read. `before` is the cached map, `found` the one that exists; None for
@@ -71,7 +71,8 @@ class MapsChecks:
             self.listed_alone(cluster)
 
     def of(self, cluster: ClusterKey) -> str:
-        """The name of the last check; empty before the first list."""
+        """The name of the cluster's last check, for `World.maps_check`; empty before the first
+        list."""
         listed = self._by_namespace.get(cluster.namespace) or self._by_namespace.get("", "")
         return self._by_cluster.get(cluster, listed)
 

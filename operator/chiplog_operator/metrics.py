@@ -280,7 +280,7 @@ class _Clusters:
         """Count an action, and the unclean elections in a written map."""
         elections = self._elections.get(cluster)
         if elections is None:
-            return  # others may still be busy with a cluster that is gone
+            return  # other loops may still work on a cluster that is gone
         self._actions.labels(*cluster, type(action).__name__).inc()
         if isinstance(action, Replace) and isinstance(action.resource, PartitionMap):
             # Counted immediately: the next pass may be a minute away.

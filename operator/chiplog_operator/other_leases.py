@@ -110,7 +110,7 @@ class OtherLeases:
         """
         others = [conflict for conflict in self.conflict(now_s) if conflict.namespace in operators]
         if holds_lease:
-            # What was given back cannot be taken again while we hold ours.
+            # A released Lease cannot be taken again while this process holds its own.
             others = [conflict for conflict in others if conflict.is_held]
         me = Age(self._created.get(self.namespace, ""), self.namespace)
         older = [conflict for conflict in others if not me.is_older_than(conflict.age)]

@@ -99,7 +99,8 @@ class OtherOperators:
         try:
             found = await self._api.list_(kinds.LEASES, fields=OF_OPERATORS)
         except Forbidden as error:
-            # Rights that somebody wrote by hand: as well as before there was anything to ask.
+            # The RBAC rules were written by hand and lack this permission. Continue as an older
+            # version would.
             if not self._is_refused:
                 logger.warning("other_operators_unknown", extra={"error": str(error)})
             self._is_refused = True
@@ -150,5 +151,5 @@ class OtherOperators:
                 kinds.ACCESS_REVIEWS, asked, field_manager=labels.OPERATOR
             )
         except Forbidden:
-            return True  # rights that somebody wrote by hand: its word has to do
+            return True  # RBAC rules written by hand: believe the Lease
         return bool((answer.get("status") or {}).get("allowed"))

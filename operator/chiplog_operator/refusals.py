@@ -84,7 +84,7 @@ class Refusals:
         try:
             await self._keep(cluster, process)
         except Exception:
-            # A fault in what only saves time must not stop the operator.
+            # An exception in this optimization must not stop the operator.
             logger.exception("refusals_failed", extra=_facts(cluster, process))
 
     async def _keep(self, cluster: ClusterKey, process: Identity) -> None:

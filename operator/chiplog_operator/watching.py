@@ -110,14 +110,14 @@ class Watching:
         """
         for namespace in self._namespaces:
             if namespace and namespace in self._incomplete_namespaces():
-                continue  # what was made for users' objects is there before they are
+                continue  # so that objects created for users' objects are known first
             try:
                 for kind in self._listed_users:
                     await self._list(kind, namespace)
             except Forbidden as refusal:
                 if not namespace:
                     raise
-                # One line when it begins.
+                # Log one line when it begins.
                 level = logging.DEBUG if namespace in self._refusing else logging.WARNING
                 self._refusing.add(namespace)
                 facts = {"namespace": namespace, "error": str(refusal)}

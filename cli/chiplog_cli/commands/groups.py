@@ -263,7 +263,7 @@ def delete(
                 deleted.append(name)
                 advance(1)
     finally:
-        # Also where one cannot be deleted: those before it are gone.
+        # Show this even if a later group cannot be deleted: the earlier ones are gone.
         show(
             session.form,
             {"deleted": deleted},

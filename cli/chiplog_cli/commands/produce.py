@@ -74,7 +74,7 @@ def produce(
                 producer.send(key, value)
                 advance(1)
     finally:
-        # Also where a later line is wrong: what was read before it is on its way.
+        # Even if a later line is wrong, the records before it are already sent.
         producer.finish()
     shown = dict(sorted(producer.acknowledged.items()))
     count = sum(shown.values())

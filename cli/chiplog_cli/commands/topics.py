@@ -186,7 +186,7 @@ def delete(
                 deleted.append(name)
                 advance(1)
     finally:
-        # Also where one cannot be deleted: those before it are gone.
+        # Show this even if a later topic cannot be deleted: the earlier ones are gone.
         show(
             session.form,
             {"deleted": deleted},

@@ -10,7 +10,7 @@ from chiplog_cli.facts import Group, GroupListing, Member, TopicPartition
 from chiplog_cli.librdkafka.admin import LibrdkafkaTopics, broker_of
 from chiplog_cli.librdkafka.failures import refused
 
-# Kafka's words, where librdkafka has others.
+# Kafka's names, where librdkafka uses others.
 STATES: Mapping[ConsumerGroupState, str] = {
     ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
     ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",

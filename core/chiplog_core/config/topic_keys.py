@@ -30,7 +30,8 @@ PRODUCER_COMPRESSION: Final = "producer"
 AS_RETENTION: Final = -2
 NO_TIERED_STORAGE: Final = "there is no tiered storage"
 
-# A batch of the default maximum message size: Kafka adds the 12 bytes before a batch's length.
+# A batch of the default maximum size. Kafka adds 12 bytes: the base offset and the length of the
+# batch.
 DEFAULT_MAX_MESSAGE_BYTES: Final = MIB + 12
 
 

@@ -50,7 +50,7 @@ def _broken(max_lag: MaxLag, lags: Lags) -> Iterator[tuple[str, str]]:
 def _is_unknown(max_lag: MaxLag, partition_lag: PartitionLag) -> bool:
     """Whether the lag of a partition cannot be compared with the limits."""
     if partition_lag.end_offset == 0:
-        return False  # there never was anything to consume
+        return False  # the log was always empty
     by_records = max_lag.records is not None and partition_lag.lag == NO_COMMIT
     return by_records or (max_lag.seconds is not None and partition_lag.lag_seconds == UNKNOWN_S)
 

@@ -88,8 +88,8 @@ def is_over(group: ConsumerGroup, tried: Tried | None) -> bool:
         return tried.state in _FINAL
     if published is None or published.state not in _FINAL or published.id != reset.id:
         return False
-    # A status of an older version does not say which reset it was. What was refused is taken for
-    # this one; for one that was done, the coordinator says whether it was this one.
+    # A status of an older version does not say which reset it was for. A refusal counts for this
+    # reset. If it was done, the coordinator decides whether it was this reset.
     is_old_refusal = published.state is ResetState.REFUSED and not published.wish
     return is_old_refusal or published.wish == reset_digest(reset)
 

@@ -204,7 +204,7 @@ class GroupWatch:
     def take_positions(self, answers: Iterable[Positions], now: datetime, now_ms: int) -> None:
         """Record the leaders' answers."""
         ends = ends_of(answers)
-        # A record keeps its time, so that of one that stays unread is asked for once.
+        # A record keeps its timestamp. While it stays unread, it is asked for only once.
         ends = Ends(offsets=ends.offsets, times_ms={**self._times_ms, **ends.times_ms})
         wall_ms = int(now.timestamp() * 1000)
         unreachable: set[At] = set()

@@ -217,7 +217,7 @@ class Group:
             if not member.is_static:
                 self.remove(member.member_id)
         if self.roster and not self.joins:
-            # Static members only, all of them away: until they come back or their sessions end.
+            # Only static members, all of them away: wait until they return or their sessions end.
             self.join_due_ms = now_ms + self.roster.rebalance_timeout_ms
             return
         self._complete(now_ms)
@@ -239,7 +239,8 @@ class Group:
             member.assignment = b""
         self.change(GroupEvent.ALL_JOINED, f"{len(self.joins)} members have joined", now_ms)
         self.store()
-        # Who is away would not sync: its session says when a static member is given up.
+        # Members that are away are not waited for. A static member is removed when its session
+        # ends.
         self.unsynced = set(self.joins)
         self.sync_due_ms = now_ms + self.roster.rebalance_timeout_ms
         joins, self.joins = self.joins, {}

@@ -125,7 +125,7 @@ def _join_known(group: Group, token: Token, request: Join, now_ms: int) -> None:
     if isinstance(member, Code):
         _refuse(group, token, member, request.member_id)
     elif _is_repeated(group, member, request):
-        # It missed the answer, or wants to sync again; it learns of the generation there is.
+        # It missed the answer, or wants to sync again: it gets the present generation.
         group.roster.offer(member, request.protocols)
         group.answer(token, group.joined(member))
         group.renew(member, now_ms)

@@ -134,7 +134,7 @@ def _strategy(reset: Reset) -> Strategy:
         case ResetStrategy.SHIFT_BY:
             return ShiftBy(_needed(reset.shift_by, "shiftBy"))
         case ResetStrategy.TO_DATETIME | ResetStrategy.BY_DURATION:
-            return ToMoment(0)  # which it is was settled when the offset was looked up
+            return ToMoment(0)  # the strategy was resolved when the offset was looked up
         case never:
             assert_never(never)
 

@@ -30,7 +30,7 @@ def write(value: Any) -> dict[str, Any]:
 @singledispatch
 def _written(_shape: Shape, value: Any) -> Any:
     """The manifest's form of a value. Numbers and texts are the same in JSON."""
-    return value  # numbers and texts are in JSON what they are in the program
+    return value  # numbers and texts are the same in JSON
 
 
 @_written.register

@@ -22,7 +22,7 @@ def projected_volume() -> dict[str, Any]:
     authority = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
     return {
         "projected": {
-            # The pod's fsGroup reads it, others do not.
+            # Only the pod's fsGroup may read it.
             "defaultMode": 0o440,
             "sources": [
                 {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_LIFETIME_S}},

@@ -118,7 +118,7 @@ class Generation:
         """The partition with this number; None if there is none."""
         states = self.partitions
         if partition < len(states) and states[partition].partition == partition:
-            return states[partition]  # so it is but in maps that somebody else wrote
+            return states[partition]  # always so, unless somebody else wrote the map
         return next((state for state in states if state.partition == partition), None)
 
 

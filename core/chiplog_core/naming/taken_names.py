@@ -55,7 +55,7 @@ def why_not_ours(
         reference for reference in found.get("ownerReferences") or () if reference.get("controller")
     ]
     if any(controller.get("uid") == owner["uid"] for controller in controllers):
-        # A label that somebody took away is put back.
+        # A label that somebody removed is added again.
         is_ours = manager in {None, labels.OPERATOR}
         return "" if is_ours else f"its label {labels.MANAGED_BY} is {manager}"
     for controller in controllers:

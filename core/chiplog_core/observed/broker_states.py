@@ -130,7 +130,7 @@ def _unchecked(world: World) -> Iterator[BrokerId]:
 def _may_be_alive(world: World, broker_id: BrokerId, broker: BrokerState) -> bool:
     """Whether a process of the broker may be alive."""
     if broker_id in world.running:
-        return True  # also a process that a restored Broker object does not name
+        return True  # including one that a restored Broker object does not name
     incarnation = world.brokers[broker_id].status.incarnation
     is_named = incarnation is not None and incarnation not in world.ended
     return is_named and broker.process_state is not ProcessState.GONE

@@ -42,9 +42,9 @@ def _is_admissible(world: World, broker: Broker) -> bool:
     if incarnation != spec.admitted_incarnation:
         return True
     if (broker.status.session or 0) > spec.session:
-        return True  # the object went back: it does not know this session any more
-    # Fenced by an expired Lease, alive after all. Without a renewal it would be a guess: an
-    # operator that has just started knows of no ended process yet.
+        return True  # the Broker object was restored and does not know this session
+    # It was fenced because its Lease expired, but it is alive. A renewal is required: an operator
+    # that has just started does not know yet which processes have ended.
     return spec.fenced and incarnation in world.renewing
 
 
@@ -76,10 +76,10 @@ def _admitted(world: World, broker: Broker) -> BrokerSpec:
         fenced=False,
     )
     if status.incarnation == spec.admitted_incarnation:
-        return again  # the same process: what it has in memory and on disk is what it had
+        return again  # the same process: its memory and disk are unchanged
     storage_uuids = tuple(sorted(directory.storage_uuid for directory in status.directories))
     is_known = bool(storage_uuids) and set(storage_uuids) == set(spec.storage_uuids)
-    # An older copy of a volume is another volume, by whatever name.
+    # An older copy of a volume counts as another volume, even with the same id.
     is_known = is_known and not any(directory.went_back for directory in status.directories)
     is_intact = is_known and all(
         directory.online and directory.tail is Tail.INTACT for directory in status.directories

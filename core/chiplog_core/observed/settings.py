@@ -78,7 +78,7 @@ def config_for_brokers(cluster: BrokerCluster, inherited: Mapping[str, str]) -> 
     """The configuration for Broker objects: what topics inherit, and what only brokers need."""
     metrics = cluster.spec.metrics
     if metrics is None or not metrics.partitions:
-        return inherited  # the default needs no word
+        return inherited  # the default need not be written
     key = METRICS_PARTITIONS
     return {**inherited, key.name: key.format(metrics.partitions)}
 

@@ -61,7 +61,7 @@ class _Open:
 def answer_requests(world: World, now: datetime) -> AdminPlan:
     """The writes and answers for all admin requests in the statuses of Brokers."""
     answers = {broker_id: _kept(broker) for broker_id, broker in world.brokers.items()}
-    # Whether something exists or was done is not known before everything was listed.
+    # Until everything is listed, it is not known what exists or was done.
     requests = _open(world, answers) if world.is_complete else []
     writes: list[WriteTopic] = []
     waiting: list[_Open] = []
@@ -164,7 +164,7 @@ def _in_turn(
             yield open_request, Waiting("the operator is busy with earlier requests for this topic")
         else:
             decision = decider.decide(open_request.operation, open_request.key)
-            # A refusal leaves everything as it was, so the next one need not wait for it.
+            # A refusal changes nothing, so the next request need not wait for it.
             blocked = not isinstance(decision, Verdict) or decision.code is Code.NONE
             yield open_request, decision
 

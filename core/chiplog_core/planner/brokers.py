@@ -181,7 +181,7 @@ def _rack(world: World, cluster: BrokerCluster, spec: BrokerSpec) -> str | None:
     pod = world.pods.get(spec.broker_id)
     node = None if pod is None else world.nodes.get(pod.node)
     if node is None:
-        return spec.rack  # not known just now
+        return spec.rack  # the node is not known now
     return node.labels.get(cluster.spec.rack.topology_key)
 
 
@@ -197,12 +197,13 @@ def _creations(
     if not missing or cluster is None:
         return []
     known = next((broker.spec.cluster_id for _, broker in sorted(world.brokers.items())), None)
-    # Brokers refuse the data of another cluster, so it outlives the loss of every Broker object.
+    # Brokers refuse the data of another cluster, so the cluster id must survive the loss of every
+    # Broker object.
     known = known or cluster.status.cluster_id
     if known is None:
         # Only one, so that the next operator finds the id that the first one wrote.
         missing = missing[:1]
-    cluster_id = known or str(new_topic_id())  # the same kind of text, and as unique
+    cluster_id = known or str(new_topic_id())  # a topic id has the same form, and is as unique
     return [
         Create(resource=_broker(world, cluster, settings, cluster_id, broker_id))
         for broker_id in missing

@@ -67,7 +67,7 @@ def cluster_report(facts: ClusterFacts, now: datetime) -> Iterator[Report]:
     """The status of the BrokerCluster, if it differs from the published one."""
     world = facts.world
     if not world.metadata.uid:
-        return  # there is no such object
+        return  # the BrokerCluster does not exist
     if world.cluster is None:
         before = published(world.manifest_status, BrokerClusterStatus())
     else:

@@ -116,7 +116,8 @@ def compare(
     winner = max(able, key=lambda replica: _rank(replica, state, brokers))
     longest = max(whole, key=lambda replica: replica.length)
     if not is_enough and longest.length > winner.length:
-        # Of all together one is honest, and nobody knows which: it may be this one.
+        # At least one of these logs has all acknowledged records, and it is not known which: it may
+        # be this one.
         return AtRisk(
             f"the disk of broker {longest.present.broker_id}, whose log is longer, failed"
         )
@@ -138,7 +139,7 @@ def find_returned(
         broker, report = brokers.by_id.get(ref.broker_id), reports.get(ref.broker_id)
         if broker is None or broker.ref is None or report is None:
             continue
-        # A session that the Broker object has forgotten is not carried back.
+        # A session that the Broker object does not know any more stays in the ISR as it is.
         if is_answer(report, state, broker) and ref.session <= broker.ref.session:
             is_damaged = (ref.broker_id, topic_id, state.partition) in brokers.damaged
             standing = _standing(ref, report, broker, terms, is_damaged=is_damaged)
@@ -171,7 +172,8 @@ def _standing(
     if report.log_end_offset < (report.high_watermark or 0):
         return Standing.LOST
     if not (broker.vouches_for(ref) and broker.may_lead):
-        # Of a topic that is synced before it is acknowledged, the disk may hold all the same.
+        # If the topic is synced before records are acknowledged, the disk may have all of them
+        # anyway.
         return Standing.LOST if terms.counts_as_page_cache else Standing.DOUBTFUL
     return Standing.DOUBTFUL if report.cut else Standing.VOUCHING
 

@@ -78,7 +78,7 @@ def finalizer_changes(world: World, settings: Settings) -> Iterator[SetMetadata]
         is_held = unreadable.is_held and not is_deleted_with_parent(world, meta)
         has_it = labels.TOPIC_FINALIZER in meta.finalizers
         if meta.deletion_timestamp is not None and has_it and not is_held:
-            yield _without_ours(meta)  # what its policy was cannot be read: the data stays
+            yield _without_ours(meta)  # its deletionPolicy cannot be read, so the data stays
 
 
 def _needs_finalizer(meta: Metadata, world: World, settings: Settings) -> bool:
@@ -92,7 +92,7 @@ def _may_remove_finalizer(
 ) -> bool:
     """Whether the finalizer may be removed from a Topic that is being deleted."""
     if is_deleted_with_parent(world, meta):
-        return True  # never in the way of a namespace
+        return True  # must not block the deletion of a namespace
     is_left_alone = settings.cluster is None or paused(meta)
     return world.is_complete and not is_left_alone and not is_owner
 

@@ -125,7 +125,7 @@ def _moved(
     order = {broker_id: number for number, broker_id in enumerate(move.replicas)}
     isr = tuple(sorted(state.isr, key=lambda ref: order[ref.broker_id]))
     after = changed(replace(state, replicas=move.replicas), isr, leader, brokers)
-    if after.partition_epoch == state.partition_epoch:  # only the order is another one
+    if after.partition_epoch == state.partition_epoch:  # only the order of replicas changes
         after = replace(after, partition_epoch=PartitionEpoch(state.partition_epoch + 1))
     return after
 

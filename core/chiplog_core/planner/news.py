@@ -62,7 +62,7 @@ def _differs(was: Mapping[str, object], condition: Condition) -> bool:
     """Whether a condition changed so much that it needs an Event."""
     if (was.get("status"), was.get("reason")) != (condition.status.value, condition.reason):
         return True
-    # The spec is refused again, for something else.
+    # The spec is refused again, for another reason.
     is_refusal = condition.reason in REFUSALS and condition.status is ConditionStatus.FALSE
     return is_refusal and was.get("message", "") != condition.message
 
@@ -95,7 +95,7 @@ def _urgency(condition: Condition, was: Mapping[str, object] | None) -> EventTyp
     """Whether the Event is Normal or a Warning."""
     if condition.reason in REFUSALS:
         return EventType.WARNING
-    # A restart for a new configuration was asked for, and what was just made cannot be ready.
+    # A restart for a new configuration is wanted, and a new object cannot be ready yet.
     is_expected = was is None or condition.type == ConditionType.CONFIGURATION_APPLIED
     return EventType.NORMAL if is_expected else EventType.WARNING
 

@@ -98,7 +98,8 @@ def _replicas_of(
     replicas_chosen = [order[first]]
     used = Counter([racks[order[first]]])
     while len(replicas_chosen) < replicas:
-        best = min(followers, key=lambda broker_id: used[racks[broker_id]])  # the first of equals
+        # min returns the first of equal ones
+        best = min(followers, key=lambda broker_id: used[racks[broker_id]])
         followers.remove(best)
         replicas_chosen.append(best)
         used[racks[best]] += 1

@@ -54,7 +54,8 @@ class PolicyJudge:
         is_own = spec.owner_uid == topic.metadata.uid
         return TopicFacts(
             name=spec.topic_name,
-            # Records that another Topic left may be taken over only from a namespace that may.
+            # A Topic may take over the records of a deleted Topic only if its namespace is allowed
+            # to use that name.
             namespace=topic.metadata.namespace if is_own else "",
             partitions=len(states),
             replicas=len(states[0].replicas),

@@ -80,7 +80,7 @@ def judge(
         return state
     of_leader = next((claim for claim in due if claim.leader == state.leader), None)
     if of_leader is not None and brokers.process_state(of_leader.leader) is not ProcessState.ALIVE:
-        return state  # it is deposed in this plan, which answers, or the next one knows more
+        return state  # its dead leader is replaced in this plan, or the next plan knows more
     isr = state.isr
     if of_leader is not None and is_acceptable(of_leader, state, topic_id, min_isr, brokers):
         isr = _in_order(of_leader.proposal.isr, state)
@@ -108,7 +108,7 @@ def is_acceptable(
     proposal = claim.proposal
     return (
         claim.leader == state.leader
-        # What a leader whose disk is not right takes out may be all there is.
+        # The replica that a leader with a bad disk removes may be the only good one.
         and can_lead(claim.leader, state, topic_id, brokers)
         and proposal.leader_epoch == state.leader_epoch
         and state.leader in proposal.isr

@@ -135,7 +135,7 @@ def missing_reports(
     def is_answered(broker_id: BrokerId) -> bool:
         report, broker = known.get(broker_id), brokers.by_id.get(broker_id)
         if has_gone_back:
-            # A status may be as old as a restored map.
+            # After a restore, a status may be as old as the map.
             return broker_id not in brokers.unchecked and _is_answered(state, report)
         return report is not None and broker is not None and is_answer(report, state, broker)
 
@@ -215,11 +215,12 @@ class _Settling:
         if not state.reports_wanted:
             is_stuck = may_need_consent(state, self.spec.min_isr, self.brokers)
             if has_gone_back or (consent is not None and is_stuck):
-                # The epochs stay: were they raised, the map could reach what a broker knows by
-                # number, and that broker would take the map's older content for newer.
+                # The epochs stay. If they were raised, they could become equal to those that a
+                # broker knows, and the broker would take the map's older content for newer.
                 return replace(state, reports_wanted=True)
             return state
-        # Where a leader is named, the map was asked for what is known of it.
+        # If a leader is named, the map waits for reports because it is older than what brokers
+        # know.
         has_gone_back = has_gone_back or state.leader is not None
         missing = set(missing_reports(state, self.brokers, known, has_gone_back=has_gone_back))
         if has_gone_back:
@@ -275,7 +276,7 @@ class _Case:
             return self._above(changed(base, outcome.isr, outcome.leader, self.brokers), base)
         winner = max(self._unclean(base, outcome), key=self._length, default=None)
         if winner is None:
-            # What was adopted stays adopted; the comparison continues from there.
+            # Adopted metadata stays adopted. The comparison continues from there.
             return self._above(elected, base) if self.has_gone_back else self.state
         losses.append(Loss(self.state.partition, winner.broker_id, self.known[winner.broker_id]))
         elected = self._above(changed(base, (winner,), winner, self.brokers), base)

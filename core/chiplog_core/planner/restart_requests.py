@@ -57,7 +57,7 @@ def _request_of(pod: PodState, owner: StatefulSetState | None) -> RestartRequest
     """The restart that an annotation of the pod or of its StatefulSet requests."""
     if owner is not None and MANUAL_ROLLING_UPDATE.is_set(owner.annotations):
         return RestartRequest(MANUAL, _by_annotation(f"StatefulSet {owner.name}"), owner.name)
-    # One that comes from the template would restart each new pod again.
+    # An annotation from the template would restart each new pod again.
     is_from_template = owner is not None and MANUAL_ROLLING_UPDATE.is_set(
         owner.template_annotations
     )

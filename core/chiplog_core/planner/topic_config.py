@@ -69,7 +69,7 @@ def _has_flushed(
     if broker.spec.retired:
         return True
     return answer in broker.status.flushed_topics and all(
-        # What a process flushed that came back without its page cache is not all there was.
+        # A process that lost its page cache cannot have flushed everything.
         ref.session == broker.spec.session
         for state in spec.current_partitions
         for ref in state.isr

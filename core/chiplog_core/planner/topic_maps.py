@@ -83,7 +83,7 @@ class MapPlanner:
             if not is_wanted and self._is_finished(observed, spec):
                 self._plan.actions.append(DeleteMap(resource=observed))
                 return
-        # Where no Topic speaks for the map, as of a topic of the cluster itself, it is the home.
+        # Without a Topic, as for an internal topic, the annotations of the map itself count.
         annotated = observed.metadata if owner is None else owner.metadata
         annotation = annotated.annotations.get(labels.UNCLEAN_ELECTION, "")
         accepted = accepted_losses(annotation) if annotation else NOTHING_ACCEPTED

@@ -67,7 +67,7 @@ class _Reporter:
     def status(self, topic: Topic) -> TopicStatus | None:
         """The status to publish; None if this plan is about to change the topic."""
         if topic.metadata.deletion_timestamp is not None:
-            return None  # it is as good as gone
+            return None  # it is being deleted
         uid, name = topic.metadata.uid, topic.topic_name
         partition_map = self._owned_map(topic)
         problems = (

@@ -77,7 +77,8 @@ def _name(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Viola
             f"is {topic.name}, which does not match {pattern}, spec.topicPolicies.namePattern {of}"
         )
     except ValueError:
-        # The BrokerCluster's own condition says what is wrong with it. Unguarded is no name.
+        # The BrokerCluster's own condition reports the wrong pattern. Until it is corrected, no
+        # name is accepted.
         message = f"cannot be checked: spec.topicPolicies.namePattern {of} cannot be parsed"
     yield Violation(
         policy="namePattern",

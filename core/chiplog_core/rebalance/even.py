@@ -62,7 +62,8 @@ def even_out(
     """
     board = _Board(items, base)
     before = dict(board.loads)
-    for _ in range(20 * len(items) + 1000):  # every step lowers the sum of squares; never this many
+    # every step lowers the sum of squares, so the limit is never reached
+    for _ in range(20 * len(items) + 1000):
         step = None if is_even(board.loads) else _find_step(board)
         if step is None or board.moved + len(step) > most:
             break
@@ -111,7 +112,7 @@ class _Board:
         entries = self.routes.get(route, [])
         at = bisect_left(entries, (wanted,))
         found = [entries[at]] if at < len(entries) else []
-        if at > 0:  # the best liked of those with that weight
+        if at > 0:  # of entries with that weight, the one with the lowest rank
             found.append(entries[bisect_left(entries, (entries[at - 1][0],))])
         return tuple(found)
 

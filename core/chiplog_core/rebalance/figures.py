@@ -117,7 +117,7 @@ def _evenness(loads: Sequence[int]) -> float:
     total, count = sum(loads), len(loads)
     if not total or count < 2:
         return 100.0
-    too_much = sum(max(0, load * count - total) for load in loads)  # times count
+    too_much = sum(max(0, load * count - total) for load in loads)  # multiplied by count
     return 100 * (1 - too_much / (total * (count - 1)))
 
 

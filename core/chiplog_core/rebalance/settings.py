@@ -99,7 +99,7 @@ def _mode(text: str) -> Mode:
 
 def _goal(text: str) -> Goal:
     try:
-        return Goal(text.rsplit(".", 1)[-1])  # Cruise Control takes the Java class's name, too
+        return Goal(text.rsplit(".", 1)[-1])  # Cruise Control accepts the Java class name as well
     except ValueError:
         known = ", ".join(Goal)
         raise RebalanceRefused(f"goals: {text!r} is not one of {known}") from None

@@ -40,7 +40,7 @@ def objects(application: Application) -> tuple[Manifest, ...]:
 
 def _account(application: Application, name: str) -> Manifest:
     """A ServiceAccount of the application."""
-    # Pods that use the API say so themselves.
+    # Pods that need the API mount a token explicitly.
     parts = {"automountServiceAccountToken": False}
     return object_of(application, "v1", "ServiceAccount", name, parts)
 

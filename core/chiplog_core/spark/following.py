@@ -144,7 +144,8 @@ class Following(ABC, Generic[V, P, S]):
     def _launch_unless_refused(self, known: ApplicationStatus) -> None:
         """Create the application, or end the run if the API server refused it."""
         if self._view.refusal:
-            # What was made for it before it was refused would stay as long as this object.
+            # Objects that were created before the refusal would otherwise stay as long as this
+            # object.
             self._remove(known)
             self._failed("LaunchRefused", self._view.refusal)
         else:
@@ -154,11 +155,11 @@ class Following(ABC, Generic[V, P, S]):
         """Follow an application whose run is over, because it must end as well."""
         over = self._now - (self._status.finished_at or self._now)
         if seen.state is RunState.GONE:
-            # Also where it was never seen: it is not made any more.
+            # Even if the application was never observed: it is not created any more.
             self._set(application=replace(known, state=RunState.GONE, message=""))
             return
         if seen.driver_end is DriverEnd.SUCCEEDED:
-            # Its launcher may be away and not know: it is kept all the same, for its logs.
+            # Its launcher may not be running and not know. The object is kept anyway, for its logs.
             seen = replace(seen, state=RunState.SUCCEEDED, is_held_up=False)
         self._set(application=observed(known, seen, now=self._now, begun=self._now))
         if not is_watched(self._status.application):
@@ -176,7 +177,7 @@ class Following(ABC, Generic[V, P, S]):
         known = self._status.application
         assert known is not None, "only a run that was begun ends"
         if known.state is RunState.WANTED:
-            # It was never seen and is not made any more.
+            # It was never observed and is not created any more.
             self._set(application=replace(known, state=RunState.GONE))
         self._set(finished_at=self._now)
 

@@ -82,7 +82,7 @@ def _job(application: Application) -> Manifest:
         "ttlSecondsAfterFinished": application.ttl_s,
         "podFailurePolicy": {
             "rules": [
-                # A node that goes away is no failure of the job.
+                # The loss of a node is not a failure of the job.
                 {"action": "Ignore", "onPodConditions": _EVICTED},
                 {
                     "action": "FailJob",
@@ -135,7 +135,7 @@ def _driver(application: Application) -> Manifest:
     spec |= {
         "containers": [container],
         "serviceAccountName": application.service_account,
-        # podFailurePolicy wants it; the Job, not the kubelet, starts a driver again.
+        # podFailurePolicy requires this. The Job controller, not the kubelet, restarts a driver.
         "restartPolicy": "Never",
     }
     return {"metadata": metadata, "spec": spec | _scheduling_fields(application)}

@@ -205,7 +205,7 @@ def _of_executor(pod: Mapping[str, object], now: datetime) -> Trouble | None:
     """What delays one executor."""
     for status in _containers(pod, EXECUTOR_CONTAINER):
         if text(status, "state", "terminated", "reason") == OUT_OF_MEMORY:
-            # Spark makes another one, up to spark.executor.maxNumFailures times.
+            # Spark replaces it, up to spark.executor.maxNumFailures times.
             message = _OUT_OF_MEMORY_REMEDY.format(role="executor")
             return Trouble(OUT_OF_MEMORY, message, is_final=False)
     return _waiting(pod, EXECUTOR_CONTAINER, now) or _unscheduled(pod)

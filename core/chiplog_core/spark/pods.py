@@ -79,7 +79,7 @@ def driver_template(application: Application) -> Manifest:
         kind=VolumeKind.SECRET,
         source=application.result_key,
         path=KEY_FOLDER,
-        is_optional=True,  # not everywhere may the operator make it
+        is_optional=True,  # the operator must not create it everywhere
     )
     volumes = (request, key, *application.volumes)
     template = _template(application, DRIVER_CONTAINER, volumes)
@@ -109,7 +109,8 @@ def _template(application: Application, container: str, volumes: tuple[Volume, .
         "spec": {
             **_scheduling_fields(application.scheduling),
             "automountServiceAccountToken": False,
-            # Variables for every Service of the namespace would grow with it, and say nothing.
+            # Without this, each pod would get environment variables for every Service of the
+            # namespace.
             "enableServiceLinks": False,
             "securityContext": {
                 "runAsNonRoot": True,
@@ -123,7 +124,7 @@ def _template(application: Application, container: str, volumes: tuple[Volume, .
                 {
                     "name": container,
                     "workingDir": WORK_FOLDER,
-                    # Why it failed, also where it may not write its result.
+                    # The reason of a failure, even if the driver could not write its result.
                     "terminationMessagePolicy": "FallbackToLogsOnError",
                     "securityContext": {
                         "allowPrivilegeEscalation": False,

@@ -6,13 +6,13 @@ from chiplog_core.spark.application import Application
 from chiplog_core.validate import spark_conf
 
 FIXED: Mapping[str, str] = {
-    # Whoever reaches the driver's port could else send it tasks, which are code.
+    # Otherwise anybody who reaches the driver's port could send it tasks, which are code.
     "spark.authenticate": "true",
-    # So that the driver needs no right to make and delete ConfigMaps, which would be a right to
-    # every ConfigMap of the namespace: executors have their configuration from the driver.
+    # With this the driver needs no permission to create and delete ConfigMaps, which would include
+    # every ConfigMap of the namespace. Executors get their configuration from the driver.
     "spark.kubernetes.executor.disableConfigMap": "true",
-    # The Service goes with the driver's pod, and there are no volume claims of Spark's: without
-    # these the driver would need the right to delete both.
+    # The Service is deleted with the driver's pod, and Spark creates no volume claims. Without
+    # these settings the driver would need the permission to delete both.
     "spark.kubernetes.driver.service.deleteOnTermination": "false",
     "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
     "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",

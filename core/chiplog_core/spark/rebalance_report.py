@@ -68,7 +68,7 @@ def _measuring(status: RebalanceStatus, state: RebalanceState, unmet: Unmet | No
             ready, state.value, "measuring starts when the previous application is removed"
         )
     more = f": {application.message}" if application.message else ""
-    if unmet is not None and not application.kind:  # it was not made yet
+    if unmet is not None and not application.kind:  # it does not exist yet
         more = f": {unmet.message}"
     done = progress.progress_words(application)
     how_far = f" ({done})" if done else ""

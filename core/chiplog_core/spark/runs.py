@@ -224,7 +224,7 @@ def _waiting_since(
         return since if is_new or known.waiting_since is None else known.waiting_since
     if seen.executors or is_new:
         return now if seen.is_held_up else None
-    # Its executors may be between two attempts of Spark to make them: only one that runs counts.
+    # Between two attempts of Spark to create executors there may be none: only running ones count.
     return known.waiting_since or (now if seen.is_held_up else None)
 
 

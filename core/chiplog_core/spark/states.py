@@ -86,14 +86,14 @@ APACHE: Mapping[str, PhaseName] = {
     "RunningWithPartialCapacity": PhaseName.RUNNING,
     "RunningWithBelowThresholdExecutors": PhaseName.RUNNING,
     "Succeeded": PhaseName.SUCCEEDED,
-    # After each of these comes ScheduledToRestart or the end.
+    # Each of these is followed by ScheduledToRestart or the end.
     "DriverStartTimedOut": PhaseName.RUNNING,
     "ExecutorsStartTimedOut": PhaseName.RUNNING,
     "DriverReadyTimedOut": PhaseName.RUNNING,
     "Failed": PhaseName.RUNNING,
     "SchedulingFailure": PhaseName.RUNNING,
     "DriverEvicted": PhaseName.RUNNING,
-    # How it ended is one step back in the history.
+    # The previous entry of the history says how it ended.
     "ResourceReleased": PhaseName.FAILED,
     "TerminatedWithoutReleaseResources": PhaseName.FAILED,
 }
@@ -209,7 +209,7 @@ def _observed(
         return replace(phase_with_cause, is_held_up=is_cause)
     if found.is_final and not (found.has_ended and _ENDS_BY_ITSELF[launcher](launched)):
         return Phase(PhaseName.FAILED, found.reason, found.message, must_be_stopped=True)
-    # A driver that has ended is not waited for: its launcher continues.
+    # If the driver has ended, the application is not delayed: its launcher continues.
     return Phase(phase.name, found.reason, found.message, is_held_up=not found.has_ended)
 
 
@@ -358,7 +358,7 @@ _ATTEMPTS: Mapping[SparkLauncher, Callable[[Object], int | None]] = {
 _ENDS_BY_ITSELF: Mapping[SparkLauncher, Callable[[Object], bool]] = {
     SparkLauncher.KUBEFLOW: _attempts_are_over,
     SparkLauncher.APACHE: _apache_attempts_are_over,
-    # Its podFailurePolicy knows which ends are final.
+    # The Job's podFailurePolicy decides which failures are final.
     SparkLauncher.JOB: lambda _launched: True,
 }
 """Whether a launcher lets it be when a driver ended for good: then its objects stay, for their

@@ -76,7 +76,7 @@ def spec_digest(spec: VerificationSpec) -> str:
 class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
     def step(self) -> Step[VerificationStatus]:
         """The whole step."""
-        # Before what the run may have proven: nothing is ordered that the status does not name.
+        # Before the run's result: a repair is ordered only when the status already names it.
         self._repair()
         self._observe_run()
         self._begin_if_due()

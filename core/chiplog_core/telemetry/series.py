@@ -40,11 +40,12 @@ def labels(**given: str | int) -> str:
 
 
 def of_partition(topic: str, partition: int) -> str:
-    """As `labels`, in a fraction of the time: nothing in the name of a topic is escaped."""
+    """The labels of a partition. It is much faster than `labels`, because the name of a topic
+    needs no escaping."""
     return f'{{topic="{topic}",partition="{partition}"}}'
 
 
-def written(series: Series[T], rows: Rows[T]) -> Iterator[str]:
+def series_text(series: Series[T], rows: Rows[T]) -> Iterator[str]:
     """The metric in Prometheus' text format, in slices."""
     name, value_of = series.name, series.value
     yield f"# HELP {name} {series.text}\n# TYPE {name} {series.type}\n"

@@ -92,7 +92,8 @@ def _check_generation(was: Generation, now: Generation, floor: int) -> Iterator[
         if new is None:
             yield f"partition {old.partition} is gone without a tombstone"
         else:
-            # What was wrong already may be somebody's edit, and an election does not repair all.
+            # A rule that was broken before may be somebody's edit, and an election does not repair
+            # everything.
             known = set(_check_state(old))
             yield from (broken for broken in _check_state(new) if broken not in known)
             yield from _check_step(old, new, floor)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from chiplog_core.group_watch.watch import GroupFigures
 from chiplog_core.model.group_status import PartitionLag
-from chiplog_core.telemetry.series import Series, labels, written
+from chiplog_core.telemetry.series import Series, labels
 from chiplog_operator.caches import ClusterKey
 
 
@@ -86,9 +86,11 @@ class GroupsCollector:
                     partitions.append((name, partition_lag))
                 for topic, lags in sorted(by_topic.items()):
                     topics.append((labels(**own, topic=topic), _sums(lags)))
-        yield from chain.from_iterable(written(series, groups) for series in GROUP_SERIES)
-        yield from chain.from_iterable(written(series, topics) for series in TOPIC_SERIES)
-        yield from chain.from_iterable(written(series, partitions) for series in PARTITION_SERIES)
+        yield from chain.from_iterable(series_text(series, groups) for series in GROUP_SERIES)
+        yield from chain.from_iterable(series_text(series, topics) for series in TOPIC_SERIES)
+        yield from chain.from_iterable(
+            series_text(series, partitions) for series in PARTITION_SERIES
+        )
 
 
 def _sums(partitions: Sequence[PartitionLag]) -> TopicSums:

@@ -107,7 +107,7 @@ class GroupsLoop:
         except NotActive:
             raise
         except Exception:
-            # A fault in what is thought about groups must not stop what is done for partitions.
+            # An exception in the handling of groups must not stop the handling of partitions.
             logger.exception("look_failed", extra={"cluster": str(self._key)})
             return AFTER_FAULT_MS
 

@@ -62,7 +62,7 @@ def _identity_fields(cluster: BrokerCluster, broker_id: BrokerId) -> dict[str, o
     return {
         "serviceAccountName": names.service_account(cluster.metadata.name, broker_id),
         "automountServiceAccountToken": False,
-        # Variables for every Service of the namespace would grow with it, and say nothing.
+        # Without this, each pod would get environment variables for every Service of the namespace.
         "enableServiceLinks": False,
         "securityContext": {
             "runAsNonRoot": True,
@@ -119,7 +119,7 @@ def _container(
         ],
         "ports": _ports(cluster),
         **probes(),
-        # The broker writes its incarnation there: how its death is known for certain.
+        # The broker writes its incarnation there, which proves that this process ended.
         "terminationMessagePath": TERMINATION_MESSAGE_PATH,
         "terminationMessagePolicy": "File",
         "securityContext": {
@@ -145,7 +145,8 @@ def _arguments(cluster: BrokerCluster, broker_id: BrokerId) -> list[str]:
 
 
 def _ports(cluster: BrokerCluster) -> list[dict[str, object]]:
-    # A listener may be called metrics, or 9092, which a container's port may not: hence tcp-.
+    # A listener may be called metrics, like another port here, or 9092, which is no valid name of a
+    # port: hence the prefix tcp-.
     return [
         *(_port(f"tcp-{listener.name}", listener.port) for listener in listeners(cluster)),
         _port(f"tcp-{INTERNAL_LISTENER_NAME}", ports.INTERNAL),

@@ -101,7 +101,7 @@ def _outside_ports(
 
 
 def _port(name: str, port: int) -> dict[str, object]:
-    # Named like its listener: by this name the node port is found again.
+    # It has its listener's name, by which its node port is found again.
     return {"name": name, "port": port, "targetPort": port, "protocol": "TCP"}
 
 

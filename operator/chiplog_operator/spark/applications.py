@@ -217,7 +217,7 @@ class Applications:
             manifest = object_of(application, "v1", "ConfigMap", name, parts)
             await self._apply(kinds.CONFIG_MAPS, manifest, heirs)
         for manifest in wanted.before:
-            files = manifest.get("data")  # of a ConfigMap
+            files = manifest.get("data")  # only ConfigMaps have data
             data_field = {"data": signed(key, application.name, files)} if files else {}
             await self._apply(MADE[manifest["kind"]], {**manifest, **data_field}, heirs)
 
@@ -282,7 +282,7 @@ class Applications:
             for manifest in found.items:
                 object_name: str = metadata(manifest)["name"]
                 if not object_name.startswith(f"{name}-"):
-                    continue  # not of ours, whatever its label says
+                    continue  # another object with our label
                 with suppress(NotFound):
                     await self._api.delete(kind, namespace, object_name, uid=uid_of(manifest))
         await self._remove_key(namespace, name)

@@ -92,7 +92,8 @@ class CarryingOut:
             facts = {"object": meta.name, "namespace": meta.namespace, "error": str(error)}
             logger.warning("spark_job_not_carried_out", extra=facts)
             if all(isinstance(action, Launch) for action in step.actions):
-                # What the status says does not hang on it, and why nothing is made stands in it.
+                # The status does not depend on the failed action, and it says why nothing was
+                # created.
                 await self._report(key, resource, step)
             return False
         return await self._report(key, resource, step)

@@ -59,7 +59,7 @@ class Facts:
             problems=problems,
             unmet=unmet,
             topics=self._topics(key),
-            # The result first: what it was refused its brokers have said by then.
+            # The result is read first: brokers have reported by then what they refused to it.
             seen=await self._seen(namespace, application),
             brokers=self.observer.from_caches(key).brokers,
             launcher=offer.launcher,
@@ -79,7 +79,7 @@ class Facts:
         return RebalanceView(
             rebalance=resource,
             problems=problems,
-            # What would run a job is nothing to moves that were approved.
+            # Approved moves do not depend on the launcher.
             unmet=self._unmet(key, cluster, namespace) or offer.as_unmet,
             topics=sorted(name for name in self._topics(key) if not is_internal(name)),
             brokers=brokers_of(self.observer.from_caches(key)),

@@ -149,7 +149,7 @@ class SparkLoop:
         await run_concurrently(reconcile, waiting, max_concurrent=MAX_CONCURRENT)
         caches = self.parts.caches
         if any(caches[kind].objects.get(key) is not objects[kind, key] for kind, key in waiting):
-            self.parts.woken.set()  # a status was written: what follows from it is due
+            self.parts.woken.set()  # a status was written, so the object is due again
 
     def _is_due(
         self,
@@ -171,7 +171,7 @@ class SparkLoop:
         except NotActive:
             raise
         except Exception:
-            # A fault in what is thought about one object must not stop what is done for others.
+            # An exception in one object's reconciliation must not stop others.
             logger.exception("spark_look_failed", extra={"object": str(key_of(manifest))})
             return AFTER_FAULT_S
 

@@ -73,7 +73,7 @@ class Repairing:
                 try:
                     await self._write(key, replace(broker.spec, refetches=kept), broker)
                 except Conflict:
-                    continue  # the next pass sees it as it is then
+                    continue  # the next pass observes it again
 
     async def _write(self, key: ClusterKey, spec: BrokerSpec, broker: Broker) -> None:
         action = Replace(resource=replace(broker, spec=spec))

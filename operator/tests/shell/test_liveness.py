@@ -24,7 +24,7 @@ class Watched:
         self.heard = self.liveness.listener_for("")
         self.renewals = 0
 
-    def dirty(self, _cluster: ClusterKey, *, urgent: bool = False) -> None:
+    def cluster_changed(self, _cluster: ClusterKey, *, urgent: bool = False) -> None:
         assert urgent
         self.changed += 1
 

@@ -83,7 +83,7 @@ def manifest(version: int, uid: str = "u") -> dict[str, Any]:
 class Told:
     changes: list[str]
 
-    def all_dirty(self) -> None:
+    def all_clusters_changed(self) -> None:
         self.changes.append("changed")
 
 

@@ -155,7 +155,7 @@ class Heard:
     def __init__(self) -> None:
         self.said: list[Any] = []
 
-    def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
+    def cluster_changed(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
         self.said.append((str(cluster), urgent))
 
     def jobs_changed(self) -> None:
@@ -164,7 +164,7 @@ class Heard:
     def groups_changed(self, cluster: ClusterKey) -> None:
         self.said.append("groups")
 
-    def all_dirty(self) -> None:
+    def all_clusters_changed(self) -> None:
         self.said.append("all")
 
     def lease_changed(self, cluster: ClusterKey, lease: Any) -> None:

@@ -26,7 +26,7 @@ from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.settings import setting
 from chiplog_core.config.broker_keys import METRICS_PARTITIONS
 from chiplog_core.telemetry.build_info import BUILD_INFO, BUILD_INFO_ABOUT, BUILD_LABELS
-from chiplog_core.telemetry.series import written
+from chiplog_core.telemetry.series import series_text
 
 FRESH_S: Final = 1.0
 """More frequent scrapes get the same text again."""
@@ -80,10 +80,10 @@ class Exposition:
     def _slices(self) -> Iterator[str]:
         names_partitions = setting(self._config, METRICS_PARTITIONS)
         topics = topic_rows(self._cluster, self._replicas)
-        yield from chain.from_iterable(written(series, topics) for series in TOPIC_SERIES)
+        yield from chain.from_iterable(series_text(series, topics) for series in TOPIC_SERIES)
         if not names_partitions:
-            yield from written(SIZE_SERIES, topics)
+            yield from series_text(SIZE_SERIES, topics)
             return
-        yield from written(PARTITION_SIZE, size_rows(self._replicas))
+        yield from series_text(PARTITION_SIZE, size_rows(self._replicas))
         led = led_rows(self._cluster, self._replicas)
-        yield from chain.from_iterable(written(series, led) for series in PARTITION_SERIES)
+        yield from chain.from_iterable(series_text(series, led) for series in PARTITION_SERIES)
