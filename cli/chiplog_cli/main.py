@@ -24,7 +24,7 @@ for module in (status, check, topics, groups, offsets, produce, consume, top):
 
 
 def main() -> None:
-    """`chiplog`, and `kubectl chiplog` where it is found as `kubectl-chiplog`."""
+    """Run `chiplog`, or `kubectl chiplog` if it is called by the name `kubectl-chiplog`."""
     # In a pod this is process 1, which the kernel does not end by default; and open connections
     # must be closed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

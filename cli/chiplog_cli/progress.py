@@ -10,10 +10,10 @@ Advance = Callable[[int], None]
 
 @contextmanager
 def progress(what: str, total: int | None = None, *, hidden: bool = False) -> Iterator[Advance]:
-    """Shows how much of `total` is done; only counts where that is None.
+    """Show how much of `total` is done; only a count if `total` is None.
 
-    Nothing is shown, and nothing imported, where standard error is no terminal; nor where it is
-    `hidden`, because the command types or prints on that terminal in the meantime.
+    Nothing is shown or imported if standard error is not a terminal, or if `hidden`, because the
+    command reads from or prints on that terminal in the meantime.
     """
     if hidden or not sys.stderr.isatty():
         yield _unseen

@@ -10,7 +10,8 @@ class Clock(clock.Clock, Protocol):
     """Monotonic time, waiting, and the date."""
 
     def now(self) -> datetime:
-        """With its time zone. May jump, also backwards: never decide by it who is alive."""
+        """The present time, with its zone. It may jump, also backwards, so liveness must not
+        depend on it."""
 
 
 class SystemClock(clock.SystemClock):

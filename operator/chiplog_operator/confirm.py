@@ -13,8 +13,8 @@ from chiplog_operator.caches import ClusterKey
 
 
 async def confirm_deletion(cached_api: CachedApi, cluster: ClusterKey, topic: Metadata) -> None:
-    """Data goes by what follows: be sure, now, that a user wants this very Topic deleted, as
-    it was when that was decided, and that nothing larger goes and takes it along."""
+    """Make sure that a user still wants this very Topic deleted, as it was when that was
+    decided, and that its deletion is not part of a larger one. The data is deleted after this."""
     found = await cached_api.read(kinds.TOPICS, topic.namespace, topic.name)
     if uid_of(found) != topic.uid or "deletionTimestamp" not in metadata(found):
         raise Conflict(f"Topic {topic.namespace}/{topic.name} is not being deleted")
@@ -38,7 +38,7 @@ async def confirm_deletion(cached_api: CachedApi, cluster: ClusterKey, topic: Me
 
 
 async def confirm_maps(cached_api: CachedApi, cluster: ClusterKey) -> None:
-    """A broker is retired for good, because no map names it: be sure that none does now."""
+    """Make sure that no map names the broker, before it is retired for good."""
     cache = cached_api.caches[kinds.PARTITION_MAPS]
 
     def known() -> dict[ObjectKey, str]:

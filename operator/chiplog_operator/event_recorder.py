@@ -57,7 +57,7 @@ class ExecutedPlan:
     """Of other objects."""
 
     def did(self, action: Action) -> None:
-        """It was carried out."""
+        """Record an action that was carried out."""
         match action:
             case Replace():
                 self.news += action.news

@@ -118,7 +118,7 @@ def kept_pod(pod: Manifest) -> Manifest:
 
 
 def pod(manifest: Manifest) -> PodState:
-    """What decisions need of a pod."""
+    """The fields of a pod that decisions depend on."""
     meta = metadata(manifest)
     ready = _is_true(condition_of(manifest, "Ready"))
     return PodState(
@@ -136,7 +136,7 @@ def pod(manifest: Manifest) -> PodState:
 
 
 def stateful_set(manifest: Manifest) -> StatefulSetState:
-    """What decisions need of a StatefulSet."""
+    """The fields of a StatefulSet that decisions depend on."""
     template = (manifest.get("spec") or {}).get("template") or {}
     return StatefulSetState(
         name=metadata(manifest)["name"],
@@ -155,7 +155,7 @@ def _bound_at(manifest: Manifest) -> datetime | None:
 
 
 def claim(manifest: Manifest) -> ClaimState:
-    """What decisions need of a volume claim."""
+    """The fields of a volume claim that decisions depend on."""
     meta, spec = metadata(manifest), manifest.get("spec") or {}
     status = manifest.get("status") or {}
     phase = status.get("phase", "")
@@ -238,7 +238,7 @@ def kept_node(node: Manifest) -> Manifest:
 
 
 def node(manifest: Manifest) -> NodeState:
-    """What decisions need of a node."""
+    """The fields of a node that decisions depend on."""
     addresses = (manifest.get("status") or {}).get("addresses") or []
     internal = [address["address"] for address in addresses if address.get("type") == "InternalIP"]
     return NodeState(

@@ -23,12 +23,12 @@ class Wake:
         return self._is_urgent
 
     def set(self, *, urgent: bool = False) -> None:
-        """Something happened."""
+        """Wake the loop, because something happened."""
         self._is_urgent = self._is_urgent or urgent
         self._event.set()
 
     def clear(self) -> None:
-        """A pass begins, which takes everything that happened into account."""
+        """Begin a pass, which takes everything that happened before into account."""
         self._is_urgent = False
         self._event.clear()
 

@@ -55,6 +55,7 @@ def top(
 
 
 def _with_gap(before: Snapshot, now: Snapshot) -> str:
+    """The tables followed by an empty line."""
     return top_view.text(before, now) + "\n"
 
 

@@ -21,7 +21,7 @@ def why_not_a_topic_name(name: str) -> str:
 
 def colliding_name(name: str, others: Iterable[str]) -> str:
     """The first of `others` that differs from the name only in `.` and `_`; empty if none does.
-    Metrics cannot tell such topics apart."""
+    Metrics cannot distinguish such topics."""
     key = collision_key(name)
     return next((other for other in others if other != name and collision_key(other) == key), "")
 

@@ -32,10 +32,10 @@ class ValueType(Protocol[V]):
 
     @property
     def type(self) -> ConfigType:
-        """What DescribeConfigs calls it."""
+        """The type in DescribeConfigs."""
 
     def parse(self, text: str) -> V:
-        """The value of `text`; a `ValueError` says what was expected, as "a whole number"."""
+        """Parse the text. A `ValueError` says what was expected, like "a whole number"."""
 
     def format(self, value: V) -> str:
         """The text Kafka would print for `value`."""

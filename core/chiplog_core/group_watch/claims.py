@@ -17,7 +17,7 @@ from chiplog_core.problems import Problem, Reason
 from chiplog_core.validate.consumer_group import (
     check_group,
     check_group_in_cluster,
-    check_group_rights,
+    check_group_permissions,
 )
 
 
@@ -49,7 +49,7 @@ def find_claims(scene: Scene) -> Claims:
             refused = (_conflict(found.owners[group.group_id]),)
         if not refused:
             found.owners[group.group_id] = group
-        rights = () if scene.cluster is None else check_group_rights(group, scene.cluster)
+        rights = () if scene.cluster is None else check_group_permissions(group, scene.cluster)
         found.problems[uid] = (*check_group(group), *refused, *rights)
     return found
 

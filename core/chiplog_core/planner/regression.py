@@ -208,7 +208,8 @@ class _Settling:
     def _settled(
         self, state: PartitionState, topic_id: TopicId, claims: Sequence[Claim]
     ) -> PartitionState:
-        """The next state of one partition."""
+        """The next state of one partition: ask its replicas for reports, wait for these, or
+        decide."""
         known = self.answers.reports.get((topic_id, state.partition), {})
         consent = self.accepted.get((state.partition, state.partition_epoch))
         has_gone_back = is_beneath(state, known.values(), claims)

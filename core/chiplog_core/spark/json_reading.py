@@ -32,7 +32,7 @@ def number(value: object, *path: str) -> int:
 
 
 def time(value: object, *path: str) -> datetime | None:
-    """The time at the path, with its zone; None where there is none."""
+    """The time at the path, with its zone; None if there is none."""
     try:
         found = datetime.fromisoformat(text(value, *path))
     except ValueError:
@@ -41,7 +41,7 @@ def time(value: object, *path: str) -> datetime | None:
 
 
 def at(value: object, *path: str) -> object:
-    """Whatever is at the path, or None."""
+    """The value at the path; None if there is none."""
     for name in path:
         if not isinstance(value, Mapping):
             return None

@@ -41,7 +41,7 @@ def next_step(view: RebalanceView, now: datetime) -> Step[RebalanceStatus]:
 
 class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     def step(self) -> Step[RebalanceStatus]:
-        """The whole step."""
+        """Decide everything: the actions, the status and the Events."""
         if paused(self._view.rebalance.metadata):
             if self._state is not RebalanceState.RECONCILIATION_PAUSED:
                 self._set(resumes=self._state, state=RebalanceState.RECONCILIATION_PAUSED)

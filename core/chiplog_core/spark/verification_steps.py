@@ -75,7 +75,7 @@ def spec_digest(spec: VerificationSpec) -> str:
 
 class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
     def step(self) -> Step[VerificationStatus]:
-        """The whole step."""
+        """Decide everything: the actions, the status and the Events."""
         # Before the run's result: a repair is ordered only when the status already names it.
         self._repair()
         self._observe_run()

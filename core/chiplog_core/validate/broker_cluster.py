@@ -28,7 +28,7 @@ from chiplog_core.validate.unbuilt import Feature, unless_built
 
 
 def check_cluster(cluster: BrokerCluster) -> tuple[Problem, ...]:
-    """What is wrong with a BrokerCluster on its own, so that brokers cannot be as it says."""
+    """Problems with a BrokerCluster itself, because of which its brokers cannot run as it asks."""
     return tuple(
         problem
         for rule in (_name, _storage, _listeners, _config, _policies, _template, _unbuilt)
@@ -37,12 +37,12 @@ def check_cluster(cluster: BrokerCluster) -> tuple[Problem, ...]:
 
 
 def check_jobs(cluster: BrokerCluster) -> tuple[Problem, ...]:
-    """What is wrong with how its Spark jobs are to be run. Brokers do not depend on it."""
+    """Problems with the settings for Spark jobs. Brokers do not depend on them."""
     return () if cluster.spec.spark is None else check_spark(cluster.spec.spark)
 
 
 def check_cluster_change(before: BrokerCluster, after: BrokerCluster) -> tuple[Problem, ...]:
-    """What is wrong with turning one BrokerCluster into another."""
+    """Problems with changing a BrokerCluster from `before` to `after`."""
     problems = []
     was, is_now = before.spec.storage, after.spec.storage
     reached = before.status.volume_size or was.size
@@ -63,6 +63,7 @@ def check_cluster_change(before: BrokerCluster, after: BrokerCluster) -> tuple[P
 
 
 def _name(cluster: BrokerCluster) -> Iterator[Problem]:
+    """Problems with the name of the cluster."""
     name = cluster.metadata.name
     if len(name) > MAX_CLUSTER_NAME_LENGTH:
         message = f"has {len(name)} characters, too many for the names of Services made from it"
@@ -72,6 +73,7 @@ def _name(cluster: BrokerCluster) -> Iterator[Problem]:
 
 
 def _storage(cluster: BrokerCluster) -> Iterator[Problem]:
+    """Problems with the size of volumes."""
     size = cluster.spec.storage.size
     if quantity_value(size) < quantity_value(MIN_VOLUME_SIZE):
         is_bare = re.fullmatch("[1-9][0-9]*", size) is not None
@@ -81,6 +83,7 @@ def _storage(cluster: BrokerCluster) -> Iterator[Problem]:
 
 
 def _listeners(cluster: BrokerCluster) -> Iterator[Problem]:
+    """Problems with the listeners."""
     listeners = cluster.spec.listeners
     for index, listener in enumerate(listeners):
         field = f"spec.listeners[{index}]"
@@ -97,7 +100,8 @@ def _listeners(cluster: BrokerCluster) -> Iterator[Problem]:
 
 
 def _node_ports(cluster: BrokerCluster) -> Iterator[Problem]:
-    """A listener takes its base for the bootstrap address, and one port more for each broker."""
+    """Problems with node ports that overlap. A listener uses its base for the bootstrap address,
+    and one more port for each broker."""
     taken: list[tuple[str, int]] = []
     last = cluster.spec.replicas
     for index, listener in enumerate(cluster.spec.listeners):
@@ -117,6 +121,7 @@ def _node_ports(cluster: BrokerCluster) -> Iterator[Problem]:
 
 
 def _listener(listener: Listener, field: str) -> Iterator[Problem]:
+    """Problems with one listener."""
     if listener.name == INTERNAL_LISTENER_NAME:
         message = f"is {listener.name}, the name of the brokers' own listener"
         yield Problem(f"{field}.name", message, "choose another name, like plain")
@@ -134,7 +139,8 @@ def _listener(listener: Listener, field: str) -> Iterator[Problem]:
 
 
 def _peer(peer: NetworkPolicyPeer, field: str) -> Iterator[Problem]:
-    """The API server's own rules of a NetworkPolicy's peers: it would refuse the whole policy."""
+    """Problems with a peer of a NetworkPolicy, by the API server's own rules: it would refuse
+    the whole policy."""
     has_selector = peer.pod_selector is not None or peer.namespace_selector is not None
     if peer.ip_block is None and not has_selector:
         remedy = "set podSelector, namespaceSelector or ipBlock; {} as a selector means all"
@@ -148,6 +154,7 @@ def _peer(peer: NetworkPolicyPeer, field: str) -> Iterator[Problem]:
 
 
 def _config(cluster: BrokerCluster) -> Iterator[Problem]:
+    """Problems with the broker configuration."""
     given = given_broker_config(cluster.spec.config)
     yield from given.problems
     for key in (DEFAULT_REPLICATION_FACTOR.name, MIN_INSYNC_REPLICAS.name):
@@ -158,6 +165,7 @@ def _config(cluster: BrokerCluster) -> Iterator[Problem]:
 
 
 def _policies(cluster: BrokerCluster) -> Iterator[Problem]:
+    """Problems with the topic policies."""
     policies = cluster.spec.topic_policies
     if policies is None:
         return
@@ -194,11 +202,13 @@ def _max_retention_bytes(policies: TopicPolicies) -> Iterator[Problem]:
 
 
 def _template(cluster: BrokerCluster) -> Iterator[Problem]:
+    """Problems with the pod template."""
     if cluster.spec.template is not None:
         yield from check_pod_template(cluster.spec.template)
 
 
 def _unbuilt(cluster: BrokerCluster) -> Iterator[Problem]:
+    """Problems with features that are not built yet."""
     spec = cluster.spec
     features = [
         (Feature.ROLL_POLICY, "spec.rollPolicy", spec.roll_policy is not None),

@@ -17,12 +17,12 @@ PARAMETER_OF = {
 
 
 def check_group(group: ConsumerGroup) -> tuple[Problem, ...]:
-    """What is wrong with a ConsumerGroup on its own."""
+    """Problems with a ConsumerGroup itself."""
     return tuple(problem for rule in (_reset, _max_lag, _scale) for problem in rule(group))
 
 
 def check_group_in_cluster(group: ConsumerGroup, cluster: BrokerCluster) -> tuple[Problem, ...]:
-    """What is wrong with a ConsumerGroup in the cluster it names."""
+    """Problems with a ConsumerGroup in the cluster that it names."""
     namespace = group.metadata.namespace
     if cluster.allows(namespace):
         return ()
@@ -36,8 +36,8 @@ def check_group_in_cluster(group: ConsumerGroup, cluster: BrokerCluster) -> tupl
     )
 
 
-def check_group_rights(group: ConsumerGroup, cluster: BrokerCluster) -> tuple[Problem, ...]:
-    """What a ConsumerGroup asks for that its namespace may not have done to this group."""
+def check_group_permissions(group: ConsumerGroup, cluster: BrokerCluster) -> tuple[Problem, ...]:
+    """Problems with what a ConsumerGroup asks for, if its namespace may not change this group."""
     about, prefix = group.metadata, cluster.group_prefix(group.metadata.namespace)
     if group.group_id.startswith(prefix):
         return ()
@@ -61,7 +61,7 @@ def check_group_rights(group: ConsumerGroup, cluster: BrokerCluster) -> tuple[Pr
 
 
 def check_group_change(before: ConsumerGroup, after: ConsumerGroup) -> tuple[Problem, ...]:
-    """What is wrong with turning one ConsumerGroup into another."""
+    """Problems with changing a ConsumerGroup from `before` to `after`."""
     problems = []
     if before.spec.cluster_ref != after.spec.cluster_ref:
         remedy = "delete this ConsumerGroup and create one for the other cluster"
@@ -76,17 +76,20 @@ def check_group_change(before: ConsumerGroup, after: ConsumerGroup) -> tuple[Pro
 
 
 def _is_another_reset(before: Reset | None, after: Reset | None) -> bool:
-    """Whether a reset keeps its id and yet goes elsewhere. It may go from plan to run."""
+    """Whether a reset keeps its id but goes to other offsets. It may change from a dry run to a
+    real one."""
     if before is None or after is None or before.id != after.id:
         return False
-    return _where_to(before) != _where_to(after)
+    return _offsets_part(before) != _offsets_part(after)
 
 
-def _where_to(reset: Reset) -> Reset:
+def _offsets_part(reset: Reset) -> Reset:
+    """The reset without the fields that do not change the offsets."""
     return replace(reset, dry_run=True, while_active=WhileActive.REFUSE)
 
 
 def _reset(group: ConsumerGroup) -> Iterator[Problem]:
+    """Problems with the parameters of a reset."""
     reset = group.spec.reset
     if reset is None:
         return

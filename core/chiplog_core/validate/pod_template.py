@@ -32,7 +32,7 @@ PRIORITY_REMEDY: Final = "create your own PriorityClass and use its name"
 
 
 def check_pod_template(template: PodTemplate) -> Iterator[Problem]:
-    """What is wrong with `spec.template`."""
+    """Problems with `spec.template`."""
     yield from _keys("spec.template.labels", template.labels)
     yield from _keys("spec.template.annotations", template.annotations)
     name = template.priority_class_name
@@ -43,6 +43,7 @@ def check_pod_template(template: PodTemplate) -> Iterator[Problem]:
 
 
 def _keys(field: str, keys: Iterable[str]) -> Iterator[Problem]:
+    """Problems with reserved labels or annotations."""
     for key in keys:
         if key not in ALLOWED and re.match(RESERVED_PATTERN, key, re.DOTALL):
             yield Problem(f"{field}[{key}]", "is reserved", KEY_REMEDY)

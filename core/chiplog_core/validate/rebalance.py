@@ -13,7 +13,7 @@ from chiplog_core.validate.verification import not_allowed
 
 
 def check_rebalance(rebalance: Rebalance) -> tuple[Problem, ...]:
-    """What is wrong with a Rebalance on its own."""
+    """Problems with a Rebalance itself."""
     return tuple(
         problem
         for rule in (_brokers, _excluded, _limits, _unbuilt, _spark)
@@ -22,12 +22,12 @@ def check_rebalance(rebalance: Rebalance) -> tuple[Problem, ...]:
 
 
 def check_rebalance_in_cluster(rebalance: Rebalance, cluster: BrokerCluster) -> tuple[Problem, ...]:
-    """What is wrong with a Rebalance in the cluster it names."""
+    """Problems with a Rebalance in the cluster that it names."""
     return not_allowed(rebalance.metadata.namespace, cluster, "rebalances")
 
 
 def check_rebalance_change(before: Rebalance, after: Rebalance) -> tuple[Problem, ...]:
-    """What is wrong with turning one Rebalance into another."""
+    """Problems with changing a Rebalance from `before` to `after`."""
     if before.spec.cluster_ref == after.spec.cluster_ref:
         return ()
     remedy = "delete this Rebalance and create one for the other cluster"
@@ -35,6 +35,7 @@ def check_rebalance_change(before: Rebalance, after: Rebalance) -> tuple[Problem
 
 
 def _brokers(rebalance: Rebalance) -> Iterator[Problem]:
+    """Problems with the list of brokers."""
     spec = rebalance.spec
     if spec.mode is RebalanceMode.FULL and spec.brokers:
         message = "is set, but mode full covers all brokers"
@@ -45,6 +46,7 @@ def _brokers(rebalance: Rebalance) -> Iterator[Problem]:
 
 
 def _excluded(rebalance: Rebalance) -> Iterator[Problem]:
+    """Problems with the pattern of excluded topics."""
     pattern = rebalance.spec.excluded_topics
     if pattern is None:
         return
@@ -56,6 +58,7 @@ def _excluded(rebalance: Rebalance) -> Iterator[Problem]:
 
 
 def _limits(rebalance: Rebalance) -> Iterator[Problem]:
+    """Problems with time limits."""
     limit = rebalance.spec.time_limit
     if limit is not None and duration_ms(limit) == 0:
         remedy = "raise it, or remove it for no limit"
@@ -63,6 +66,7 @@ def _limits(rebalance: Rebalance) -> Iterator[Problem]:
 
 
 def _unbuilt(rebalance: Rebalance) -> Iterator[Problem]:
+    """Problems with features that are not built yet."""
     spec = rebalance.spec
     features = (
         ("spec.mode", spec.mode is not RebalanceMode.FULL),

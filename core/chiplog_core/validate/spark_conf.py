@@ -162,9 +162,9 @@ _KIB = {"k": 1, "": 1024, "m": 1024, "g": 1024**2, "t": 1024**3}
 
 
 def memory_mib(text: str) -> int:
-    """The mebibytes that a text like `1g` or `512m` means to Spark; without a unit it is MiB.
+    """The mebibytes that Spark understands by a text like `1g` or `512m`. Without a unit it is MiB.
 
-    Less than a whole MiB is dropped, as Spark does. A `ValueError` says how memory is written.
+    Fractions of a MiB are dropped, as in Spark. A `ValueError` says how to write memory.
     """
     match = _MEMORY.fullmatch(text)
     if match is None:
@@ -175,7 +175,7 @@ def memory_mib(text: str) -> int:
 def check_spark(
     settings: SparkSettings | SparkOverrides, field: str = "spec.spark"
 ) -> tuple[Problem, ...]:
-    """What is wrong with how a user wants jobs to be run; `field` is where they said it."""
+    """Problems with the settings for jobs. `field` is their path."""
     return (
         *_heap(settings.driver, f"{field}.driver.memory"),
         *_heap(settings.executor, f"{field}.executor.memory"),
@@ -189,6 +189,7 @@ def check_spark(
 
 
 def _scheduling(settings: SparkSettings, spark: str) -> Iterator[Problem]:
+    """Problems with the settings for scheduling."""
     scheduling = settings.scheduling or SparkScheduling()
     field, name = f"{spark}.scheduling", scheduling.priority_class_name
     if name is not None and name.startswith(OF_THE_SYSTEM):
@@ -205,12 +206,14 @@ def _scheduling(settings: SparkSettings, spark: str) -> Iterator[Problem]:
 
 
 def _heap(pods: SparkDriver | SparkExecutor | None, field: str) -> Iterator[Problem]:
+    """Problems with the memory of driver or executors."""
     if pods is not None and memory_mib(pods.memory) < MIN_MEMORY_MIB:
         message = f"is {pods.memory}, below the {MIN_MEMORY_MIB}m without which Spark does not run"
         yield Problem(field, message, "set it to 512m or more")
 
 
 def _entry(key: str, value: str, spark: str) -> Iterator[Problem]:
+    """Problems with one entry of sparkConf."""
     field = f"{spark}.sparkConf[{key}]"
     remedy = _refusal(key)
     if not _KEY.fullmatch(key):
@@ -226,7 +229,7 @@ def _entry(key: str, value: str, spark: str) -> Iterator[Problem]:
 
 
 def _refusal(key: str) -> str | None:
-    """What to do instead of giving this key; None where it may be given."""
+    """What to do instead of setting this key; None if it may be set."""
     if key in OURS:
         return OURS[key]
     for prefix, remedy in OUR_PREFIXES.items():

@@ -16,7 +16,7 @@ MIN_ISR_FIELD = f"spec.config[{MIN_INSYNC_REPLICAS.name}]"
 
 
 def check_topic(topic: Topic) -> tuple[Problem, ...]:
-    """What is wrong with a Topic on its own."""
+    """Problems with a Topic itself."""
     return tuple(
         problem
         for rule in (_name, _config, _growth, _deletion, _assignments, _unbuilt)
@@ -25,12 +25,12 @@ def check_topic(topic: Topic) -> tuple[Problem, ...]:
 
 
 def check_topic_in_cluster(topic: Topic, cluster: BrokerCluster) -> tuple[Problem, ...]:
-    """What is wrong with a Topic in the cluster it names."""
+    """Problems with a Topic in the cluster that it names."""
     return (*_namespace(topic, cluster), *_replicas_in_cluster(topic, cluster))
 
 
 def check_topic_change(before: Topic, after: Topic) -> tuple[Problem, ...]:
-    """What is wrong with turning one Topic into another."""
+    """Problems with changing a Topic from `before` to `after`."""
     problems = []
     if before.spec.cluster_ref != after.spec.cluster_ref:
         remedy = "delete this Topic and create one for the other cluster"
@@ -44,7 +44,7 @@ def check_topic_change(before: Topic, after: Topic) -> tuple[Problem, ...]:
 
 
 def check_partition_count(current: int, spec: TopicSpec) -> tuple[Problem, ...]:
-    """What is wrong with going from the `current` number of partitions to the spec's."""
+    """Problems with changing the number of partitions from `current` to the spec's."""
     shrinks = spec.partitions is not None and spec.partitions < current
     can_repartition = is_built(Feature.REPARTITION)
     wants_to = _strategy(spec.growth) is GrowthStrategy.REPARTITION
@@ -64,10 +64,11 @@ def check_partition_count(current: int, spec: TopicSpec) -> tuple[Problem, ...]:
 def check_topic_name_is_free(
     topic: Topic, owners: Mapping[str, str], objects: Mapping[str, str]
 ) -> tuple[Problem, ...]:
-    """Whether another Topic of the cluster has the name, or one that metrics cannot distinguish.
+    """Problems if another Topic of the cluster has the name, or one that metrics cannot
+    distinguish.
 
-    `owners` are the names in use in the cluster, each with the uid of the Topic that has it;
-    `objects` are the Topics there are, by uid, each as a user finds it.
+    `owners` are the names in use in the cluster, each with the uid of its owner. `objects` are the
+    existing Topics by uid, each as users know it.
     """
     name, uid = topic.topic_name, topic.metadata.uid
     for other, owner in sorted(owners.items()):
@@ -83,7 +84,7 @@ def check_topic_name_is_free(
 
 
 def warn_about_topic(topic: Topic) -> tuple[Problem, ...]:
-    """What works but will surprise its owner."""
+    """Warnings about settings that work but may surprise users."""
     found = warn_about_values(topic.spec.config)
     replicas, min_isr = topic.spec.replicas, _own_min_isr(topic)
     if replicas is None or replicas == 1 or min_isr != replicas:
@@ -100,6 +101,7 @@ def warn_about_topic(topic: Topic) -> tuple[Problem, ...]:
 
 
 def _name(topic: Topic) -> Iterator[Problem]:
+    """Problems with the topic's name."""
     if topic.topic_name in NAMES_OF_NO_TOPIC:
         yield Problem("spec.topicName", f"is {topic.topic_name!r}", "choose another name")
     if is_internal(topic.topic_name):
@@ -108,6 +110,7 @@ def _name(topic: Topic) -> Iterator[Problem]:
 
 
 def _config(topic: Topic) -> Iterator[Problem]:
+    """Problems with the configuration."""
     yield from given_topic_config(topic.spec.config).problems
     min_isr, replicas = _own_min_isr(topic), topic.spec.replicas
     if min_isr is not None and replicas is not None and min_isr > replicas:
@@ -133,6 +136,7 @@ def _strategy(growth: Growth | None) -> GrowthStrategy:
 
 
 def _growth(topic: Topic) -> Iterator[Problem]:
+    """Problems with the growth strategy."""
     growth = topic.spec.growth
     if growth is None or growth.strategy is GrowthStrategy.REPARTITION:
         return
@@ -143,6 +147,7 @@ def _growth(topic: Topic) -> Iterator[Problem]:
 
 
 def _deletion(topic: Topic) -> Iterator[Problem]:
+    """Problems with the deletion policy."""
     spec = topic.spec
     if spec.trash_ttl is not None and spec.deletion_policy is not DeletionPolicy.TRASH:
         message = "is set, but only deletionPolicy Trash uses it"
@@ -150,6 +155,7 @@ def _deletion(topic: Topic) -> Iterator[Problem]:
 
 
 def _assignments(topic: Topic) -> Iterator[Problem]:
+    """Problems with the placement of partitions."""
     spec = topic.spec
     if not spec.assignments:
         return
@@ -175,6 +181,7 @@ def _shortened(numbers: Sequence[int]) -> str:
 
 
 def _unbuilt(topic: Topic) -> Iterator[Problem]:
+    """Problems with features that are not built yet."""
     spec = topic.spec
     features = (
         (
@@ -191,6 +198,7 @@ def _unbuilt(topic: Topic) -> Iterator[Problem]:
 
 
 def _namespace(topic: Topic, cluster: BrokerCluster) -> Iterator[Problem]:
+    """A problem if the cluster does not accept Topics from the namespace."""
     namespace = topic.metadata.namespace
     if not cluster.allows(namespace):
         yield Problem(
@@ -202,6 +210,7 @@ def _namespace(topic: Topic, cluster: BrokerCluster) -> Iterator[Problem]:
 
 
 def _replicas_in_cluster(topic: Topic, cluster: BrokerCluster) -> Iterator[Problem]:
+    """Problems with more replicas than brokers."""
     values = given_broker_config(cluster.spec.config).values
     default = broker_value(values, DEFAULT_REPLICATION_FACTOR) or 1
     replicas, brokers = topic.spec.replicas or default, cluster.spec.replicas

@@ -45,7 +45,7 @@ UNBUILT: Mapping[Feature, str] = {
 
 
 def unless_built(feature: Feature, field: str) -> tuple[Problem, ...]:
-    """The problem with `field`, which asks for `feature`; none once the feature is built."""
+    """The problem with `field`, which asks for `feature`; none if the feature is built."""
     if feature not in UNBUILT:
         return ()
     message = f"asks for {feature}, which is not built yet"
@@ -96,7 +96,8 @@ def is_built(feature: Feature) -> bool:
 
 
 def notices(kind: api.ResourceKind) -> Iterator[tuple[str, str]]:
-    """Path of a field and the sentence that says what of it is not built yet."""
+    """For each field of the kind that is not built yet: its path, and a sentence for its
+    description."""
     for feature, remedy in UNBUILT.items():
         for field in FIELDS[feature]:
             if field.kind == kind:

@@ -11,7 +11,7 @@ from chiplog_core.validate.spark_conf import check_spark
 
 
 def check_verification(verification: Verification) -> tuple[Problem, ...]:
-    """What is wrong with a Verification on its own."""
+    """Problems with a Verification itself."""
     return tuple(
         problem for rule in (_topics, _schedule, _limits, _spark) for problem in rule(verification)
     )
@@ -20,7 +20,7 @@ def check_verification(verification: Verification) -> tuple[Problem, ...]:
 def check_verification_in_cluster(
     verification: Verification, cluster: BrokerCluster
 ) -> tuple[Problem, ...]:
-    """What is wrong with a Verification in the cluster it names."""
+    """Problems with a Verification in the cluster that it names."""
     return (
         *not_allowed(verification.metadata.namespace, cluster, "verifications"),
         *_repair_from_elsewhere(verification, cluster),
@@ -28,8 +28,11 @@ def check_verification_in_cluster(
 
 
 def _repair_from_elsewhere(verification: Verification, cluster: BrokerCluster) -> Iterator[Problem]:
-    """What a job found, whoever rules its namespace can write as well: believed there, it would
-    have brokers of another namespace put replicas aside."""
+    """A problem if a Verification in another namespace asks for repairs.
+
+    A user of that namespace could forge the result of its job, and so make brokers of this
+    namespace put replicas aside.
+    """
     home = cluster.metadata.namespace
     if verification.spec.repair is not Repair.NONE and verification.metadata.namespace != home:
         yield Problem(
@@ -41,7 +44,7 @@ def _repair_from_elsewhere(verification: Verification, cluster: BrokerCluster) -
 
 
 def not_allowed(namespace: str, cluster: BrokerCluster, what: str) -> tuple[Problem, ...]:
-    """The problem with a namespace whose objects the cluster does not take."""
+    """The problem with a namespace from which the cluster accepts no such objects."""
     if cluster.allows(namespace):
         return ()
     return (
@@ -55,7 +58,7 @@ def not_allowed(namespace: str, cluster: BrokerCluster, what: str) -> tuple[Prob
 
 
 def check_verification_change(before: Verification, after: Verification) -> tuple[Problem, ...]:
-    """What is wrong with turning one Verification into another."""
+    """Problems with changing a Verification from `before` to `after`."""
     if before.spec.cluster_ref == after.spec.cluster_ref:
         return ()
     remedy = "delete this Verification and create one for the other cluster"
@@ -63,6 +66,7 @@ def check_verification_change(before: Verification, after: Verification) -> tupl
 
 
 def _topics(verification: Verification) -> Iterator[Problem]:
+    """Problems with the selection of topics."""
     spec = verification.spec
     if spec.topic_selector is None:
         return
@@ -75,6 +79,7 @@ def _topics(verification: Verification) -> Iterator[Problem]:
 
 
 def _schedule(verification: Verification) -> Iterator[Problem]:
+    """Problems with the schedule."""
     schedule = verification.spec.schedule
     if schedule is None:
         return
@@ -86,6 +91,7 @@ def _schedule(verification: Verification) -> Iterator[Problem]:
 
 
 def _limits(verification: Verification) -> Iterator[Problem]:
+    """Problems with time limits."""
     limit = verification.spec.time_limit
     if limit is not None and duration_ms(limit) == 0:
         remedy = "raise it, or remove it for no limit"

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from chiplog_core.group_watch.watch import GroupFigures
 from chiplog_core.model.group_status import PartitionLag
-from chiplog_core.telemetry.series import Series, labels
+from chiplog_core.telemetry.series import Series, labels, series_text
 from chiplog_operator.caches import ClusterKey
 
 
