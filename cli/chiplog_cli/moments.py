@@ -39,8 +39,8 @@ def length_ms(text: str) -> int:
     match = _ISO.fullmatch(text)
     if match is None or text.endswith(("P", "T")):
         raise ValueError(f"{text!r} is not an ISO 8601 duration: write it like P7D, PT1H30M or 90m")
-    whole = sum(int(match[name] or 0) * unit_ms for name, unit_ms in _UNITS_MS.items())
-    return whole + int((match["fraction"] or "0").ljust(3, "0"))
+    whole_ms = sum(int(match[name] or 0) * unit_ms for name, unit_ms in _UNITS_MS.items())
+    return whole_ms + int((match["fraction"] or "0").ljust(3, "0"))
 
 
 def moment_ms(text: str) -> int:

@@ -160,8 +160,8 @@ class Observer:
 
     def maps(self, key: ClusterKey) -> Mapping[str, PartitionMap] | None:
         """All maps of the cluster by topic name; None if one cannot be parsed."""
-        maps, hidden = self._readable_maps(key)
-        return None if hidden else maps
+        maps, unreadable = self._readable_maps(key)
+        return None if unreadable else maps
 
     def partition_map(self, key: ClusterKey, topic_name: str) -> PartitionMap | None:
         """The map of a topic; None if there is none that can be parsed."""
@@ -285,14 +285,14 @@ class Observer:
             found = self._clusters.read(manifest)
             problems = found if isinstance(found, tuple) else ()
             status = manifest.get("status") or {}
-        maps, hidden = self._readable_maps(key)
-        brokers, odd_brokers = self._readable_brokers(key)
+        maps, unreadable_maps = self._readable_maps(key)
+        brokers, unreadable_brokers = self._readable_brokers(key)
         allowed = {key.namespace, *(cluster.spec.allowed_topic_namespaces if cluster else ())}
         self._forget_the_gone()
-        topics, odd_topics = _parsed_and_unreadable(
+        topics, unreadable_topics = _parsed_and_unreadable(
             self._topics, self._caches.members(kinds.TOPICS, key), key.name, TOPIC
         )
-        groups, odd_groups = _parsed_and_unreadable(
+        groups, unreadable_groups = _parsed_and_unreadable(
             self._groups,
             self._caches.members(kinds.CONSUMER_GROUPS, key),
             key.name,
@@ -304,22 +304,22 @@ class Observer:
             cluster_problems=problems,
             manifest_status=status,
             brokers=brokers,
-            unreadable_brokers=odd_brokers,
+            unreadable_brokers=unreadable_brokers,
             maps=maps,
-            unreadable_maps=frozenset(hidden),
-            topics=tuple(topic for topic in topics if _map_name(key, topic) not in hidden),
+            unreadable_maps=frozenset(unreadable_maps),
+            topics=tuple(topic for topic in topics if _map_name(key, topic) not in unreadable_maps),
             groups=groups,
             rebalances=tuple(
                 rebalance
                 for rebalance in self.rebalances(key)
                 if rebalance.status.state is RebalanceState.REBALANCING
             ),
-            unreadable=odd_topics
-            + odd_groups
+            unreadable=unreadable_topics
+            + unreadable_groups
             + tuple(
                 _topic_with_unreadable_map(topic, key, _map_name(key, topic))
                 for topic in topics
-                if _map_name(key, topic) in hidden
+                if _map_name(key, topic) in unreadable_maps
             ),
             ended=self._liveness.ended(key),
             failed_disks=self._liveness.failed_disks(key),
@@ -374,33 +374,33 @@ class Observer:
     def _readable_brokers(self, key: ClusterKey) -> tuple[dict[BrokerId, Broker], dict[str, str]]:
         """Brokers by id; and by name those that cannot be parsed, with the reason."""
         brokers: dict[BrokerId, Broker] = {}
-        odd: dict[str, str] = {}
+        unreadable: dict[str, str] = {}
         for manifest in self._caches.members(kinds.BROKERS, key):
             found = self._brokers.read(manifest)
             if isinstance(found, Broker):
                 brokers[found.spec.broker_id] = found
             else:
-                odd[key_of(manifest).name] = "; ".join(map(str, found))
-        if odd and odd != self._odd_brokers.get(key):
-            logger.error("broker_unreadable", extra={"cluster": str(key), "problems": odd})
-        self._odd_brokers[key] = odd
-        return brokers, odd
+                unreadable[key_of(manifest).name] = "; ".join(map(str, found))
+        if unreadable and unreadable != self._odd_brokers.get(key):
+            logger.error("broker_unreadable", extra={"cluster": str(key), "problems": unreadable})
+        self._odd_brokers[key] = unreadable
+        return brokers, unreadable
 
     def _readable_maps(self, key: ClusterKey) -> tuple[dict[str, PartitionMap], set[str]]:
         """Maps by topic name; and the names of those that cannot be parsed, whose topics are
         left alone."""
         maps: dict[str, PartitionMap] = {}
-        hidden: set[str] = set()
+        unreadable: set[str] = set()
         for manifest in self._caches.members(kinds.PARTITION_MAPS, key):
             found = self._maps.read(manifest)
             if isinstance(found, PartitionMap):
                 maps[found.spec.topic_name] = found
             else:
                 name = key_of(manifest).name
-                hidden.add(name)
+                unreadable.add(name)
                 facts = {"cluster": str(key), "map": name, "problems": list(map(str, found))}
                 logger.error("map_unreadable", extra=facts)
-        return maps, hidden
+        return maps, unreadable
 
     def _pods(self, key: ClusterKey) -> dict[BrokerId, PodState]:
         pods: dict[BrokerId, PodState] = {}
@@ -469,11 +469,11 @@ def _parsed_and_unreadable(
 ) -> tuple[tuple[R, ...], tuple[Unreadable, ...]]:
     """The objects that can be parsed, and what is wrong with the others."""
     good: list[R] = []
-    odd: list[Unreadable] = []
+    unreadable: list[Unreadable] = []
     for manifest in manifests:
         found = parsed.read(manifest)
         if isinstance(found, tuple):
-            odd.append(
+            unreadable.append(
                 Unreadable(
                     metadata=metadata_of(manifest),
                     cluster_name=cluster,
@@ -484,4 +484,4 @@ def _parsed_and_unreadable(
             )
         else:
             good.append(found)
-    return tuple(good), tuple(odd)
+    return tuple(good), tuple(unreadable)

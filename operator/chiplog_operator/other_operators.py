@@ -116,11 +116,11 @@ class OtherOperators:
         except ApiError as error:
             logger.debug("other_operators_unknown", extra={"error": str(error)})
             return Place.UNKNOWN
-        place, who = self._others.place(now_s, operators, holds_lease=holds_lease)
-        if who is None:
+        place, conflicting = self._others.place(now_s, operators, holds_lease=holds_lease)
+        if conflicting is None:
             self._listener.clear_conflict()
         elif place is Place.ASIDE:
-            await self._listener.report_conflict(who.message(), now_s)
+            await self._listener.report_conflict(conflicting.message(), now_s)
         return place
 
     async def _operators(self, now_s: float) -> set[str]:

@@ -40,13 +40,13 @@ def why_not_ours(
     wanted: ObjectMetadata,
     *,
     label: str,
-    heirs: Collection[Identity] = (),
+    other_owners: Collection[Identity] = (),
 ) -> str:
     """Why the operator may not write to an existing object; empty if the object is its own.
 
     `wanted` is the metadata that the operator would apply, with its one owner. `label` is the label
-    whose value names the object that it belongs to. `heirs` are other owners that our objects may
-    have had before.
+    whose value names the object that it belongs to. `other_owners` are former owners of our
+    objects.
     """
     (owner,) = wanted["ownerReferences"]
     has = found.get("labels") or {}
@@ -59,7 +59,7 @@ def why_not_ours(
         is_ours = manager in {None, labels.OPERATOR}
         return "" if is_ours else f"its label {labels.MANAGED_BY} is {manager}"
     for controller in controllers:
-        if identity_of(controller) not in {identity_of(owner), *heirs}:
+        if identity_of(controller) not in {identity_of(owner), *other_owners}:
             return f"its controller is {controller.get('kind')} {controller.get('name')}"
     if manager != labels.OPERATOR:
         return f"its label {labels.MANAGED_BY} is not {labels.OPERATOR}"

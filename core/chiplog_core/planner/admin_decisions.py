@@ -308,8 +308,8 @@ class Decider:
 
     def _refuse_foreign(self, topic: Topic, path: Path, field: str, remedy: str) -> None:
         """Refuse a change of a field that another field manager owns."""
-        book = self._world.managed_fields.get(topic.metadata.uid)
-        if managers := foreign_managers(book, path, topic.metadata.annotations):
+        managed_fields = self._world.managed_fields.get(topic.metadata.uid)
+        if managers := foreign_managers(managed_fields, path, topic.metadata.annotations):
             raise Refused(
                 Code.POLICY_VIOLATION,
                 f"{field} of {_topic_text(topic)} is managed by {', '.join(managers)}: {remedy}",

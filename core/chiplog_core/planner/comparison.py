@@ -109,12 +109,12 @@ def compare(
         return Waiting(tuple(missing))
     if not vouching and (silent or len(returned) < len(state.isr) or _is_any_lost(returned)):
         return AtRisk("no in-sync replica can prove that its disk lost nothing")
-    whole = [replica for replica in returned if replica.standing is not Standing.LOST]
-    able = [replica for replica in whole if replica.may_lead]
+    not_lost = [replica for replica in returned if replica.standing is not Standing.LOST]
+    able = [replica for replica in not_lost if replica.may_lead]
     if not able:
         return AtRisk("no in-sync replica that returned can lead")
     winner = max(able, key=lambda replica: _rank(replica, state, brokers))
-    longest = max(whole, key=lambda replica: replica.length)
+    longest = max(not_lost, key=lambda replica: replica.length)
     if not is_enough and longest.length > winner.length:
         # At least one of these logs has all acknowledged records, and it is not known which: it may
         # be this one.

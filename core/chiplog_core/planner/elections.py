@@ -96,9 +96,9 @@ def in_sync(state: PartitionState, topic_id: TopicId, min_isr: int, brokers: Bro
     alive = sum(brokers.process_state(ref) is ProcessState.ALIVE for ref in staying)
     if alive < floor:
         return carried
-    whole = tuple(ref for ref in staying if not _is_spoiled(ref, state, topic_id, brokers))
-    if sum(can_lead(ref, state, topic_id, brokers) for ref in whole) >= floor:
-        staying = whole
+    undamaged = tuple(ref for ref in staying if not _is_spoiled(ref, state, topic_id, brokers))
+    if sum(can_lead(ref, state, topic_id, brokers) for ref in undamaged) >= floor:
+        staying = undamaged
     lasting = tuple(ref for ref in staying if ref not in brokers.stopping)
     able = sum(can_lead(ref, state, topic_id, brokers) for ref in lasting)
     return lasting if able >= floor else staying
@@ -177,11 +177,9 @@ def _carried(
     broker = brokers.by_id.get(ref.broker_id)
     if broker is None or broker.ref is None or broker.process_state is not ProcessState.ALIVE:
         return ref
-    is_same_process = (
-        broker.continues(ref) and ref.session < broker.ref.session and broker.is_in_session
-    )
+    is_same = broker.continues(ref) and ref.session < broker.ref.session and broker.is_in_session
     is_damaged = (ref.broker_id, topic_id, state.partition) in brokers.damaged
-    return broker.ref if is_same_process and not is_damaged else ref
+    return broker.ref if is_same and not is_damaged else ref
 
 
 def _leader(

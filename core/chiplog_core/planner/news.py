@@ -137,8 +137,8 @@ def topic_created(spec: PartitionMapSpec) -> News:
     states = [state for generation in spec.generations for state in generation.partitions]
     partitions = "1 partition" if len(states) == 1 else f"{len(states)} partitions"
     replicas = len(states[0].replicas) if states else 0
-    each = "1 replica" if replicas == 1 else f"{replicas} replicas each"
-    message = f"topic {spec.topic_name} was created with {partitions}, {each}"
+    replicas_text = "1 replica" if replicas == 1 else f"{replicas} replicas each"
+    message = f"topic {spec.topic_name} was created with {partitions}, {replicas_text}"
     return News(EventType.NORMAL, "TopicCreated", message)
 
 
@@ -170,11 +170,11 @@ def election_news(changes: Sequence[LeaderChange]) -> Iterator[News]:
         if change.after and not _is_same_broker(change)
     )
     if moved:
-        each = ", ".join(
+        moves = ", ".join(
             f"{number} from {before} to {after}"
             for (before, after), number in sorted(moved.items())
         )
-        message = f"{_partitions(moved.total())} with a new leader: {each}"
+        message = f"{_partitions(moved.total())} with a new leader: {moves}"
         yield News(EventType.NORMAL, "LeadersElected", message)
 
 
@@ -188,7 +188,7 @@ def _broker(ref: ReplicaRef | None) -> str:
 
 
 def _counts(of: Mapping[str, int], word: str) -> str:
-    return ", ".join(f"{number} {word} {who}" for who, number in sorted(of.items()))
+    return ", ".join(f"{number} {word} {broker}" for broker, number in sorted(of.items()))
 
 
 def _partitions(count: int) -> str:

@@ -81,9 +81,9 @@ def offsets_verdicts(
         if wait is not None:
             yield holds(ConditionType.WARNING, wait.reason, f"{CONSUMER_OFFSETS}: {wait.message}")
         return
-    matter = _problem(situation, observed, counts.get(CONSUMER_OFFSETS))
-    if matter is not None:
-        yield holds(ConditionType.WARNING, *matter)
+    problem = _problem(situation, observed, counts.get(CONSUMER_OFFSETS))
+    if problem is not None:
+        yield holds(ConditionType.WARNING, *problem)
     current = observed.spec.current
     damaged = damage_by_topic(situation.world).get(current, ()) if current is not None else ()
     if damaged:

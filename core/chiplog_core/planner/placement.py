@@ -62,7 +62,7 @@ def _alternating(racks: Mapping[BrokerId, str | None]) -> list[BrokerId]:
     for broker_id in sorted(racks):
         by_rack.setdefault(racks[broker_id] or "", []).append(broker_id)
     rounds = zip_longest(*by_rack.values())
-    return [broker_id for one_each in rounds for broker_id in one_each if broker_id is not None]
+    return [broker_id for in_turn in rounds for broker_id in in_turn if broker_id is not None]
 
 
 def _stripe(

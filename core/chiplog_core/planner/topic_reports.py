@@ -151,8 +151,8 @@ class _Reporter:
             yield warning
 
     def _changed_by_clients(self, topic: Topic) -> Iterator[Verdict]:
-        book = self._situation.world.managed_fields.get(topic.metadata.uid)
-        if fields := set_by_clients_only(book, topic.metadata.annotations):
+        managed_fields = self._situation.world.managed_fields.get(topic.metadata.uid)
+        if fields := set_by_clients_only(managed_fields, topic.metadata.annotations):
             message = (
                 f"Kafka clients have set {', '.join(fields)}, which no manifest contains, so "
                 "`kubectl diff` does not show it. Add it to the manifest to keep it, or revert it "

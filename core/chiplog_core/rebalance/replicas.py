@@ -116,7 +116,7 @@ class _Board:
                 }
                 rack = self.racks.get(broker_id)
                 if rack is not None and rack in others and self.settings.may_leave(broker_id):
-                    self._to_emptiest(name, broker_id, beyond=others)
+                    self._to_emptiest(name, broker_id, avoided_racks=others)
 
     def even_out(self) -> None:
         """Move replicas from fuller to emptier brokers until the loads are even."""
@@ -153,10 +153,10 @@ class _Board:
                 yield self.replicas[name][0] == above, abs(2 * size - gap), name
 
     def _to_emptiest(
-        self, name: PartitionName, leaving: BrokerId, *, beyond: Iterable[str | None] = ()
+        self, name: PartitionName, leaving: BrokerId, *, avoided_racks: Iterable[str | None] = ()
     ) -> None:
         """Move a replica to the least loaded broker that may take it."""
-        avoided = set(beyond)
+        avoided = set(avoided_racks)
         fitting = [
             broker_id
             for broker_id in self.loads

@@ -121,16 +121,16 @@ class Following(ABC, Generic[V, P, S]):
         if seen.state is RunState.GONE and self._view.obstacle:
             seen = replace(seen, reason=NOT_MADE, message=self._view.obstacle)
         begun = self._status.started_at or self._now
-        now_known = observed(known, seen, now=self._now, begun=begun)
+        observed_now = observed(known, seen, now=self._now, begun=begun)
         found = progress(
             known,
             seen,
             waited=self._now - begun,
-            held_up=self._now - (now_known.waiting_since or begun),
+            held_up=self._now - (observed_now.waiting_since or begun),
             time_limit=self._spec.time_limit,
             start_limit=self._view.start_limit,
         )
-        self._set(application=now_known)
+        self._set(application=observed_now)
         if isinstance(found, NotThere):
             self._launch_unless_refused(known)
         elif isinstance(found, Done):

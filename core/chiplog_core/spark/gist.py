@@ -22,10 +22,10 @@ _ERROR = re.compile(
 def gist(text: str, limit: int = MAX_GIST_LENGTH) -> str:
     """The last error in a stack trace, or the beginning of any other text, with at most `limit`
     characters."""
-    whole = text.strip()
-    lines = whole[-MAX_READ_LENGTH:].splitlines()
+    stripped = text.strip()
+    lines = stripped[-MAX_READ_LENGTH:].splitlines()
     if not any(_CALL.match(line) for line in lines):
-        return _cut(whole, limit)
+        return _cut(stripped, limit)
     found = _last_error(lines) or next((line for line in lines if line.strip()), "")
     return _cut(found.strip(), limit)
 

@@ -32,8 +32,8 @@ def verdicts(
         ready = fails(ConditionType.READY, "WaitsForAnother", message)
     found = [ready]
     if state not in {RebalanceState.READY, RebalanceState.RECONCILIATION_PAUSED}:
-        is_so = ConditionStatus.TRUE
-        found.append(Verdict(type=state.value, status=is_so, reason=state.value, message=""))
+        holds_now = ConditionStatus.TRUE
+        found.append(Verdict(type=state.value, status=holds_now, reason=state.value, message=""))
     if paused(rebalance.metadata):
         found.append(paused_verdict(rebalance.metadata))
     return found

@@ -51,7 +51,7 @@ THEIRS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("found", OURS.values(), ids=OURS)
 def test_ours(found: dict[str, Any]) -> None:
     heirs = [Identity("batch", "Job", "run")]
-    assert why_not_ours(found, WANTED, label=labels.CLUSTER, heirs=heirs) == ""
+    assert why_not_ours(found, WANTED, label=labels.CLUSTER, other_owners=heirs) == ""
 
 
 @pytest.mark.parametrize(("found", "why"), THEIRS.values(), ids=THEIRS)

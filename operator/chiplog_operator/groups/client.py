@@ -116,8 +116,8 @@ class GroupsClient:
         ) -> tuple[RetentionRequest, RetentionAnswer]:
             return request, await self._ask(process, RETENTION_PATH, request, RetentionAnswer)
 
-        each = {broker_id: [request] for broker_id, request in requests.items()}
-        found = await self._each(brokers, each, one)
+        by_broker = {broker_id: [request] for broker_id, request in requests.items()}
+        found = await self._each(brokers, by_broker, one)
         return [answer for answers in found.values() for answer in answers]
 
     async def reset(

@@ -38,8 +38,8 @@ def restart_reasons(
 
     differing = sorted(set(_differences(old["spec"], new["spec"])))
     of_fields = groupby(differing, key=itemgetter(0))
-    matter = (path for name, below in of_fields if is_one((name,)) for path in below)
-    found = [_name(path) for path in islice(filter(is_one, matter), MAX_REASONS + 1)]
+    that_restart = (path for name, below in of_fields if is_one((name,)) for path in below)
+    found = [_name(path) for path in islice(filter(is_one, that_restart), MAX_REASONS + 1)]
     return tuple(found if len(found) <= MAX_REASONS else [*found[:-1], "and more"])
 
 

@@ -51,7 +51,7 @@ OFFERED_FOR_S: Final = 30.0
 """For this long an answer about what the API server offers is good."""
 
 
-Heirs: TypeAlias = Collection[taken_names.Identity]
+OtherOwners: TypeAlias = Collection[taken_names.Identity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,41 +187,45 @@ class Applications:
         launched object, so that all are deleted when its time to live is over.
         """
         kind, wanted = LAUNCHED[launcher], choice.launch(launcher, application)
-        heirs = (
+        other_owners = (
             taken_names.identity_of(application.owner.to_reference()),
             taken_names.Identity(kind.api_version.partition("/")[0], kind.kind, application.name),
         )
-        await self._make(wanted, application, request, heirs)
+        await self._make(wanted, application, request, other_owners)
         try:
             created = await self._api.create(kind, wanted.launched, field_manager=labels.OPERATOR)
         except AlreadyExists:
-            created = await self._ours(kind, wanted.launched, heirs)
+            created = await self._ours(kind, wanted.launched, other_owners)
         facts = {"application": application.name, "namespace": application.namespace}
         logger.info("application_launched", extra={**facts, "launcher": launcher.value})
         owner = Owner(
             api_version=kind.api_version, kind=kind.kind, name=application.name, uid=uid_of(created)
         )
         owned = choice.owned_by(owner, application)
-        await self._make(choice.launch(launcher, owned), owned, request, heirs)
+        await self._make(choice.launch(launcher, owned), owned, request, other_owners)
 
     async def _make(
-        self, wanted: choice.Launch, application: Application, request: Request, heirs: Heirs
+        self,
+        wanted: choice.Launch,
+        application: Application,
+        request: Request,
+        other_owners: OtherOwners,
     ) -> None:
         """Create the objects that must exist before the launched one."""
-        key = await self._make_key(application, heirs)
+        key = await self._make_key(application, other_owners)
         data_field = {"data": signed(key, application.name, {REQUEST_KEY: request.to_json()})}
         for name, parts in (
             (application.request_config_map, data_field),
             (application.result_config_map, {}),
         ):
             manifest = object_of(application, "v1", "ConfigMap", name, parts)
-            await self._apply(kinds.CONFIG_MAPS, manifest, heirs)
+            await self._apply(kinds.CONFIG_MAPS, manifest, other_owners)
         for manifest in wanted.before:
             files = manifest.get("data")  # only ConfigMaps have data
             data_field = {"data": signed(key, application.name, files)} if files else {}
-            await self._apply(MADE[manifest["kind"]], {**manifest, **data_field}, heirs)
+            await self._apply(MADE[manifest["kind"]], {**manifest, **data_field}, other_owners)
 
-    async def _make_key(self, application: Application, heirs: Heirs) -> str:
+    async def _make_key(self, application: Application, other_owners: OtherOwners) -> str:
         """The key with which operator and driver sign; empty if the operator must not create
         Secrets."""
         name = application.result_key
@@ -234,23 +238,23 @@ class Applications:
             "type": "Opaque",
         }
         secret = object_of(application, "v1", "Secret", name, parts)
-        await self._apply(kinds.SECRETS, secret, heirs)
+        await self._apply(kinds.SECRETS, secret, other_owners)
         return key
 
-    async def _apply(self, kind: Kind, wanted: Manifest, heirs: Heirs) -> None:
+    async def _apply(self, kind: Kind, wanted: Manifest, other_owners: OtherOwners) -> None:
         """Create the object, or apply it if it exists and is ours."""
         try:
             await self._api.apply_new(kind, wanted, field_manager=labels.OPERATOR)
         except AlreadyExists:
-            uid = uid_of(await self._ours(kind, wanted, heirs))
+            uid = uid_of(await self._ours(kind, wanted, other_owners))
             with_uid = {**wanted, "metadata": {**wanted["metadata"], "uid": uid}}
             await self._api.apply(kind, with_uid, field_manager=labels.OPERATOR)
 
-    async def _ours(self, kind: Kind, wanted: Manifest, heirs: Heirs) -> Manifest:
+    async def _ours(self, kind: Kind, wanted: Manifest, other_owners: OtherOwners) -> Manifest:
         """The object that has the name. Raises `NameTaken` if it is not the application's."""
         found = await self._api.get(kind, *key_of(wanted))
         why = taken_names.why_not_ours(
-            metadata(found), metadata(wanted), label=APPLICATION_LABEL, heirs=heirs
+            metadata(found), metadata(wanted), label=APPLICATION_LABEL, other_owners=other_owners
         )
         if why:
             name = key_of(wanted).name
