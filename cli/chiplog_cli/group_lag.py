@@ -49,7 +49,7 @@ def rows(group: Group, committed: Mapping[TopicPartition, int], ends: Offsets) -
             group_id=group.group_id,
             at=at,
             committed=committed.get(at),
-            end=_known(ends.get(at)),
+            end=_offset_or_none(ends.get(at)),
             member=owners.get(at),
         )
         for at in sorted(partitions_of(group, committed))
@@ -94,5 +94,5 @@ def _cells(row: Row) -> tuple[object, ...]:
     return (row.group_id, topic, partition, row.committed, row.end, row.lag, *consumer)
 
 
-def _known(answer: int | BrokerRefused | None) -> int | None:
+def _offset_or_none(answer: int | BrokerRefused | None) -> int | None:
     return answer if isinstance(answer, int) else None

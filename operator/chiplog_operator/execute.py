@@ -333,8 +333,8 @@ class Executor:
     async def _restart(self, cluster: ClusterKey, action: RestartPod) -> None:
         """Delete a pod, so that its StatefulSet creates it again."""
         await self._api.delete(kinds.PODS, cluster.namespace, action.pod_name, uid=action.pod_uid)
-        if action.asked_of:
-            await self._remove_request(cluster, action.asked_of)
+        if action.requested_by:
+            await self._remove_request(cluster, action.requested_by)
         facts = {"cluster": str(cluster), "pod": action.pod_name, "reason": action.reason}
         logger.info("pod_restarted", extra=facts)
         await self.announce(

@@ -21,11 +21,8 @@ def join(
     INCONSISTENT_GROUP_PROTOCOL.
     """
     limits = group.limits
-    if (
-        not limits.min_session_timeout_ms
-        <= request.session_timeout_ms
-        <= (limits.max_session_timeout_ms)
-    ):
+    shortest_ms, longest_ms = limits.min_session_timeout_ms, limits.max_session_timeout_ms
+    if not shortest_ms <= request.session_timeout_ms <= longest_ms:
         _refuse(group, token, Code.INVALID_SESSION_TIMEOUT, request.member_id)
     elif not _has_room(group, request):
         group.remove(_known_as(group, request))

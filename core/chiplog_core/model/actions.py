@@ -143,7 +143,7 @@ class RestartPod:
     """For the Event, like ConfigChangeRequiresRestart."""
     message: str = ""
     """For the Event, where the reason does not say it all."""
-    asked_of: str = ""
+    requested_by: str = ""
     """The StatefulSet whose annotation `labels.MANUAL_ROLLING_UPDATE` asked for it: that is taken
     away when the pod is. A process that ends in between restarts the pod once more."""
 

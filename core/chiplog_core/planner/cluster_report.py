@@ -336,7 +336,7 @@ def next_report_ms(facts: ClusterFacts, now: datetime) -> int | None:
 
 def _quiesced(facts: ClusterFacts) -> Verdict:
     """The verdict for Quiesced."""
-    if facts.rollout.asked:
+    if facts.rollout.requested:
         return fails(ConditionType.QUIESCED, "InProgress", _restarts_asked_for(facts))
     busy = (
         facts.rollout.outdated
@@ -354,10 +354,10 @@ def _quiesced(facts: ClusterFacts) -> Verdict:
 
 
 def _restarts_asked_for(facts: ClusterFacts) -> str:
-    which = f"{brokers_named(facts.rollout.asked)} must restart, as requested"
+    which = f"{brokers_named(facts.rollout.requested)} must restart, as requested"
     if facts.rollout.restart is not None:
         return which
-    return "; ".join((which, *_what_a_restart_waits_for(facts.rollout, facts.rollout.asked)))
+    return "; ".join((which, *_what_a_restart_waits_for(facts.rollout, facts.rollout.requested)))
 
 
 def _stable(verdicts: list[Verdict]) -> Verdict:

@@ -31,13 +31,13 @@ class Rollout:
     """Brokers that have to be well again first."""
     is_needed: tuple[BrokerId, ...] = ()
     """Brokers without which some partition would have too few replicas in sync."""
-    asked: tuple[BrokerId, ...] = ()
+    requested: tuple[BrokerId, ...] = ()
     """Somebody asked for their restart (`restart_requests`)."""
 
     @property
     def pending(self) -> tuple[BrokerId, ...]:
         """All brokers that must be restarted."""
-        return tuple(sorted({*self.outdated, *self.asked}))
+        return tuple(sorted({*self.outdated, *self.requested}))
 
 
 def plan_rollout(
@@ -47,7 +47,7 @@ def plan_rollout(
     requested = restart_requests(world)
     found = Rollout(
         outdated=tuple(broker_id for broker_id in broker_ids if _is_outdated(world, broker_id)),
-        asked=tuple(broker_id for broker_id in broker_ids if broker_id in requested),
+        requested=tuple(broker_id for broker_id in broker_ids if broker_id in requested),
     )
     if not found.pending:
         return found
@@ -94,7 +94,7 @@ def _restart(
         pod_uid=pod.uid,
         reason=CONFIG_CHANGE if request is None else request.reason,
         message=_for_configuration(world, broker_id) if request is None else request.message,
-        asked_of="" if request is None else request.stateful_set,
+        requested_by="" if request is None else request.stateful_set,
     )
 
 

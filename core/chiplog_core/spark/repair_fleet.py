@@ -135,7 +135,7 @@ class Fleet:
     def _too_few(self, repair: ReplicaRepair, min_isr: int) -> str:
         """Why there are too few undamaged replicas; empty if there are enough."""
         place = place_of(repair)
-        others = [
+        good = [
             broker_id
             for broker_id in self.in_sync(repair)
             if broker_id != repair.replica and (broker_id, place) not in self._accused
@@ -143,9 +143,11 @@ class Fleet:
         wanted = max(min_isr, 1)
         if set(repair.checks) <= {Check.REPLICA_MISMATCH}:
             wanted = max(wanted, MAJORITY)
-        if len(others) >= wanted:
+        if len(good) >= wanted:
             return ""
-        return f"only {len(others)} other replicas are undamaged and in sync, and {wanted} are required"
+        return (
+            f"only {len(good)} other replicas are undamaged and in sync, and {wanted} are required"
+        )
 
     def _wrong_source(self, repair: ReplicaRepair, leader: BrokerId) -> str:
         """Why the replica cannot be fetched: each possible leader must be undamaged.

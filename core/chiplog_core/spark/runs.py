@@ -18,8 +18,8 @@ from chiplog_core.manifest.writing import write
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.spark_result import CRASHED, Result, ResultState
 from chiplog_core.model.spark_run import ApplicationStatus, Outcome, RunProgress, RunState
-from chiplog_core.spark.gist import gist
 from chiplog_core.spark.pod_states import DriverEnd
+from chiplog_core.spark.short_error import short_error
 
 START_LIMIT = timedelta(minutes=15)
 """An application that waits longer at a time, as for want of an image or a node, is given up."""
@@ -133,7 +133,7 @@ def _end_by_result(seen: Seen, result: Result) -> Done | Failed | None:
         return Done(result)
     if result.reason == CRASHED and seen.state not in ENDED:
         return None  # its launcher may start it again
-    return Failed(result.reason, gist(result.message))
+    return Failed(result.reason, short_error(result.message))
 
 
 def _without_result(

@@ -12,9 +12,9 @@ from enum import StrEnum
 
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.spark import pod_states
-from chiplog_core.spark.gist import gist
 from chiplog_core.spark.json_reading import number, part, parts, text, time
 from chiplog_core.spark.pod_states import Trouble
+from chiplog_core.spark.short_error import short_error
 
 Object = Mapping[str, object]
 
@@ -173,7 +173,7 @@ def observed(
     refused. Fields that are missing or malformed are ignored.
     """
     phase = _observed(launcher, launched, pods, now, events)
-    return replace(phase, message=with_hint(gist(phase.message)))
+    return replace(phase, message=with_hint(short_error(phase.message)))
 
 
 def attempt(launcher: SparkLauncher, launched: Object) -> int | None:

@@ -516,18 +516,18 @@ def restart(kubernetes: Kubernetes) -> RestartPod:
 
 
 @pytest.mark.parametrize(
-    ("annotations", "reason", "asked_of"),
+    ("annotations", "reason", "requested_by"),
     [(ROLLOUT, "RolloutRestart", ""), (MANUALLY, "ManualRollingUpdate", "demo-broker-{}")],
 )
 def test_brokers_are_restarted_one_at_a_time_when_somebody_asks(
-    annotations: dict[str, Any], reason: str, asked_of: str
+    annotations: dict[str, Any], reason: str, requested_by: str
 ) -> None:
     kubernetes = asked(1, 2, 3, **annotations)
     order = []
     for _ in range(3):
         found = restart(kubernetes)
         assert found.reason == reason
-        assert found.asked_of == asked_of.format(found.broker_id)
+        assert found.requested_by == requested_by.format(found.broker_id)
         order.append(found.broker_id)
         pod = kubernetes.pods[found.broker_id]
         kubernetes.pods[found.broker_id] = replace(pod, deleting=True, ready=False)
@@ -537,7 +537,7 @@ def test_brokers_are_restarted_one_at_a_time_when_somebody_asks(
         kubernetes.start(found.broker_id)
         made = kubernetes.pods[found.broker_id]
         kubernetes.pods[found.broker_id] = replace(made, annotations={labels.RESTARTED_AT: AT})
-        if found.asked_of:
+        if found.requested_by:
             others = dict(kubernetes.stateful_sets)
             del others[found.broker_id]
             kubernetes.stateful_sets = others
@@ -555,7 +555,7 @@ def test_a_pod_can_be_asked_for_alone() -> None:
     kubernetes.pods[BrokerId(2)] = replace(pod, annotations=wish)
 
     found = restart(kubernetes)
-    assert (found.broker_id, found.asked_of) == (2, "")
+    assert (found.broker_id, found.requested_by) == (2, "")
 
 
 def test_an_annotation_that_every_new_pod_gets_restarts_none() -> None:

@@ -16,10 +16,10 @@ from chiplog_core.model.verification import Verification, VerificationStatus
 from chiplog_core.naming import api, labels, names, ports
 from chiplog_core.spark.application import Application, Job, Owner
 from chiplog_core.spark.choices import Allowed, in_namespace
-from chiplog_core.spark.gist import gist
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
 from chiplog_core.spark.runs import deadline_s
 from chiplog_core.spark.settings import PodDefaults, Run, application, in_foreign_namespace, merged
+from chiplog_core.spark.short_error import short_error
 from chiplog_core.spark.states import with_hint
 from chiplog_core.spark.steps import Launch, OrderRefetch, Remove, Step, TakeAwayAnnotation
 from chiplog_kube.api import ApiError, Conflict, KubeApi, Unavailable
@@ -128,10 +128,10 @@ class CarryingOut:
         try:
             await self.tools.applications.launch(launch.launcher, application, request)
         except (Unavailable, Conflict) as error:
-            self._obstacles[name] = with_hint(gist(str(error)))
+            self._obstacles[name] = with_hint(short_error(str(error)))
             raise
         except ApiError as error:
-            self._refusals[name] = with_hint(gist(str(error)))
+            self._refusals[name] = with_hint(short_error(str(error)))
             raise
         self._obstacles.pop(name, None)
 

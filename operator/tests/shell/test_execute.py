@@ -425,7 +425,7 @@ def test_a_restart_takes_the_request_for_it_away(bench: Any, shell: Any) -> None
             pod_name="demo-broker-1-0",
             pod_uid=bench.one(kinds.PODS, "demo-broker-1-0")["metadata"]["uid"],
             reason="ManualRollingUpdate",
-            asked_of="demo-broker-1",
+            requested_by="demo-broker-1",
         )
         await shell.executor.execute(KEY, [action])
 

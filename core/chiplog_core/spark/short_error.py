@@ -7,7 +7,7 @@ driver's log, or in the status of the launcher's own object.
 
 import re
 
-MAX_GIST_LENGTH = 1_000
+MAX_ERROR_LENGTH = 1_000
 MAX_READ_LENGTH = 1_000_000
 """Of a longer text only the end is read; there the last cause stands."""
 
@@ -19,7 +19,7 @@ _ERROR = re.compile(
 )
 
 
-def gist(text: str, limit: int = MAX_GIST_LENGTH) -> str:
+def short_error(text: str, limit: int = MAX_ERROR_LENGTH) -> str:
     """The last error in a stack trace, or the beginning of any other text, with at most `limit`
     characters."""
     stripped = text.strip()

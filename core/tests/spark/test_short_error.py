@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chiplog_core.spark.gist import MAX_GIST_LENGTH, gist
+from chiplog_core.spark.short_error import MAX_ERROR_LENGTH, short_error
 
 CALLS = "\n".join(f"\tat org.apache.spark.Some{at}.call(Some.scala:{at})" for at in range(150))
 
@@ -34,32 +34,32 @@ ValueError: no such thing
 def test_the_last_cause_of_java() -> None:
     assert len(SUBMISSION) > 10_000
     expected = "java.net.UnknownHostException: kubernetes.default.svc: Name does not resolve"
-    assert gist(SUBMISSION) == expected
+    assert short_error(SUBMISSION) == expected
 
 
 def test_the_error_of_python_that_java_quotes() -> None:
-    assert gist(IN_A_TASK) == "ValueError: no such thing"
+    assert short_error(IN_A_TASK) == "ValueError: no such thing"
 
 
 def test_an_error_of_java_without_a_cause() -> None:
     text = f'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space\n{CALLS}'
-    assert gist(text) == "java.lang.OutOfMemoryError: Java heap space"
+    assert short_error(text) == "java.lang.OutOfMemoryError: Java heap space"
 
 
 def test_an_error_of_python() -> None:
     text = 'Traceback (most recent call last):\n  File "a.py", line 1\n    f()\nKeyError: 7\n'
-    assert gist(text) == "KeyError: 7"
+    assert short_error(text) == "KeyError: 7"
 
 
 def test_what_has_no_calls_stays_as_it_is() -> None:
     text = "pods is forbidden: exceeded quota: few,\nrequested: cpu=2, used: cpu=1, limited: cpu=2"
-    assert gist(text) == text
-    assert gist("") == ""
-    assert gist("x" * 5_000) == "x" * (MAX_GIST_LENGTH - 1) + "…"
+    assert short_error(text) == text
+    assert short_error("") == ""
+    assert short_error("x" * 5_000) == "x" * (MAX_ERROR_LENGTH - 1) + "…"
 
 
 @given(st.lists(st.sampled_from([*SUBMISSION.splitlines(), *IN_A_TASK.splitlines(), ""])))
 def test_whatever_is_read_is_bounded(lines: list[str]) -> None:
     text = "\n".join(lines)
-    assert len(gist(text)) <= MAX_GIST_LENGTH
-    assert bool(gist(text)) == bool(text.strip())
+    assert len(short_error(text)) <= MAX_ERROR_LENGTH
+    assert bool(short_error(text)) == bool(text.strip())
