@@ -135,7 +135,7 @@ class Fleet:
     def _too_few(self, repair: ReplicaRepair, min_isr: int) -> str:
         """Why there are too few undamaged replicas; empty if there are enough."""
         place = place_of(repair)
-        good = [
+        undamaged = [
             broker_id
             for broker_id in self.in_sync(repair)
             if broker_id != repair.replica and (broker_id, place) not in self._accused

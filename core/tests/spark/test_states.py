@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.spark import pod_states, states
 from chiplog_core.spark.states import Phase, PhaseName, observed
-from tests.spark.test_gist import SUBMISSION
+from tests.spark.test_short_error import SUBMISSION
 
 Made = dict[str, Any]
 
