@@ -143,11 +143,10 @@ class Fleet:
         wanted = max(min_isr, 1)
         if set(repair.checks) <= {Check.REPLICA_MISMATCH}:
             wanted = max(wanted, MAJORITY)
-        if len(good) >= wanted:
+        count = len(undamaged)
+        if count >= wanted:
             return ""
-        return (
-            f"only {len(good)} other replicas are undamaged and in sync, and {wanted} are required"
-        )
+        return f"only {count} other replicas are undamaged and in sync, and {wanted} are required"
 
     def _wrong_source(self, repair: ReplicaRepair, leader: BrokerId) -> str:
         """Why the replica cannot be fetched: each possible leader must be undamaged.
