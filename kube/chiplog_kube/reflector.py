@@ -88,11 +88,11 @@ class Reflector:
         """Set when the first list is complete."""
         self.answered = asyncio.Event()
         """Set with it, or when a list was refused: so much is known, too."""
-        self.last_heard_s: float | None = None
+        self.last_contact_s: float | None = None
         """When the server last said anything, by the clock's monotonic time."""
         self._api = api
         self._clock = clock
-        self._heard = listener or _NoListener()
+        self._listener = listener or _NoListener()
         self._pace = pace or Pace()
         self._listed_s = 0.0
         self._failures = 0
@@ -105,10 +105,10 @@ class Reflector:
         if self._is_failing:
             logger.info("watch_works_again", extra={"kind": self.scope.kind.kind})
             self._is_failing = False
-        self.last_heard_s = self._listed_s = self._clock.monotonic_s()
+        self.last_contact_s = self._listed_s = self._clock.monotonic_s()
         self.synced.set()
         self.answered.set()
-        self._heard.listed()
+        self._listener.listed()
         return listed.resource_version
 
     async def list_now(self) -> ObjectList:
@@ -127,11 +127,11 @@ class Reflector:
                 await self._watch(await self.relist())
             except Gone:
                 logger.info("watch_too_old", extra={"kind": self.scope.kind.kind})
-                self._heard.interrupted()
+                self._listener.interrupted()
             except ApiError as error:
                 if isinstance(error, Forbidden):
                     self.answered.set()
-                self._heard.interrupted()
+                self._listener.interrupted()
                 await self._back_off(error)
 
     async def _watch(self, version: str) -> None:
@@ -146,7 +146,7 @@ class Reflector:
                 labels=scope.labels,
                 fields=scope.fields,
             ):
-                self.last_heard_s = self._clock.monotonic_s()
+                self.last_contact_s = self._clock.monotonic_s()
                 version = version_of(event.object) or version
                 if event.type is not EventType.BOOKMARK:
                     self.cache.apply(event)

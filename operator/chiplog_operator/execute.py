@@ -133,7 +133,7 @@ class Executor:
         self._authority = authority
         self._instance = instance
         self._events_again_s = float("-inf")
-        self._story = EventRecorder(caches, clock, self)
+        self._event_recorder = EventRecorder(caches, clock, self)
 
     async def execute(
         self,
@@ -158,7 +158,7 @@ class Executor:
 
         in_order = sorted(actions, key=rank_of)
         await run_concurrently(do, in_order, max_concurrent=IN_FLIGHT)
-        await self._story.record(executed)
+        await self._event_recorder.record(executed)
         return outcome
 
     async def announce(self, announce: Announce) -> None:

@@ -89,7 +89,7 @@ class ClusterLoop:
         self.key = key
         self._parts = parts
         self._wake = Wake(parts.clock)
-        self._dirty_s = 0.0
+        self._changed_s = 0.0
         self._failures = 0
         self._announced: tuple[str, ...] = ()
         self._refused_maps: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ class ClusterLoop:
     def wake(self, *, urgent: bool = False) -> None:
         """Something about the cluster changed."""
         if not self._wake.is_set:
-            self._dirty_s = self._parts.clock.monotonic_s()
+            self._changed_s = self._parts.clock.monotonic_s()
             self._parts.meter.queued(self.key)
         self._wake.set(urgent=urgent)
 
@@ -107,7 +107,7 @@ class ClusterLoop:
         clock = self._parts.clock
         while True:
             if self._wake.is_set:
-                self._parts.meter.begun(self.key, clock.monotonic_s() - self._dirty_s)
+                self._parts.meter.begun(self.key, clock.monotonic_s() - self._changed_s)
             self._wake.clear()
             wait_s = await self._pass()
             if not self._wake.is_set:

@@ -45,7 +45,7 @@ class Metrics:
         for collector in (self.verifications, self.objects):
             self.registry.register(collector)
         self.requests = ApiRequests(self.registry)
-        self._rounds = _Rounds(self.registry)
+        self._reconciliations = _Reconciliations(self.registry)
         self._queue = _Queue(self.registry)
         self._clusters = _Clusters(self.registry)
         self._leader = Gauge(
@@ -74,10 +74,10 @@ class Metrics:
         self._queue.begun(cluster, waited_s)
 
     def planned(self, cluster: ClusterKey, seconds: float, *, is_ok: bool) -> None:
-        self._rounds.over(cluster, seconds, is_ok=is_ok)
+        self._reconciliations.over(cluster, seconds, is_ok=is_ok)
 
     def resynced(self, cluster: ClusterKey) -> None:
-        self._rounds.resynced(cluster)
+        self._reconciliations.resynced(cluster)
 
     def observed(self, cluster: ClusterKey, world: World) -> None:
         self._clusters.observed(cluster, world)
@@ -93,7 +93,7 @@ class Metrics:
 
     def forgotten(self, cluster: ClusterKey) -> None:
         """Remove the cluster's series, which would otherwise show a cluster that does not exist."""
-        self._rounds.forgotten(cluster)
+        self._reconciliations.forgotten(cluster)
         self._queue.forgotten(cluster)
         self._clusters.forgotten(cluster)
 
@@ -121,7 +121,7 @@ class ApiRequests:
         self._duration.labels(about.verb).observe(seconds)
 
 
-class _Rounds:
+class _Reconciliations:
     """Reconciliations: each observes the cluster, plans and acts."""
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -64,7 +64,7 @@ class Lists(Protocol):
 
 
 @dataclass(slots=True)
-class _Doubts:
+class _Checked:
     """What was confirmed about one cluster, so that it is asked once."""
 
     owners: frozenset[str] = frozenset()
@@ -112,21 +112,21 @@ class Observer:
         self._maps = Parsed(PartitionMap)
         self._rebalances = Parsed(Rebalance)
         self._nodes: dict[str, tuple[Manifest, NodeState]] = {}
-        self._doubts: dict[ClusterKey, _Doubts] = {}
-        self._odd_brokers: dict[ClusterKey, dict[str, str]] = {}
+        self._checked: dict[ClusterKey, _Checked] = {}
+        self._logged_unreadable: dict[ClusterKey, dict[str, str]] = {}
 
     async def observe(self, key: ClusterKey, revisions: Mapping[BrokerId, str]) -> World:
-        """The cluster now, after absences and deletions are confirmed. Raises `ApiError`s."""
+        """The cluster now, after absences and deletions are checked. Raises `ApiError`s."""
         if not self.is_known(key.namespace):
             raise Forbidden(
                 f"namespace {key.namespace} has not been listed since the operator started"
             )
-        doubts = self._doubts.setdefault(key, _Doubts())
+        checked = self._checked.setdefault(key, _Checked())
         await self._confirm_absence(key)
-        await self._confirm_owners(key, doubts)
-        await self._confirm_deletions(key, doubts)
-        await self._ask_classes(key, doubts)
-        return self._world(key, revisions, doubts)
+        await self._confirm_owners(key, checked)
+        await self._confirm_deletions(key, checked)
+        await self._ask_classes(key, checked)
+        return self._world(key, revisions, checked)
 
     def is_known(self, namespace: str) -> bool:
         """Whether all objects were listed since the start. Nothing is decided before."""
@@ -134,7 +134,7 @@ class Observer:
 
     def from_caches(self, key: ClusterKey) -> World:
         """The cluster from caches only, for callers that conclude nothing from an absent object."""
-        return self._world(key, {}, self._doubts.get(key, _Doubts()))
+        return self._world(key, {}, self._checked.get(key, _Checked()))
 
     def processes(self, key: ClusterKey) -> list[Identity]:
         """The admitted processes and their addresses, by broker id."""
@@ -191,22 +191,22 @@ class Observer:
                 found = await self._api.get(kinds.BROKER_CLUSTERS, key.namespace, key.name)
                 clusters.put(found, since=since)
 
-    async def _confirm_owners(self, key: ClusterKey, doubts: _Doubts) -> None:
+    async def _confirm_owners(self, key: ClusterKey, checked: _Checked) -> None:
         """If the Topic of a map is not in the cache, list Topics before it counts as deleted.
 
         If the CRD is gone, or a namespace must not be read any more, the list fails and nothing
         counts as deleted. Brokers are still admitted and leaders elected.
         """
         missing = self._missing_owners(key)
-        doubts.topics_unknown = False
-        if missing - doubts.owners:
+        checked.topics_unknown = False
+        if missing - checked.owners:
             try:
                 await self._lists.list_topics()
             except (NotFound, Forbidden):
-                doubts.topics_unknown = True
+                checked.topics_unknown = True
                 return
             missing = self._missing_owners(key)
-        doubts.owners = missing
+        checked.owners = missing
 
     def _missing_owners(self, key: ClusterKey) -> frozenset[str]:
         """The uids of maps' owners that are not in the cache."""
@@ -217,7 +217,7 @@ class Observer:
         }
         return frozenset(owner for owner in owners if owner and owner not in existing_uids)
 
-    async def _confirm_deletions(self, key: ClusterKey, doubts: _Doubts) -> None:
+    async def _confirm_deletions(self, key: ClusterKey, checked: _Checked) -> None:
         """Find out whether deleted Topics are deleted by a user, or together with their CRD or
         namespace.
 
@@ -230,23 +230,23 @@ class Observer:
             if "deletionTimestamp" in metadata(topic)
         }
         if deleting:
-            doubts.definition_deleting = await self._definition_deleting()
-            doubts.namespaces_deleting = frozenset(
+            checked.definition_deleting = await self._definition_deleting()
+            checked.namespaces_deleting = frozenset(
                 [name for name in sorted(set(deleting.values())) if await self._is_ending(name)]
             )
-        doubts.is_deleting = bool(deleting)
+        checked.is_deleting = bool(deleting)
 
-    async def _ask_classes(self, key: ClusterKey, doubts: _Doubts) -> None:
+    async def _ask_classes(self, key: ClusterKey, checked: _Checked) -> None:
         """If claims must grow, find out which StorageClasses do not allow it."""
         cluster = self.cluster(key)
         names_of = too_small(self._claims(key).values(), cluster) if cluster is not None else ()
         classes = sorted({claim.storage_class for claim in names_of if claim.storage_class})
         now_s = self._clock.monotonic_s()
         if not classes:
-            doubts.rigid_classes, doubts.classes_asked_s = frozenset(), float("-inf")
-        elif now_s - doubts.classes_asked_s >= CLASSES_AGAIN_S:
-            doubts.classes_asked_s = now_s
-            doubts.rigid_classes = frozenset(
+            checked.rigid_classes, checked.classes_asked_s = frozenset(), float("-inf")
+        elif now_s - checked.classes_asked_s >= CLASSES_AGAIN_S:
+            checked.classes_asked_s = now_s
+            checked.rigid_classes = frozenset(
                 [name for name in classes if await self._is_rigid(name)]
             )
 
@@ -275,8 +275,10 @@ class Observer:
             return True
         return "deletionTimestamp" in metadata(found)
 
-    def _world(self, key: ClusterKey, revisions: Mapping[BrokerId, str], doubts: _Doubts) -> World:
-        """The `World` from the caches, with what was confirmed."""
+    def _world(
+        self, key: ClusterKey, revisions: Mapping[BrokerId, str], checked: _Checked
+    ) -> World:
+        """The `World` from the caches, with what was checked."""
         manifest = self._caches[kinds.BROKER_CLUSTERS].get(key.namespace, key.name)
         cluster = self.cluster(key)
         problems: tuple[Problem, ...] = ()
@@ -328,15 +330,15 @@ class Observer:
             pods=self._pods(key),
             stateful_sets=self._stateful_sets(key),
             claims=self._claims(key),
-            rigid_classes=doubts.rigid_classes,
+            rigid_classes=checked.rigid_classes,
             nodes=self._node_states(),
             node_ports={
                 key_of(service).name: views.node_ports(service)
                 for service in self._caches.members(kinds.SERVICES, key)
             },
             revisions=revisions,
-            topics_definition_deleting=doubts.is_deleting and doubts.definition_deleting,
-            namespaces_deleting=doubts.namespaces_deleting if doubts.is_deleting else frozenset(),
+            topics_definition_deleting=checked.is_deleting and checked.definition_deleting,
+            namespaces_deleting=checked.namespaces_deleting if checked.is_deleting else frozenset(),
             write_results=self._results.of(key),
             requested_ms=self._asked_ms(key, maps, brokers),
             maps_check=self._checks.of(key),
@@ -344,7 +346,7 @@ class Observer:
                 uid_of(topic): metadata(topic).get("managedFields", ())
                 for topic in self._caches.members(kinds.TOPICS, key)
             },
-            is_complete=self._lists.is_complete(allowed) and not doubts.topics_unknown,
+            is_complete=self._lists.is_complete(allowed) and not checked.topics_unknown,
             sees_all_topics=not self._namespaces or allowed <= self._namespaces,
         )
 
@@ -381,9 +383,9 @@ class Observer:
                 brokers[found.spec.broker_id] = found
             else:
                 unreadable[key_of(manifest).name] = "; ".join(map(str, found))
-        if unreadable and unreadable != self._odd_brokers.get(key):
+        if unreadable and unreadable != self._logged_unreadable.get(key):
             logger.error("broker_unreadable", extra={"cluster": str(key), "problems": unreadable})
-        self._odd_brokers[key] = unreadable
+        self._logged_unreadable[key] = unreadable
         return brokers, unreadable
 
     def _readable_maps(self, key: ClusterKey) -> tuple[dict[str, PartitionMap], set[str]]:

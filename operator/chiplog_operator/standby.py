@@ -35,15 +35,15 @@ class ConflictReporter:
         self._api = api
         self._health = health
         self._pod = pod
-        self._said_s: float | None = None
+        self._reported_s: float | None = None
 
     async def report_conflict(self, message: str, now_s: float) -> None:
         """Be not ready, and repeat a log line and an Event from time to time."""
         is_news = message != self._health.conflict
         self._health.conflict = message
-        if not is_news and self._said_s is not None and now_s - self._said_s < TELL_AGAIN_S:
+        if not is_news and self._reported_s is not None and now_s - self._reported_s < TELL_AGAIN_S:
             return
-        self._said_s = now_s
+        self._reported_s = now_s
         logger.error("another_operator", extra={"problem": message})
         if self._pod.uid:
             await self._announce(message)

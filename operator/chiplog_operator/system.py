@@ -181,7 +181,7 @@ class System:
                     observer=observer,
                     tools=tools,
                     clock=clock,
-                    board=spark,
+                    figures_listener=spark,
                     woken=changes.jobs,
                 )
             )

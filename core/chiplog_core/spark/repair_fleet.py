@@ -45,7 +45,7 @@ class Fleet:
         self.brokers = standing.brokers
         accused = {replica_of(repair) for repair in repairs if repair.state is not RepairState.DONE}
         self._accused = accused | standing.accused
-        self._away: set[Replica] = {
+        self._damaged: set[Replica] = {
             (broker_id, (damage.topic_id, damage.partition))
             for broker_id, broker in standing.brokers.items()
             for directory in broker.status.directories
@@ -67,7 +67,7 @@ class Fleet:
 
     def is_damaged(self, broker_id: BrokerId, place: Place) -> bool:
         """Whether the broker reports the replica as damaged."""
-        return (broker_id, place) in self._away
+        return (broker_id, place) in self._damaged
 
     def in_sync(self, repair: ReplicaRepair) -> frozenset[BrokerId]:
         """The brokers in the ISR that are alive in the session that it lists."""
@@ -92,7 +92,7 @@ class Fleet:
         """The broker's answer to the repair's order."""
         broker = self.brokers.get(repair.replica)
         answers = () if broker is None else broker.status.refetches
-        return next((order for order in answers if _is_for(order, repair)), None)
+        return next((answer for answer in answers if _is_for(answer, repair)), None)
 
     def order(self, repair: ReplicaRepair) -> OrderRefetch:
         """Order the repair now. `why_not` counts it from now on."""
@@ -125,7 +125,7 @@ class Fleet:
 
     def _too_many(self, repair: ReplicaRepair) -> str:
         """Why there are too many repairs at the same time; empty if there are not."""
-        busy = self._away | self._ordered
+        busy = self._damaged | self._ordered
         if any(place == place_of(repair) for _, place in busy):
             return "another replica of the partition is being fetched again"
         if len(self._ordered) >= MAX_AT_ONCE:
@@ -155,8 +155,8 @@ class Fleet:
         """
         place = place_of(repair)
         may_lead = self.in_sync(repair) if leader == repair.replica else {leader}
-        wrong = [order for order in sorted(may_lead) if (order, place) in self._accused]
-        others = [order for order in wrong if order != repair.replica]
+        wrong = [broker_id for broker_id in sorted(may_lead) if (broker_id, place) in self._accused]
+        others = [broker_id for broker_id in wrong if broker_id != repair.replica]
         if not others:
             return ""
         return f"it would be fetched from broker {others[0]}, whose replica may be damaged too"

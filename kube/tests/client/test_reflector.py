@@ -90,7 +90,7 @@ def test_it_lists_then_follows(server: Any) -> None:
     cache, diary, reflector = reflect(server, lambda cache: names(cache) == {"b"})
     assert diary.entries[0] == "listed"
     assert reflector.synced.is_set()
-    assert reflector.last_heard_s is not None
+    assert reflector.last_contact_s is not None
     assert server.requests[1].query["resourceVersion"] == "5"
     assert len(cache) == 1
 

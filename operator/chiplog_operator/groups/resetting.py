@@ -69,7 +69,7 @@ class Resetting:
         self._authority = authority
         self._events = events
         self._tried: dict[str, Tried] = {}
-        self._said: dict[str, ResetStatus] = {}
+        self._new_statuses: dict[str, ResetStatus] = {}
         """What is to be published, by uid of the ConsumerGroup."""
 
     async def reconcile(
@@ -93,7 +93,7 @@ class Resetting:
             and is_due(group.group, group.facts, self._tried.get(group.group.metadata.uid), now_ms)
         ]
         await run_concurrently(ask, due, max_concurrent=MAX_CONCURRENT)
-        return dict(self._said)
+        return dict(self._new_statuses)
 
     async def _request_reset(
         self, about: ObservedGroup, brokers: Brokers, find_topic: FindTopic
@@ -104,11 +104,11 @@ class Resetting:
         answer = await self._coordinator_answer(about, reset, facts, brokers, find_topic)
         uid = group.metadata.uid
         self._tried[uid] = tried(group, facts, answer, self._now_ms())
-        before = self._said.get(uid, group.status.reset)
+        before = self._new_statuses.get(uid, group.status.reset)
         after = reset_status(before, reset, answer, self._clock.now())
         if after is None:
             return
-        self._said[uid] = after
+        self._new_statuses[uid] = after
         if (event := reset_event(group, before, after)) is not None:
             logger.info(
                 "group_reset",
@@ -149,8 +149,10 @@ class Resetting:
             if group.group.spec.reset is not None
         }
         self._tried = {uid: tried for uid, tried in self._tried.items() if uid in wanted}
-        self._said = {
-            uid: status for uid, status in self._said.items() if wanted.get(uid) == status.id
+        self._new_statuses = {
+            uid: status
+            for uid, status in self._new_statuses.items()
+            if wanted.get(uid) == status.id
         }
 
     def _now_ms(self) -> int:

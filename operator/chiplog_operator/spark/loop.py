@@ -66,7 +66,7 @@ class SparkParts:
     observer: Observer
     tools: Tools
     clock: Clock
-    board: FiguresListener
+    figures_listener: FiguresListener
     woken: Wake
     """Set when a spec changed."""
 
@@ -133,7 +133,7 @@ class SparkLoop:
         known = self._verifications.readable(verifications)
         others = self._rebalances.readable(rebalances)
         self._carrying_out.forget_all_but(_named_applications([*known.values(), *others.values()]))
-        self.parts.board.show(known)
+        self.parts.figures_listener.show(known)
         if len(known) == len(verifications):
             await self.parts.tools.repairing.withdraw(known)
 
