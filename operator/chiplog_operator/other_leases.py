@@ -105,15 +105,15 @@ class OtherLeases:
     ) -> tuple[Place, ConflictingLease | None]:
         """The place of this process, and the conflicting Lease that prevents it from being active.
 
-        `operators` are the namespaces of those Leases of `conflict` whose accounts have an
+        `operators` are the namespaces of those Leases of `conflicts` whose accounts have an
         operator's permissions.
         """
-        others = [conflict for conflict in self.conflict(now_s) if conflict.namespace in operators]
+        others = [other for other in self.conflicts(now_s) if other.namespace in operators]
         if holds_lease:
             # A released Lease cannot be taken again while this process holds its own.
-            others = [conflict for conflict in others if conflict.is_held]
+            others = [other for other in others if other.is_held]
         me = Age(self._created.get(self.namespace, ""), self.namespace)
-        older = [conflict for conflict in others if not me.is_older_than(conflict.age)]
+        older = [other for other in others if not me.is_older_than(other.age)]
         if not others or not holds_lease or older:
             self._first_since_s = None
             return (Place.ASIDE, (older or others)[0]) if others else (Place.FREE, None)
@@ -122,7 +122,7 @@ class OtherLeases:
         is_early = now_s - self._first_since_s < FIRST_S
         return Place.FIRST if is_early else Place.ASIDE, others[0]
 
-    def conflict(self, now_s: float) -> list[ConflictingLease]:
+    def conflicts(self, now_s: float) -> list[ConflictingLease]:
         """Every Lease that claims a namespace of ours, even if no operator wrote it."""
         return [
             ConflictingLease(

@@ -53,15 +53,18 @@ def writes_maps(namespace: str) -> Permission:
     return Permission(GROUP, kinds.PARTITION_MAPS.plural, "update", namespace)
 
 
-def review(conflict: ConflictingLease, permission: Permission) -> Manifest:
+def review(other: ConflictingLease, permission: Permission) -> Manifest:
     """The request whether a Lease's account has a permission."""
     return {
         "apiVersion": kinds.ACCESS_REVIEWS.api_version,
         "kind": kinds.ACCESS_REVIEWS.kind,
         "metadata": {},
         "spec": {
-            "user": f"system:serviceaccount:{conflict.namespace}:{conflict.account}",
-            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{conflict.namespace}"],
+            "user": f"system:serviceaccount:{other.namespace}:{other.account}",
+            "groups": [
+                "system:serviceaccounts",
+                f"system:serviceaccounts:{other.namespace}",
+            ],
             "resourceAttributes": asdict(permission),
         },
     }
@@ -126,26 +129,22 @@ class OtherOperators:
     async def _operators(self, now_s: float) -> set[str]:
         """The namespaces of the conflicting Leases whose accounts have an operator's
         permissions."""
-        found = [
-            conflict
-            for conflict in self._others.conflict(now_s)
-            if await self._is_operator(conflict)
-        ]
-        return {conflict.namespace for conflict in found}
+        found = [other for other in self._others.conflicts(now_s) if await self._is_operator(other)]
+        return {other.namespace for other in found}
 
-    async def _is_operator(self, conflict: ConflictingLease) -> bool:
+    async def _is_operator(self, other: ConflictingLease) -> bool:
         """Whether a Lease's account has an operator's permissions. The cheap question comes
         first, because a false Lease may name many namespaces."""
-        if not await self._may(conflict, LISTS_NODES):
+        if not await self._may(other, LISTS_NODES):
             return False
-        for namespace in conflict.shared_namespaces:
-            if await self._may(conflict, writes_maps(namespace)):
+        for namespace in other.shared_namespaces:
+            if await self._may(other, writes_maps(namespace)):
                 return True
         return False
 
-    async def _may(self, conflict: ConflictingLease, permission: Permission) -> bool:
+    async def _may(self, other: ConflictingLease, permission: Permission) -> bool:
         """Whether the account has the permission."""
-        asked = review(conflict, permission)
+        asked = review(other, permission)
         try:
             answer = await self._api.create(
                 kinds.ACCESS_REVIEWS, asked, field_manager=labels.OPERATOR

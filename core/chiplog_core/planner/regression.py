@@ -87,7 +87,11 @@ def gather_reports(world: World) -> Reports:
 
 
 def accepted_losses(annotation: str) -> Accepted:
-    """Parse an annotation like "3@17,4@9/2+5". An entry that cannot be parsed accepts nothing."""
+    """Parse an annotation like "3@17,4@9/2+5": at partition epoch 17 of partition 3, and at epoch 9
+    of partition 4 without the reports of brokers 2 and 5.
+
+    An entry that cannot be parsed accepts nothing.
+    """
     accepted = {}
     for entry in annotation.replace(" ", "").split(","):
         found = _ENTRY.fullmatch(entry)
@@ -106,7 +110,8 @@ def unread_losses(annotation: str) -> tuple[str, ...]:
 
 
 def acceptance(state: PartitionState, missing: Iterable[BrokerId]) -> str:
-    """The annotation's value that accepts to continue without the replicas `missing`."""
+    """The annotation's value that accepts to continue without the replicas `missing`, in the
+    form that `accepted_losses` parses."""
     brokers = "+".join(map(str, missing))
     return f"{state.partition}@{state.partition_epoch}{'/' if brokers else ''}{brokers}"
 

@@ -83,8 +83,8 @@ class Resetting:
         self._forget(observed)
         now_ms = self._now_ms()
 
-        async def ask(about: ObservedGroup) -> None:
-            await self._request_reset(about, brokers, find_topic)
+        async def ask(group_to_reset: ObservedGroup) -> None:
+            await self._request_reset(group_to_reset, brokers, find_topic)
 
         due = [
             group
