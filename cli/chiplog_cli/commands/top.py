@@ -110,8 +110,8 @@ def snapshot(admin: KafkaAdmin) -> Snapshot:
         at_s=time.monotonic(),
         cluster=cluster,
         topics=tuple(topics),
-        starts=_known(starts),
-        ends=_known(ends),
+        starts=_answered(starts),
+        ends=_answered(ends),
         groups=tuple(_group(group, offsets, ends) for group, offsets in groups),
         remarks=tuple(remarks),
     )
@@ -126,5 +126,5 @@ def _group(group: Group, committed: dict[TopicPartition, int], ends: Offsets) ->
     )
 
 
-def _known(remark: Offsets) -> dict[TopicPartition, int]:
-    return {at: answer for at, answer in remark.items() if isinstance(answer, int)}
+def _answered(offsets: Offsets) -> dict[TopicPartition, int]:
+    return {at: answer for at, answer in offsets.items() if isinstance(answer, int)}
