@@ -155,7 +155,7 @@ def election_news(changes: Sequence[LeaderChange]) -> Iterator[News]:
         of_whom = Counter(_broker(change.before) for change in lost)
         message = (
             f"no replica can lead {_partitions(of_whom.total())}: "
-            f"{_counts(of_whom, 'previously led by')}"
+            f"{_counts_text(of_whom, 'previously led by')}"
         )
         yield News(EventType.WARNING, "LeadersLost", message)
     again = Counter(
@@ -163,7 +163,7 @@ def election_news(changes: Sequence[LeaderChange]) -> Iterator[News]:
     )
     if again:
         message = f"{_partitions(again.total())} led again by a broker that restarted"
-        yield News(EventType.NORMAL, "LeadersElected", f"{message}: {_counts(again, 'on')}")
+        yield News(EventType.NORMAL, "LeadersElected", f"{message}: {_counts_text(again, 'on')}")
     moved = Counter(
         (_broker(change.before), _broker(change.after))
         for change in changes
@@ -187,8 +187,9 @@ def _broker(ref: ReplicaRef | None) -> str:
     return "nobody" if ref is None else f"broker {ref.broker_id}"
 
 
-def _counts(of: Mapping[str, int], word: str) -> str:
-    return ", ".join(f"{number} {word} {broker}" for broker, number in sorted(of.items()))
+def _counts_text(by_broker: Mapping[str, int], word: str) -> str:
+    """Like "3 on broker 1, 2 on broker 2": each count with the word and its broker."""
+    return ", ".join(f"{number} {word} {broker}" for broker, number in sorted(by_broker.items()))
 
 
 def _partitions(count: int) -> str:

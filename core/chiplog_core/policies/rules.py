@@ -122,8 +122,8 @@ def _unlimited_retention(
 ) -> Iterator[Violation]:
     """The violation of a topic that is only compacted, which would avoid every upper bound of
     retention."""
-    policies_of_topic = topic.config[CLEANUP_POLICY]
-    if DELETE in policies_of_topic:
+    cleanup_policies = topic.config[CLEANUP_POLICY]
+    if DELETE in cleanup_policies:
         return
     bounds = (
         ("maxRetention", policies.max_retention),
@@ -134,7 +134,7 @@ def _unlimited_retention(
             yield Violation(
                 policy=policy,
                 field=f"spec.config[{CLEANUP_POLICY.name}]",
-                message=f"is {','.join(policies_of_topic)}, which keeps records for ever, and "
+                message=f"is {','.join(cleanup_policies)}, which keeps records for ever, and "
                 f"spec.topicPolicies.{policy} {of} forbids that",
                 remedy=f"add {DELETE} to it",
                 excess=NO_LIMIT,
