@@ -114,8 +114,8 @@ class Broker:
             catching_up=self._membership.is_ready, incarnation=self._membership.incarnation
         )
         self.requests = RequestMetrics()
-        # What was begun, each part with how it ends; the last one begun ends first.
-        self._begun = AsyncExitStack()
+        # Stops the started parts, the last one first.
+        self._exit_stack = AsyncExitStack()
         self.acceptors: list[Acceptor] = []
         self.addresses: dict[str, tuple[str, int]] = {}
         """Listener -> the host and port that were bound, as its configuration advertises them."""
@@ -142,16 +142,16 @@ class Broker:
         try:
             await self._start()
         except (OSError, ValueError, StorageError) as problem:
-            await self._begun.aclose()
+            await self._exit_stack.aclose()
             raise CannotStart(str(problem)) from problem
         except BaseException:
-            await self._begun.aclose()
+            await self._exit_stack.aclose()
             raise
 
     async def _start(self) -> None:
         ports, membership = self._ports, self._membership
         take_lock(ports.metadata, self._data_path)
-        self._begun.push_async_callback(membership.close)
+        self._exit_stack.push_async_callback(membership.close)
         cluster_id = await membership.begin(self._events)
         self._events.waits_for("")
         broker_id = setting(self._config, keys.NODE_ID)
@@ -171,14 +171,14 @@ class Broker:
                 readers_follow=lambda: selector.is_rack_aware,
             ),
         )
-        self._begun.push_async_callback(self._close_logs)
+        self._exit_stack.push_async_callback(self._close_logs)
         if self.fetching is not None:
-            self._begun.push_async_callback(self.fetching.close)
+            self._exit_stack.push_async_callback(self.fetching.close)
         self._coordinator = self._parts.coordinator = Coordinator(
             self._cluster, self._replicas, ports.clock, ports.rng, self._config
         )
-        self._begun.push_async_callback(self._coordinator.close)
-        self._begun.push_async_callback(membership.leave)
+        self._exit_stack.push_async_callback(self._coordinator.close)
+        self._exit_stack.push_async_callback(membership.leave)
         store = await membership.join(
             Node(cluster=self._cluster, replicas=self._replicas, data=self._opened_data())
         )
@@ -192,12 +192,12 @@ class Broker:
             self.shares.compaction_bytes,
         )
         housekeeping.start()
-        self._begun.push_async_callback(housekeeping.stop)
+        self._exit_stack.push_async_callback(housekeeping.stop)
         self.health.started = True
         measuring = asyncio.get_running_loop().create_task(
             measure_lag(ports.clock, self.requests.event_loop_lag)
         )
-        self._begun.callback(measuring.cancel)
+        self._exit_stack.callback(measuring.cancel)
         await self._listen(store)
         self.health.serving = True
         logger.info(
@@ -214,10 +214,11 @@ class Broker:
         return await self._membership.deposed()
 
     async def stop(self) -> None:
-        """Answer what waits, stop serving, and close the logs cleanly if the disk lets us."""
+        """Answer waiting requests, stop serving, and close the logs cleanly if the disk allows
+        it."""
         self.health.serving = False
         await self._membership.drain()
-        await self._begun.aclose()
+        await self._exit_stack.aclose()
         logger.info("stopped", extra={"session": self._cluster.session})
 
     def _new_fetching(self) -> ReplicaFetching | None:
@@ -233,7 +234,7 @@ class Broker:
         if self._dialer is None or not self.waits_for_others:
             return None
         spreading = Spreading(self._cluster, self._dialer, self._ports.clock)
-        self._begun.push_async_callback(spreading.close)
+        self._exit_stack.push_async_callback(spreading.close)
         return spreading
 
     def _silence_watch(self) -> SilenceWatch | None:
@@ -318,7 +319,7 @@ class Broker:
         table = handler_table(parts)
         self._coordinator.start()
         dispatcher = Dispatcher(table, self.requests)
-        self._begun.push_async_callback(dispatcher.drain)
+        self._exit_stack.push_async_callback(dispatcher.drain)
         # Clients that use up all connections, memory or descriptors must not keep brokers from
         # each other.
         quotas = {
@@ -338,7 +339,7 @@ class Broker:
         ]
         endpoints = {}
         for acceptor in acceptors:
-            self._begun.push_async_callback(acceptor.close)
+            self._exit_stack.push_async_callback(acceptor.close)
             bound = await acceptor.bind()
             endpoints[bound.name] = (bound.advertised_host, bound.advertised_port)
         # No client is accepted before all addresses are known: the first answer contains them.
@@ -349,8 +350,8 @@ class Broker:
             await acceptor.accept()
         # First of all those who wait to join a group, or for their quota, are answered: connections
         # end after that.
-        self._begun.push_async_callback(self._coordinator.close)
-        self._begun.callback(pacing.stop)
+        self._exit_stack.push_async_callback(self._coordinator.close)
+        self._exit_stack.callback(pacing.stop)
         self._answer_inquiries(parts)
 
     def _answer_inquiries(self, parts: Parts) -> None:
@@ -360,7 +361,7 @@ class Broker:
         from chiplog_broker.handlers.inquiry_table import inquiry_table  # noqa: PLC0415
 
         self.inquiries.open(inquiry_table(parts))
-        self._begun.callback(self.inquiries.close)
+        self._exit_stack.callback(self.inquiries.close)
 
 
 def session_id(rng: Rng) -> int:

@@ -116,7 +116,7 @@ class ScramServer:
         self._nonce = nonce
         self._expects_first = True
         self._header = b""
-        self._so_far = b""
+        self._first_messages = b""
         self._credential: ScramCredential
         self._username = ""
         self.authenticated_as: str | None = None
@@ -127,10 +127,10 @@ class ScramServer:
         if self._expects_first:
             self._expects_first = False
             return self._first(message)
-        if not self._so_far:
+        if not self._first_messages:
             raise AuthenticationFailed("a message arrived after the last one")
         answer = self._final(message)
-        self._so_far = b""
+        self._first_messages = b""
         return answer
 
     def _first(self, message: bytes) -> bytes:
@@ -142,7 +142,7 @@ class ScramServer:
         credential = self._credential = self._find(self._username)
         salt = b64encode(credential.salt)
         answer = b"r=%b,s=%b,i=%d" % (self._nonce, salt, credential.iterations)
-        self._so_far = b"%b,%b," % (bare, answer)
+        self._first_messages = b"%b,%b," % (bare, answer)
         return answer
 
     def _final(self, message: bytes) -> bytes:
@@ -154,7 +154,7 @@ class ScramServer:
         without_proof, separator, proof = message.rpartition(b",p=")
         if not separator or b"," in proof:
             raise AuthenticationFailed("a message does not end in its proof")
-        exchanged = self._so_far + without_proof
+        exchanged = self._first_messages + without_proof
         signing = self._keys_of(decoded(proof), exchanged)
         self.authenticated_as = self._username
         return b"v=" + b64encode(mac(self._mechanism, signing.server_key, exchanged))

@@ -101,7 +101,7 @@ def decode_key(key: bytes | None) -> Key | None:
         if kind not in _KINDS:
             return None
         group = reader.string()
-        result = _rest(reader, kind, group)
+        result = _decode_rest(reader, kind, group)
         reader.finish()
     except UNREADABLE as error:
         raise UnreadableGroupRecordError(
@@ -110,7 +110,7 @@ def decode_key(key: bytes | None) -> Key | None:
     return result
 
 
-def _rest(reader: Reader, kind: int, group: str) -> Key:
+def _decode_rest(reader: Reader, kind: int, group: str) -> Key:
     if kind == GROUP_METADATA:
         return GroupMetadataKey(group)
     if kind == DONE_RESET:

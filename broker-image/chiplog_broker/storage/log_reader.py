@@ -9,8 +9,8 @@ from chiplog_broker.storage.log_checks import LogChecks
 from chiplog_broker.storage.log_state import LogState
 from chiplog_broker.storage.segment import Segment
 from chiplog_broker.storage.timestamps import (
-    Access,
     MovedError,
+    SearchReader,
     TimestampOffset,
     first_at_or_after,
     may_hold_newest,
@@ -129,30 +129,30 @@ class LogReader:
             if state.cut_count != cut_count or state.is_truncating or segment.retired:
                 raise MovedError
 
-        access = Access(self._checks.read_batch, check)
+        reader = SearchReader(self._checks.read_batch, check)
         if timestamp_ms == ListOffset.MAX_TIMESTAMP:
-            return (yield from self._newest(access))
-        return (yield from self._first_at_or_after(timestamp_ms, access))
+            return (yield from self._newest(reader))
+        return (yield from self._first_at_or_after(timestamp_ms, reader))
 
-    def _newest(self, access: Access) -> Steps[TimestampOffset | None]:
+    def _newest(self, reader: SearchReader) -> Steps[TimestampOffset | None]:
         state = self._state
         best: TimestampOffset | None = None
         for segment in may_hold_newest(state.segments.as_list(), state.log_start_offset):
             with self._checks.checking(segment):
-                found = yield from newest_in(segment, state.log_start_offset, access)
+                found = yield from newest_in(segment, state.log_start_offset, reader)
             if found is not None and (best is None or found.timestamp_ms > best.timestamp_ms):
                 best = found
         return best
 
     def _first_at_or_after(
-        self, timestamp_ms: int, access: Access
+        self, timestamp_ms: int, reader: SearchReader
     ) -> Steps[TimestampOffset | None]:
         start_offset = self._state.log_start_offset
         for segment in self._state.segments.as_list():
             if segment.end_offset > start_offset:
                 with self._checks.checking(segment):
                     found = yield from first_at_or_after(
-                        segment, timestamp_ms, start_offset, access
+                        segment, timestamp_ms, start_offset, reader
                     )
                 if found is not None:
                     return found

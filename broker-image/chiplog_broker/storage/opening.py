@@ -50,7 +50,7 @@ class Opening:
         self._on_progress = on_progress
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.quarantined: dict[TopicPartition, str] = {}
-        """What cannot be opened without guessing, and why."""
+        """Replicas that could not be opened, with the reason."""
 
     async def run(self, *, clean: bool) -> list[PartitionReport]:
         """Open every replica. After a clean shutdown nothing is read."""

@@ -53,7 +53,7 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-class Access:
+class SearchReader:
     """Reads batches for one search, within its limit."""
 
     __slots__ = ("_read_batch", "check", "records_left")
@@ -83,10 +83,10 @@ class _Place(NamedTuple):
 
 
 def first_at_or_after(
-    segment: Segment, timestamp_ms: int, from_offset: int, log: Access
+    segment: Segment, timestamp_ms: int, from_offset: int, reader: SearchReader
 ) -> Steps[TimestampOffset | None]:
     """The first record at or after `from_offset` with at least `timestamp_ms`."""
-    log.check(segment)
+    reader.check(segment)
     if segment.max_timestamp_ms < timestamp_ms:
         return None
     nearby = max(segment.time_index.offset_before(timestamp_ms), from_offset)
@@ -96,12 +96,12 @@ def first_at_or_after(
     ):
         if header.newest_record_ms >= timestamp_ms:
             place = _Place(position, header)
-            found = yield from _first_in(segment, place, timestamp_ms, from_offset, log)
+            found = yield from _first_in(segment, place, timestamp_ms, from_offset, reader)
             if found is not None:
                 return found
         if not count % HEADERS_A_STEP:
             yield None
-            log.check(segment)
+            reader.check(segment)
     return None
 
 
@@ -122,19 +122,23 @@ def may_hold_newest(segments: Sequence[Segment], from_offset: int) -> list[Segme
     return begun + ([max(whole, key=lambda segment: segment.max_timestamp_ms)] if whole else [])
 
 
-def newest_in(segment: Segment, from_offset: int, log: Access) -> Steps[TimestampOffset | None]:
+def newest_in(
+    segment: Segment, from_offset: int, reader: SearchReader
+) -> Steps[TimestampOffset | None]:
     """The first record with the largest timestamp at or after an offset."""
-    log.check(segment)
+    reader.check(segment)
     best: TimestampOffset | None = None
-    places = yield from _newest_batches(segment, from_offset, log)
+    places = yield from _newest_batches(segment, from_offset, reader)
     for place in places:
-        found = yield from _newest_of(segment, place, from_offset, log)
+        found = yield from _newest_of(segment, place, from_offset, reader)
         if found is not None and (best is None or found.timestamp_ms > best.timestamp_ms):
             best = found
     return best
 
 
-def _newest_batches(segment: Segment, from_offset: int, log: Access) -> Steps[list[_Place]]:
+def _newest_batches(
+    segment: Segment, from_offset: int, reader: SearchReader
+) -> Steps[list[_Place]]:
     """The batch that contains the offset, of which only a part counts, and the newest one after
     it."""
     if segment.base_offset >= from_offset:
@@ -152,54 +156,54 @@ def _newest_batches(segment: Segment, from_offset: int, log: Access) -> Steps[li
             newest = _Place(position, header)
         if not count % HEADERS_A_STEP:
             yield None
-            log.check(segment)
+            reader.check(segment)
     return begun if newest is None else [*begun, newest]
 
 
 def _first_in(
-    segment: Segment, place: _Place, timestamp_ms: int, from_offset: int, log: Access
+    segment: Segment, place: _Place, timestamp_ms: int, from_offset: int, reader: SearchReader
 ) -> Steps[TimestampOffset | None]:
     """The first record of a batch that is new enough, or that is beyond the limit of the search."""
     header = place.header
-    if log.is_over():
+    if reader.is_over():
         return _from_header(header, from_offset)
-    batch = log.read(segment, place)
+    batch = reader.read(segment, place)
     try:
         payload = yield from _payload(batch, header)
-        log.check(segment)
+        reader.check(segment)
         for records in _records(payload, header):
             for offset, found_ms in records:
                 if found_ms >= timestamp_ms and offset >= from_offset:
                     return TimestampOffset(found_ms, offset, header.leader_epoch)
-            log.records_left -= len(records)
-            if log.is_over():
+            reader.records_left -= len(records)
+            if reader.is_over():
                 return _from_header(header, max(records[-1][0], from_offset))
             yield None
-            log.check(segment)
+            reader.check(segment)
     except RecordsError:
         return _from_header(header, from_offset)
     return None
 
 
 def _newest_of(
-    segment: Segment, place: _Place, from_offset: int, log: Access
+    segment: Segment, place: _Place, from_offset: int, reader: SearchReader
 ) -> Steps[TimestampOffset | None]:
     """The first of the newest records of a batch, at or after an offset."""
     header = place.header
     best: TimestampOffset | None = None
-    batch = log.read(segment, place)
+    batch = reader.read(segment, place)
     try:
         payload = yield from _payload(batch, header)
-        log.check(segment)
+        reader.check(segment)
         for records in _records(payload, header):
             for offset, found_ms in records:
                 if offset >= from_offset and (best is None or found_ms > best.timestamp_ms):
                     best = TimestampOffset(found_ms, offset, header.leader_epoch)
-            log.records_left -= len(records)
-            if log.is_over():
+            reader.records_left -= len(records)
+            if reader.is_over():
                 return _from_header(header, from_offset)
             yield None
-            log.check(segment)
+            reader.check(segment)
     except RecordsError:
         return _from_header(header, from_offset)
     return best

@@ -142,16 +142,16 @@ class Placement:
         self._hashes: dict[str, Callable[[bytes, int], int]] = {
             name: PARTITIONERS[name] for name in partitioners
         }
-        self._known: dict[bytes, Where] = {}
+        self._cached: dict[bytes, Where] = {}
         self.tally = Tally()
 
     def check_next(self, replica: int, offset: int, key: bytes | None) -> Finding | None:
         """Count a record; returns a finding if no hash places it in this partition."""
         if key is None or (not key and not IGNORES_EMPTY_KEY.isdisjoint(self._hashes)):
             return None  # a client may have spread it like one without a key
-        where = self._known.get(key)
+        where = self._cached.get(key)
         if where is None:
-            where = self._remember(key)
+            where = self._place_and_cache(key)
         self.tally.by_fit[where.fit] += 1
         if where.fit:
             return None
@@ -163,14 +163,14 @@ class Placement:
         )
         return Finding(Check.KEY_PLACEMENT, facts.topic, facts.partition, offset, replica, message)
 
-    def _remember(self, key: bytes) -> Where:
-        if len(self._known) >= _CACHED_KEYS:
-            self._known.clear()
-        where = self._known[key] = self._judge(key)
+    def _place_and_cache(self, key: bytes) -> Where:
+        if len(self._cached) >= _CACHED_KEYS:
+            self._cached.clear()
+        where = self._cached[key] = self._place(key)
         self.tally.sample(key, self._facts.partition)
         return where
 
-    def _judge(self, key: bytes) -> Where:
+    def _place(self, key: bytes) -> Where:
         facts = self._facts
         belongs = {name: of(key, facts.partitions) for name, of in self._hashes.items()}
         fit = frozenset(name for name, place in belongs.items() if place == facts.partition)

@@ -31,7 +31,7 @@ class _Listening:
         self._listed(self._cache.values())
 
     def interrupted(self) -> None:
-        """What is known stays in force until the next list."""
+        """Does nothing: the known objects stay valid until the next list."""
 
 
 def watch(parts: StoreParts, kind: Kind, seen: OnChange, listed: Listed = ignore_list) -> Reflector:

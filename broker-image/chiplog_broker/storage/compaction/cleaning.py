@@ -86,8 +86,8 @@ class CleaningPass:
             if segment.end_offset > first_dirty and not self._keys.is_full:
                 self._log.check_untouched([segment], self._cut_count)
                 for _ in self._index_segment(segment, first_dirty):
-                    await self._give_way([segment])
-                await self._give_way([segment])
+                    await self._pause_and_check([segment])
+                await self._pause_and_check([segment])
 
     def _index_segment(self, segment: Segment, first_dirty: int) -> Steps:
         self._reading = segment
@@ -115,8 +115,8 @@ class CleaningPass:
             for segment in group:
                 for _ in self._rewrite(segment, output, rules, group[-1].end_offset):
                     await output.sync_some()
-                    await self._give_way(group)
-                await self._give_way(group)
+                    await self._pause_and_check(group)
+                await self._pause_and_check(group)
             if output.is_changed or len(group) > 1:
                 await output.make_whole(group[-1])
                 await log.replace_segments(group, output.segment, self._cut_count)
@@ -150,7 +150,7 @@ class CleaningPass:
     # --- both ------------------------------------------------------------------------
 
     def _paced(self, work: Generator[int, None, T]) -> Generator[None, None, T]:
-        """Run work that yields numbers of records, and pause when it is time."""
+        """Run a generator that yields numbers of records, with a pause whenever one is due."""
         while True:
             try:
                 records = next(work)
@@ -160,7 +160,7 @@ class CleaningPass:
             if self._pace.is_due(records):
                 yield
 
-    async def _give_way(self, segments: Sequence[Segment]) -> None:
+    async def _pause_and_check(self, segments: Sequence[Segment]) -> None:
         await self._pace.pause()
         self._log.check_untouched(segments, self._cut_count)
 
