@@ -59,7 +59,7 @@ class Coordinator:
 
     def start(self) -> None:
         """Start the task that deletes expired offsets."""
-        self._expiring = asyncio.get_running_loop().create_task(self._expire_again_and_again())
+        self._expiring = asyncio.get_running_loop().create_task(self._expire_periodically())
 
     def now_ms(self) -> int:
         """The present wall-clock time, for stored timestamps."""
@@ -142,7 +142,7 @@ class Coordinator:
                 shard.expire(self._expiry_ms(), retention_ms)
             await asyncio.sleep(0)
 
-    async def _expire_again_and_again(self) -> None:
+    async def _expire_periodically(self) -> None:
         while True:
             interval_ms = setting(self._config, keys.OFFSETS_RETENTION_CHECK_INTERVAL_MS)
             await self._clock.sleep(interval_ms / 1000)

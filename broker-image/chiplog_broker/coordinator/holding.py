@@ -69,13 +69,13 @@ class Safety:
 
     def when_safe(self, group_id: str, then: Settled) -> None:
         """Call `then` once all of the group is safe, or with an error after `TIMEOUT_S`."""
-        self._when_at(self._ends.get(group_id, 0), then)
+        self._when_safe_at(self._ends.get(group_id, 0), then)
 
     def when_all_safe(self, then: Settled) -> None:
         """The same, for all groups."""
-        self._when_at(next(reversed(self._ends.values()), 0), then)
+        self._when_safe_at(next(reversed(self._ends.values()), 0), then)
 
-    def _when_at(self, end_offset: int, then: Settled) -> None:
+    def _when_safe_at(self, end_offset: int, then: Settled) -> None:
         if self._partition.high_watermark >= end_offset:
             then(ErrorCode.none)
             return

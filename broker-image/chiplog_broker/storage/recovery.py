@@ -278,8 +278,8 @@ class LogRecovery:
         self.segments = [self._new_segment(base) for base in bases]
         first = bases[0] if bases else None
         checkpointed = self._source.log_start_offset
-        is_gone = first is None or (checkpointed is not None and first > checkpointed)
-        if is_gone:
+        start_is_missing = first is None or (checkpointed is not None and first > checkpointed)
+        if start_is_missing:
             self._check_nothing_durable_is_missing()
             yield from self._replace_all(
                 self.log_start_offset, "the segments it held are not there"
@@ -336,9 +336,9 @@ class LogRecovery:
         for segment in self.segments:
             segment.close()
             self._remove_segment(segment.base_offset)
-        fresh = self._new_segment(base_offset)
-        fresh.create(self._source.now_ms)
-        self.segments = [fresh]
+        new_segment = self._new_segment(base_offset)
+        new_segment.create(self._source.now_ms)
+        self.segments = [new_segment]
 
     def _load_epochs(self) -> None:
         """Load the saved history. No record counts before its epoch is saved."""
@@ -382,19 +382,19 @@ class LogRecovery:
     # --- after anything else -------------------------------------------------------
 
     def _recover(self) -> Steps:
-        suspect = self._first_unverified()
-        for number, segment in enumerate(self.segments[:suspect]):
+        first_unverified = self._first_unverified()
+        for number, segment in enumerate(self.segments[:first_unverified]):
             yield from self._check_sealed(segment, self.segments[number + 1].base_offset)
         if not self._epochs_known:
-            yield from self._rebuild_epochs(self.segments[:suspect])
-        yield from self._prepare_producers(suspect)
-        self.unsynced = self.segments[suspect:]
-        for number, segment in enumerate(self.unsynced, suspect):
+            yield from self._rebuild_epochs(self.segments[:first_unverified])
+        yield from self._prepare_producers(first_unverified)
+        self.unsynced = self.segments[first_unverified:]
+        for number, segment in enumerate(self.unsynced, first_unverified):
             fault = self._gap_before(number)
             if fault is not None:
                 yield from self._cut_after(number - 1, fault)
                 break
-            if number > suspect:
+            if number > first_unverified:
                 self._snapshots[segment.base_offset] = self._snapshot_now()
             fault = yield from self._scan(segment, up_to=self._base_after(number))
             if fault is not None:
@@ -404,8 +404,8 @@ class LogRecovery:
             raise self._damage_error(
                 self.segments[-1], f"the log ends here, it was durable up to {self._trusted_end}"
             )
-        self.unsynced = [*self._rebuilt, *self.segments[suspect:]]
-        for segment in self.segments[suspect:-1]:
+        self.unsynced = [*self._rebuilt, *self.segments[first_unverified:]]
+        for segment in self.segments[first_unverified:-1]:
             segment.seal()
             segment.sealed = True
         self.durable_end_offset = min(self._trusted_end, self._end_offset)
@@ -416,11 +416,11 @@ class LogRecovery:
         Earlier segments were sealed before its records became durable, and a sealed segment is
         durable completely: bytes, indexes and names. The end of this segment may not be.
         """
-        suspect = 0
+        first_unverified = 0
         for number, segment in enumerate(self.segments):
             if segment.base_offset < self._trusted_end:
-                suspect = number
-        return suspect
+                first_unverified = number
+        return first_unverified
 
     def _check_sealed(self, segment: Segment, next_base: int) -> Steps:
         """Check that a segment below the recovery point ends where the next one begins."""
@@ -435,14 +435,14 @@ class LogRecovery:
                     return
         yield from self._rebuild_sealed(segment, next_base, up_to=next_base)
 
-    def _prepare_producers(self, suspect: int) -> Steps:
+    def _prepare_producers(self, first_unverified: int) -> Steps:
         # The snapshot at the start of the oldest segment is needed: the log cannot restore it.
-        believed = max(self._trusted_end, self.segments[0].base_offset)
+        trusted_end = max(self._trusted_end, self.segments[0].base_offset)
         for offset in snapshot_offsets(self._disk, self._source.directory):
-            if offset > believed:
+            if offset > trusted_end:
                 self._disk.remove(self._path(segment_file(offset, SNAPSHOT_SUFFIX)))
-        self.producers = self._snapshot_up_to(believed)
-        for segment, following in pairwise(self.segments[: suspect + 1]):
+        self.producers = self._snapshot_up_to(trusted_end)
+        for segment, following in pairwise(self.segments[: first_unverified + 1]):
             offset = following.base_offset
             if offset > self.producers.end_offset:
                 # The disk was full, or an earlier version wrote none.
