@@ -118,13 +118,13 @@ class Followers:
         self._newest_sessions: dict[int, ReplicaRef] = {}
 
     def begin(self, end_offset: int) -> None:
-        """A leadership starts at this log end offset; `know` sets the replicas."""
+        """A leadership starts at this log end offset; `update` sets the replicas."""
         self.epoch_start_offset = end_offset
         self._followers = {}
         self._not_before_s = NEVER_S
         self._pause_s = FIRST_PAUSE_S
 
-    def know(self, view: PartitionView, min_isr: int, now_s: float) -> None:
+    def update(self, view: PartitionView, min_isr: int, now_s: float) -> None:
         """Set the replicas and sessions of the map."""
         self._view, self._min_isr, self._isr = view, min_isr, view.isr_refs
         self._own = ReplicaRef(BrokerId(view.leader_id), Session(view.leader_session))

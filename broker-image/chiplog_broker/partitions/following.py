@@ -134,8 +134,8 @@ class Following:
         "_why",
         "is_halted",
         "leader_epoch",
+        "leader_high_watermark",
         "leader_id",
-        "leaders_end_offset",
         "unclean_epoch",
     )
 
@@ -151,7 +151,7 @@ class Following:
         self.leader_id = view.leader_id
         self.leader_epoch = view.leader_epoch
         self.unclean_epoch = view.unclean_epoch
-        self.leaders_end_offset = partition.high_watermark
+        self.leader_high_watermark = partition.high_watermark
         """The leader's high watermark, as last reported."""
         self._partition = partition
         self._log = partition.log
@@ -210,7 +210,7 @@ class Following:
     @property
     def lag(self) -> int:
         """Records below the leader's high watermark that are missing here."""
-        return max(self.leaders_end_offset - self._log.end_offset, 0)
+        return max(self.leader_high_watermark - self._log.end_offset, 0)
 
     def position(self) -> FetchPosition | None:
         """The next fetch position. None until the log end is synced; the sync is started here."""
@@ -233,13 +233,13 @@ class Following:
             try:
                 return await self._carry_out(step, fetched.answer)
             except DiskFullError as full:
-                return self._failed(str(full))
+                return self._retry_later(str(full))
             except LogClosedError as closed:
-                return self._end(str(closed))
+                return self._end_following(str(closed))
             except (RecordsError, StorageError) as refused:
                 # The leader's records do not fit, or the disk failed, which has been reported
                 # already.
-                return self._failed(str(refused))
+                return self._retry_later(str(refused))
 
     async def stop(self) -> None:
         """Stop following; after this returns nothing of this leader epoch is appended to the
@@ -272,13 +272,13 @@ class Following:
                 await self._partition.start_over_at(offset)
                 return Taken.PROGRESS
             case Retry(reason):
-                return self._failed(reason)
+                return self._retry_later(reason)
             case AwaitMetadata(reason):
-                return self._end(reason)
+                return self._end_following(reason)
             case Halt(reason):
                 logger.error("follower_halted", extra=self._log_fields(reason=reason))
                 self.is_halted = True
-                taken = self._end(reason)
+                taken = self._end_following(reason)
                 self._halted()
                 return taken
 
@@ -296,7 +296,7 @@ class Following:
         # The leader has compared our log end with its log, so it has everything below it.
         self._partition.confirm_by_leader(self.leader_epoch)
         self._is_confirmed, self._why = True, ""
-        self.leaders_end_offset = answer.high_watermark
+        self.leader_high_watermark = answer.high_watermark
         self._partition.follow_to(answer.high_watermark)
         await self._partition.follow_log_start(answer.log_start_offset)
         # This starts a sync if one is necessary.
@@ -330,7 +330,7 @@ class Following:
         await self._partition.truncate_to(offset)
         return Taken.PROGRESS
 
-    def _failed(self, reason: str) -> Taken:
+    def _retry_later(self, reason: str) -> Taken:
         now_s = self._clock.monotonic_s()
         if reason != self._why:
             # Short silences are normal during elections and restarts; longer ones are reported.
@@ -341,7 +341,7 @@ class Following:
             self._warn_at_s = math.inf
         return Taken.FAILED
 
-    def _end(self, reason: str) -> Taken:
+    def _end_following(self, reason: str) -> Taken:
         self._is_over = True
         self._why = reason
         self._partition.wake_readers()
@@ -358,13 +358,13 @@ class Following:
                 try:
                     await log.make_durable(log.end_offset)
                 except DiskFullError as full:
-                    self._failed(str(full))
+                    self._retry_later(str(full))
                     await self._clock.sleep(FULL_DISK_RETRY_S)
         except Exception as failed:
             # Whatever the reason, this replica must not be counted any more.
             logger.exception("sync_failed", extra=self._log_fields())
             self._partition.go_offline(str(failed))
-            self._end(str(failed))
+            self._end_following(str(failed))
         finally:
             self._sync = None
             if self._contact is not None:

@@ -277,7 +277,7 @@ class Partition:
             is_new = True
         if is_new:
             self.followers.begin(self.log.end_offset)
-        self.followers.know(view, min_isr, self._clock.monotonic_s())
+        self.followers.update(view, min_isr, self._clock.monotonic_s())
 
     def configure(self, config: LogConfig) -> None:
         """Apply these settings; a stricter durability starts a sync."""
@@ -324,12 +324,12 @@ class Partition:
         known = self.leader_epoch if following is None else following.leader_epoch
         self._compare_epoch(current_leader_epoch if known != NO_EPOCH else NO_EPOCH, known)
 
-    def _compare_epoch(self, believed: int, leader_epoch: int) -> None:
+    def _compare_epoch(self, client_epoch: int, leader_epoch: int) -> None:
         if self._offline:
             raise PartitionError(ErrorCode.kafka_storage_error, self._offline)
-        if believed in (NO_EPOCH, leader_epoch):
+        if client_epoch in (NO_EPOCH, leader_epoch):
             return
-        if believed < leader_epoch:
+        if client_epoch < leader_epoch:
             raise PartitionError(ErrorCode.fenced_leader_epoch)
         raise PartitionError(ErrorCode.unknown_leader_epoch)
 

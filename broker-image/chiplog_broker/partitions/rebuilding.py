@@ -61,7 +61,7 @@ class Debts:
         del self._debts[partition]
         return True
 
-    def seen(self, partition: TopicPartition, view: PartitionView, broker_id: int) -> None:
+    def map_applied(self, partition: TopicPartition, view: PartitionView, broker_id: int) -> None:
         """Update the debt of a partition from the present map."""
         debt = self._debts.get(partition)
         if debt is None or view.leader_epoch <= debt.leader_epoch:

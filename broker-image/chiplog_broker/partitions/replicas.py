@@ -247,7 +247,7 @@ class Replicas:
         """A refetched replica is complete once its leader has proposed it for the ISR."""
         if not self._directory.is_refetching(name):
             return
-        self._debts.seen(name, view, self._broker_id)
+        self._debts.map_applied(name, view, self._broker_id)
         if self._debts.owes(name):
             return
         own = next(

@@ -65,7 +65,7 @@ class Leader:
     def __post_init__(self) -> None:
         self.followers = Followers(TOPIC_ID, self.proposals)
         self.followers.begin(self.end_offset)
-        self.followers.know(self.view, 2, self.now_s)
+        self.followers.update(self.view, 2, self.now_s)
 
     def fetch(self, follower: ReplicaRef, offset: int) -> None:
         self.followers.fetched(follower, offset, self.end_offset, self.now_s)
@@ -87,7 +87,7 @@ class Leader:
     def apply(self, one: PartitionView) -> None:
         self.view = one
         self.proposals.applied(topic(one))
-        self.followers.know(one, 2, self.now_s)
+        self.followers.update(one, 2, self.now_s)
         self.advance()
 
     @property
@@ -424,7 +424,7 @@ def test_readers_are_sent_to_live_replicas_in_sync_only() -> None:
     assert leader.followers.best_to_read(BOTH, 3) == 3
     # What it said holds in this reign.
     leader.followers.begin(10)
-    leader.followers.know(leader.view, 2, leader.now_s)
+    leader.followers.update(leader.view, 2, leader.now_s)
     assert leader.followers.best_to_read(BOTH, 3) is None
 
 

@@ -47,29 +47,29 @@ def test_in_the_leader_epoch_that_counted_it_no_map_ends_the_debt() -> None:
     """Its leader believes what it was told before, and may propose it for that."""
     debts = owing()
     for view in (LISTED, NOT_LISTED, LISTED):
-        debts.seen(ORDERS, view, OWN)
+        debts.map_applied(ORDERS, view, OWN)
         assert debts.owes(ORDERS)
 
 
 def test_a_later_leader_lets_it_off_by_not_listing_it() -> None:
     debts = owing()
     later = replace(LISTED, leader_epoch=6)
-    debts.seen(ORDERS, later, OWN)
+    debts.map_applied(ORDERS, later, OWN)
     assert debts.owes(ORDERS), "listed for what it had, at the floor"
-    debts.seen(ORDERS, replace(later, isr_refs=(ref(1),)), OWN)
+    debts.map_applied(ORDERS, replace(later, isr_refs=(ref(1),)), OWN)
     assert not debts.owes(ORDERS)
 
 
 def test_nobody_leading_is_not_a_word_about_the_copy_under_the_old_leader() -> None:
     debts = owing()
-    debts.seen(ORDERS, replace(NOT_LISTED, leader_id=NO_LEADER), OWN)
+    debts.map_applied(ORDERS, replace(NOT_LISTED, leader_id=NO_LEADER), OWN)
     assert debts.owes(ORDERS)
 
 
 def test_a_copy_that_is_damaged_too_owes_the_more_of_both() -> None:
     debts = owing(end_offset=10, leader_epoch=5)
     debts.owe(ORDERS, Debt(3, 6))
-    debts.seen(ORDERS, replace(NOT_LISTED, leader_epoch=6), OWN)
+    debts.map_applied(ORDERS, replace(NOT_LISTED, leader_epoch=6), OWN)
     assert not debts.reached(ORDERS, 9)
     assert debts.reached(ORDERS, 10)
 

@@ -44,7 +44,7 @@ class Brokers:
         """Every broker that may serve, with its session."""
         return self._live
 
-    def seen(self, _before: Manifest | None, manifest: Manifest | None) -> None:
+    def broker_changed(self, _before: Manifest | None, manifest: Manifest | None) -> None:
         """A Broker object changed. A deleted object is ignored: its absence means nothing."""
         if manifest is None:
             return

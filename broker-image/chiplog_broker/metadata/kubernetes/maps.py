@@ -78,7 +78,7 @@ class Maps:
 
     # -- notifications
 
-    def seen(self, before: Manifest | None, manifest: Manifest | None) -> None:
+    def map_changed(self, before: Manifest | None, manifest: Manifest | None) -> None:
         """A map changed in the API; None if it was deleted."""
         spec = read_spec(manifest or before)
         if spec is None:
@@ -90,7 +90,7 @@ class Maps:
             self._seen[spec.topic_name] = spec
         self._wake()
 
-    def listed(self, present: Iterable[Manifest]) -> None:
+    def all_listed(self, present: Iterable[Manifest]) -> None:
         """These are all maps, by a consistent list."""
         names = {manifest.get("spec", {}).get("topicName") for manifest in present}
         self._gone |= (self.applied.keys() | self._seen.keys()) - names

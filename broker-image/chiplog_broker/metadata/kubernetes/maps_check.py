@@ -73,7 +73,7 @@ class MapsCheck:
                 async with asyncio.timeout(LIST_TIMEOUT_S):
                     listed = await self._reflector.list_now()
                 self._outages.worked()
-                self._maps.listed(listed.items)
+                self._maps.all_listed(listed.items)
                 await self._maps.idle()
                 if self._maps.has_compared_all(listed.items):
                     return

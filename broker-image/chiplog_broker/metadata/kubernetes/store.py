@@ -72,7 +72,7 @@ class KubernetesStore:
         self._ready_in = NEVER_ADMITTED
         self._tasks: list[asyncio.Task[None]] = []
         self._brokers = Brokers(process.cluster, clock, self._broker_changed)
-        self._brokers_watch = watch(parts, BROKERS, self._brokers.seen)
+        self._brokers_watch = watch(parts, BROKERS, self._brokers.broker_changed)
         self._writer = StatusWriter(
             parts.api,
             process,
@@ -106,7 +106,9 @@ class KubernetesStore:
             ),
             known,
         )
-        self._maps_watch = watch(parts, PARTITION_MAPS, self._maps.seen, self._maps.listed)
+        self._maps_watch = watch(
+            parts, PARTITION_MAPS, self._maps.map_changed, self._maps.all_listed
+        )
         self._check = MapsCheck(
             self._maps, self._maps_watch, clock, parts.outages, self._writer.changed
         )

@@ -37,7 +37,7 @@ class Told:
         self.brokers = Brokers("c1", self.clock, lambda _: self.brokers.show(self.view))
 
     def see(self, broker_id: int, **spec: Any) -> None:
-        self.brokers.seen(None, manifest(broker_id, **spec))
+        self.brokers.broker_changed(None, manifest(broker_id, **spec))
 
     @property
     def named(self) -> list[int]:

@@ -179,8 +179,8 @@ def test_a_replica_that_serves_no_clients_can_be_inspected(brokers: Brokers) -> 
         halted, behind = (brokers.up[one].replica().following for one in (2, 3))
         assert halted is not None
         assert behind is not None
-        behind.leaders_end_offset = 99
-        halted._end("halted, says this test")
+        behind.leader_high_watermark = 99
+        halted._end_following("halted, says this test")
         readers = [await looker(brokers, one) for one in (2, 3)]
         for reader in readers:
             found = await reader.fetch(0)

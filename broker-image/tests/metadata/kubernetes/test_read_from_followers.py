@@ -276,7 +276,7 @@ def test_a_replica_that_is_not_in_sync_is_not_read_from(brokers: Brokers) -> Non
         await current(reader)
         following = brokers.up[3].replica().following
         assert following is not None
-        following.leaders_end_offset = 2
+        following.leader_high_watermark = 2
         assert (await reader.fetch(0, "zone-c")).error_code == ELSEWHERE
         brokers.lead(1, minIsr=2)
         await brokers.settled(1)
@@ -330,7 +330,7 @@ def test_a_follower_that_has_halted_or_lost_its_disk_serves_nobody(brokers: Brok
             await waiting.send(1, "zone-b", wait_ms=FOR_EVER)
         following = brokers.up[2].replica().following
         assert following is not None
-        following._end("halted, says this test")
+        following._end_following("halted, says this test")
         brokers.up[3].replica().go_offline("no disk, says this test")
         codes = {2: ELSEWHERE, 3: ErrorCode.kafka_storage_error}
         for one, code in codes.items():
