@@ -75,7 +75,7 @@ class LeaderFetcher:
         self._connection: PeerConnection | None = None
         self._polling_since_s: float | None = None
         self._cancel_timer: asyncio.TimerHandle | None = None
-        self._given_up = False
+        self._poll_was_cancelled = False
         self._failures = 0
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -117,7 +117,7 @@ class LeaderFetcher:
     def _cancel_poll(self, since_s: float) -> None:
         self._cancel_timer = None
         if self._polling_since_s == since_s and self._connection is not None:
-            self._given_up = True
+            self._poll_was_cancelled = True
             self._connection.close()
 
     # -- the task
@@ -156,17 +156,17 @@ class LeaderFetcher:
             response = await self._exchange(connection, planned)
             if not self._plan.answered(planned, response):
                 if planned.in_session and response.error_code in SESSION_ERRORS:
-                    return  # and say everything again
+                    return  # and send a full fetch
                 raise PeerLost(name_of(response.error_code))
         except (PeerError, ProtocolViolation) as lost:
             await self._disconnected(lost)
             return
-        self._given_up = False
+        self._poll_was_cancelled = False
         self._contact.answered(self._parts.clock.monotonic_s())
         if self._failures:
             logger.info("leader_reached", extra={"leader": self._leader_id})
             self._failures = 0
-        await self._take(planned, response)
+        await self._apply_answer(planned, response)
 
     def _next_request(self, now_s: float) -> PlannedFetch | None:
         cluster = self._parts.cluster
@@ -214,8 +214,8 @@ class LeaderFetcher:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        if self._given_up:
-            self._given_up = False
+        if self._poll_was_cancelled:
+            self._poll_was_cancelled = False
             return
         self._failures += 1
         if self._failures in {1, FAILURES_TO_WARN}:
@@ -227,8 +227,8 @@ class LeaderFetcher:
         self._news.clear()
         await self._pause(pause_s(self._failures, self._parts.chance()))
 
-    async def _take(self, planned: PlannedFetch, response: FetchResponse) -> None:
-        taking = asyncio.get_running_loop().create_task(self._take_all(planned, response))
+    async def _apply_answer(self, planned: PlannedFetch, response: FetchResponse) -> None:
+        taking = asyncio.get_running_loop().create_task(self._apply_partitions(planned, response))
         try:
             await asyncio.shield(taking)
         except asyncio.CancelledError:
@@ -237,7 +237,7 @@ class LeaderFetcher:
             raise
         await self._wait_for_syncs(planned)
 
-    async def _take_all(self, planned: PlannedFetch, response: FetchResponse) -> None:
+    async def _apply_partitions(self, planned: PlannedFetch, response: FetchResponse) -> None:
         clock = self._parts.clock
         for answered in planned.answers(response):
             taken = await answered.following.take(answered.fetched)

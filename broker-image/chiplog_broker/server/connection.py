@@ -191,7 +191,7 @@ class Connection(asyncio.BufferedProtocol):
                         # A client that is always busy would keep its buffer, and others would get
                         # no memory.
                         self._reader.shrink()
-                    self._read(on=True)
+                    self._set_reading(on=True)
                     return
                 if self._waiting and not is_produce(request):
                     self._held = request  # it may not overtake; its frame stays where it is
@@ -201,7 +201,7 @@ class Connection(asyncio.BufferedProtocol):
             self._violation = violation
             self._transport.abort()
             return
-        self._read(on=False)
+        self._set_reading(on=False)
 
     def _may_start(self) -> bool:
         return (
@@ -284,7 +284,7 @@ class Connection(asyncio.BufferedProtocol):
             self._violation = why
         self._transport.abort()  # whatever else it is, its task has logged it
 
-    def _read(self, *, on: bool) -> None:
+    def _set_reading(self, *, on: bool) -> None:
         on = on and self._has_room
         if on and self._memory is not None and (wanted_bytes := self._reader.wanted_bytes):
             on = self._has_room = self._memory.claim(wanted_bytes, self._granted)

@@ -67,7 +67,7 @@ class Dispatcher:
         try:
             message = decode_request(request, of_broker=peer.is_internal)
             call = Call(header, message, peer, time.perf_counter(), self._encode)
-            return self._started(call, self._handlers[key](call))
+            return self._handle_outcome(call, self._handlers[key](call))
         except ProtocolViolation:
             raise
         except Exception as fault:
@@ -75,7 +75,7 @@ class Dispatcher:
             logger.exception("request_failed", extra={"api": header.api.name})
             raise ProtocolViolation("the request failed") from fault
 
-    def _started(
+    def _handle_outcome(
         self, call: Call[Any], outcome: object
     ) -> Answer | FileAnswer | asyncio.Future[Answer] | Alone:
         if outcome is None:
@@ -105,18 +105,18 @@ class Dispatcher:
             call = Call(request.header, message, peer, began_s, keep)
             outcome = self._handlers[api.key](call)
             if isinstance(outcome, CoroutineType):
-                outcome = await self._to_its_end(outcome)
+                outcome = await self._run_to_end(outcome)
             if isinstance(outcome, asyncio.Future):
                 await outcome
                 (outcome,) = unwritten
-            return await self._encoded_elsewhere(call, outcome)
+            return await self._encode_in_thread(call, outcome)
         except ProtocolViolation:
             raise
         except Exception:
             logger.exception("request_failed", extra={"api": api.name})
             raise
 
-    async def _encoded_elsewhere(self, call: Call[Any], message: object) -> Answer:
+    async def _encode_in_thread(self, call: Call[Any], message: object) -> Answer:
         async with self._writing:
             chunks = await in_thread(encode_response, call.header, message)
         self._count(call, chunks)
@@ -132,13 +132,13 @@ class Dispatcher:
             try:
                 message = await outcome
                 if is_large(message):
-                    return await self._encoded_elsewhere(call, message)
+                    return await self._encode_in_thread(call, message)
                 return call.encode(message)
             except Exception:
                 logger.exception("request_failed", extra={"api": call.header.api.name})
                 raise
 
-        return self._to_its_end(answer())
+        return self._run_to_end(answer())
 
     async def _finish(self, call: Call[Any], slow: SlowRequest) -> Answer:
         """The answer of a slow request; waiting for records is not part of its work."""
@@ -156,10 +156,10 @@ class Dispatcher:
                 logger.exception("request_failed", extra={"api": call.header.api.name})
                 raise
 
-        done = await self._to_its_end(work())
+        done = await self._run_to_end(work())
         return await done if isinstance(done, asyncio.Future) else done
 
-    def _to_its_end(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
+    def _run_to_end(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
         """Run to the end even if the client disconnects: its request must not be carried out in
         part."""
         task = asyncio.get_running_loop().create_task(work)

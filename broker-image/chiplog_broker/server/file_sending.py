@@ -136,15 +136,15 @@ class FileSender:
             first = left[0]
             if isinstance(first, LogSlice):
                 sent = send_slice(to, first, room_bytes)
-                whole = sent == first.size_bytes
+                is_complete = sent == first.size_bytes
                 rest: Piece = first.after(sent)
             else:
                 # This is the header of what follows, so both should be in one packet.
                 sent = to.send(first, socket.MSG_MORE if len(left) > 1 else 0)
-                whole = sent == len(first)
+                is_complete = sent == len(first)
                 rest = memoryview(first)[sent:]
             room_bytes -= sent
-            if whole:
+            if is_complete:
                 left.popleft()
             else:
                 left[0] = rest

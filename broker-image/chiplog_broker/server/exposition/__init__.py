@@ -1,4 +1,4 @@
-"""The metrics for Prometheus, under the names that users' dashboards already query.
+"""The metrics for Prometheus, with the names of Kafka's metrics that dashboards use.
 
 * `requests`, `replicas`, `disk`, `cleaner`: families about the broker as a whole.
 * `topics`, `partitions`: the series of single topics and partitions.
