@@ -72,16 +72,18 @@ class HadoopFiles:
         system, found = self._locate(path)
         if system.exists(found):
             return False
-        _, making = self._locate(f"{found.getParent().toString()}/.{found.getName()}.{uuid4().hex}")
+        _, temporary = self._locate(
+            f"{found.getParent().toString()}/.{found.getName()}.{uuid4().hex}"
+        )
         try:
-            stream = system.create(making, False)
+            stream = system.create(temporary, False)
             stream.write(text.encode())
             stream.close()
         except Py4JJavaError as error:
             raise refused_or_broken(path, error) from error
-        if system.rename(making, found):
+        if system.rename(temporary, found):
             return True
-        system.delete(making, False)
+        system.delete(temporary, False)
         return False
 
     def move(self, source: str, destination: str) -> None:

@@ -16,7 +16,7 @@ READ_COLUMNS: Final = ("topic", "partition", "timestamp", "key", "value", "heade
 Tallies = dict[PartitionName, Tally]
 
 
-def count_batch(batch: pa.RecordBatch, window: Window, into: Tallies) -> int:
+def count_batch(batch: pa.RecordBatch, window: Window, tallies: Tallies) -> int:
     """Count the records of a batch with `READ_COLUMNS`; returns their bytes."""
     if not batch.num_rows:
         return 0
@@ -33,28 +33,28 @@ def count_batch(batch: pa.RecordBatch, window: Window, into: Tallies) -> int:
             )
             part = table.filter(is_here)
         name = PartitionName(place["topic"], PartitionIndex(place["partition"]))
-        total += _count(part, window, into.setdefault(name, Tally()))
+        total += _count(part, window, tallies.setdefault(name, Tally()))
     return total
 
 
-def _count(part: pa.Table, window: Window, into: Tally) -> int:
+def _count(part: pa.Table, window: Window, tally: Tally) -> int:
     times_ms = pc.floor(pc.divide(pc.cast(part["timestamp"], pa.int64()), 1000))
     in_window = pc.and_(
         pc.greater_equal(times_ms, window.start_ms), pc.less_equal(times_ms, window.end_ms)
     )
     size = pc.sum(part["size"]).as_py()
-    into.records += part.num_rows
-    into.bytes += size
-    into.records_in_window += pc.sum(in_window).as_py() or 0
-    into.bytes_in_window += pc.sum(part["size"].filter(in_window)).as_py() or 0
-    into.records_without_key += part["key"].null_count
+    tally.records += part.num_rows
+    tally.bytes += size
+    tally.records_in_window += pc.sum(in_window).as_py() or 0
+    tally.bytes_in_window += pc.sum(part["size"].filter(in_window)).as_py() or 0
+    tally.records_without_key += part["key"].null_count
     ends = pc.min_max(times_ms).as_py()
-    into.extend_range(ends["min"], ends["max"])
+    tally.extend_range(ends["min"], ends["max"])
     counts: dict[bytes, int] = {}
     for entry in pc.value_counts(part["key"].drop_null()).to_pylist():
         key = short(entry["values"])
         counts[key] = counts.get(key, 0) + entry["counts"]
-    into.keys.add(counts)
+    tally.keys.add(counts)
     return int(size)
 
 

@@ -57,11 +57,11 @@ class Sketch:
     def _shrink(self) -> None:
         if len(self.counters) <= self.capacity:
             return
-        too_many = sorted(self.counters.values(), reverse=True)[self.capacity]
+        subtracted = sorted(self.counters.values(), reverse=True)[self.capacity]
         self.counters = {
-            key: count - too_many for key, count in self.counters.items() if count > too_many
+            key: count - subtracted for key, count in self.counters.items() if count > subtracted
         }
-        self.error += too_many
+        self.error += subtracted
 
 
 def short(key: bytes) -> bytes:

@@ -47,10 +47,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = places(STARTING, self._options.starting, held)
         found = {index: resolved(starts[index], held[index]) for index in held}
         for index, offset in found.items():
-            here = held[index]
-            if not here.start <= offset <= here.end:
-                bounds = f", it holds {here.start} to {here.end}"
-                raise out_of_range(offset, topic.name, index, bounds)
+            bounds = held[index]
+            if not bounds.start <= offset <= bounds.end:
+                held_here = f", it holds {bounds.start} to {bounds.end}"
+                raise out_of_range(offset, topic.name, index, held_here)
         return self._to_json(found)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802

@@ -49,8 +49,8 @@ class InSpark:
 
         done = self._context.accumulator(Counter(), Sums())
 
-        def read(own: Iterable[Split]) -> Iterator[tuple[Key, Row]]:
-            for split in own:
+        def read(own_splits: Iterable[Split]) -> Iterator[tuple[Key, Row]]:
+            for split in own_splits:
                 read_bytes = 0
                 for row in rows_of(task, iter([split])):
                     if row.kind == Kind.READ:

@@ -45,8 +45,8 @@ class BatchInspector:
         self._read = read
         only_keys = wanted.keys is not None
         checks: Collection[Check] = () if only_keys else wanted.checks
-        self._times = Check.TIMESTAMP in checks
-        self._compares = facts.compacts and (only_keys or bool(COMPARING & wanted.checks))
+        self._checks_timestamps = Check.TIMESTAMP in checks
+        self._compares_records = facts.compacts and (only_keys or bool(COMPARING & wanted.checks))
         places = Check.KEY_PLACEMENT in checks and facts.partitions > 1
         self._placement = Placement(facts, wanted.partitioners) if places else None
         if self._placement is not None:
@@ -60,20 +60,20 @@ class BatchInspector:
         read.batches += 1
         if batch.stored_crc != batch.computed_crc or header.is_control:
             return []
-        if self._times:
+        if self._checks_timestamps:
             self._keep(check_bounds(self._facts, batch))
         if not batch.record_count:
             return []
-        if not (self._times or self._placement is not None or self._compares):
+        if not (self._checks_timestamps or self._placement is not None or self._compares_records):
             return []
         try:
             payload = payload_of(data, header)
-            return self._open(batch, header, payload)
+            return self._check_records(batch, header, payload)
         except RecordsError:
             read.unreadable += 1
             return []
 
-    def _open(self, batch: Batch, header: BatchHeader, payload: bytes) -> list[Surviving]:
+    def _check_records(self, batch: Batch, header: BatchHeader, payload: bytes) -> list[Surviving]:
         newest_delta_ms: int | None = None
         compared: list[Surviving] = []
         for records in scan_payload(payload, header.record_count):
@@ -81,9 +81,9 @@ class BatchInspector:
             newest_delta_ms = max(step_ms, step_ms if newest_delta_ms is None else newest_delta_ms)
             if self._placement is not None:
                 self._place(self._placement, batch, records)
-            if self._compares:
+            if self._compares_records:
                 compared += self._records(batch, payload, records)
-        if self._times and newest_delta_ms is not None:
+        if self._checks_timestamps and newest_delta_ms is not None:
             newest_ms = header.base_timestamp_ms + newest_delta_ms
             self._keep(check_newest(self._facts, batch, [newest_ms]))
         return compared

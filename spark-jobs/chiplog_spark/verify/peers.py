@@ -66,7 +66,7 @@ class Peers:
             yield from self._close_group()
         self._group.append(batch)
         yield from check_crc(self._facts, batch)
-        yield from self._see_alone(self._replicas[batch.replica], batch)
+        yield from self._check_replica(self._replicas[batch.replica], batch)
 
     def finish(self) -> Iterator[Finding]:
         """There are no more batches."""
@@ -81,7 +81,7 @@ class Peers:
 
     # --- one replica ------------------------------------------------------------------
 
-    def _see_alone(self, replica: _Replica, batch: Batch) -> Iterator[Finding]:
+    def _check_replica(self, replica: _Replica, batch: Batch) -> Iterator[Finding]:
         replica.held_bytes += batch.size_bytes
         if batch.base_offset >= replica.range[1]:
             found = replica.covered.range_at(batch.base_offset)
@@ -141,14 +141,14 @@ class Peers:
         # Compaction makes replicas differ: their records are compared instead.
         if len(group) < 2 or self._facts.compacts:
             return
-        in_good_order = [
+        intact = [
             batch
             for batch in group
             if batch.stored_crc == batch.computed_crc and batch.replica in self._in_sync
         ]
-        digests = {batch.replica: batch.digest for batch in in_good_order}
+        digests = {batch.replica: batch.digest for batch in intact}
         differing = disagreeing_replicas(digests, self._facts.leader)
-        for batch in in_good_order:
+        for batch in intact:
             if batch.replica in differing:
                 others = [broker for broker in digests if broker not in differing]
                 yield Finding(
