@@ -73,7 +73,7 @@ class SessionEntry:
     """One partition of one session: the reader's position, and what the last answer contained."""
 
     __slots__ = (
-        "_left_s",
+        "_removed_s",
         "_watchers",
         "high_watermark",
         "log_start_offset",
@@ -91,17 +91,17 @@ class SessionEntry:
         self.high_watermark = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self._watchers: Watchers | None = None
-        self._left_s: float | None = None
+        self._removed_s: float | None = None
 
     @property
     def polled_s(self) -> float:
-        """When its reader last fetched with it in the session."""
-        return self.session.polled_s if self._left_s is None else self._left_s
+        """When the reader last used the session with this partition in it."""
+        return self.session.polled_s if self._removed_s is None else self._removed_s
 
     def changed(self) -> Waiting | None:
         """Its partition may have changed. Returns the fetch that waits in its session."""
         session = self.session
-        if self._left_s is None:
+        if self._removed_s is None:
             session.unsettled[self] = None
         return session.waiter
 
@@ -109,7 +109,7 @@ class SessionEntry:
         """Get notifications of this partition, and of no other."""
         if watchers is not self._watchers:
             self.unwatch()
-            if self._left_s is None:
+            if self._removed_s is None:
                 watchers[self] = None
                 self._watchers = watchers
 
@@ -122,7 +122,7 @@ class SessionEntry:
     def leave(self) -> None:
         """It was removed from the session, or the session ended."""
         self.unwatch()
-        self._left_s = self.session.polled_s
+        self._removed_s = self.session.polled_s
 
     def update(self, wanted: FetchPartition) -> None:
         """Its reader fetches from another position.

@@ -46,21 +46,22 @@ def find_dirt(
         first_dirty = log_start_offset
     end_offset, clean_bytes, cleanable_bytes = first_dirty, 0, 0
     overdue_ms = 0
-    is_open = True
+    is_cleanable = True
     for segment in segments[:-1]:
         if segment.end_offset <= first_dirty:
             clean_bytes += segment.size_bytes
             continue
         age_ms = now_ms - segment.oldest_ms if _limits_lag(config) else 0
         overdue_ms = max(overdue_ms, age_ms - config.max_compaction_lag_ms)
-        is_open = (
-            is_open
+        # Segments are cleaned in order: none after the first one that may not be.
+        is_cleanable = (
+            is_cleanable
             and segment.sealed
             and not segment.unsynced
             and segment.end_offset <= safe_offset
             and not 0 < config.min_compaction_lag_ms > now_ms - newest_record_ms(segment)
         )
-        if is_open:
+        if is_cleanable:
             end_offset = segment.end_offset
             cleanable_bytes += segment.size_bytes
     return Dirt(
