@@ -92,7 +92,7 @@ MUTANTS: Final = (
         LOSS | FORK | {"not-durable", "not-healed"},
         (
             Plant(Renewals, "compare", _never_older),
-            Plant(KubernetesMembership, "_knows_less_than", lambda *_: False),
+            Plant(KubernetesMembership, "_is_older_than", lambda *_: False),
         ),
     ),
 )
