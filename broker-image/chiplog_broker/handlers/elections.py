@@ -62,10 +62,10 @@ class ElectionHandler:
         outcomes = {
             index: known_outcome(name, view, index, is_unclean=is_unclean) for index in indexes
         }
-        open_ones = [index for index, outcome in outcomes.items() if outcome is None]
+        undecided = [index for index, outcome in outcomes.items() if outcome is None]
         if view is not None:
-            for start in range(0, len(open_ones), MAX_ADMIN_RESULTS):
-                part = open_ones[start : start + MAX_ADMIN_RESULTS]
+            for start in range(0, len(undecided), MAX_ADMIN_RESULTS):
+                part = undecided[start : start + MAX_ADMIN_RESULTS]
                 outcomes |= await self._submit(view, part, call, is_unclean=is_unclean)
         return {index: outcome for index, outcome in outcomes.items() if outcome is not None}
 

@@ -130,7 +130,7 @@ class LogRecovery:
         """The producers as of where those segments begin that have no snapshot on disk."""
         self.had_no_room = False
         """What lies above the recovery point could be written only over itself."""
-        self._above: dict[int, _TailStart] = {}
+        self._tail_starts: dict[int, _TailStart] = {}
         """By the base offsets of the segments that were read."""
 
     def run(self) -> Steps:
@@ -162,40 +162,40 @@ class LogRecovery:
 
         Call this after `run`. Raises `OSError`.
         """
-        again = [
-            (segment, above)
+        to_rewrite = [
+            (segment, tail_start)
             for segment in self.unsynced
-            if (above := self._above.get(segment.base_offset)) is not None
-            and above.position < segment.size_bytes
+            if (tail_start := self._tail_starts.get(segment.base_offset)) is not None
+            and tail_start.position < segment.size_bytes
         ]
-        for segment, above in again:
-            await self._rewrite_to_new_file(segment, above)
-        if again:
+        for segment, tail_start in to_rewrite:
+            await self._rewrite_to_new_file(segment, tail_start)
+        if to_rewrite:
             self.epochs.touch()
 
-    async def _rewrite_to_new_file(self, segment: Segment, above: "_TailStart") -> None:
+    async def _rewrite_to_new_file(self, segment: Segment, tail_start: "_TailStart") -> None:
         """Split the segment: the durable part stays, and the rest becomes a segment in a new
         file."""
-        path = self._path(segment_file(above.offset, LOG_SUFFIX))
+        path = self._path(segment_file(tail_start.offset, LOG_SUFFIX))
         try:
-            await self._copy(segment, above.position, path + _UNFINISHED)
-            if above.position:
-                snapshot = self._path(segment_file(above.offset, SNAPSHOT_SUFFIX))
+            await self._copy(segment, tail_start.position, path + _UNFINISHED)
+            if tail_start.position:
+                snapshot = self._path(segment_file(tail_start.offset, SNAPSHOT_SUFFIX))
                 await self._disk.replace(snapshot, self._snapshot)
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
             self._disk.remove(path + _UNFINISHED)
             self.had_no_room = True
-            await self._rewrite_in_place(segment, above.position)
+            await self._rewrite_in_place(segment, tail_start.position)
             return
         self._disk.rename(path + _UNFINISHED, path)
         # Before the old bytes are removed. Until then a restart finds both, and takes the new ones.
         await self._disk.sync_directory(self._source.directory)
-        if above.position == 0:
+        if tail_start.position == 0:
             segment.close()
             return
-        tail = self._new_segment(above.offset)
+        tail = self._new_segment(tail_start.offset)
         tail.start_rebuild(self._source.now_ms)
         for _, header in walk_batches(tail.log, 0, tail.log.size()):
             tail.count(header.last_offset, header.newest_record_ms, header.size_bytes)
@@ -203,7 +203,7 @@ class LogRecovery:
         with suppress(SyncFailedError):
             await segment.log.sync()
         is_newest, tail.sealed = segment is self.segments[-1], segment.sealed
-        segment.truncate(above.position, above.offset)
+        segment.truncate(tail_start.position, tail_start.offset)
         await segment.log.sync()
         for part in (segment,) if is_newest else (segment, tail):
             part.seal()
@@ -508,7 +508,7 @@ class LogRecovery:
         `up_to`: the last start wrote the batches from there on to the next segment.
         """
         segment.start_rebuild(self._source.now_ms)
-        self._above[segment.base_offset] = _TailStart(0, segment.base_offset)
+        self._tail_starts[segment.base_offset] = _TailStart(0, segment.base_offset)
         unreported_bytes = 0
         try:
             file = segment.log
@@ -524,8 +524,8 @@ class LogRecovery:
                     self._snapshot = self._snapshot_now()
                 segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
                 if not is_above:
-                    above = _TailStart(segment.size_bytes, segment.end_offset)
-                    self._above[segment.base_offset] = above
+                    tail_start = _TailStart(segment.size_bytes, segment.end_offset)
+                    self._tail_starts[segment.base_offset] = tail_start
                 if header.last_offset >= self.producers.end_offset:
                     self.producers.record(header, header.base_offset)
                 unreported_bytes += header.size_bytes

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from chiplog_core.ids import PartitionIndex
 from chiplog_core.rebalance.measured import PartitionName
-from chiplog_spark.rebalance.sketch import short
+from chiplog_spark.rebalance.sketch import shortened
 from chiplog_spark.rebalance.tally import Tally
 from chiplog_spark.rebalance.window import Window
 
@@ -52,7 +52,7 @@ def _count(part: pa.Table, window: Window, tally: Tally) -> int:
     tally.extend_range(ends["min"], ends["max"])
     counts: dict[bytes, int] = {}
     for entry in pc.value_counts(part["key"].drop_null()).to_pylist():
-        key = short(entry["values"])
+        key = shortened(entry["values"])
         counts[key] = counts.get(key, 0) + entry["counts"]
     tally.keys.add(counts)
     return int(size)

@@ -64,7 +64,7 @@ class Sketch:
         self.error += subtracted
 
 
-def short(key: bytes) -> bytes:
+def shortened(key: bytes) -> bytes:
     """The key itself, or for a long one its beginning and a digest."""
     if len(key) <= MAX_KEY_BYTES:
         return key

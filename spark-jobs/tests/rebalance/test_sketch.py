@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chiplog_spark.rebalance.sketch import MAX_KEY_BYTES, Sketch, short
+from chiplog_spark.rebalance.sketch import MAX_KEY_BYTES, Sketch, shortened
 
 KEYS = st.binary(min_size=0, max_size=2)
 
@@ -66,11 +66,11 @@ def test_the_most_frequent_come_first() -> None:
 
 @pytest.mark.parametrize("length", [0, 1, MAX_KEY_BYTES])
 def test_keys_are_counted_as_they_are(length: int) -> None:
-    assert short(b"k" * length) == b"k" * length
+    assert shortened(b"k" * length) == b"k" * length
 
 
 def test_long_keys_stay_different_and_bounded() -> None:
     one, other = b"k" * 1000 + b"1", b"k" * 1000 + b"2"
 
-    assert short(one) != short(other)
-    assert len(short(one)) == len(short(other)) == MAX_KEY_BYTES
+    assert shortened(one) != shortened(other)
+    assert len(shortened(one)) == len(shortened(other)) == MAX_KEY_BYTES
