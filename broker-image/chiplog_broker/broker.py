@@ -107,7 +107,7 @@ class Broker:
         self.shares = memory_shares(
             ports.allowance.memory_bytes if memory_bytes < 0 else memory_bytes
         )
-        """What clients and upkeep may take of the memory."""
+        """The memory that clients and maintenance may use."""
         self._descriptors = descriptor_shares(ports.allowance.descriptors)
         self._membership = membership or StandaloneMembership(ports.metadata, ports.rng, config)
         self.health = Health(
@@ -126,7 +126,7 @@ class Broker:
             partial(session_id, ports.rng),
             self.shares.session_partitions,
         )
-        """What its readers need not say again."""
+        """The fetch sessions of its readers."""
         self._parts = BrokerParts()
         self._events = BrokerEvents(self._parts, self._membership, self.health)
         self._cluster: ClusterView
@@ -255,7 +255,7 @@ class Broker:
             logger.error("not_closed_cleanly", extra={"reason": str(failed)})
 
     def exposition(self) -> "Exposition":
-        """What `/metrics` serves."""
+        """The metrics that `/metrics` serves."""
         from chiplog_broker.server.exposition.scrape import Exposition  # noqa: PLC0415
 
         return Exposition(

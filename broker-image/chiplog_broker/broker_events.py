@@ -97,7 +97,7 @@ class BrokerEvents:
     # -- of the membership
 
     def waits_for(self, what: str) -> None:
-        """What the start waits for; empty if it waits for nothing."""
+        """Set what the start waits for; empty if it waits for nothing."""
         self._health.waiting_for = what
 
     def authority_answered(self) -> None:

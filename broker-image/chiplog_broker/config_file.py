@@ -158,7 +158,7 @@ def member_listeners(config: Mapping[str, str]) -> list[Listener]:
 
 
 def parse_listeners(text: str, key: str = "listeners") -> dict[str, tuple[str, int]]:
-    """As `split_listeners`, and only names of listeners without security."""
+    """Like `split_listeners`, but raises for names of listeners with security."""
     found = split_listeners(text, key)
     for name in found:
         if name not in WITHOUT_SECURITY:

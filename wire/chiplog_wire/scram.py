@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Final
 
 ITERATIONS: Final = 4096
-"""What RFC 7677 demands at least, and enough: our passwords are random, not chosen."""
+"""The minimum of RFC 7677, which is sufficient because our passwords are random."""
 
 MIN_ITERATIONS: Final = 4096
 # They are done on the event loop, and it is the other end that asks for them.
@@ -35,7 +35,7 @@ class Mechanism(Enum):
 
     @property
     def hash_name(self) -> str:
-        """What `hashlib` calls it."""
+        """The name of the hash in `hashlib`."""
         return self.value.removeprefix("SCRAM-").replace("-", "").lower()
 
 

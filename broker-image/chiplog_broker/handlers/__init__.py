@@ -1,1 +1,1 @@
-"""What this broker does for each API: one module for what belongs together, one table."""
+"""The handlers of the APIs: one module for each group of related APIs, and a table of all."""

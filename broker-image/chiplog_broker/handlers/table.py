@@ -45,7 +45,7 @@ NAMED_FROM_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What handlers need."""
+    """The services that handlers use."""
 
     cluster: ClusterView
     replicas: Replicas

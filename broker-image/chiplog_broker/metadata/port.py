@@ -140,7 +140,7 @@ class Authority(Protocol):
 
 
 class ReplicaReports(Protocol):
-    """What the replicas of a broker notify metadata of. None may raise, or wait."""
+    """The notifications from the replicas of a broker to metadata. None may raise or wait."""
 
     def proposals_changed(self) -> None:
         """`LocalReplicas.proposals` has changed."""
@@ -154,10 +154,10 @@ class ReplicaReports(Protocol):
 
 
 class MembershipEvents(Protocol):
-    """What a membership notifies its broker of. None may raise, or wait."""
+    """The notifications from a membership to its broker. None may raise or wait."""
 
     def waits_for(self, what: str) -> None:
-        """What the start of the broker waits for; empty if it waits for nothing."""
+        """Report what the start of the broker waits for; empty if it waits for nothing."""
 
     def authority_answered(self) -> None:
         """The `Authority` has answered."""

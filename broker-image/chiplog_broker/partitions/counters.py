@@ -23,7 +23,7 @@ class PartitionCounters:
         self.bytes_out = 0
         self.records_in = 0
         self.follower_bytes_out = 0
-        """Of those bytes out, what consumers were given while another broker led."""
+        """The part of those bytes that consumers read from this replica as a follower."""
         self.sent_to_followers = 0
         """Answers that sent a consumer to a follower in its rack."""
         self.produces = 0

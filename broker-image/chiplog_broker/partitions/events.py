@@ -13,7 +13,8 @@ from chiplog_broker.storage.names import TopicPartition
 
 
 class ReplicaEvents(ReplicaReports, Protocol):
-    """What replicas report to other parts of the broker, in addition to `ReplicaReports`."""
+    """The notifications of replicas to other parts of the broker, in addition to
+    `ReplicaReports`."""
 
     def topic_changed(self, topic: str) -> None:
         """Replicas of this topic were added or removed, or became or ceased to be leaders."""

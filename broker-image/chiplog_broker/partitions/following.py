@@ -51,7 +51,7 @@ _IN_MEMORY: Final = (bytes, bytearray, memoryview)
 
 
 class Taken(Enum):
-    """What `Following.take` did with an answer."""
+    """The result of `Following.take`."""
 
     NOTHING_NEW = auto()
     PROGRESS = auto()

@@ -26,7 +26,8 @@ class LastContact:
     led_since_s: float
     """When the leadership began, which is a contact, too."""
     running_since_s: float
-    """Since when this process has run without a stall: during a stall it cannot receive."""
+    """The time since which this process has run without a stall: during a stall it cannot receive
+    anything."""
 
 
 def is_isolated(last: LastContact, now_s: float, silence_s: float = SILENCE_S) -> bool:

@@ -34,7 +34,7 @@ class BindingProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InSync:
-    """What a leader knows when it decides the ISR."""
+    """The facts with which a leader decides the ISR."""
 
     own: ReplicaRef
     replicas: tuple[BrokerId, ...]

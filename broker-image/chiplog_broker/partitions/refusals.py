@@ -11,7 +11,7 @@ and the refused one never.
 from chiplog_wire.protocol.errors import ErrorCode
 
 ALIKE_S = 5.0
-"""As long as a batch may have been on its way."""
+"""The time for which the following batches may be in flight."""
 
 
 class Refusals:

@@ -51,7 +51,7 @@ class Fetchers(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaParts:
-    """What the replicas of a broker need."""
+    """The services that the replicas of a broker use."""
 
     fetch_waiters: FetchWaiters
     clock: Clock

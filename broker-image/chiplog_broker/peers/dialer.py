@@ -109,7 +109,7 @@ async def open_up(
 
 
 def refusal(refused: OpeningRefused) -> PeerError:
-    """What this error code of another broker means."""
+    """The error for an error code of another broker."""
     if refused.key is ApiKey.SASL_HANDSHAKE:
         return PeerRefused(f"{MECHANISM.value}: {refused.code.name}")
     if refused.code is ErrorCode.sasl_authentication_failed:

@@ -50,7 +50,7 @@ SHORTEST_POLL_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetcherParts:
-    """What all fetchers of a broker share."""
+    """The services and settings that all fetchers of a broker share."""
 
     cluster: ClusterView
     dialer: Dialer

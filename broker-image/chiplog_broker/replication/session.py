@@ -24,7 +24,7 @@ SESSION_ERRORS: Final = frozenset(
 
 
 class Changes(NamedTuple):
-    """What a request must contain so that its leader knows all positions."""
+    """The content of a request by which the leader knows all positions."""
 
     session_id: int
     session_epoch: int

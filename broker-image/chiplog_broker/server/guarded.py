@@ -20,7 +20,7 @@ Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
 
 HEADER_BYTES: Final = 16 * 1024
 HEADER_TIMEOUT_S: Final = 5.0
-"""From the first byte of a request, or of the connection, to the end of its headers."""
+"""The time from the first byte of a request, or of the connection, to the end of its headers."""
 UNREAD_TIMEOUT_S: Final = 10.0
 """How long a peer may not receive its answer."""
 PIPELINED: Final = 4

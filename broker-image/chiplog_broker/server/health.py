@@ -21,7 +21,7 @@ class Health:
     serving: bool = False
     log_directory_offline: str = ""
     waiting_for: str = ""
-    """What the start waits for, if not for recovery."""
+    """The reason why the start waits, if it is not recovery."""
     catching_up: Callable[[], Answer] = lambda: (True, "ready")
     """Whether the replicas have caught up, and what is missing."""
     incarnation: str | None = None

@@ -1,6 +1,6 @@
 """What the operator asks of this process over HTTP: signed, bounded, one table of paths.
 
-It is served on the health port, where the operator has a connection already. Whoever has not the
+It is served on the health port, where the operator has a connection already. A client without the
 secret of the internal listener learns nothing and changes nothing (`chiplog_core.signature`).
 
 | Status | Means |

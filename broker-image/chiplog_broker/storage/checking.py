@@ -22,7 +22,7 @@ from chiplog_wire.records.batch import (
 from chiplog_wire.records.errors import DamagedBatchError
 
 EpochSpan: TypeAlias = Callable[[int], tuple[int, int]]
-"""From an offset to the epoch it was written under, and to where the next epoch begins."""
+"""Returns the epoch of an offset, and where the next epoch begins."""
 
 
 @dataclass(frozen=True, slots=True)

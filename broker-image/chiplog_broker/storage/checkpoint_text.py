@@ -12,7 +12,7 @@ from crc32c import crc32c
 
 VERSION = "0"
 CHECKSUM: Final = "~crc32c"
-"""In the place of a topic, which has no such character; the partition is 0."""
+"""The topic of the entry with the checksum, which no topic can have; its partition is 0."""
 
 
 class CheckpointError(Exception):

@@ -92,7 +92,7 @@ class DirectoryCheckpoints:
         self.log_starts = OffsetCheckpoint(disk, LOG_START_OFFSETS, health)
         self.high_watermarks = OffsetCheckpoint(disk, HIGH_WATERMARKS, health)
         self.cleaner_offsets = OffsetCheckpoint(disk, CLEANER_OFFSETS, health)
-        """Up to where logs are compacted. One that has an entry may have gaps."""
+        """The offsets up to which logs are compacted. A log with an entry may have gaps."""
         self.cut_tails = OffsetCheckpoint(disk, CUT_TAILS, health)
         """Up to where logs were committed, as far as it is known, of which a start cut the end."""
 

@@ -30,9 +30,9 @@ class DamageState(Enum):
     """The content of the replica's directory."""
 
     FOUND = "damaged"
-    """What was found: it is not opened again."""
+    """The damaged log, which is not opened again."""
     REFETCHING = "refetching"
-    """A log that was begun anew. What it has is right, but it may not be all."""
+    """A new copy. Its records are correct, but it may not be complete."""
 
 
 class Damage(NamedTuple):

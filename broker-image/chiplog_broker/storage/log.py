@@ -99,7 +99,7 @@ class PartitionLog:
 
     @property
     def recovery_point(self) -> int:
-        """What the checkpoint may record as durable, considering a truncation in progress."""
+        """The durable offset for the checkpoint, also during a truncation."""
         return self._state.recovery_point
 
     @property

@@ -48,7 +48,8 @@ class LogCompaction:
             await state.env.checkpoints.cleaner_offsets.put(state.partition, 0)
 
     def dirt(self, high_watermark: int, now_ms: int) -> Dirt:
-        """What there is to compact. Rolls the newest segment if it must be compacted soon."""
+        """The part that can be compacted. Rolls the active segment if its records must be compacted
+        soon."""
         state = self._state
         if must_roll(state.segments.active, state.config, now_ms):
             self._roller.roll(now_ms)

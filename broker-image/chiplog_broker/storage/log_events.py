@@ -1,6 +1,6 @@
-"""What storage notifies others of, as protocols that are given when a data directory is opened.
+"""The notifications of storage, as protocols that are passed to it when a data directory is opened.
 
-Each method is called on the event loop's thread, in the middle of other work: none may raise, or
+Each method is called on the event loop's thread, in the middle of other work: it must not raise or
 wait.
 """
 
@@ -12,7 +12,7 @@ from chiplog_broker.storage.names import TopicPartition
 
 
 class LogEvents(Protocol):
-    """What one log notifies its directory of."""
+    """The notifications of one log to its directory."""
 
     def log_damaged(self, partition: TopicPartition, found: DamagedLogError) -> None:
         """An open log was found damaged. Called once for each log."""

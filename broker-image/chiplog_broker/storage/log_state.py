@@ -27,7 +27,7 @@ from chiplog_broker.storage.segments import LogSegments
 
 @dataclass(frozen=True, slots=True)
 class LogEnvironment:
-    """What all logs of a directory share."""
+    """The services that all logs of a directory share."""
 
     disk: Disk
     clock: Clock
@@ -137,7 +137,7 @@ class LogState:
 
     @property
     def recovery_point(self) -> int:
-        """What the checkpoint may record as durable, considering a truncation in progress."""
+        """The durable offset for the checkpoint, also during a truncation."""
         durable = self.sync.durable_end_offset
         limit = self.truncating_to
         return durable if limit is None else min(durable, limit)

@@ -121,20 +121,22 @@ class LogRecovery:
         self.unsynced: list[Segment] = []
         self._epochs_known = True
         self._epochs_refuted = False
-        """A batch is of an epoch that was over by then, says the history: one of them changed."""
+        """Whether a batch has an older epoch than the history says: the batch or the history was
+        changed."""
         self._rebuilt: list[Segment] = []
-        """Sealed segments with new indexes, maybe a shorter file: nothing else would sync them."""
+        """Sealed segments with rebuilt indexes, or a truncated file, which must be synced."""
         self._snapshot = b""
-        """The producers as of where the bytes above the recovery point begin."""
+        """The producers where the bytes above the recovery point begin."""
         self._snapshots: dict[int, bytes] = {}
-        """The producers as of where those segments begin that have no snapshot on disk."""
+        """The producers at the start of segments that have no snapshot on disk."""
         self.had_no_room = False
-        """What lies above the recovery point could be written only over itself."""
+        """Whether the disk was full, so that the bytes above the recovery point were rewritten in
+        place."""
         self._tail_starts: dict[int, _TailStart] = {}
-        """By the base offsets of the segments that were read."""
+        """The start of the tail in each segment that was read, by base offset."""
 
     def run(self) -> Steps:
-        """Raises `DamagedLogError` if the log must not be used."""
+        """Recover the log. Raises `DamagedLogError` if it must not be used."""
         self._remove_leftovers()
         yield from self._find_segments()
         self._load_epochs()

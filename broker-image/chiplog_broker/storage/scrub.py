@@ -16,7 +16,7 @@ from chiplog_broker.storage.names import TopicPartition
 SLICE_BYTES = 128 * 1024
 """Bytes read in one slice; then other tasks run."""
 _LONGEST_STEP_S = 1.0
-"""What was slept through is not made up for."""
+"""Longer pauses are not made up for."""
 _SIZES_KEPT_S = 2.0
 
 
@@ -42,7 +42,7 @@ class Scrubber:
         self._sized_s = float("-inf")
         self._total_bytes = 0
         self.scrubbed_bytes = 0
-        """Since the directory was opened."""
+        """Bytes read since the directory was opened."""
         self.rounds = 0
         """How often it reached the end of the last log."""
 

@@ -19,7 +19,7 @@ CONF: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
-"""What a session must begin with."""
+"""The Spark configuration that a session must have."""
 
 
 class DeltaTable:

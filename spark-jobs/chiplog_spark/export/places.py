@@ -17,11 +17,11 @@ from chiplog_spark.export.commits import CommittedFile, OffsetRange
 
 OURS: Final = "_chiplog"
 TABLE_LOG: Final = "_delta_log"
-"""What a folder has that is a Delta table."""
+"""The subdirectory that a Delta table has."""
 FILE_COLUMN: Final = "file"
 DATE_COLUMN: Final = "date"
 DIGITS: Final = 20
-"""As Kafka names segments: names then sort as the numbers do."""
+"""The width of numbers in names, as in Kafka's segments, so that names sort like numbers."""
 
 _STAGED = re.compile(rf"{FILE_COLUMN}=(\d+)/({DATE_COLUMN}=[^/]+)/([^/_.][^/]*\.parquet)")
 

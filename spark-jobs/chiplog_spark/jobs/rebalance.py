@@ -101,7 +101,7 @@ def fitted(summary: Json, limit_bytes: int = MAX_SUMMARY_BYTES) -> Json:
 
 
 def _coverage(inventory: Inventory, tallies: Tallies) -> Json:
-    """What was read, with the names that all jobs use."""
+    """The partitions, records and bytes that were read, with the names that all jobs use."""
     return {
         "topics": len({name.topic for name in inventory.reaches}),
         "partitions": len(inventory.reaches),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Counted: TypeAlias = tuple[PartitionName, Tally]
 
 MAX_TASKS: Final = 10_000
-"""Of one measuring. Where there are more splits, a task reads several."""
+"""The maximum number of tasks. If there are more splits, a task reads several."""
 
 
 def read_tallies(

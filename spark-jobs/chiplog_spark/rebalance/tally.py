@@ -7,7 +7,7 @@ from chiplog_core.rebalance.measured import HotKey
 from chiplog_spark.rebalance.sketch import Sketch
 
 MAX_HOT_KEYS = 5
-"""Of one partition."""
+"""The maximum number of hot keys of one partition."""
 
 
 @dataclass(slots=True)

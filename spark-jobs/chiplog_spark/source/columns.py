@@ -1,4 +1,4 @@
-"""From batches to columns: plain lists, bounded, without Spark and Arrow."""
+"""Converts batches to columns: plain lists of limited size, without Spark and Arrow."""
 
 import hashlib
 import struct

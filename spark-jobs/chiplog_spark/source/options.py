@@ -60,7 +60,7 @@ class BadOption(ValueError):  # noqa: N818 - the reason that a user reads
 
 
 class Mode(Enum):
-    """What a row is."""
+    """The kind of rows of a read."""
 
     RECORDS = "records"
     BATCHES = "batches"
@@ -74,7 +74,7 @@ class Options:
     topic: str
     replica: int = LEADER
     partitions: frozenset[int] | None = None
-    """Only these; None for all."""
+    """The partitions to read; None for all."""
     mode: Mode = Mode.RECORDS
     starting: Bound = EARLIEST
     ending: Bound = LATEST

@@ -1,4 +1,4 @@
-"""From options to ranges of offsets, checked against the offsets that partitions have."""
+"""Converts options to ranges of offsets, and checks them against the offsets of the partitions."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

@@ -22,7 +22,7 @@ COMPARING: Final = frozenset({Check.REPLICA_MISMATCH, Check.COMPACTION_ORDER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is checked of a partition."""
+    """The requested checks, and their settings."""
 
     checks: frozenset[Check]
     partitioners: tuple[str, ...] = ()

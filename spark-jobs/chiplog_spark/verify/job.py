@@ -44,7 +44,7 @@ MAX_TOPICS: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a Verification's request says under `job`."""
+    """The part of a Verification's request under `job`."""
 
     topics: Annotated[tuple[TopicName, ...], "Names of topics.", Items(MAX_TOPICS, minimum=1)]
     checks: Annotated[
@@ -64,7 +64,7 @@ class Job:
 
 
 class Runner(Protocol):
-    """What runs the two stages."""
+    """Runs the two stages."""
 
     @property
     def parallel_tasks(self) -> int:

@@ -58,8 +58,8 @@ class Tally:
     by_fit: Counter[frozenset[str]] = field(default_factory=Counter)
     """Records by the set of hashes that place them in their partition."""
     by_older: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Of records that no hash places here: those that one does with a smaller number of
-    partitions."""
+    """The number of records that only a smaller number of partitions explains, by hash and that
+    number."""
     keys: dict[int, frozenset[int]] = field(default_factory=dict)
     """Partitions of the sampled keys, by their digests."""
 

@@ -33,7 +33,7 @@ BEHIND: Final = frozenset({errors.ReplicaBehind.reason, errors.OffsetOutOfRange.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What all tasks of one stage need. It is pickled."""
+    """The request and the facts that all tasks of one stage need. It is pickled."""
 
     access: Access
     facts: Mapping[Place, PartitionFacts]

@@ -15,7 +15,7 @@ LEADER: Final = -1
 
 
 class Verdict(Enum):
-    """What to do about an answer."""
+    """The reaction to an error code."""
 
     AGAIN = "again"
     """With the partition's leader looked up anew, until patience ends."""

@@ -109,7 +109,7 @@ class ClientConnection:
             rest = rest[count:]
 
     def get_buffer(self, size_hint: int = -1) -> memoryview:
-        """Where the next bytes may be read to, as `asyncio.BufferedProtocol` has it."""
+        """The buffer for the next bytes, as in `asyncio.BufferedProtocol`."""
         return self._reader.get_buffer(size_hint)
 
     def buffer_updated(self, size_bytes: int) -> None:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 KAFKA_VERSION = "4.3-IV0"
 METADATA_VERSION = 30
-"""Of Apache Kafka: the release whose protocol this is, and its number as the level of the feature
+"""The release of Apache Kafka whose protocol this is, and its number as the level of the feature
 `metadata.version`. UIs choose by it what they use; there is no such metadata log."""
 
 

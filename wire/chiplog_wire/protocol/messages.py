@@ -33,7 +33,7 @@ Chunk: TypeAlias = Records
 
 
 class NodeEndpoint(NamedTuple):
-    """Where a broker listens."""
+    """The address of a broker."""
 
     node_id: int
     host: str
@@ -42,7 +42,7 @@ class NodeEndpoint(NamedTuple):
 
 
 class LeaderIdAndEpoch(NamedTuple):
-    """Who leads a partition, for a client that asked the wrong broker (KIP-951)."""
+    """The leader of a partition, for a client that asked the wrong broker (KIP-951)."""
 
     leader_id: int
     leader_epoch: int
@@ -82,7 +82,7 @@ class RecordError(NamedTuple):
 
 
 class ProducePartitionResponse(NamedTuple):
-    """What became of the batches for one partition."""
+    """The result for one partition of a Produce."""
 
     partition: int
     error_code: int
@@ -95,7 +95,7 @@ class ProducePartitionResponse(NamedTuple):
 
 
 class ProduceTopicResponse(NamedTuple):
-    """What became of the batches for one topic."""
+    """The results for one topic of a Produce."""
 
     name: str
     partitions: Sequence[ProducePartitionResponse]
@@ -114,7 +114,7 @@ class ProduceResponse(NamedTuple):
 
 
 class FetchPartition(NamedTuple):
-    """From which offset one partition is wanted."""
+    """One partition of a Fetch, and the offset to read from."""
 
     partition: int
     current_leader_epoch: int
@@ -228,7 +228,7 @@ class MetadataRequest(NamedTuple):
 
 
 class MetadataPartition(NamedTuple):
-    """Who leads and who holds one partition."""
+    """The leader and the replicas of one partition."""
 
     error_code: int
     partition: int
@@ -299,7 +299,7 @@ class ApiVersionsRequest(NamedTuple):
 
 
 class ApiVersionsResponse(NamedTuple):
-    """What we serve is in `apis`; only this much varies."""
+    """The answer to ApiVersions; `apis` has the constant part."""
 
     error_code: int = 0
     throttle_time_ms: int = 0

@@ -23,7 +23,7 @@ class TopicRef(NamedTuple):
 
 
 class CommitPartition(NamedTuple):
-    """What is committed for one partition."""
+    """The offset to commit for one partition."""
 
     number: int
     offset: int
@@ -32,7 +32,7 @@ class CommitPartition(NamedTuple):
 
 
 class CommitTopic(NamedTuple):
-    """What is committed for partitions of one topic."""
+    """The offsets to commit for partitions of one topic."""
 
     topic: TopicRef
     partitions: tuple[CommitPartition, ...]
@@ -50,7 +50,7 @@ class OffsetCommitRequest(NamedTuple):
 
 
 class CommittedTopic(NamedTuple):
-    """What became of it: index and code of each partition."""
+    """The result of a commit for one topic: index and error code of each partition."""
 
     topic: TopicRef
     partitions: tuple[tuple[int, ErrorCode], ...]
@@ -76,7 +76,7 @@ class WantedGroup(NamedTuple):
     topics: tuple[WantedTopic, ...] | None
     member_id: str | None = None
     member_epoch: int = NO_GENERATION
-    """Of a member of the newer protocol (KIP-848); -1 for everybody else."""
+    """The epoch of a member of the newer protocol (KIP-848); -1 for all others."""
 
 
 class OffsetFetchRequest(NamedTuple):

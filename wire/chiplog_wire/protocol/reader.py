@@ -20,7 +20,7 @@ from chiplog_wire.protocol.errors import ProtocolViolation
 MALFORMED: Final = (struct.error, IndexError, UnicodeDecodeError)
 
 UNREADABLE: Final = (ProtocolViolation, *MALFORMED)
-"""What a `Reader` raises for bytes that do not follow a schema."""
+"""The errors that a `Reader` raises for bytes that do not follow a schema."""
 
 MAX_ELEMENTS: Final = 40_000
 """Array elements and tagged fields in one message: 20,000 partitions, as many as a fetch session

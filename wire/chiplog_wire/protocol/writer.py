@@ -113,7 +113,7 @@ def node_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
 
 
 def frame_header(header: RequestHeader, body_bytes: int) -> bytes:
-    """What goes before a response body: the frame's length and the response header."""
+    """The beginning of a response: the length of the frame, and the response header."""
     if header.api.response_header_version(header.version) == 0:
         return _HEADER.pack(body_bytes + 4, header.correlation_id)
     return _HEADER_1.pack(body_bytes + 5, header.correlation_id, 0)

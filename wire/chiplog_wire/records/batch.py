@@ -22,7 +22,7 @@ from chiplog_wire.records.errors import CorruptBatchError, UnsupportedCompressio
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 LENGTH_OVERHEAD_BYTES = 12
-"""What the length field does not count: base offset and the length itself."""
+"""The bytes that the length field does not count: base offset and the length itself."""
 
 CRC_START = 21
 """First byte that the checksum covers."""

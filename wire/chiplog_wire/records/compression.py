@@ -23,7 +23,7 @@ from chiplog_wire.records.errors import DecompressionError
 
 MAX_RATIO = 1_000
 UNJUDGED_BYTES = 4 * 2**20
-"""Up to here any ratio is believed (a batch of equal records); beyond, a thousandfold at most."""
+"""Up to this size any ratio is accepted (a batch of equal records); above it, at most 1000."""
 
 _FIRST_GUESS_RATIO = 8
 _SMALLEST_BUFFER_BYTES = 4096

@@ -25,7 +25,7 @@ RECORDS_A_STEP: Final = 400
 
 QUICK_RECORDS: Final = 2_000
 QUICK_BYTES: Final = 256 * 2**10
-"""What may be looked at in one go: so many records, and so many bytes of them."""
+"""The limits of records and bytes that are checked without a pause."""
 
 
 class TakesLong(Exception):  # noqa: N818 - no error: somebody else has to do it

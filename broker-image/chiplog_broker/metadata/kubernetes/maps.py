@@ -38,7 +38,7 @@ RETRY_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapsParts:
-    """What maps are applied to, and the callbacks."""
+    """The replicas and the view that maps are applied to, and the callbacks."""
 
     broker_id: BrokerId
     files: MapFiles

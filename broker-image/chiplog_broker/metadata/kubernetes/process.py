@@ -1,4 +1,4 @@
-"""Who this broker process is to the operator."""
+"""The identity of this broker process for the operator."""
 
 from dataclasses import dataclass
 

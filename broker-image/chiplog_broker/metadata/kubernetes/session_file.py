@@ -27,7 +27,7 @@ class SessionRecord:
     intact_since: int
     """The oldest session since which every start found the directory intact."""
     boot_id: str
-    """Of the kernel and the pod: `Machine.boot_id`."""
+    """The boot id of kernel and pod: `Machine.boot_id`."""
     storage_uuid: str
     fsync_only: bool
     """Whether every topic here was `Fsync` since this process opened the directory."""
@@ -36,7 +36,7 @@ class SessionRecord:
 
 
 def read_session(disk: Disk) -> SessionRecord | None:
-    """What the last process stored; None if there is nothing readable."""
+    """The record of the last process; None if the file does not exist or cannot be read."""
     if not disk.exists(SESSION_FILE):
         return None
     try:

@@ -20,7 +20,7 @@ StartTask = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreParts:
-    """What the store consists of."""
+    """The identity, ports and services of a store."""
 
     process: Process
     api: KubeApi

@@ -153,7 +153,7 @@ def _read_partition_tags(
 
 
 def _structure(reader: Reader, layout: struct.Struct) -> tuple[int, ...]:
-    """All of a tagged field's value: fixed fields, then tagged ones that we do not know."""
+    """The complete value of a tagged field: fixed fields, then unknown tagged fields."""
     values = reader.unpack(layout)
     reader.skip_tagged_fields()
     reader.finish()
