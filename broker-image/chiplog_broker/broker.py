@@ -251,7 +251,7 @@ class Broker:
         try:
             await self._directory.close(self._replicas.high_watermarks(), self._cluster.session)
         except StorageError as failed:
-            # No mark is left, so the next start reads what is really there.
+            # Without the mark of a clean shutdown the next start verifies the logs.
             logger.error("not_closed_cleanly", extra={"reason": str(failed)})
 
     def exposition(self) -> "Exposition":
@@ -348,8 +348,8 @@ class Broker:
         self._membership.listening(BrokerView(self._cluster.broker_id, rack, endpoints))
         for acceptor in acceptors:
             await acceptor.accept()
-        # First of all those who wait to join a group, or for their quota, are answered: connections
-        # end after that.
+        # Requests that wait to join a group, or for their quota, are answered first; their
+        # connections are closed after that.
         self._exit_stack.push_async_callback(self._coordinator.close)
         self._exit_stack.callback(pacing.stop)
         self._answer_inquiries(parts)
@@ -357,7 +357,7 @@ class Broker:
     def _answer_inquiries(self, parts: Parts) -> None:
         if self.inquiries is None:
             return
-        # Who runs alone starts without all that objects of Kubernetes are made of.
+        # A standalone broker starts without the modules for objects of Kubernetes.
         from chiplog_broker.handlers.inquiry_table import inquiry_table  # noqa: PLC0415
 
         self.inquiries.open(inquiry_table(parts))

@@ -32,7 +32,7 @@ def keep_freed_memory(keep_bytes: int) -> None:
     """Set the thresholds; does nothing where the C library has no `mallopt` (musl)."""
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
-        # glibc takes 32 MiB at most for the first.
+        # The maximum of the first threshold in glibc is 32 MiB.
         library.mallopt(M_MMAP_THRESHOLD, keep_bytes // 2)
         library.mallopt(M_TRIM_THRESHOLD, keep_bytes)
 

@@ -41,8 +41,8 @@ CODE_FROM_VERSION = 7
 FOLLOWERS_FROM_VERSION = 11
 # While a fetch waits its connection is not read, so a closed connection is not noticed.
 LONGEST_WAIT_S = 60.0
-# A waiting follower gets a new high watermark after this time, if no records come earlier. At once
-# would double its fetches wherever producers use acks=all; Kafka, which did so for a time
+# A waiting follower gets a new high watermark after this time, if no records come earlier. To send
+# it immediately would double the fetches if producers use acks=all; Kafka, which did so for a time
 # (KAFKA-9731), waits until the fetch ends.
 NEWS_WAIT_S = 0.01
 # A client's fetch of more partitions than this, outside a session, is large: read in slices.

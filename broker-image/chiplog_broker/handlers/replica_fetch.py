@@ -129,7 +129,7 @@ def diverging_epoch_of(partition: Partition, wanted: FetchPartition) -> EpochEnd
     Raises `PartitionError` for an epoch that this log does not know: then nobody truncates.
     """
     if wanted.last_fetched_epoch == NO_EPOCH:
-        return None  # it has nothing that could be different
+        return None  # the follower has no records, so nothing can differ
     epoch, end_offset = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
     if epoch == NO_EPOCH:
         raise PartitionError(ErrorCode.unknown_leader_epoch)

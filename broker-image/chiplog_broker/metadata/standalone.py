@@ -88,7 +88,7 @@ class StandaloneStore:
         self._deleted: TopicDeleted
 
         for name in disk.names(TOPICS):
-            # A power cut leaves half of a file that was being replaced under another name.
+            # A temporary file that was left by a power cut during a replacement.
             if name.endswith(FILE_SUFFIX):
                 record = read_record(disk, f"{TOPICS}/{name}")
                 self._topics[record.name] = record

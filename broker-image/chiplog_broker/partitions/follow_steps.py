@@ -129,7 +129,7 @@ def _diverging(log: EpochLog, high_watermark: int, leaders: EpochEndOffset) -> S
     target = min(_common_end(log, leaders), log.end_offset)
     if target < high_watermark:
         return Halt(f"epoch {leaders.epoch} ends at {leaders.end_offset} on the leader")
-    # If nothing is left there is no epoch: a history does not begin below its log.
+    # If the log becomes empty, it has no epoch: the history does not begin below the log.
     if target == log.end_offset and log.epoch_at(target - 1) == log.last_epoch:
         return Retry(
             f"the leader reports {leaders} as the point of divergence, but the log here "

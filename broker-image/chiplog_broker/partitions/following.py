@@ -257,7 +257,8 @@ class Following:
     def _kept_offset(self) -> int:
         """The offset below which nothing may be truncated, whatever the leader answers."""
         if self._partition.confirmed_epoch < self.unclean_epoch:
-            # Our records may be those that were given up then; no leader since has confirmed them.
+            # Our records may be those that the unclean election gave up; no leader since has
+            # confirmed them.
             return 0
         return self._partition.high_watermark
 
@@ -285,7 +286,7 @@ class Following:
     async def _append(self, answer: FetchPartitionResponse) -> Taken:
         taken = Taken.NOTHING_NEW
         records = answer.records
-        assert isinstance(records, _IN_MEMORY)  # as the codec gives them
+        assert isinstance(records, _IN_MEMORY)  # the codec returns them as a view
         if answer.may_have_gaps:
             # The topic's present policy may not be compact: the topic may have been compacted
             # before.

@@ -356,7 +356,7 @@ class Partition:
                 begins_at_0=bool(self._refusals) and self._recent_refusal() is not ErrorCode.none,
             )
         except TakesLong:
-            self.counters.produces -= 1  # it comes again
+            self.counters.produces -= 1  # the producer sends it again
             raise
         except (PartitionError, DiskFullError) as refused:
             self._refusals.note(code_of(refused), self._clock.monotonic_s())

@@ -474,7 +474,7 @@ class Replicas:
         work = self._quarantine(name, found)
         task = asyncio.get_running_loop().create_task(work)
         self._quarantining.add(task)
-        self._events.problems_changed()  # who is refused because of it asks what was found
+        self._events.problems_changed()  # refused reads report this damage
         task.add_done_callback(self._quarantining.discard)
 
     async def _quarantine(self, name: TopicPartition, found: DamagedLogError) -> None:

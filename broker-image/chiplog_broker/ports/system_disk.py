@@ -41,7 +41,7 @@ class SystemDisk:
         half-way."""
         self._root = root
         self._files_below = files_below
-        # Opening a directory of thousands of files shows what joining paths costs.
+        # Joined once: with thousands of files, joining paths is a noticeable cost.
         self._prefix = f"{root}/"
         self._pool = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="disk")
         self._locks: list[int] = []
@@ -120,8 +120,8 @@ class SystemFile:
         self._descriptor = descriptor
         self._pool = pool
         self._size_bytes = os.fstat(descriptor).st_size
-        # Who needs the descriptor: given back, it could be another file's by the time the
-        # kernel looks at it.
+        # The number of users of the descriptor: after it is closed, the kernel could reuse its
+        # number for another file.
         self._holders = 0
         self._close_when_free = False
 
@@ -142,7 +142,7 @@ class SystemFile:
 
     def write_at(self, position: int, data: Buffer) -> None:
         _write_rest(self._descriptor, memoryview(data), position)
-        if data:  # writing nothing beyond the end leaves the end where it is
+        if data:  # an empty write beyond the end does not change the size
             self._size_bytes = max(self._size_bytes, position + len(data))
 
     def read(self, position: int, size_bytes: int) -> bytes:
@@ -239,7 +239,7 @@ def _replace(path: Path, data: bytes) -> None:
         _write_whole(temporary, data)
         temporary.replace(path)
     except OSError:
-        # It takes room, of which there may be none.
+        # It takes space, of which there may be none.
         with suppress(OSError):
             temporary.unlink()
         raise

@@ -133,8 +133,8 @@ class Keyring:
         self._source = source
         self._rng = rng
         self.mechanisms = {mechanism.value: mechanism for mechanism in mechanisms}
-        # Of this process. It makes one salt a name, also for names that do not exist, and
-        # the same one for both passwords of a user whose password has just changed.
+        # A secret of this process. It determines the salt of each name, also of names that do not
+        # exist, and the same salt for both passwords of a user whose password has just changed.
         self._secret = rng.token(32)
         self._keys: dict[tuple[Mechanism, Credentials], ScramKeys] = {}
 

@@ -65,8 +65,8 @@ class SlowRequest:
         self.work = work
 
 
-# A message is answered at once, None is not answered at all, a future is already bytes,
-# and a coroutine is run and ends with the message.
+# A message is answered immediately, and None is not answered. A future has the encoded answer, and
+# a coroutine returns a message.
 Outcome: TypeAlias = (
     object | asyncio.Future[Answer] | Coroutine[Any, Any, object] | SlowRequest | None
 )

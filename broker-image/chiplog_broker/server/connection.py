@@ -133,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._files is not None:
             self._files.close()
         self._count_unsent(0)
-        # Now, because objects in reference cycles are freed only by a garbage collection.
+        # Released now, because objects in reference cycles are freed only by a garbage collection.
         self._held = None
         self._reader.drop()
         if self._memory is not None:
@@ -282,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
     def _failed(self, why: BaseException) -> None:
         if isinstance(why, ProtocolViolation):
             self._violation = why
-        self._transport.abort()  # whatever else it is, its task has logged it
+        self._transport.abort()  # other errors were logged by the task
 
     def _set_reading(self, *, on: bool) -> None:
         on = on and self._has_room

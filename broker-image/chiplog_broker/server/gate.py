@@ -97,7 +97,7 @@ class Gate:
         """The login failed: close the connection after the delayed answer."""
         self._refused(peer, self._session.why_failed)
         assert isinstance(started, asyncio.Future), "a refusal is never quick"
-        # Runs before the connection's own callback, which then closes behind the answer.
+        # Runs before the connection's own callback, which sends the answer and then closes.
         started.add_done_callback(lambda _: self._connection.finish())
 
     def _bare_token(self, token: bytes) -> Started:

@@ -104,7 +104,9 @@ class Guard(asyncio.Protocol):
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
+        self.transport = cast(
+            "asyncio.Transport", transport
+        )  # uvloop's transport is no subclass of it
         host, *_ = transport.get_extra_info("peername") or ("",)
         self._guards.enter(self, host)
         self._close_after(HEADER_TIMEOUT_S)

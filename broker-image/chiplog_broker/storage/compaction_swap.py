@@ -40,8 +40,8 @@ async def finish_swaps(disk: Disk, directory: str) -> None:
                 f"ends at {end_offset}, where no segment begins"
             )
     if ends:
-        # Who was killed may have given the mark and not made it durable. Power that fails now must
-        # not take the mark along and leave the old segments removed.
+        # A killed process may have renamed the file to `.swap` without making that durable. A power
+        # cut now must not lose the rename after the old segments are removed.
         await disk.sync_directory(directory)
     replaced = [
         name

@@ -157,7 +157,7 @@ class LogDirectory:
             return existing
         if self._disk.exists(partition.directory):
             raise StorageError(f"the directory {partition.directory} already exists")
-        # Entries of an earlier replica of this name would be taken for this one's.
+        # Entries of an earlier replica of this name would be used for this one.
         await self._checkpoints.forget(partition)
         mark = self.damage.get(partition)
         if mark is not None and mark.topic_id not in {None, topic_id}:
@@ -239,7 +239,7 @@ class LogDirectory:
         for partition in self.damage:
             mark = self.damage.get(partition)
             if partition.topic == topic and mark is not None and mark.topic_id == topic_id:
-                # In this order: a mark that is left over would be taken for the next one's.
+                # In this order: a mark that is left over would be used for the next replica.
                 await self.damage.forget(partition)
                 if partition in self.quarantined:
                     await self.set_aside(partition)
@@ -291,7 +291,7 @@ class LogDirectory:
 
         If the volume is short of space, files are removed without a delay: readers have them open.
         """
-        with suppress(DiskFullError):  # what follows may make room
+        with suppress(DiskFullError):  # the next steps may free space
             await self.flush_due()
         now_ms = self._clock.now_ms()
         passed_ms = _END_OF_TIME_MS if self.room.is_short else now_ms
@@ -380,7 +380,7 @@ class LogDirectory:
         self._disk.make_directory(directory)
         segment = Segment(self._disk, directory, 0, index_settings(config))
         segment.create(self._clock.now_ms())
-        # The metadata comes last: with it, the replica is whole.
+        # The metadata comes last: with it, the replica is complete.
         await self._disk.replace(
             f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(topic_id)
         )

@@ -58,7 +58,7 @@ class EpochHistory:
         """`epoch` begins at `start_offset`; known epochs keep their start."""
         if epoch <= self.last_epoch:
             return
-        # Entries at or past the new start belong to epochs that wrote nothing that stayed.
+        # Entries at or above the new start belong to epochs without remaining records.
         while self._entries and self._entries[-1].start_offset >= start_offset:
             self._entries.pop()
         self._entries.append(EpochStart(epoch, start_offset))
@@ -85,7 +85,7 @@ class EpochHistory:
             return EpochEnd(epoch, log_end_offset)
         number = bisect_right(self._entries, epoch, key=_epoch_of)
         end_offset = self._entries[number].start_offset
-        # Below the first known epoch: those records are gone, what is left begins there.
+        # Below the first known epoch: those records were deleted, and the log begins there.
         return EpochEnd(self._entries[number - 1].epoch if number else epoch, end_offset)
 
     def truncate_end(self, end_offset: int) -> None:

@@ -51,7 +51,8 @@ class GroupCommit:
         waiter = loop.create_future()
         self._waiters.append((mark, waiter))
         if self._task is None:
-            # A task of its own: a caller who is cancelled must not take the others along.
+            # A task of its own, so that a caller who is cancelled does not cancel the commit for
+            # others.
             self._task = loop.create_task(self._run())
         await waiter
 

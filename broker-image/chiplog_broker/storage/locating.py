@@ -34,7 +34,7 @@ def locate_damage(segment: Segment, error: CorruptBatchError, history: History) 
     try:
         first = _first_wrong(segment, error, history)
     except CorruptBatchError:
-        first = error  # the batch at the index entry is no batch either
+        first = error  # the batch at the index entry cannot be parsed either
     is_short = not segment.log.read(segment.size_bytes - 1, 1)
     is_cut = is_short and is_cut_short(segment.log, first.position)
     return DamageLocation(str(first), first.position, first.offset, is_cut)

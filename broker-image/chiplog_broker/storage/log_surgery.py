@@ -39,8 +39,8 @@ class LogSurgery:
                 with self._block_appends(end_offset):
                     await self._cut_to(end_offset, now_ms)
             else:
-                # The batch began before the log start: no part of it can stay. A log that only
-                # ends at its start is another matter: it still knows who wrote what was deleted.
+                # The batch began before the log start offset: no part of it can stay. If the log
+                # only ends at its start, the producers of deleted records are still known.
                 await self._remove_all(min(offset, state.log_start_offset), now_ms)
         if not is_cut:
             await state.sync.flush()
@@ -124,8 +124,8 @@ class LogSurgery:
         state = self._state
         floor = min(offset, state.log_start_offset)
         with self._block_appends(floor):
-            # Nothing counts as durable any more, so recovery may drop what is left of the
-            # old segments wherever the power fails; the new start is known before they go.
+            # Nothing counts as durable any more, so recovery may remove the rest of the old
+            # segments after a crash; the new start is stored before they are removed.
             await self._lower_checkpoints(floor)
             await state.env.checkpoints.log_starts.put(state.partition, offset)
             self._check_descriptors()
@@ -165,7 +165,7 @@ class LogSurgery:
         state = self._state
         state.cut_count += 1
         producers = await self._producers_at(end_offset)
-        # From here to the end nothing waits: other tasks see the log before or after.
+        # There is no await from here on: other tasks see the log before or after.
         containing = state.segments.segment_for(end_offset)
         with self._checks.checking(containing):
             self._truncate_segment(containing, end_offset, now_ms)

@@ -83,5 +83,5 @@ def is_marked_directory(name: str) -> bool:
 def marked_directory(partition: TopicPartition, mark: UUID, suffix: str) -> str:
     """A name for an unused directory, which no replica has and which Kafka ignores."""
     tail = f".{mark.hex}{suffix}"
-    # Topic names may be as long as a file name may be, so the name gives way to the mark.
+    # A topic name may be as long as a file name, so the name is cut to fit the mark.
     return f"{partition.topic}-{partition.partition}"[: 255 - len(tail)] + tail

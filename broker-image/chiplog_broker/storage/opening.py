@@ -98,14 +98,16 @@ class Opening:
             self._check_mark(partition)
             await finish_swaps(self._env.disk, partition.directory)
             if not clean:
-                # The last start may have split a segment and been killed before the new name was
-                # durable. The old bytes go in this one: without the name they would be missing.
+                # The last start may have split a segment, and been killed before the new name was
+                # durable. This start removes the old bytes: without the new name they would be
+                # missing.
                 await self._env.disk.sync_directory(partition.directory)
             was_cut = False
             for scanned_bytes in recovery.run():
                 meter.scanned(scanned_bytes)
                 if recovery.cut is not None and not was_cut:
-                    # Before it is cut: the next start would find a whole log, and vouch for it.
+                    # Stored before the truncation: otherwise the next start would find an intact
+                    # log, and vouch for it.
                     await self._remember_cut(partition)
                     was_cut = True
                 await self._env.clock.sleep(0)
@@ -121,7 +123,7 @@ class Opening:
         if checkpoints.cut_tails.damaged:
             await self._remember_cut(partition)  # it is unknown whether it was
         if log.end_offset < (checkpoints.high_watermarks.get(partition) or 0):
-            # The checkpoint will be lowered to what is left.
+            # The checkpoint will be lowered to the new end.
             await self._remember_cut(partition)
         if cleaned.damaged:
             await log.allow_gaps()

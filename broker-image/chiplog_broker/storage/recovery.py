@@ -149,8 +149,8 @@ class LogRecovery:
             raise DamagedLogError(str(error)) from error
         yield from self._fix_log_start()
         self.epochs.truncate_start(self.log_start_offset)
-        # An epoch that wrote nothing is forgotten; of an empty log the last one is kept, unless
-        # it may be one that never was: no leader's records would ever continue that.
+        # Epochs without records are removed. An empty log keeps the last one, unless that may be
+        # wrong: then no leader's records could continue the log.
         last_kept = self.log_start_offset + (0 if self._epochs_refuted else 1)
         self.epochs.truncate_end(max(self._end_offset, last_kept))
 

@@ -36,8 +36,8 @@ from chiplog_core.manifest.writing import write
 from chiplog_core.model.admin import AdminAnswer, AdminRequest
 from chiplog_wire.protocol.errors import ErrorCode
 
-# A request with a timeout of 0 is carried out all the same; one with a very long timeout is dropped
-# after this time.
+# A request with a timeout of 0 is carried out, too; one with a very long timeout is dropped after
+# this time.
 SHORTEST_TIMEOUT_MS = 1_000
 LONGEST_TIMEOUT_MS = 300_000
 CONFIG_SEEN_WITHIN_S = 2.0

@@ -32,7 +32,7 @@ def _is_behind(state: PartitionState, own: ReplicaRef, intact_since: Session) ->
     if own in state.isr or own.broker_id in state.adding:
         return False
     if state.leader is None and state.reports_wanted and len(state.isr) > 1:
-        return False  # offline: it may wait for other members, or for a person
+        return False  # offline: it may wait for other replicas, or for a user's decision
     carried_over = any(
         replica.broker_id == own.broker_id and intact_since <= replica.session < own.session
         for replica in state.isr

@@ -48,7 +48,8 @@ class Renewals:
 
     async def compare(self, api: KubeApi, process: Process, outages: Outages) -> bool:
         """Whether the disk is older than the Lease says; waits until the Lease can be read."""
-        # Not before the lock on the data is held: until then another process may have counted.
+        # The lock on the data must be held: before that, another process may still increment the
+        # number.
         stored = _stored(self._disk)
         published = await self._published(api, process, outages)
         self._highest = max(stored, published)
