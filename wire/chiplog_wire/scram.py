@@ -21,7 +21,7 @@ ITERATIONS: Final = 4096
 """The minimum of RFC 7677, which is sufficient because our passwords are random."""
 
 MIN_ITERATIONS: Final = 4096
-# They are done on the event loop, and it is the other end that asks for them.
+# The hash runs on the event loop, and the other end chooses the number of iterations.
 MAX_ITERATIONS: Final = 100_000
 _NONCE_BYTES: Final = 18
 _MAX_MESSAGE_BYTES: Final = 4096

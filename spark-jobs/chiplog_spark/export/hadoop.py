@@ -22,7 +22,7 @@ class HadoopFiles:
 
     def __init__(self, session: SparkSession) -> None:
         context = session.sparkContext
-        # PySpark has no words of its own for files.
+        # PySpark has no API for files, so this uses Hadoop's through py4j.
         self._jvm: Any = context._jvm  # noqa: SLF001
         self._conf: Any = context._jsc.hadoopConfiguration()  # noqa: SLF001
 

@@ -65,7 +65,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
         end = at + (size >> 1)
         if size & 1 or end > length:
             raise InvalidRecordError("a record does not fit into its batch")
-        time = payload[at + 1]  # behind the attributes, which have no meaning yet
+        time = payload[at + 1]  # skips the attributes byte, which has no meaning yet
         if time < 0x80:
             at += 2
         elif payload[at + 2] < 0x80:

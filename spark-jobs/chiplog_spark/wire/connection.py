@@ -94,7 +94,7 @@ class Connection:
         except ProtocolViolation as violation:
             raise self._broken(violation) from violation
         except BaseException:
-            # An answer that may still come would be taken for the next one's.
+            # Otherwise a late answer would be used as the answer to the next request.
             self.close()
             raise
 

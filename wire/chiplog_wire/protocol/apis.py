@@ -110,7 +110,7 @@ _TABLE = (
     # librdkafka takes Produce to be missing unless 0 is offered (KAFKA-18659); 0-2 carried
     # message formats that KIP-896 removed. 12 asks for transactions v2, 13 for topic ids.
     _api(ApiKey.PRODUCE, (0, 11), flexible=9, served=3),
-    # 17 and 18 only add what followers of Kafka's metadata log say.
+    # 17 and 18 only add fields for followers of Kafka's metadata log.
     _api(ApiKey.FETCH, (4, 18), flexible=12),
     # 9 and 11 ask for offsets of tiered storage, of which there is none; 10 adds a time limit.
     _api(ApiKey.LIST_OFFSETS, (1, 11), flexible=6),

@@ -33,7 +33,7 @@ _INITIAL_BYTES: Final = 4 * 1024
 _GROWTH: Final = 4
 # Reads that fill the buffer make it grow up to here, to save system calls.
 _BULK_BYTES: Final = 256 * 1024
-# A buffer that one large frame made bigger than this is given back after it.
+# If one large frame made the buffer larger than this, it is released after the frame.
 _RETAINED_BYTES: Final = 2 * 1024 * 1024
 
 

@@ -181,7 +181,7 @@ class FetchPartitionResponse(NamedTuple):
     log_start_offset: int = -1
     aborted_transactions: Sequence[AbortedTransaction] | None = None
     preferred_read_replica: int = -1
-    # Empty where there are none: Kafka itself never answers null.
+    # Empty if there are none: Kafka never answers null.
     records: Records = b""
     diverging_epoch: EpochEndOffset | None = None
     current_leader: LeaderIdAndEpoch | None = None

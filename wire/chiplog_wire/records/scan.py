@@ -69,7 +69,7 @@ def scan_records(  # noqa: C901, PLR0912 (hot: a call per number would double th
             if size & 1 or not size:
                 raise InvalidRecordError("a record without a size")
             end = at + (size >> 1)
-            time = payload[at + 1]  # behind the attributes, which have no meaning yet
+            time = payload[at + 1]  # skips the attributes byte, which has no meaning yet
             if time < 0x80:
                 at += 2
             elif payload[at + 2] < 0x80:

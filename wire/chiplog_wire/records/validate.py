@@ -59,7 +59,7 @@ class ProduceLimits:
     transactions: bool = False
 
 
-# Asking an enum for a member by name takes longer than reading the whole header.
+# Looking up an enum's member by name takes longer than reading the whole header.
 _CREATE_TIME = TimestampType.CREATE_TIME
 _CLIENT_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL_MASK
 _HIGHEST_CODEC = max(Codec)

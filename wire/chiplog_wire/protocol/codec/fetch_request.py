@@ -120,8 +120,8 @@ def _read_partitions(reader: Reader, version: int, count: int) -> list[FetchPart
 def _read_flexible_partitions(reader: Reader, count: int) -> list[FetchPartition]:
     start = reader.position
     layout = _PARTITION_12_AND_TAGS
-    # The last byte of each is its count of tagged fields. Where one is not 0 the next
-    # partition does not begin where the block has it, and all are read one by one.
+    # The last byte of each partition is its count of tagged fields. If one is not 0, the next
+    # partition does not begin at its place in the block, and all are read one by one.
     tag_counts = reader.buffer[start + layout.size - 1 : start + count * layout.size : layout.size]
     if not any(tag_counts):
         return [FetchPartition._make(row[:6]) for row in _block(reader, layout, count)]

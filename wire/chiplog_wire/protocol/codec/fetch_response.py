@@ -139,7 +139,7 @@ def _add_partitions(chunks: _Chunks, version: int, topic: FetchTopicResponse) ->
         chunks.records(partition.records, size_bytes)
 
 
-# The first fields of the value stand in the order of the wire.
+# The first fields of the value are in the order in which they are encoded.
 
 
 def _committed(version: int, partition: FetchPartitionResponse, size_bytes: int) -> bytes:
@@ -180,7 +180,7 @@ def _add_flexible_partitions(chunks: _Chunks, topic: FetchTopicResponse) -> None
                 _flexible_aborted(partition.aborted_transactions),
                 writer.INT32.pack(partition.preferred_read_replica),
             )
-        # A partition without news is the common one in a wide fetch.
+        # In a large fetch most partitions have no records and no error.
         if partition[7:] == (b"", None, None, False):
             parts.append(_NO_RECORDS_NO_TAGS)
             continue

@@ -25,7 +25,7 @@ from chiplog_wire.protocol.reader import INT8, INT64, Reader
 
 Read = Callable[[Reader], Any]
 _ERROR_CODES: Final = frozenset(ErrorCode)
-# What Python can hold; Kafka's field holds a hundred times as much.
+# The maximum of Python's timedelta; Kafka's field holds a hundred times as much.
 _LONGEST_MS: Final = timedelta.max // timedelta(milliseconds=1)
 _SHORTEST_MS: Final = timedelta.min // timedelta(milliseconds=1)
 
@@ -175,7 +175,7 @@ def _bytes(reader: Reader) -> bytes:
 
 def _error_code(reader: Reader) -> ErrorCode:
     code = reader.int16()
-    # One that a newer broker may know and we do not is still an error.
+    # A code of a newer broker that we do not know is still an error.
     return ErrorCode(code) if code in _ERROR_CODES else ErrorCode.unknown_server_error
 
 

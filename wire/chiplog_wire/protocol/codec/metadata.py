@@ -142,7 +142,7 @@ def _partitions(version: int, partitions: Sequence[MetadataPartition]) -> bytes:
     layout = _PARTITION_7 if version >= _LEADER_EPOCH_FROM else _PARTITION_0
     parts: list[bytes] = []
     for partition in partitions:
-        # The first fields of the value stand in the order of the wire.
+        # The first fields of the value are in the order in which they are encoded.
         fixed = partition[:4] if layout is _PARTITION_7 else partition[:3]
         nodes = (
             tuple(partition.replica_nodes),

@@ -103,7 +103,7 @@ def encode_response(version: int, response: ProduceResponse) -> bytes:
     for topic in response.topics:
         parts += (writer.string(topic.name), writer.INT32.pack(len(topic.partitions)))
         for partition in topic.partitions:
-            # The first fields of the value stand in the order of the wire.
+            # The first fields of the value are in the order in which they are encoded.
             parts.append(layout.pack(*partition[: 5 if layout is _PARTITION_5 else 4]))
             if version >= _RECORD_ERRORS_FROM:
                 parts.append(_errors(partition))
