@@ -140,6 +140,7 @@ def partition_count(topic: str, find_topic: FindTopic) -> int:
 
 
 def _leaders(topic: PartitionMapSpec | None) -> dict[int, BrokerId]:
+    """Partition -> the broker that leads it; partitions without a leader are left out."""
     states = () if topic is None else topic.current_partitions
     return {int(state.partition): state.leader.broker_id for state in states if state.leader}
 

@@ -67,6 +67,7 @@ def _outside(world: World, broker_id: BrokerId, listener: Listener) -> Endpoint 
 
 
 def _address(world: World, broker_id: BrokerId) -> str:
+    """The address of the node on which the broker's pod runs; empty if unknown."""
     pod = world.pods.get(broker_id)
     node = None if pod is None else world.nodes.get(pod.node)
     return "" if node is None else node.address

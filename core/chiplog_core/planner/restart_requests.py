@@ -44,9 +44,9 @@ def restart_request_problems(world: World) -> Iterator[Problem]:
     """Problems of annotations that cannot request a restart."""
     for broker_id, pod in sorted(world.pods.items()):
         owner = world.stateful_sets.get(broker_id)
-        on = [(f"StatefulSet {owner.name}", owner.annotations)] if owner is not None else []
-        for place_text, annotations in (*on, (f"Pod {pod.name}", pod.annotations)):
-            problem = MANUAL_ROLLING_UPDATE.problem(annotations, place_text)
+        of_owner = [(f"StatefulSet {owner.name}", owner.annotations)] if owner is not None else []
+        for object_text, annotations in (*of_owner, (f"Pod {pod.name}", pod.annotations)):
+            problem = MANUAL_ROLLING_UPDATE.problem(annotations, object_text)
             if problem is not None:
                 yield problem
         if owner is not None and labels.MANUAL_ROLLING_UPDATE in owner.template_annotations:

@@ -256,6 +256,7 @@ def _role(pod: Mapping[str, object]) -> str:
 
 
 def _made_at(pod: Mapping[str, object]) -> float:
+    """When the pod was created, as a sort key; 0 if unknown."""
     created = time(pod, "metadata", "creationTimestamp")
     return created.timestamp() if created else 0.0
 

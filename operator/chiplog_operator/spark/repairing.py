@@ -76,6 +76,7 @@ class Repairing:
                     continue  # the next pass observes it again
 
     async def _write(self, key: ClusterKey, spec: BrokerSpec, broker: Broker) -> None:
+        """Write the Broker's spec. Raises `Conflict` if that fails."""
         action = Replace(resource=replace(broker, spec=spec))
         outcome = await self.executor.execute(key, [action])
         if not outcome.is_whole:
