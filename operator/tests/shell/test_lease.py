@@ -8,66 +8,18 @@ from typing import Any
 import pytest
 
 from chiplog_core.naming.names import OPERATOR_LEASE
-from chiplog_core.operator_lease.lease import (
-    Claim,
-    LeaseRecord,
-    LeaseTimes,
-    Seen,
-    Step,
-    decide,
-    lease_held_by,
-)
+from chiplog_core.operator_lease.lease import Claim, LeaseTimes, lease_held_by
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Unavailable
 from chiplog_operator import lease
 from chiplog_operator.leadership import Leadership, LeaseLost
 
-TIMES = LeaseTimes()
 CLAIM = Claim(watches="a,b", account="chiplog-operator")
 
 
-def record(holder: str, version: str = "1", duration_s: int = 8) -> LeaseRecord:
-    return LeaseRecord(
-        holder=holder,
-        renew_time=f"t{version}",
-        duration_s=duration_s,
-        transitions=3,
-        acquire_time="t0",
-        uid="u",
-        resource_version=version,
-    )
+def test_a_lease_is_read_as_it_was_written(bench: Any) -> None:
+    taken = lease_held_by("me", None, bench.clock.now(), LeaseTimes(), CLAIM)
 
-
-@pytest.mark.parametrize(
-    ("seen", "after_s", "step"),
-    [
-        (Seen(None, 0.0), 0.0, Step.CREATE),
-        (Seen(record("me"), 0.0), 99.0, Step.RENEW),
-        (Seen(record("other"), 0.0), 8.0, Step.WAIT),
-        (Seen(record("other"), 0.0), 8.1, Step.TAKE),
-        (Seen(record("other", duration_s=30), 0.0), 8.1, Step.WAIT),
-        (Seen(record(""), 0.0), 0.0, Step.TAKE),
-    ],
-)
-def test_what_to_do_about_a_lease(seen: Seen, after_s: float, step: Step) -> None:
-    assert decide("me", seen, after_s) is step
-
-
-def test_time_counts_from_when_the_lease_last_changed_by_our_own_clock() -> None:
-    seen = Seen().after_read(record("other", "1"), 100.0)
-    assert seen.after_read(record("other", "1"), 105.0).since_s == 100.0
-    assert seen.after_read(record("other", "2"), 105.0).since_s == 105.0
-    assert seen.after_read(None, 105.0) == Seen(None, 105.0)
-
-
-def test_taking_counts_and_renewing_does_not(bench: Any) -> None:
-    now = bench.clock.now()
-    renewed = lease_held_by("me", record("me"), now, TIMES, Claim())
-    assert (renewed.transitions, renewed.acquire_time) == (3, "t0")
-    taken = lease_held_by("me", record("other"), now, TIMES, CLAIM)
-    assert (taken.transitions, taken.acquire_time) == (4, taken.renew_time)
-    assert lease_held_by("me", None, now, TIMES, Claim()).transitions == 0
-    assert taken.renew_time == "2026-01-01T12:00:00.000000Z"
     assert lease.read(lease.write(taken, "ns", "n")) == taken
 
 
