@@ -8,7 +8,7 @@ import pytest
 
 from chiplog_broker.server import file_sending, memory
 from chiplog_broker.server.memory import FREE_BYTES, PATIENCE_S, Account, MemoryBudget
-from chiplog_core.broker_shares import MIB, descriptor_shares, memory_shares
+from chiplog_core.broker_shares import MIB, memory_shares
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 
@@ -171,12 +171,6 @@ def test_the_shares_together_leave_room_for_the_process_itself(memory_mib: int) 
         + found.freed_bytes
     )
     assert together <= memory_mib * MIB * (0.62 if memory_mib >= 256 else 0.75)
-
-
-@pytest.mark.parametrize("limit", [64, 256, 1024, 20_000, 2**20])
-def test_clients_leave_descriptors_to_brokers_and_both_leave_some_to_files(limit: int) -> None:
-    found = descriptor_shares(limit)
-    assert 0 < found.clients_below < found.brokers_below < found.files_below < limit
 
 
 async def half_a_frame(client: "Client", size_bytes: int) -> None:
