@@ -64,7 +64,7 @@ class Cron:
                 date = day - timedelta(days=back)
             except OverflowError:
                 return None
-            if date + timedelta(days=1) <= bound:
+            if bound - date >= timedelta(days=1):
                 return None
             if not self._fits(date):
                 continue

@@ -1,5 +1,6 @@
 """Schedules: what each field means, and when the next run is."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -83,6 +84,27 @@ def test_of_many_missed_times_the_latest_counts() -> None:
 
 def test_the_end_of_time_is_no_error() -> None:
     assert read_cron("* * * * *").next_after(datetime.max.replace(tzinfo=UTC)) is None
+
+
+def test_the_last_day_of_all_has_scheduled_times_too() -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+
+    assert read_cron("0 3 * * *").last_until(last, after=last - timedelta(days=1)) == at(
+        "9999-12-31T03:00:00"
+    )
+
+
+def test_the_beginning_of_time_is_no_error() -> None:
+    first = datetime.min.replace(tzinfo=UTC)
+
+    assert read_cron("0 0 1 1 *").last_until(first + timedelta(days=9), after=first) is None
+
+
+def test_a_schedule_of_a_day_that_never_comes_has_no_last_time() -> None:
+    never = replace(read_cron("0 0 1 2 *"), days=frozenset({30}))
+
+    assert never.last_until(at("2026-01-31T12:00:00"), after=at("1926-01-31T12:00:00")) is None
+    assert never.next_after(at("2026-01-31T12:00:00")) is None
 
 
 _FIELDS = st.sampled_from(["*", "*/7", "3", "1,5", "2-6", "1-6/2"])
