@@ -7,8 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chiplog_core.durations import Duration
-from chiplog_core.group_watch.scaling import SETTLE_MS, Facts, Memory, Step, step
+from chiplog_core.group_watch.lags import Lags
+from chiplog_core.group_watch.scaling import (
+    SETTLE_MS,
+    Facts,
+    Memory,
+    Step,
+    known_lag,
+    known_partitions,
+    step,
+)
+from chiplog_core.groups.at import At
+from chiplog_core.ids import Offset, PartitionIndex
 from chiplog_core.model.consumer_group import DeploymentRef, Scale
+from chiplog_core.model.group_exchange import GroupFacts, TopicOffsets
+from chiplog_core.model.group_status import NO_COMMIT, PartitionLag
+from tests.group_watch.cluster import topic_map
 
 COOLDOWN_MS = 60_000
 SCALE = Scale(
@@ -152,3 +166,52 @@ def test_it_keeps_its_bounds_and_its_pauses(
             lowered_ms = one.now_ms
         assert found.memory is not None
         assert len(found.memory.needed) <= most + 1
+
+
+def topics(*names: str) -> GroupFacts:
+    return GroupFacts(
+        group_id="billing",
+        topics=tuple(TopicOffsets(topic=name, partitions=()) for name in names),
+    )
+
+
+def test_the_partitions_of_all_topics_of_a_group_count() -> None:
+    maps = {"orders": topic_map("orders", [1, 2, 3]), "logs": topic_map("logs", [1, None])}
+
+    assert known_partitions(topics("orders"), maps.get) == 3
+    assert known_partitions(topics("orders", "logs"), maps.get) == 5
+
+
+def test_the_partitions_of_a_group_are_unknown_where_one_of_its_topics_is() -> None:
+    maps = {"orders": topic_map("orders", [1, 2, 3])}
+
+    assert known_partitions(topics("orders", "gone"), maps.get) is None
+    assert known_partitions(topics(), maps.get) is None
+
+
+def lag(partition: int, records: int) -> PartitionLag:
+    return PartitionLag(
+        topic="orders",
+        partition=PartitionIndex(partition),
+        committed_offset=records,
+        end_offset=Offset(0),
+        lag=records,
+        lag_seconds=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("lags", "known"),
+    [
+        (None, None),
+        (Lags(), None),
+        (Lags(partitions=(lag(0, 5), lag(1, 7))), 12),
+        (Lags(partitions=(lag(0, 5), lag(1, NO_COMMIT))), 5),
+        (Lags(partitions=(lag(0, NO_COMMIT),)), 0),
+        (Lags(partitions=(lag(0, 5),), unreachable=frozenset({At("orders", 1)})), None),
+    ],
+)
+def test_a_lag_counts_only_where_every_leader_has_answered(
+    lags: Lags | None, known: int | None
+) -> None:
+    assert known_lag(lags) == known
