@@ -124,7 +124,7 @@ def test_a_problem_of_the_spec_goes_before_all_else() -> None:
     ],
 )
 def test_a_group_is_ready_when_its_coordinator_has_the_retention_of_the_spec(
-    spec: dict[str, str], milliseconds: int | None
+    spec: dict[str, Any], milliseconds: int | None
 ) -> None:
     group = group_object(**spec)
     other, same = (
@@ -144,7 +144,7 @@ def test_a_group_is_ready_when_its_coordinator_has_the_retention_of_the_spec(
 
 
 def test_who_is_paused_or_dead_or_may_not_change_the_group_gets_no_other_retention() -> None:
-    wished = {"offsetRetention": "7d"}
+    wished: dict[str, Any] = {"offsetRetention": "7d"}
     dead = replace(FACTS, state=GroupState.DEAD)
 
     assert not is_retention_due(group_object(meta=PAUSED, **wished), FACTS)
