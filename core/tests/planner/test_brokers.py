@@ -12,6 +12,7 @@ from chiplog_core.model.actions import Create, RestartPod
 from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.conditions import Condition, ConditionStatus
 from chiplog_core.naming import labels
+from chiplog_core.naming.taken_names import taken_message
 from chiplog_core.observed.world import StatefulSetState
 from chiplog_core.planner.node_ports import held_by
 from tests.planner.model import Kubernetes
@@ -602,3 +603,57 @@ def test_what_only_jobs_are_refused_for_holds_up_no_broker() -> None:
         "no Verification or Rebalance can run: "
         "spec.spark.sparkConf[spark.kubernetes.driver.label.team] cannot be set by sparkConf: "
     )
+
+
+def test_a_broker_that_has_not_confirmed_a_deletion_cannot_be_taken_away() -> None:
+    kubernetes = running()
+    kubernetes.apply(topic(partitions=3))
+    kubernetes.settle()
+    kubernetes.kill(3)
+    kubernetes.settle()
+    kubernetes.delete("orders")
+    kubernetes.settle()
+    kubernetes.configure(2)
+    kubernetes.settle()
+
+    assert kubernetes.plan().brokers == (1, 2, 3)
+    assert condition(kubernetes, "Ready").reason == "NotSupported"
+
+    kubernetes.start(3)
+    kubernetes.settle()
+    assert kubernetes.plan().brokers == (1, 2)
+
+
+def test_a_map_that_the_api_server_refuses_is_told_as_a_bug() -> None:
+    kubernetes = running()
+    kubernetes.settle(refused_maps=("demo.orders: spec.current is odd",))
+
+    ready = condition(kubernetes, "Ready")
+    assert (ready.status, ready.reason) == (ConditionStatus.FALSE, "MapWriteRefused")
+    assert ready.message.startswith("demo.orders: spec.current is odd. The previous maps stay in")
+
+
+def test_a_name_that_is_taken_needs_no_quota_or_permission() -> None:
+    kubernetes = running()
+    kubernetes.settle(apply_problems=(taken_message("Service", "demo-x", "BrokerCluster", "why"),))
+
+    ready = condition(kubernetes, "Ready")
+    assert ready.reason == "FailedApply"
+    assert ready.message.startswith("Service demo-x is not this BrokerCluster's (why): ")
+    assert ready.message.endswith(". The operator keeps trying")
+    assert "quota" not in ready.message
+
+
+def test_why_a_broker_is_not_ready_is_first_what_kubernetes_says_then_what_it_says_itself() -> None:
+    kubernetes = running()
+    kubernetes.kill(3)
+    pod = replace(kubernetes.pods[BrokerId(3)], ready=False)
+    kubernetes.pods[BrokerId(3)] = pod
+    status = replace(kubernetes.brokers[BrokerId(3)].status, message="the volume has another id")
+    kubernetes.status(3, status)
+    kubernetes.settle()
+    assert condition(kubernetes, "Ready").message == "broker 3: the volume has another id"
+
+    kubernetes.pods[BrokerId(3)] = replace(pod, message="ImagePullBackOff")
+    kubernetes.settle()
+    assert condition(kubernetes, "Ready").message == "broker 3: ImagePullBackOff"

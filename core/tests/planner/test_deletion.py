@@ -10,6 +10,7 @@ from chiplog_core.model.actions import Replace
 from chiplog_core.model.conditions import ConditionStatus
 from chiplog_core.naming import labels
 from chiplog_core.observed.world import Unreadable
+from chiplog_core.planner.deletion import confirmed
 from chiplog_core.problems import Problem
 from tests.planner.model import Kubernetes
 from tests.planner.objects import HOME, of_users, topic
@@ -219,3 +220,18 @@ def test_a_topic_that_goes_with_its_cluster_keeps_its_data() -> None:
     assert kubernetes.topics == {}
     spec = kubernetes.maps["orders"].spec
     assert (len(spec.generations), spec.tombstones) == (1, ())
+
+
+def test_a_broker_that_nobody_knows_of_has_confirmed_nothing() -> None:
+    kubernetes = applied()
+    kubernetes.kill(2)
+    kubernetes.settle()
+    kubernetes.delete("orders")
+    kubernetes.settle()
+    spec = kubernetes.maps["orders"].spec
+    unknown = {one: kubernetes.brokers[one] for one in map(BrokerId, (1, 3))}
+
+    after = confirmed(spec, kubernetes.world(brokers=unknown))
+
+    assert after is spec
+    assert after.tombstones[0].confirmed == (1, 3)

@@ -4,13 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionIndex
+from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionIndex, TopicId
 from chiplog_core.model.actions import Replace
 from chiplog_core.model.broker import Broker, BrokerIntent
 from chiplog_core.model.broker_status import DamagedPartition
 from chiplog_core.model.conditions import ConditionType
 from chiplog_core.model.rebalance_status import LeaderMove, RebalanceState
 from chiplog_core.naming import labels
+from chiplog_core.observed.broker_states import find_broker_states
+from chiplog_core.observed.sessions import awaiting_admission
+from chiplog_core.observed.settings import find_settings
+from chiplog_core.planner.leader_orders import find_orders, order_all
 from chiplog_core.planner.preferred import MAX_CONCURRENT_MOVES, REST
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic
@@ -309,3 +313,37 @@ def test_before_everything_was_listed_orders_count_as_elections_do() -> None:
     kubernetes.rebalances = (rebalance(move(kubernetes, 0, 2)),)
     kubernetes.execute(kubernetes.plan(is_complete=False, topics=()).actions)
     assert leaders(kubernetes) == "2@1 2@1 3@1"
+
+
+def test_what_a_rebalance_names_and_is_not_there_any_more_is_left_alone() -> None:
+    kubernetes = cluster()
+    gone = replace(move(kubernetes, 0, 2), partition=PartitionIndex(9))
+    kubernetes.rebalances = (rebalance(gone, move(kubernetes, 1, 3)),)
+    kubernetes.settle()
+    assert leaders(kubernetes) == "1@1 3@1 3@1"
+
+    known = kubernetes.maps["orders"]
+    kubernetes.rebalances = (rebalance(move(kubernetes, 0, 3)),)
+    deleted = replace(known, spec=replace(known.spec, current=None))
+    found = find_orders(
+        kubernetes.world(maps={"orders": deleted}),
+        find_settings(kubernetes.world()),
+        find_broker_states(kubernetes.world(), awaiting_admission(kubernetes.world())),
+    )
+    assert found == {}
+
+
+def test_only_the_generation_that_clients_see_is_ordered() -> None:
+    kubernetes = cluster()
+    spec = kubernetes.maps["orders"].spec
+    kubernetes.rebalances = (rebalance(move(kubernetes, 0, 2)),)
+    world = kubernetes.world()
+    brokers = find_broker_states(world, awaiting_admission(world))
+    orders_now = find_orders(world, find_settings(world), brokers)
+    assert orders_now.keys() == {"orders"}
+    hidden = replace(spec.generations[0], topic_id=TopicId((8).to_bytes(16, "big")))
+
+    after = order_all(replace(spec, generations=(hidden, *spec.generations)), brokers, orders_now)
+
+    assert after.generations[0] is hidden
+    assert after.generations[1].partitions[0].replicas == (2, 1, 3)

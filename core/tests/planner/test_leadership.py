@@ -198,6 +198,17 @@ def test_another_topic_is_unknown(name: str) -> None:
     assert answer(kubernetes).code is Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_a_partition_with_a_live_leader_needs_no_unclean_election() -> None:
+    kubernetes = cluster()
+    before = leaders(kubernetes)
+
+    ask(kubernetes, ElectLeaders(name="orders", partitions={0: 1}, is_unclean=True))
+    kubernetes.settle()
+
+    assert codes(kubernetes) == [(0, "ELECTION_NOT_NEEDED")]
+    assert leaders(kubernetes) == before
+
+
 def test_no_client_gets_an_unclean_election() -> None:
     kubernetes = cluster()
     for broker_id in (1, 2, 3):

@@ -12,7 +12,15 @@ from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_status import BrokerStatus
 from chiplog_core.model.conditions import Condition, ConditionStatus, ConditionType
 from chiplog_core.model.metadata import Metadata
-from chiplog_core.planner.news import broker_news, condition_news, election_news
+from chiplog_core.model.partition_map import PartitionMapSpec
+from chiplog_core.planner.news import (
+    broker_news,
+    condition_news,
+    election_news,
+    topic_created,
+    topic_deleted,
+)
+from tests.planner.test_elections import partition_map, state
 
 NORMAL, WARNING = EventType.NORMAL, EventType.WARNING
 
@@ -200,3 +208,32 @@ def test_elections_are_one_sentence_for_each_kind() -> None:
 
 def test_no_change_is_no_news() -> None:
     assert list(election_news([])) == []
+
+
+def of_partitions(partitions: int, replicas: tuple[int, ...]) -> PartitionMapSpec:
+    one = state("1@1", "1@1", replicas)
+    spec = partition_map(one)
+    (generation,) = spec.generations
+    return replace(spec, generations=(replace(generation, partitions=(one,) * partitions),))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "replicas", "message"),
+    [
+        (1, (1,), "topic orders was created with 1 partition, 1 replica"),
+        (6, (1,), "topic orders was created with 6 partitions, 1 replica"),
+        (6, (1, 2, 3), "topic orders was created with 6 partitions, 3 replicas each"),
+    ],
+)
+def test_a_new_topic_is_told_with_its_partitions_and_replicas(
+    partitions: int, replicas: tuple[int, ...], message: str
+) -> None:
+    assert topic_created(of_partitions(partitions, replicas)) == News(
+        NORMAL, "TopicCreated", message
+    )
+
+
+def test_the_end_of_a_topic_is_told_when_its_data_is_gone() -> None:
+    assert topic_deleted(of_partitions(1, (1,))) == News(
+        NORMAL, "TopicDeleted", "topic orders was deleted; no broker holds data of it any more"
+    )

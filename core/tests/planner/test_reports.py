@@ -197,3 +197,18 @@ def test_what_clients_changed_on_somebody_elses_topic_can_be_seen() -> None:
     assert told.status is ConditionStatus.TRUE
     assert "spec.config[a.b]" in told.message
     assert "kubectl diff" in told.message
+
+
+def test_an_unreadable_object_that_was_told_already_is_not_told_again() -> None:
+    kubernetes = running()
+    owner = kubernetes.topics.pop("orders")
+    unreadable = Unreadable(
+        metadata=owner.metadata,
+        cluster_name="demo",
+        problems=(Problem("spec.partitions", "is 'x'", "set it to a number"),),
+        manifest_status={},
+    )
+    (report,) = reports(kubernetes, unreadable=(unreadable,))
+    told = replace(owner, status=report.status).to_manifest()["status"]  # type: ignore[arg-type]
+
+    assert reports(kubernetes, unreadable=(replace(unreadable, manifest_status=told),)) == []

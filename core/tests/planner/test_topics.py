@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from chiplog_core.config.topic_keys import Durability
+from chiplog_core.ids import BrokerId
 from chiplog_core.model.actions import Create, Replace, SetMetadata
 from chiplog_core.model.conditions import Condition, ConditionStatus
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
 from chiplog_core.naming import labels
 from chiplog_core.observed.world import Unreadable
 from chiplog_core.planner.new_maps import ASSEMBLY_TIME
+from chiplog_core.planner.topic_config import flushed
 from chiplog_core.problems import Problem
 from tests.planner.model import Kubernetes
 from tests.planner.objects import of_users, topic
@@ -497,3 +499,77 @@ def test_a_cluster_above_its_limit_keeps_all_it_has() -> None:
     assert [one.metadata.name for one in before.values()] == [
         one.metadata.name for one in kubernetes.maps.values()
     ]
+
+
+def test_until_all_have_flushed_a_broker_counts_if_it_has_or_is_retired_and_not_if_unknown() -> (
+    None
+):
+    kubernetes = applied(partitions=3, config={"chiplog.durability": "PageCache"})
+    kubernetes.apply(topic(partitions=3))
+    kubernetes.execute(kubernetes.plan().actions)
+    spec = spec_of(kubernetes)
+    assert spec.unflushed == (1, 2, 3)
+    first, second = (kubernetes.brokers[BrokerId(one)] for one in (1, 2))
+    retired = replace(first, spec=replace(first.spec, retired=True))
+
+    world = kubernetes.world(brokers={BrokerId(1): retired, BrokerId(2): second})
+
+    assert flushed(spec, world).unflushed == (2, 3)
+
+
+def test_more_partitions_wait_for_a_broker_to_put_them_on() -> None:
+    kubernetes = applied(partitions=2, replicas=3)
+    for broker_id in (1, 2, 3):
+        kubernetes.kill(broker_id)
+    kubernetes.apply(topic(partitions=6, replicas=3))
+    kubernetes.settle()
+
+    assert len(states(kubernetes)) == 2
+
+
+def test_a_topic_that_is_deleted_before_it_has_a_map_gets_none() -> None:
+    kubernetes = Kubernetes(3)
+    made = kubernetes.apply(topic())
+    going = replace(made.metadata, deletion_timestamp=kubernetes.now, finalizers=("a.b/c",))
+    kubernetes.topics["orders"] = replace(made, metadata=going)
+    kubernetes.run()
+
+    assert "orders" not in kubernetes.maps
+
+
+def test_a_new_topic_of_a_paused_cluster_says_why_it_has_to_wait() -> None:
+    kubernetes = Kubernetes(3)
+    kubernetes.run()
+    kubernetes.apply(topic())
+    paused = replace(kubernetes.cluster.metadata, annotations={labels.PAUSE: "true"})
+    kubernetes.settle(metadata=paused)
+
+    assert "orders" not in kubernetes.maps
+    assert (ready(kubernetes).reason, ready(kubernetes).message) == (
+        "Paused",
+        "the BrokerCluster is paused",
+    )
+
+
+def test_a_new_topic_of_a_cluster_that_does_not_read_waits_for_it() -> None:
+    kubernetes = Kubernetes(3)
+    kubernetes.run()
+    kubernetes.apply(topic())
+    kubernetes.execute(
+        kubernetes.plan(cluster=None, cluster_problems=(Problem("spec", "is odd", "x"),)).actions
+    )
+
+    assert "orders" not in kubernetes.maps
+    assert (ready(kubernetes).reason, ready(kubernetes).message) == (
+        "WaitingForCluster",
+        "the spec of the BrokerCluster cannot be parsed",
+    )
+
+
+def test_a_new_topic_of_a_cluster_that_was_refused_from_the_start_waits_for_it() -> None:
+    kubernetes = Kubernetes(3, config={"log.retention.hour": 500})
+    kubernetes.apply(topic())
+    kubernetes.settle()
+
+    assert "orders" not in kubernetes.maps
+    assert ready(kubernetes).reason == "WaitingForCluster"
