@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final, assert_never
+from typing import Final
 
 from chiplog_core.durations import duration_ms
 from chiplog_core.groups.at import At
@@ -135,8 +135,6 @@ def _strategy(reset: Reset) -> Strategy:
             return ShiftBy(_needed(reset.shift_by, "shiftBy"))
         case ResetStrategy.TO_DATETIME | ResetStrategy.BY_DURATION:
             return ToMoment(0)  # the strategy was resolved when the offset was looked up
-        case never:
-            assert_never(never)
 
 
 def _needed(value: int | None, name: str) -> int:

@@ -56,11 +56,11 @@ class MapPlanner:
         """Plan the change of each map, and the maps of topics that have none."""
         owners = self._situation.ownership.owners
         for name in sorted(self._world.maps.keys() | owners.keys()):
-            observed, owner = self._world.maps.get(name), owners.get(name)
+            observed = self._world.maps.get(name)
             if observed is not None:
-                self._change(observed, owner)
-            elif owner is not None and owner.metadata.deletion_timestamp is None:
-                self._begin(desired_topic(owner, self._situation.settings))
+                self._change(observed, owners.get(name))
+            else:
+                self._begin(desired_topic(owners[name], self._situation.settings))
         offsets = desired_offsets_topic(self._world, self._situation.settings)
         if offsets is not None:
             self._begin(offsets)
