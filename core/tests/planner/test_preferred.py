@@ -20,6 +20,7 @@ from chiplog_core.planner.preferred import (
 from tests.planner.objects import NOW, cluster, ref
 from tests.planner.test_elections import TOPIC, broker_state, broker_states, state
 
+ELSEWHERE = Counts(elsewhere=1)
 ALIVE, GONE, UNKNOWN = ProcessState.ALIVE, ProcessState.GONE, ProcessState.UNKNOWN
 
 
@@ -77,9 +78,8 @@ def quiesced(status: ConditionStatus, since_s: float) -> Condition:
     )
 
 
-def moves(seen: World, *, is_rolling: bool = False, **counts: int) -> Moves:
-    counted = Counts(**{"elsewhere": 1, **counts})  # type: ignore[arg-type]
-    return find_moves(seen, counted, NOW, {}, is_rolling=is_rolling)
+def moves(seen: World, counts: Counts = ELSEWHERE, *, is_rolling: bool = False) -> Moves:
+    return find_moves(seen, counts, NOW, {}, is_rolling=is_rolling)
 
 
 REST_S = REST.total_seconds()
@@ -108,8 +108,18 @@ def test_while_it_is_unknown_since_when_the_cluster_is_at_rest_nothing_moves(see
     assert moves(seen) == Moves()
 
 
-@pytest.mark.parametrize("what", ["offline", "under_replicated", "questioned"])
-def test_nothing_moves_while_anything_is_the_matter(what: str) -> None:
-    assert moves(RESTED, **{what: 1}) == Moves()
+@pytest.mark.parametrize(
+    "counts",
+    [
+        Counts(elsewhere=1, offline=1),
+        Counts(elsewhere=1, under_replicated=1),
+        Counts(elsewhere=1, questioned=1),
+        Counts(elsewhere=0),
+    ],
+)
+def test_nothing_moves_while_anything_is_the_matter_or_nothing_has_to(counts: Counts) -> None:
+    assert moves(RESTED, counts) == Moves()
+
+
+def test_nothing_moves_during_a_roll() -> None:
     assert moves(RESTED, is_rolling=True) == Moves()
-    assert moves(RESTED, elsewhere=0) == Moves()
