@@ -26,17 +26,21 @@ from chiplog_core.model.spark_result import CRASHED, Check, Result, ResultState,
 from chiplog_core.model.spark_run import RunProgress, RunState
 from chiplog_core.model.verification import (
     Repair,
+    RepairState,
     TopicSelector,
     Verification,
     VerificationPhase,
     VerificationSpec,
     VerificationStatus,
 )
+from chiplog_core.naming import labels
+from chiplog_core.problems import Problem, Reason
 from chiplog_core.spark.pod_states import DriverEnd
 from chiplog_core.spark.runs import START_LIMIT, Seen
-from chiplog_core.spark.steps import Launch, Remove
+from chiplog_core.spark.steps import Launch, OrderRefetch, Remove
 from chiplog_core.spark.topic_choice import Unmet
 from chiplog_core.spark.verification_steps import VerificationView, next_step
+from tests.spark.test_repairs import three_brokers
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 TOPICS = {"orders": {"team": "billing"}, "payments": {"team": "billing"}, "logs": {}}
@@ -84,6 +88,7 @@ class World:
         self.launched: list[str] = []
         self.removed: list[str] = []
         self.told: list[str] = []
+        self.ordered: list[OrderRefetch] = []
         self.topics: dict[str, dict[str, str]] = dict(TOPICS)
         self.view: dict[str, Any] = {}
 
@@ -124,6 +129,8 @@ class World:
             if isinstance(action, Remove):
                 self.removed.append(action.name)
                 self.there.pop(action.name, None)
+            if isinstance(action, OrderRefetch):
+                self.ordered.append(action)
         self.told += [one.reason for one in step.events]
         self.verification = replace(self.verification, status=step.status)
 
@@ -732,3 +739,102 @@ def test_names_are_labels_and_never_used_twice() -> None:
 
     assert len(names) == 10
     assert all(len(name) <= 39 and name[0].isalpha() for name in names)
+
+
+def test_a_spec_that_is_refused_before_its_application_is_made_ends_the_run() -> None:
+    world = World()
+    world.look()
+    problem = Problem("spec.schedule", "is odd", "correct it", Reason.NOT_ALLOWED)
+    world.look(problems=(problem,))
+
+    assert world.launched == []
+    assert world.phase() is VerificationPhase.FAILED
+    assert world.status.outcome is not None
+    assert (world.status.outcome.reason, world.status.outcome.message) == (
+        "NotAllowed",
+        "spec.schedule is odd: correct it",
+    )
+    assert world.ready() == ("False", "NotAllowed")
+
+
+def test_topics_that_go_before_its_application_is_made_are_waited_for() -> None:
+    world = World()
+    world.look()
+    world.topics = {}
+    world.look()
+    assert world.ready() == ("False", "NoTopics")
+    assert world.launched == []
+
+    world.topics = {"orders": {}}
+    world.look()
+    assert world.launched == [world.name]
+
+
+def damaged() -> World:
+    """A run that has proven one replica of three to be damaged."""
+    world = World(repair=Repair.REFETCH)
+    world.view = {"standing": three_brokers().standing()}
+    world.look()
+    world.run(Seen(state=RunState.SUCCEEDED, result=accusing(world.name, (2,))))
+    return world
+
+
+def test_a_damaged_replica_is_fetched_again_when_the_status_names_it() -> None:
+    world = damaged()
+    assert [one.state for one in world.status.repairs] == [RepairState.WAITING]
+    assert world.ordered == []
+
+    world.look(seconds=5)
+
+    assert [one.replica for one in world.ordered] == [2]
+    assert [one.state for one in world.status.repairs] == [RepairState.ORDERED]
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_no_replica_is_ordered_while_the_object_is_paused_or_refused(*, is_paused: bool) -> None:
+    world = damaged()
+    if is_paused:
+        metadata = replace(world.verification.metadata, annotations={labels.PAUSE: "true"})
+        world.verification = replace(world.verification, metadata=metadata)
+        world.look(seconds=5)
+    else:
+        world.look(seconds=5, problems=(Problem("spec", "is odd", "correct it"),))
+
+    assert world.ordered == []
+    (repair,) = world.status.repairs
+    assert repair.state is RepairState.WAITING
+    assert "the Verification is paused or its spec is refused" in repair.message
+
+
+def test_a_schedule_that_has_no_time_left_plans_no_next_run() -> None:
+    world = World(schedule="0 3 1 1 *")
+    world.now = datetime(9999, 6, 1, tzinfo=UTC)
+    world.look()
+
+    assert world.status.next_run is None
+
+
+def test_an_object_without_a_time_of_creation_has_missed_no_run() -> None:
+    world = World(schedule="0 3 * * *")
+    metadata = replace(world.verification.metadata, creation_timestamp=None)
+    world.verification = replace(world.verification, metadata=metadata)
+    world.look(seconds=3 * 86_400)
+
+    assert world.phase() is VerificationPhase.WAITING
+    assert world.status.next_run is not None
+
+
+def test_a_run_whose_application_may_still_change_is_kept_beyond_the_limit() -> None:
+    world = World(successful_runs_history_limit=0)
+    world.look()
+    world.run(Seen(state=RunState.RUNNING, result=succeeded(world.name)))
+
+    assert world.phase() is VerificationPhase.SUCCEEDED
+    assert [one.application for one in world.status.history] == [world.name]
+    assert world.removed == []
+
+    world.there[world.name] = Seen(state=RunState.SUCCEEDED)
+    world.look(seconds=5)
+    world.look(seconds=5)
+    assert world.status.history == ()
+    assert len(world.removed) == 1
