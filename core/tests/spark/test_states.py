@@ -475,7 +475,8 @@ def test_every_state_of_any_name_gives_a_phase(launcher: SparkLauncher, state: s
     launched = kubeflow(state) if launcher is K else apache(state)
     table = states.KUBEFLOW if launcher is K else states.APACHE
     phase = observed(launcher, launched, [], NOW)
-    assert state in table or phase == Phase(PhaseName.UNKNOWN, state, phase.message)
+    cause = next((reason for words, reason in states.CAUSES.items() if words in state), state)
+    assert state in table or phase == Phase(PhaseName.UNKNOWN, cause, phase.message)
 
 
 def unscheduled(role: str) -> Made:
@@ -565,3 +566,16 @@ def test_which_attempt_it_is() -> None:
     assert states.attempt(J, job(failed=1, active=1)) == 2
     for launcher in (K, A, J):
         assert states.attempt(launcher, {}) is None
+
+
+def test_a_pod_that_a_node_has_taken_is_no_trouble() -> None:
+    one = pod({}, started=9_999)
+    one["status"] |= {
+        "conditions": [
+            condition("Initialized", "Waiting", "not yet", "False"),
+            condition("PodScheduled", "Scheduled", "", "True"),
+        ],
+        "containerStatuses": [],
+    }
+
+    assert observed(J, STILL[J], [one], NOW) == Phase(PhaseName.SUBMITTED)
