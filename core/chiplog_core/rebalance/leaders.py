@@ -1,9 +1,9 @@
 """Which partitions get another leader, so that leaders' load is even. No data is copied.
 
 First by bytes per second: partitions that take records. Then by count: partitions that take none,
-beside all others. Nobody becomes leader who is not in the ISR; a broker that is not usable gives
-its leaders away where it can. `even` says which moves are made; of equally good ones, that
-to the preferred leader, which then keeps its order of replicas.
+beside all others. Nobody becomes leader who is not in the ISR; a broker that is not usable, or is
+to be removed, gives its leaders away where it can. `even` says which moves are made; of equally
+good ones, that to the preferred leader, which then keeps its order of replicas.
 
 A leadership stays where it was moved to because the replica is made the first, the preferred one.
 For the same reason a partition that is led by another than its first replica may need its order
@@ -57,7 +57,11 @@ def leader_moves(
     settings: Settings,
 ) -> tuple[LeaderMove, ...]:
     """The moves to make, by topic and partition."""
-    usable = frozenset(broker.broker_id for broker in brokers if broker.is_usable)
+    usable = frozenset(
+        broker.broker_id
+        for broker in brokers
+        if broker.is_usable and not settings.is_leaving(broker.broker_id)
+    )
     table = _Table(partitions, usable, measurements, settings)
     table.give_away()
     idle = frozenset(name for name in table.weights if not table.weights[name])

@@ -87,11 +87,10 @@ class _Board:
             for name in sorted(self.replicas)
             if name in measurements and not settings.is_excluded(name.topic)
         }
-        leaving = settings.brokers if settings.mode is Mode.REMOVE_BROKERS else frozenset()
         self.loads = {
             broker.broker_id: 0
             for broker in sorted(brokers, key=lambda broker: broker.broker_id)
-            if broker.is_usable and broker.broker_id not in leaving
+            if broker.is_usable and not settings.is_leaving(broker.broker_id)
         }
         self.held: dict[BrokerId, set[PartitionName]] = {}
         for name, replicas in self.replicas.items():

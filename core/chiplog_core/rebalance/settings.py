@@ -56,6 +56,10 @@ class Settings:
             return True
         return self.excluded_topics is not None and bool(self.excluded_topics.fullmatch(topic))
 
+    def is_leaving(self, broker_id: BrokerId) -> bool:
+        """Whether the broker is to be emptied, so that it counts as not usable."""
+        return self.mode is Mode.REMOVE_BROKERS and broker_id in self.brokers
+
     def may_leave(self, broker_id: BrokerId) -> bool:
         """Whether replicas may leave the broker."""
         return self.mode is not Mode.REMOVE_BROKERS or broker_id in self.brokers
@@ -110,7 +114,7 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
         return None
     try:
         return re.compile(text)
-    except re.error as problem:
+    except (re.error, RecursionError, OverflowError) as problem:
         raise RebalanceRefused(
             f"excludedTopics: {text!r} is not a regular expression: {problem}"
         ) from None

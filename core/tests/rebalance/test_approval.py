@@ -144,3 +144,13 @@ def test_standings_are_of_the_generation_in_force() -> None:
             replicas=(ONE, TWO), isr=frozenset({ONE}), leader=ONE, leader_epoch=LeaderEpoch(5)
         )
     }
+
+
+def test_only_a_refused_approval_has_a_message() -> None:
+    ok, refused = approve([MOVE], {MOVE.name: NOW}), approve([MOVE], {})
+
+    assert (ok.is_refused, ok.message, ok.to_do) == (False, "", (MOVE,))
+    assert refused.is_refused
+    assert refused.message.endswith(
+        "set the annotation chiplog.dev/rebalance to refresh to measure again"
+    )

@@ -258,3 +258,38 @@ def test_no_proposal_has_more_moves_than_its_bound() -> None:
     moves = leader_moves(world.brokers, world.partitions, world.measurements, FULL)
 
     assert len(moves) == MAX_LEADER_MOVES
+
+
+def test_a_goal_that_is_not_asked_for_moves_nothing() -> None:
+    rates_only = read_settings(goals=["LeaderBytesInDistributionGoal"])
+    counts_only = read_settings(goals=["LeaderReplicaDistributionGoal"])
+    busy, idle = all_on_one(9), tuple(partition(index, (1, 2, 3)) for index in range(9))
+    still = {one.name: rated(0.0) for one in idle}
+
+    assert leader_moves(busy.brokers, busy.partitions, busy.measurements, rates_only)
+    assert leader_moves(busy.brokers, busy.partitions, busy.measurements, counts_only)
+    assert leader_moves(brokers(3), idle, still, rates_only) == ()
+    assert leader_moves(brokers(3), idle, still, counts_only)
+    racks_only = read_settings(goals=["RackAwareGoal"])
+    assert leader_moves(busy.brokers, busy.partitions, busy.measurements, racks_only) == ()
+
+
+def test_a_broker_that_is_to_be_removed_gives_its_leaders_away_while_it_serves() -> None:
+    found = (
+        *(partition(index, (1, 2, 3)) for index in range(6)),
+        partition(6, (3, 1, 2)),
+    )
+    measured = {one.name: rated(10.0) for one in found}
+
+    moves = leader_moves(
+        brokers(3), found, measured, read_settings(mode="remove-brokers", brokers=[3])
+    )
+
+    assert [(one.name.partition, one.from_broker, one.to_broker) for one in moves] == [(6, 3, 2)]
+
+
+def test_without_a_usable_broker_every_leadership_stays() -> None:
+    world = all_on_one(4)
+    gone = tuple(Broker(broker_id=one.broker_id, is_usable=False) for one in world.brokers)
+
+    assert leader_moves(gone, world.partitions, world.measurements, FULL) == ()

@@ -1,6 +1,7 @@
 """The whole proposal: its figures are those of its moves, and its JSON holds what it says."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from chiplog_core.rebalance.documents import (
     proposal_json,
     read_leader_moves,
 )
-from chiplog_core.rebalance.measured import HotKey, Measured
+from chiplog_core.rebalance.measured import Broker, HotKey, Measured
 from chiplog_core.rebalance.proposal import propose
 from chiplog_core.rebalance.settings import Mode, RebalanceRefused, Settings, read_settings
 from tests.rebalance.worlds import (
@@ -183,3 +184,72 @@ def test_a_move_without_its_precondition_is_refused(missing: str) -> None:
 
     with pytest.raises(ValueError, match=missing):
         read_leader_moves([document])
+
+
+def test_nothing_is_proposed_while_no_broker_is_ready() -> None:
+    gone = tuple(Broker(broker_id=one.broker_id, is_usable=False) for one in brokers(2))
+
+    with pytest.raises(RebalanceRefused, match="no broker is ready: wait until one is"):
+        propose(gone, [], {}, FULL)
+
+
+@pytest.mark.parametrize("pattern", ["(" * 500, "a{99999999999999999999}"])
+def test_a_pattern_that_pythons_engine_cannot_hold_is_refused_like_any_other(
+    pattern: str,
+) -> None:
+    with pytest.raises(RebalanceRefused, match="is not a regular expression"):
+        read_settings(excluded_topics=pattern)
+
+
+def test_an_even_load_is_one_without_the_broker_that_is_removed() -> None:
+    found = (partition(0, (1, 2)), partition(1, (2, 1)))
+    measured = {one.name: rated(1.0, 100) for one in found}
+    removing = read_settings(mode="remove-brokers", brokers=[3])
+
+    assert propose(brokers(3), found, measured, FULL).score_before < 100
+    without = propose(brokers(3), found, measured, removing)
+    assert (without.score_before, without.leader_count_deviation_percent) == (100, 0)
+
+
+def test_the_only_broker_that_is_ready_is_not_removed() -> None:
+    others = (*brokers(1), Broker(broker_id=BrokerId(2), is_usable=False))
+    settings = Settings(mode=Mode.REMOVE_BROKERS, brokers=frozenset({BrokerId(1)}))
+
+    with pytest.raises(RebalanceRefused, match="no broker is ready"):
+        propose(others, [], {}, settings)
+
+
+def test_internal_topics_are_excluded_whatever_the_pattern_is() -> None:
+    settings = read_settings(excluded_topics="logs-.*")
+
+    assert settings.is_excluded("__consumer_offsets")
+    assert settings.is_excluded("logs-eu")
+    assert not settings.is_excluded("orders")
+    assert not FULL.is_excluded("orders")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"replicas": []},
+        {"replicas": [9]},
+        {"replicas": None},
+        {"partition": "first"},
+        {"expectedReplicas": [1, 2, 3]},
+    ],
+)
+def test_a_move_of_another_form_is_refused_with_what_was_given(change: dict[str, object]) -> None:
+    found = tuple(partition(index, (1, 2)) for index in range(2))
+    moves = propose(brokers(2), found, {one.name: rated(1.0) for one in found}, FULL).leader_moves
+
+    with pytest.raises(ValueError, match=r"leaderMoves: \{'topic': 'orders'"):
+        read_leader_moves([{**leader_move_json(moves[0]), **change}])
+
+
+def test_a_partition_without_a_leader_is_held_and_led_by_nobody() -> None:
+    offline = replace(partition(0, (1, 2)), leader=None)
+
+    found = propose(brokers(2), [offline], {offline.name: rated(1.0, 500)}, FULL)
+
+    assert [(one.leaders, one.replicas, one.bytes) for one in found.before] == [(0, 1, 500)] * 2
+    assert found.leader_moves == ()

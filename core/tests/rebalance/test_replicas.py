@@ -129,3 +129,20 @@ def test_the_reassignment_is_as_kafkas_tool_reads_it() -> None:
         "version": 1,
         "partitions": [{"topic": "orders", "partition": 3, "replicas": [1, 2]}],
     }
+
+
+def test_without_the_goals_of_racks_and_bytes_no_replica_moves() -> None:
+    members = tuple(
+        Broker(broker_id=BrokerId(number), rack=rack)
+        for number, rack in [(1, "a"), (2, "a"), (3, "b")]
+    )
+    found = tuple(partition(index, (1, 2)) for index in range(6))
+    world = World(members, found, {one.name: rated(1.0, 1000) for one in found})
+
+    leaders_only = read_settings(goals=["LeaderReplicaDistributionGoal"])
+    racks_only = read_settings(goals=["RackAwareGoal"])
+    bytes_only = read_settings(goals=["DiskUsageDistributionGoal"])
+
+    assert after(world, leaders_only) == orders(world)
+    assert {shared_racks(world, one) for one in after(world, racks_only).values()} == {0}
+    assert is_even(bytes_of(world, after(world, bytes_only)))
