@@ -1,16 +1,24 @@
 """What a job proposes arrives in the status as it was proposed."""
 
+from dataclasses import replace
+from typing import Any
+
 from hypothesis import given
 
-from chiplog_core.model.rebalance_status import RebalanceStatus
+from chiplog_core.limits import MAX_REASSIGNMENT_LENGTH
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.rebalance import Rebalance, RebalanceSpec
+from chiplog_core.model.rebalance_status import Proposal, RebalanceState, RebalanceStatus
+from chiplog_core.model.references import ClusterRef
 from chiplog_core.model.spark_result import Result, ResultState
 from chiplog_core.rebalance.documents import proposal_json
 from chiplog_core.rebalance.proposal import propose
 from chiplog_core.rebalance.settings import Settings
 from chiplog_core.rebalance.status import moves_of
 from chiplog_core.spark.rebalance_proposal import proposal_of, proposal_words
+from chiplog_core.spark.rebalance_report import moves_words, verdicts
 from tests.rebalance.worlds import World, worlds
-from tests.spark.rebalances import NOW
+from tests.spark.rebalances import NOW, measured
 
 
 @given(worlds())
@@ -34,3 +42,59 @@ def test_every_proposal_reads_and_keeps_its_moves(world: World) -> None:
     assert found.figures is not None
     assert len(found.figures.before) == len(proposed.before)
     assert proposal_words(found)
+
+
+def moved(partitions: int, replicas: int) -> dict[str, Any]:
+    """The summary of a job that would move this much."""
+    return {
+        "reassignment": {
+            "version": 1,
+            "partitions": [
+                {"topic": "t" * 249, "partition": index, "replicas": list(range(1, replicas + 1))}
+                for index in range(partitions)
+            ],
+        },
+        "numReplicaMovements": partitions,
+        "dataToMoveMB": 12,
+    }
+
+
+def test_a_list_of_replica_moves_that_is_too_long_for_a_status_is_left_out() -> None:
+    short = proposal_of(measured("even-1", **moved(100, 3)), NOW)
+    long = proposal_of(measured("even-1", **moved(1_000, 16)), NOW)
+
+    assert 0 < len(short.reassignment) <= MAX_REASSIGNMENT_LENGTH
+    assert "too long" not in short.message
+    assert (long.reassignment, long.num_replica_movements) == ("", 1_000)
+    assert long.message.endswith("; the list is too long for the status: exclude topics")
+
+
+def test_a_proposal_is_told_with_its_scores_where_there_are_any() -> None:
+    scored = Proposal(
+        id="even-1",
+        executable=True,
+        on_demand_balancedness_score_before=40,
+        on_demand_balancedness_score_after=97,
+    )
+
+    assert proposal_words(scored) == (
+        "no leadership needs to move; score 40 of 100 before and 97 after"
+    )
+    unknown = replace(scored, on_demand_balancedness_score_after=None)
+    assert proposal_words(unknown) == "no leadership needs to move"
+
+
+def test_a_status_that_lost_its_proposal_or_its_moves_says_nothing_of_them() -> None:
+    """As one that somebody edited."""
+    rebalance = Rebalance(
+        metadata=Metadata(name="even", namespace="apps"),
+        spec=RebalanceSpec(cluster_ref=ClusterRef(name="demo")),
+    )
+
+    def ready(state: RebalanceState) -> tuple[str, str]:
+        told = verdicts(rebalance, RebalanceStatus(state=state), problems=(), unmet=None)
+        return told[0].reason, told[0].message
+
+    assert ready(RebalanceState.PROPOSAL_READY) == ("ProposalReady", "")
+    assert ready(RebalanceState.REBALANCING) == ("Rebalancing", "")
+    assert moves_words(RebalanceStatus()) == ""
