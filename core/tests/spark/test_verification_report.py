@@ -69,7 +69,7 @@ def test_a_job_that_counts_no_checks_has_those_that_it_lists_counted() -> None:
 
 
 def test_a_run_that_had_to_stop_is_not_complete_and_says_what_it_found_until_then() -> None:
-    limit = {"figures": {"timeLimitReached": True}}
+    limit: dict[str, Any] = {"figures": {"timeLimitReached": True}}
     found = finding_of(result(**limit))
     bad = finding_of(result(BAD, **limit))
 
