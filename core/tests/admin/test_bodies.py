@@ -146,3 +146,9 @@ def test_the_examples_above_are_wrong_in_one_thing_only() -> None:
     assert from_body(AdminOperation.ALTER_CONFIGS, body) == ConfigureTopic(
         name="a", changes=(ConfigChange(Change.SET, "a", "1"),), replace=True
     )
+
+
+def test_an_operation_that_a_newer_broker_passes_on_is_refused_by_name() -> None:
+    with pytest.raises(Refused, match="does not carry out AlterPartitionReassignments") as refused:
+        from_body(AdminOperation.ALTER_PARTITION_REASSIGNMENTS, "{}")
+    assert refused.value.code is Code.INVALID_REQUEST

@@ -50,6 +50,9 @@ def test_counts_follow_from_a_placement() -> None:
         (CreateTopic(name="n", replicas=32_768), Code.INVALID_REPLICATION_FACTOR),
         (CreateTopic(name="n", partitions=-2), Code.INVALID_PARTITIONS),
         (CreateTopic(name="n", assignments={0: (4,)}), Code.INVALID_REPLICA_ASSIGNMENT),
+        (CreateTopic(name="n", assignments={1: (1,)}), Code.INVALID_REPLICA_ASSIGNMENT),
+        (CreateTopic(name="n", assignments={0: (1,)}, partitions=1), Code.INVALID_REQUEST),
+        (CreateTopic(name="n", assignments={0: (1,)}, replicas=1), Code.INVALID_REQUEST),
         (CreateTopic(name="n", assignments={0: (1, 1)}), Code.INVALID_REPLICA_ASSIGNMENT),
         (CreateTopic(name="n", assignments={0: ()}), Code.INVALID_REPLICA_ASSIGNMENT),
         (

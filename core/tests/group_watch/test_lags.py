@@ -4,11 +4,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chiplog_core.group_watch.bands import EDGES, UNKNOWN, band
-from chiplog_core.group_watch.lags import Ends, Moment, find_lags
+from chiplog_core.group_watch.lags import Ends, Moment, ends_of, find_lags
 from chiplog_core.groups.at import At
 from chiplog_core.ids import MAX_INT64, Offset, PartitionIndex
 from chiplog_core.limits import MAX_GROUP_STATUS_PARTITIONS
-from chiplog_core.model.group_exchange import GroupFacts, PartitionOffset, TopicOffsets
+from chiplog_core.model.group_exchange import (
+    GroupFacts,
+    LogRefusal,
+    PartitionOffset,
+    PartitionPosition,
+    Positions,
+    RecordTime,
+    TopicOffsets,
+    TopicPositions,
+)
 
 NOTHING = Ends(offsets={}, times_ms={})
 OFFSET = st.integers(0, MAX_INT64)
@@ -119,3 +128,20 @@ def test_bands_have_names_for_nothing_and_for_what_is_not_known() -> None:
     assert (band(None), band(-1), band(0), band(1)) == (UNKNOWN, UNKNOWN, 0, 1)
     assert band(MAX_INT64) < 120
     assert EDGES[:6] == (1, 2, 3, 4, 6, 9)
+
+
+def test_what_a_leader_refused_to_tell_is_not_known() -> None:
+    told = PartitionPosition(
+        partition=PartitionIndex(0),
+        end_offset=Offset(9),
+        times=(RecordTime(offset=Offset(3), timestamp_ms=77),),
+    )
+    refused = PartitionPosition(
+        partition=PartitionIndex(1), end_offset=Offset(9), refusal=LogRefusal.NOT_LEADER
+    )
+    silent = PartitionPosition(partition=PartitionIndex(2))
+    topic = TopicPositions(topic="orders", partitions=(told, refused, silent))
+
+    assert ends_of([Positions(topics=(topic,), time_ms=0)]) == Ends(
+        offsets={At("orders", 0): 9}, times_ms={Moment(At("orders", 0), 3): 77}
+    )

@@ -9,9 +9,15 @@ from chiplog_core.group_watch.discovery import GONE_MS
 from chiplog_core.group_watch.memory import PATIENCE_MS
 from chiplog_core.groups.at import At
 from chiplog_core.groups.placement import partition_of
+from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_GROUP_STATUS_MEMBERS
 from chiplog_core.model.actions import Report
-from chiplog_core.model.group_exchange import KEPT_FOR_EVER
+from chiplog_core.model.group_exchange import (
+    KEPT_FOR_EVER,
+    GroupRefusal,
+    RetentionAnswer,
+    RetentionStored,
+)
 from chiplog_core.model.group_status import GroupState
 from chiplog_core.naming.labels import DISCOVERED
 from tests.group_watch.cluster import (
@@ -335,3 +341,29 @@ def test_times_of_conditions_are_kept(it: Cluster) -> None:
     assert it.status().conditions[0].last_transition_time == since
     assert isinstance(since, datetime)
     assert since.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        RetentionStored(group_id="billing", refusal=GroupRefusal.NOT_COORDINATOR),
+        RetentionStored(group_id="others"),
+    ],
+)
+def test_a_retention_that_was_not_stored_is_sent_again(
+    it: Cluster, stored: RetentionStored
+) -> None:
+    it.add(group_object(offsetRetention="7d"))
+    scene = it.scene()
+    broker_id = BrokerId(COORDINATOR)
+    requests = it.watch.facts_requests(scene)[broker_id]
+    answers = {broker_id: [it._facts(broker_id, one) for one in requests]}
+    it.watch.take_facts(scene, answers, it.now_ms)
+    (asked,) = it.watch.retention_requests().values()
+
+    it.watch.take_retention(asked, RetentionAnswer(groups=(stored,)))
+    assert list(it.watch.retention_requests().values()) == [asked]
+
+    done = RetentionStored(group_id="billing")
+    it.watch.take_retention(asked, RetentionAnswer(groups=(done,)))
+    assert it.watch.retention_requests() == {}

@@ -112,3 +112,14 @@ def test_members_are_in_the_way_unless_they_may_be_fenced() -> None:
         check_inactive(reset(), 1)
     with pytest.raises(ResetRefused, match="has 2 members"):
         check_inactive(reset(), 2)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "field"),
+    [(ResetStrategy.TO_OFFSET, "offset"), (ResetStrategy.SHIFT_BY, "shiftBy")],
+)
+def test_a_strategy_without_its_value_is_refused_with_the_field(
+    strategy: ResetStrategy, field: str
+) -> None:
+    with pytest.raises(ResetRefused, match=f"spec.reset.{field} is missing: add it"):
+        plan(reset(strategy), {ORDERS: HERE})

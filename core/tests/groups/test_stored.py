@@ -6,7 +6,7 @@ from chiplog_core.groups.answers import Answer, Store
 from chiplog_core.groups.codes import Code
 from chiplog_core.groups.limits import Limits
 from chiplog_core.groups.membership import Membership
-from chiplog_core.groups.stored import StoredGroup, StoredMember
+from chiplog_core.groups.stored import StoredGroup, StoredMember, empty_group
 from chiplog_core.ids import MAX_INT32
 from chiplog_core.model.group_status import GroupState
 from tests.groups.coordinator import BOTH, RANGE, REBALANCE_MS, SESSION_MS, Coordinator
@@ -265,3 +265,15 @@ def test_an_abandoned_group_answers_all_that_wait(code: Code) -> None:
     assert one.group.to_stored() == one.stored[-1]
     with pytest.raises(AssertionError, match="was abandoned"):
         one.heartbeat(a)
+
+
+def test_a_group_that_never_had_a_member_has_no_generation_and_no_protocol() -> None:
+    assert empty_group(77) == StoredGroup(
+        protocol_type=None,
+        generation=0,
+        protocol=None,
+        leader=None,
+        current_state_timestamp_ms=77,
+        members=(),
+    )
+    assert not empty_group(77).is_assigned

@@ -276,3 +276,14 @@ def test_any_cluster_can_be_judged(
         assert problem.field.startswith(("spec.", "metadata."))
         assert problem.message
         assert problem.remedy
+
+
+def test_a_peer_that_selects_nobody_is_refused() -> None:
+    peers = [{}, {"podSelector": {}}, {"ipBlock": {"cidr": "10.0.0.0/8"}}]
+
+    assert texts(check_cluster(cluster(listeners=[listener(networkPolicyPeers=peers)]))) == [
+        (
+            "spec.listeners[0].networkPolicyPeers[0] selects nobody: set podSelector, "
+            "namespaceSelector or ipBlock; {} as a selector means all"
+        )
+    ]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from chiplog_core.naming import labels
-from chiplog_core.naming.taken_names import Identity, identity_of, why_not_ours
+from chiplog_core.naming.taken_names import Identity, identity_of, taken_message, why_not_ours
 
 OWNER = {
     "apiVersion": "chiplog.dev/v1alpha1",
@@ -63,3 +63,11 @@ def test_an_heir_is_who_was_named() -> None:
     found = {"labels": LABELS, "ownerReferences": [JOB]}
     assert "Job run" in why_not_ours(found, WANTED, label=labels.CLUSTER)
     assert identity_of(JOB) == Identity("batch", "Job", "run")
+
+
+def test_who_needs_the_name_reads_why_it_is_taken_and_what_to_do() -> None:
+    message = taken_message("Service", "demo-bootstrap", "BrokerCluster", "it has no owner")
+
+    assert message.startswith(
+        "Service demo-bootstrap is not this BrokerCluster's (it has no owner): rename or delete it"
+    )

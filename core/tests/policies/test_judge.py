@@ -1,5 +1,6 @@
 """Policies against topics that are made, that are changed, and that were there before."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -218,3 +219,9 @@ def test_every_violation_is_refused_or_was_there_before(
     )
     assert len(judge(guarded, wanted, None).refused) == len(found)
     assert judge(guarded, before, before).refused == ()
+
+
+def test_a_cluster_without_policies_has_nothing_against_any_topic() -> None:
+    plain = replace(cluster(), spec=replace(cluster().spec, topic_policies=None))
+
+    assert list(violations(plain, facts("Orders", replicas=3))) == []

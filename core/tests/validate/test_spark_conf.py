@@ -185,3 +185,16 @@ def test_what_a_cluster_may_not_say_of_scheduling(
         priority_class_name="batch", batch_scheduler=BatchScheduler.VOLCANO, queue="data"
     )
     assert check_spark(SparkSettings(launcher=SparkLauncher.KUBEFLOW, scheduling=mended)) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "mib"), [("512m", 512), ("2048k", 2), ("1g", 1024), ("1t", 1024**2), ("1k", 0)]
+)
+def test_memory_is_counted_in_mebibytes(text: str, mib: int) -> None:
+    assert memory_mib(text) == mib
+
+
+@pytest.mark.parametrize("text", ["", "g", "1.5g", "-1g", "1 g", "1p"])
+def test_what_is_no_memory_is_named_with_how_to_write_it(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a number followed by k, m, g or t, like 1g"):
+        memory_mib(text)

@@ -1,0 +1,53 @@
+"""Between which brokers a load can be evened out."""
+
+from dataclasses import replace
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker import BrokerIntent
+from chiplog_core.rebalance.measured import Broker
+from chiplog_core.rebalance.usable_brokers import brokers_of
+from tests.planner.model import Kubernetes
+
+
+def running() -> Kubernetes:
+    kubernetes = Kubernetes(3, rack={"topologyKey": "zone"})
+    kubernetes.run()
+    return kubernetes
+
+
+def usable(kubernetes: Kubernetes) -> dict[int, bool]:
+    return {one.broker_id: one.is_usable for one in brokers_of(kubernetes.world())}
+
+
+def test_every_broker_that_serves_is_usable_and_named_with_its_rack() -> None:
+    assert brokers_of(running().world()) == tuple(
+        Broker(broker_id=BrokerId(number), rack=f"zone-{number}", is_usable=True)
+        for number in (1, 2, 3)
+    )
+
+
+def test_one_that_is_away_counts_and_takes_nothing() -> None:
+    kubernetes = running()
+    kubernetes.kill(2)
+    kubernetes.settle()
+
+    assert usable(kubernetes) == {1: True, 2: False, 3: True}
+
+
+def test_one_that_is_about_to_leave_takes_nothing() -> None:
+    kubernetes = running()
+    two, three = (kubernetes.brokers[BrokerId(number)] for number in (2, 3))
+    kubernetes.brokers[BrokerId(2)] = replace(
+        two, spec=replace(two.spec, intent=BrokerIntent.REMOVE)
+    )
+    kubernetes.brokers[BrokerId(3)] = replace(three, status=replace(three.status, draining=True))
+
+    assert usable(kubernetes) == {1: True, 2: False, 3: False}
+
+
+def test_a_retired_broker_is_not_there_any_more() -> None:
+    kubernetes = running()
+    two = kubernetes.brokers[BrokerId(2)]
+    kubernetes.brokers[BrokerId(2)] = replace(two, spec=replace(two.spec, retired=True))
+
+    assert usable(kubernetes) == {1: True, 3: True}
