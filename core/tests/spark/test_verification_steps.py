@@ -838,3 +838,14 @@ def test_a_run_whose_application_may_still_change_is_kept_beyond_the_limit() -> 
     world.look(seconds=5)
     assert world.status.history == ()
     assert len(world.removed) == 1
+
+
+def test_what_is_missing_before_its_application_is_made_is_waited_for() -> None:
+    world = World()
+    world.look()
+    world.look(unmet=Unmet("ClusterNotFound", "there is no BrokerCluster demo"))
+    assert world.ready() == ("False", "ClusterNotFound")
+    assert world.launched == []
+
+    world.look()
+    assert world.launched == [world.name]
