@@ -59,6 +59,10 @@ generated: setup ## Whether the generated files are what their sources say
 unit: setup ## The unit tests
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not clients and not cluster and not dist and not main and not platform and not sim and not spark"
 
+.PHONY: coverage
+coverage: setup ## Whether core's tests reach every branch of core; a list of what they do not
+	$(BIN)/python core/uncovered.py
+
 .PHONY: fmt
 fmt: setup ## Format the code and mend what the linter can mend
 	$(BIN)/ruff format .

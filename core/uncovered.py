@@ -1,0 +1,110 @@
+"""Whether core's tests reach every line and every branch of core, but for a list of those that they
+cannot reach.
+
+python core/uncovered.py    exit 1 and name each place that no test reaches and that is not in
+                            core/uncovered.toml, and each of the list that a test reaches now
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+FOLDER: Final = Path(__file__).resolve().parent
+LIST: Final = FOLDER / "uncovered.toml"
+PACKAGE: Final = FOLDER / "chiplog_core"
+MEASURE: Final = ("-m", "slipcover", "--branch", "--source", str(PACKAGE), "--json", "--out")
+TESTS: Final = (
+    *("-m", "pytest", "-q", "-n0", str(FOLDER / "tests")),
+    "--hypothesis-seed=0",  # the same examples each time
+    # Slipcover imports what pytest would rewrite first.
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
+)
+
+
+class Key(NamedTuple):
+    """What the list names: it holds wherever the line moves to, and ends when it changes."""
+
+    module: str
+    """Like `groups/reset.py`."""
+    text: str
+    """Of the line where the place begins, without what it is indented by."""
+
+
+Places = Mapping[Key, Sequence[int]]
+"""Places that no test reaches, with the numbers of their lines."""
+Listed = Mapping[Key, int]
+"""How often the list has each place: as often as its text stands for one."""
+
+
+def read_list(text: str) -> Listed:
+    """The list. A `ValueError` names an entry without a reason."""
+    found: dict[Key, int] = defaultdict(int)
+    for module, entries in tomllib.loads(text).items():
+        for entry in entries:
+            if not entry["reason"].strip():
+                raise ValueError(f"{LIST.name}: {module}: {entry['line']!r} has no reason")
+            found[Key(module, entry["line"])] += 1
+    return found
+
+
+def find_places(module: str, lines: Sequence[str], measured: Mapping[str, Any]) -> Places:
+    """The places of one module, as slipcover measured it. Lines that follow each other are one
+    place, and so are a line and the branch that leads to it."""
+    missing = set(measured["missing_lines"])
+    begins = {number for number in missing if number - 1 not in missing}
+    for start, end in measured["missing_branches"]:
+        if start not in missing and end not in missing:
+            begins.add(start)
+    found: dict[Key, list[int]] = defaultdict(list)
+    for number in sorted(begins):
+        found[Key(module, lines[number - 1].strip())].append(number)
+    return found
+
+
+def differences(places: Places, listed: Listed) -> Iterator[str]:
+    """A sentence for each place that is not in the list, and for each of the list that is none."""
+    for key, numbers in sorted(places.items()):
+        if len(numbers) > listed.get(key, 0):
+            where = ", ".join(map(str, numbers))
+            yield f"{key.module}:{where}: no test of core reaches all of: {key.text}"
+    for key, count in sorted(listed.items()):
+        if count > len(places.get(key, ())):
+            yield f"{key.module}: tests reach this now, remove it from {LIST.name}: {key.text}"
+
+
+def measure() -> Mapping[str, Any] | None:
+    """Run core's tests; what slipcover says of each file. None if a test fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "coverage.json"
+        command = [sys.executable, *MEASURE, str(out), *TESTS]
+        if subprocess.run(command, cwd=FOLDER.parent, check=False).returncode:
+            return None
+        files: Mapping[str, Any] = json.loads(out.read_text())["files"]
+        return files
+
+
+def main() -> int:
+    """The exit code."""
+    listed, files = read_list(LIST.read_text()), measure()
+    if files is None:
+        sys.stderr.write("core's tests failed\n")
+        return 1
+    places: dict[Key, Sequence[int]] = {}
+    for name, measured in files.items():
+        path = FOLDER.parent / name
+        module = str(path.relative_to(PACKAGE))
+        places.update(find_places(module, path.read_text().splitlines(), measured))
+    found = list(differences(places, listed))
+    for sentence in found:
+        sys.stderr.write(f"core/chiplog_core/{sentence}\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
