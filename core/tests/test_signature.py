@@ -181,3 +181,11 @@ def test_nothing_is_signed_with_an_empty_secret() -> None:
 def test_a_part_with_a_lines_end_is_not_signed() -> None:
     with pytest.raises(ValueError, match="line's end"):
         request_signature(SECRET, replace(message(), path="/a\nx"))
+
+
+def test_headers_of_ours_make_the_request_that_was_signed() -> None:
+    headers = request_headers(SECRET, message())
+
+    found = message_of("POST", "/a", headers, b"{}")
+
+    assert found == (message(), request_signature(SECRET, message()))

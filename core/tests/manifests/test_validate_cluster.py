@@ -287,3 +287,20 @@ def test_a_peer_that_selects_nobody_is_refused() -> None:
             "namespaceSelector or ipBlock; {} as a selector means all"
         )
     ]
+
+
+def test_a_peer_is_an_address_block_or_selected_by_labels() -> None:
+    peers = [{"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}]
+
+    assert texts(check_cluster(cluster(listeners=[listener(networkPolicyPeers=peers)]))) == [
+        (
+            "spec.listeners[0].networkPolicyPeers[0].ipBlock is set together with a selector, but "
+            "a peer is either an address block or selected by labels: make it a peer of its own"
+        )
+    ]
+
+
+def test_a_template_has_its_own_rules() -> None:
+    assert check_cluster(cluster(template={"labels": {"team": "a"}})) == ()
+    (problem,) = check_cluster(cluster(template={"labels": {"chiplog.dev/cluster": "a"}}))
+    assert problem.field.startswith("spec.template.labels")

@@ -99,3 +99,10 @@ def test_a_pattern_cannot_hold_up_the_operator() -> None:
     """With backtracking this takes longer than there is time."""
     assert not name_matches(r"(([a-z])+.)+[A-Z]([a-z])+", "a" * 249)
     assert not name_matches(r"(a|a)*(a|a)*(a|a)*b", "a" * 249)
+
+
+def test_a_class_holds_single_characters_ranges_and_escapes() -> None:
+    assert name_matches(r"[ab_x-z\.\-]+", "ab_y.-")
+    assert not name_matches(r"[ab_x-z\.\-]+", "c")
+    assert name_matches(r"[^a\d]+", "bc-_")
+    assert not name_matches(r"[^a\d]+", "b7")

@@ -120,3 +120,16 @@ def test_what_holds_of_every_placement(
 def test_too_few_brokers_are_a_fault_of_the_caller() -> None:
     with pytest.raises(AssertionError):
         placed(THREE_ZONES, 1, 4)
+
+
+def test_followers_of_a_topic_that_grows_continue_their_stripe_too() -> None:
+    all_at_once = placed(THREE_ZONES, 6, 3)
+
+    assert placed(THREE_ZONES, 4, 3, existing=all_at_once[:2]) == all_at_once[2:]
+
+
+def test_a_topic_whose_first_follower_is_away_continues_without_a_shift() -> None:
+    two = {BrokerId(1): "a", BrokerId(2): "b"}
+    first = ((BrokerId(1), BrokerId(3)),)
+
+    assert placed(two, 1, 2, existing=first) == ((2, 1),)

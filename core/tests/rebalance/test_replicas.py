@@ -146,3 +146,11 @@ def test_without_the_goals_of_racks_and_bytes_no_replica_moves() -> None:
     assert after(world, leaders_only) == orders(world)
     assert {shared_racks(world, one) for one in after(world, racks_only).values()} == {0}
     assert is_even(bytes_of(world, after(world, bytes_only)))
+
+
+def test_two_replicas_in_one_rack_stay_where_there_is_no_other() -> None:
+    members = tuple(Broker(broker_id=BrokerId(number), rack="a") for number in (1, 2, 3))
+    found = (partition(0, (1, 2)),)
+    world = World(members, found, {found[0].name: rated(1.0, 1000)})
+
+    assert after(world, read_settings(goals=["RackAwareGoal"])) == orders(world)

@@ -19,6 +19,7 @@ from chiplog_core.spark.rebalance_proposal import proposal_of, proposal_words
 from chiplog_core.spark.rebalance_report import moves_words, verdicts
 from tests.rebalance.worlds import World, worlds
 from tests.spark.rebalances import NOW, measured
+from tests.spark.rebalances import World as RunningWorld
 
 
 @given(worlds())
@@ -98,3 +99,12 @@ def test_a_status_that_lost_its_proposal_or_its_moves_says_nothing_of_them() -> 
     assert ready(RebalanceState.PROPOSAL_READY) == ("ProposalReady", "")
     assert ready(RebalanceState.REBALANCING) == ("Rebalancing", "")
     assert moves_words(RebalanceStatus()) == ""
+
+
+def test_replicas_that_are_only_reordered_are_told_apart_from_leaderships_that_move() -> None:
+    moves = proposal_of(measured("even-1", *RunningWorld(2).moves(0, 1)), NOW).leader_moves
+    both = Proposal(id="even-1", executable=True, leader_moves=moves, num_leader_movements=1)
+
+    assert proposal_words(both) == (
+        "1 leaderships would move; 1 stay, but their replicas must be reordered"
+    )

@@ -63,3 +63,8 @@ def test_whatever_is_read_is_bounded(lines: list[str]) -> None:
     text = "\n".join(lines)
     assert len(short_error(text)) <= MAX_ERROR_LENGTH
     assert bool(short_error(text)) == bool(text.strip())
+
+
+def test_calls_without_an_error_leave_the_first_line() -> None:
+    assert short_error(f"\n  it went wrong here  \n{CALLS}") == "it went wrong here"
+    assert short_error(CALLS) == "at org.apache.spark.Some0.call(Some.scala:0)"

@@ -849,3 +849,23 @@ def test_what_is_missing_before_its_application_is_made_is_waited_for() -> None:
 
     world.look()
     assert world.launched == [world.name]
+
+
+def test_no_run_begins_while_something_is_missing() -> None:
+    world = World()
+    world.look(unmet=Unmet("ClusterNotFound", "there is no BrokerCluster demo"))
+    assert (world.phase(), world.status.runs) == (VerificationPhase.WAITING, 0)
+    assert world.ready() == ("False", "ClusterNotFound")
+
+    world.look()
+    assert world.status.runs == 1
+
+
+def test_a_state_that_nobody_knows_leaves_the_phase_as_it_was() -> None:
+    world = World()
+    world.run(Seen(state=RunState.RUNNING))
+    assert world.phase() is VerificationPhase.RUNNING
+
+    world.there[world.name] = Seen(state=RunState.UNKNOWN)
+    world.look(seconds=5)
+    assert world.phase() is VerificationPhase.RUNNING
