@@ -304,3 +304,10 @@ def test_a_template_has_its_own_rules() -> None:
     assert check_cluster(cluster(template={"labels": {"team": "a"}})) == ()
     (problem,) = check_cluster(cluster(template={"labels": {"chiplog.dev/cluster": "a"}}))
     assert problem.field.startswith("spec.template.labels")
+
+
+@pytest.mark.parametrize(("most", "is_one"), [("50Gi", True), ("1", True), ("0", False)])
+def test_the_largest_retention_is_a_number_of_bytes(most: str, is_one: bool) -> None:
+    problems = check_cluster(cluster(topicPolicies={"maxRetentionBytes": most}))
+
+    assert (problems == ()) is is_one
