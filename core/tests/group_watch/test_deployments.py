@@ -11,7 +11,7 @@ from tests.group_watch.cluster import group_object
 SCALE = {"deploymentRef": {"name": "readers"}, "max": 3, "lagPerReplica": 100}
 
 
-def told(verdict: Verdict) -> tuple[str, ConditionStatus, str]:
+def verdict_of(verdict: Verdict) -> tuple[str, ConditionStatus, str]:
     return verdict.type, verdict.status, verdict.reason
 
 
@@ -45,7 +45,7 @@ def test_without_that_a_user_reads_what_the_annotation_says_and_should(
 ) -> None:
     verdict = deployments.not_agreed(annotations, group_object("billing"), "readers")
 
-    assert told(verdict) == ("Scaled", ConditionStatus.FALSE, "NotAgreed")
+    assert verdict_of(verdict) == ("Scaled", ConditionStatus.FALSE, "NotAgreed")
     assert verdict.message == (
         f"Deployment readers does not allow scaling: its annotation {labels.SCALED_BY} {has}. "
         "Set it to billing, or remove spec.scale"
@@ -55,7 +55,7 @@ def test_without_that_a_user_reads_what_the_annotation_says_and_should(
 def test_an_autoscaler_goes_first() -> None:
     verdict = deployments.autoscaled("by-cpu", "readers")
 
-    assert told(verdict) == ("Scaled", ConditionStatus.FALSE, "ScaledByAnother")
+    assert verdict_of(verdict) == ("Scaled", ConditionStatus.FALSE, "ScaledByAnother")
     assert verdict.message == (
         "HorizontalPodAutoscaler by-cpu scales Deployment readers too: delete it, or remove "
         "spec.scale"
@@ -65,12 +65,12 @@ def test_an_autoscaler_goes_first() -> None:
 def test_a_deployment_that_is_missing_or_forbidden_is_named_with_a_remedy() -> None:
     missing, forbidden = deployments.missing("apps", "readers"), deployments.forbidden("no right")
 
-    assert told(missing) == ("Scaled", ConditionStatus.FALSE, "DeploymentNotFound")
+    assert verdict_of(missing) == ("Scaled", ConditionStatus.FALSE, "DeploymentNotFound")
     assert missing.message == (
         "there is no Deployment readers in namespace apps: create it, or correct "
         "spec.scale.deploymentRef"
     )
-    assert told(forbidden) == ("Scaled", ConditionStatus.FALSE, "Forbidden")
+    assert verdict_of(forbidden) == ("Scaled", ConditionStatus.FALSE, "Forbidden")
     assert forbidden.message == "grant the operator what docs/permissions.md lists: no right"
 
 
@@ -83,7 +83,7 @@ def test_what_is_not_known_makes_the_condition_unknown(
 ) -> None:
     verdict = deployments.scaled(Facts(replicas=1, partitions=partitions, lag=lag))
 
-    assert told(verdict) == ("Scaled", ConditionStatus.UNKNOWN, "LagUnknown")
+    assert verdict_of(verdict) == ("Scaled", ConditionStatus.UNKNOWN, "LagUnknown")
     assert verdict.message == f"the group's {what} is unknown, so the Deployment is not scaled"
 
 
@@ -93,4 +93,6 @@ def test_the_condition_is_the_same_for_every_number_of_replicas() -> None:
         for replicas, lag in [(1, 0), (3, 250), (6, 10_000)]
     }
 
-    assert [told(verdict) for verdict in verdicts] == [("Scaled", ConditionStatus.TRUE, "Scaled")]
+    assert [verdict_of(verdict) for verdict in verdicts] == [
+        ("Scaled", ConditionStatus.TRUE, "Scaled")
+    ]

@@ -130,8 +130,8 @@ def test_bands_have_names_for_nothing_and_for_what_is_not_known() -> None:
     assert EDGES[:6] == (1, 2, 3, 4, 6, 9)
 
 
-def test_what_a_leader_refused_to_tell_is_not_known() -> None:
-    told = PartitionPosition(
+def test_what_a_leader_refused_is_not_known() -> None:
+    answered = PartitionPosition(
         partition=PartitionIndex(0),
         end_offset=Offset(9),
         times=(RecordTime(offset=Offset(3), timestamp_ms=77),),
@@ -140,7 +140,7 @@ def test_what_a_leader_refused_to_tell_is_not_known() -> None:
         partition=PartitionIndex(1), end_offset=Offset(9), refusal=LogRefusal.NOT_LEADER
     )
     silent = PartitionPosition(partition=PartitionIndex(2))
-    topic = TopicPositions(topic="orders", partitions=(told, refused, silent))
+    topic = TopicPositions(topic="orders", partitions=(answered, refused, silent))
 
     assert ends_of([Positions(topics=(topic,), time_ms=0)]) == Ends(
         offsets={At("orders", 0): 9}, times_ms={Moment(At("orders", 0), 3): 77}

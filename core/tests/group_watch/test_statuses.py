@@ -98,21 +98,21 @@ def test_figures_of_a_silent_coordinator_are_old_and_its_state_is_unknown() -> N
 
     assert (status.state, status.coordinator) == (GroupState.UNKNOWN, None)
     assert (status.member_count, status.total_lag) == (7, 70)
-    told = conditions(group, silent)
-    assert told["Ready"] == (
+    published = conditions(group, silent)
+    assert published["Ready"] == (
         "False",
         "CoordinatorNotAvailable",
         "broker 2 does not answer; members and figures are from the last answer",
     )
-    assert told["LagWithinObjective"][:2] == ("Unknown", "LagUnknown")
+    assert published["LagWithinObjective"][:2] == ("Unknown", "LagUnknown")
 
 
 def test_a_problem_of_the_spec_goes_before_all_else() -> None:
     problem = Problem("spec.maxLag", "is empty", "set records or seconds")
 
-    told = conditions(group_object(), ObservedState(silent="x"), problems=(problem,))
+    published = conditions(group_object(), ObservedState(silent="x"), problems=(problem,))
 
-    assert told["Ready"] == ("False", "InvalidConfig", str(problem))
+    assert published["Ready"] == ("False", "InvalidConfig", str(problem))
 
 
 @pytest.mark.parametrize(
@@ -198,13 +198,13 @@ def test_leaders_that_do_not_answer_are_named_up_to_a_number() -> None:
     names = tuple(f"orders-{number}" for number in range(MOST_NAMES + 2))
     group = group_object(maxLag={"records": 100})
 
-    told = conditions(group, replace(ANSWERED, old_partitions=names))
+    published = conditions(group, replace(ANSWERED, old_partitions=names))
     few = conditions(group, replace(ANSWERED, old_partitions=names[:2]))
 
-    assert told["Warning"][:2] == ("True", "LeaderNotAvailable")
-    assert "orders-9 and 2 more do not answer" in told["Warning"][2]
+    assert published["Warning"][:2] == ("True", "LeaderNotAvailable")
+    assert "orders-9 and 2 more do not answer" in published["Warning"][2]
     assert "the leaders of orders-0, orders-1 do not answer" in few["Warning"][2]
-    assert told["LagWithinObjective"][1] == "LagUnknown"
+    assert published["LagWithinObjective"][1] == "LagUnknown"
     assert conditions(group)["LagWithinObjective"][1] == "WithinObjective"
 
 

@@ -624,7 +624,7 @@ def test_a_broker_that_has_not_confirmed_a_deletion_cannot_be_taken_away() -> No
     assert kubernetes.plan().brokers == (1, 2)
 
 
-def test_a_map_that_the_api_server_refuses_is_told_as_a_bug() -> None:
+def test_a_map_that_the_api_server_refuses_is_reported_as_a_bug() -> None:
     kubernetes = running()
     kubernetes.settle(refused_maps=("demo.orders: spec.current is odd",))
 

@@ -225,7 +225,7 @@ def of_partitions(partitions: int, replicas: tuple[int, ...]) -> PartitionMapSpe
         (6, (1, 2, 3), "topic orders was created with 6 partitions, 3 replicas each"),
     ],
 )
-def test_a_new_topic_is_told_with_its_partitions_and_replicas(
+def test_a_new_topic_is_announced_with_its_partitions_and_replicas(
     partitions: int, replicas: tuple[int, ...], message: str
 ) -> None:
     assert topic_created(of_partitions(partitions, replicas)) == News(
@@ -233,7 +233,7 @@ def test_a_new_topic_is_told_with_its_partitions_and_replicas(
     )
 
 
-def test_the_end_of_a_topic_is_told_when_its_data_is_gone() -> None:
+def test_the_end_of_a_topic_is_announced_when_its_data_is_gone() -> None:
     assert topic_deleted(of_partitions(1, (1,))) == News(
         NORMAL, "TopicDeleted", "topic orders was deleted; no broker holds data of it any more"
     )

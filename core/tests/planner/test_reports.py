@@ -199,7 +199,7 @@ def test_what_clients_changed_on_somebody_elses_topic_can_be_seen() -> None:
     assert "kubectl diff" in told.message
 
 
-def test_an_unreadable_object_that_was_told_already_is_not_told_again() -> None:
+def test_an_unreadable_object_that_was_reported_already_is_not_reported_again() -> None:
     kubernetes = running()
     owner = kubernetes.topics.pop("orders")
     unreadable = Unreadable(
@@ -209,6 +209,6 @@ def test_an_unreadable_object_that_was_told_already_is_not_told_again() -> None:
         manifest_status={},
     )
     (report,) = reports(kubernetes, unreadable=(unreadable,))
-    told = replace(owner, status=report.status).to_manifest()["status"]  # type: ignore[arg-type]
+    published = replace(owner, status=report.status).to_manifest()["status"]  # type: ignore[arg-type]
 
-    assert reports(kubernetes, unreadable=(replace(unreadable, manifest_status=told),)) == []
+    assert reports(kubernetes, unreadable=(replace(unreadable, manifest_status=published),)) == []

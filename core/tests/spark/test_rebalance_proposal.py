@@ -70,7 +70,7 @@ def test_a_list_of_replica_moves_that_is_too_long_for_a_status_is_left_out() -> 
     assert long.message.endswith("; the list is too long for the status: exclude topics")
 
 
-def test_a_proposal_is_told_with_its_scores_where_there_are_any() -> None:
+def test_a_proposal_names_its_scores_where_there_are_any() -> None:
     scored = Proposal(
         id="even-1",
         executable=True,
@@ -93,15 +93,15 @@ def test_a_status_that_lost_its_proposal_or_its_moves_says_nothing_of_them() -> 
     )
 
     def ready(state: RebalanceState) -> tuple[str, str]:
-        told = verdicts(rebalance, RebalanceStatus(state=state), problems=(), unmet=None)
-        return told[0].reason, told[0].message
+        found = verdicts(rebalance, RebalanceStatus(state=state), problems=(), unmet=None)
+        return found[0].reason, found[0].message
 
     assert ready(RebalanceState.PROPOSAL_READY) == ("ProposalReady", "")
     assert ready(RebalanceState.REBALANCING) == ("Rebalancing", "")
     assert moves_words(RebalanceStatus()) == ""
 
 
-def test_replicas_that_are_only_reordered_are_told_apart_from_leaderships_that_move() -> None:
+def test_replicas_that_are_only_reordered_are_counted_apart_from_leaderships_that_move() -> None:
     moves = proposal_of(measured("even-1", *RunningWorld(2).moves(0, 1)), NOW).leader_moves
     both = Proposal(id="even-1", executable=True, leader_moves=moves, num_leader_movements=1)
 

@@ -45,7 +45,7 @@ def test_a_run_without_violations_says_what_it_has_read() -> None:
     assert found.message == ("300 records, 4000 bytes, in 18 replicas of 6 partitions of 1 topics")
 
 
-def test_the_first_violation_is_told_with_its_place_and_the_number_of_the_others() -> None:
+def test_the_first_violation_is_named_with_its_place_and_the_number_of_the_others() -> None:
     assert finding_of(result(BAD)).message == "Crc in orders-2 at offset 7 on broker 3: bad"
     assert finding_of(result(BAD, ELSEWHERE)).message.endswith(": bad and 1 more")
     assert finding_of(result(ELSEWHERE)).message == "Timestamp in logs-0: early"
@@ -59,13 +59,13 @@ def test_violations_that_were_not_listed_are_counted() -> None:
 
 def test_a_job_that_counts_no_checks_has_those_that_it_lists_counted() -> None:
     listed = finding_of(result(BAD, ELSEWHERE, BAD))
-    told = finding_of(result(BAD, byCheck=[{"check": "Crc", "count": 40}]))
+    counted = finding_of(result(BAD, byCheck=[{"check": "Crc", "count": 40}]))
 
     assert [(one.check, one.count) for one in listed.by_check] == [
         (Check.CRC, 2),
         (Check.TIMESTAMP, 1),
     ]
-    assert [(one.check, one.count) for one in told.by_check] == [(Check.CRC, 40)]
+    assert [(one.check, one.count) for one in counted.by_check] == [(Check.CRC, 40)]
 
 
 def test_a_run_that_had_to_stop_is_not_complete_and_says_what_it_found_until_then() -> None:
@@ -104,7 +104,7 @@ def ready(problems: tuple[Problem, ...] = (), unmet: Unmet | None = None) -> tup
     return found.reason, found.message
 
 
-def test_a_problem_of_the_spec_is_told_before_anything_that_is_missing() -> None:
+def test_a_problem_of_the_spec_is_reported_before_anything_that_is_missing() -> None:
     problem, unmet = Problem("spec.schedule", "is odd", "correct it"), Unmet("NoTopics", "none")
 
     assert ready((problem,), unmet) == ("InvalidConfig", "spec.schedule is odd: correct it")
