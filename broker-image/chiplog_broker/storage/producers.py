@@ -8,9 +8,9 @@ process that starts does not know for how long it was away, so it counts that as
 producer may be remembered for too long, but it is never forgotten early.
 
 A producer that is not known may begin at any sequence number: it was idle for too long, or its
-records were deleted before this replica began. It begins at 0 where neither can be, because the
-log never had a record, and where a batch was refused a moment ago: that may have been its first,
-which would never be taken after a later one (KAFKA-15591).
+records were deleted before this replica began. For some seconds after a batch was refused it must
+begin at 0: the refused batch may have been its first, which would never be taken after a later one
+(KAFKA-15591).
 """
 
 from collections import deque
@@ -166,7 +166,7 @@ class ProducerStates:
         entry = self.get(header.producer_id)
         sequence = header.base_sequence
         if entry is None:
-            if sequence and (begins_at_0 or not self.end_offset):
+            if sequence and begins_at_0:
                 raise OutOfOrderSequenceError(
                     f"producer {header.producer_id} begins with sequence {sequence}, expected 0"
                 )
