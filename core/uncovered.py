@@ -17,12 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-FOLDER: Final = Path(__file__).resolve().parent
-LIST: Final = FOLDER / "uncovered.toml"
-PACKAGE: Final = FOLDER / "chiplog_core"
+DIRECTORY: Final = Path(__file__).resolve().parent
+LIST: Final = DIRECTORY / "uncovered.toml"
+PACKAGE: Final = DIRECTORY / "chiplog_core"
 MEASURE: Final = ("-m", "slipcover", "--branch", "--source", str(PACKAGE), "--json", "--out")
 TESTS: Final = (
-    *("-m", "pytest", "-q", "-n0", str(FOLDER / "tests")),
+    *("-m", "pytest", "-q", "-n0", str(DIRECTORY / "tests")),
     *("-m", "not hypothesis"),  # what only random examples reach, they reach by chance
     # Slipcover imports what pytest would rewrite first.
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
@@ -82,10 +82,10 @@ def differences(places: Places, listed: Listed) -> Iterator[str]:
 
 def measure() -> Mapping[str, Any] | None:
     """Run core's tests; what slipcover says of each file. None if a test fails."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "coverage.json"
+    with tempfile.TemporaryDirectory() as directory:
+        out = Path(directory) / "coverage.json"
         command = [sys.executable, *MEASURE, str(out), *TESTS]
-        if subprocess.run(command, cwd=FOLDER.parent, check=False).returncode:
+        if subprocess.run(command, cwd=DIRECTORY.parent, check=False).returncode:
             return None
         files: Mapping[str, Any] = json.loads(out.read_text())["files"]
         return files
@@ -99,7 +99,7 @@ def main() -> int:
         return 1
     places: dict[Key, Sequence[int]] = {}
     for name, measured in files.items():
-        path = FOLDER.parent / name
+        path = DIRECTORY.parent / name
         module = str(path.relative_to(PACKAGE))
         places.update(find_places(module, path.read_text().splitlines(), measured))
     found = list(differences(places, listed))

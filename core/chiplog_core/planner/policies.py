@@ -25,7 +25,8 @@ class PolicyJudge:
     platform changes is no change of a Topic."""
 
     def judge(self, topic: Topic, partition_map: PartitionMap | None) -> Judgement:
-        """Judge a Topic. `partition_map` is the map of its name, whoever owns it."""
+        """Judge a Topic. `partition_map` is the map of its name, which another
+        Topic may own."""
         if self.cluster.spec.topic_policies is None:
             return NOTHING_AGAINST_IT
         before = self._in_force(topic, partition_map)

@@ -57,12 +57,7 @@ def leader_moves(
     settings: Settings,
 ) -> tuple[LeaderMove, ...]:
     """The moves to make, by topic and partition."""
-    usable = frozenset(
-        broker.broker_id
-        for broker in brokers
-        if broker.is_usable and not settings.is_leaving(broker.broker_id)
-    )
-    table = _Table(partitions, usable, measurements, settings)
+    table = _Table(partitions, frozenset(settings.usable(brokers)), measurements, settings)
     table.give_away()
     idle = frozenset(name for name in table.weights if not table.weights[name])
     if Goal.LEADER_BYTES_IN in settings.goals:

@@ -85,7 +85,7 @@ def propose(
 ) -> Proposal:
     """The proposal. It is the same for the same figures in any order. Raises `RebalanceRefused`."""
     _check(brokers, settings)
-    usable = _usable(brokers, settings)
+    usable = settings.usable(brokers)
     moves = leader_moves(brokers, partitions, measurements, settings)
     leaders = leaders_after(partitions, ())
     final_leaders = leaders_after(partitions, moves)
@@ -134,15 +134,6 @@ def propose(
     )
 
 
-def _usable(brokers: Sequence[Broker], settings: Settings) -> list[BrokerId]:
-    """The brokers between which the load is to be even."""
-    return [
-        broker.broker_id
-        for broker in brokers
-        if broker.is_usable and not settings.is_leaving(broker.broker_id)
-    ]
-
-
 def _check(brokers: Sequence[Broker], settings: Settings) -> None:
     known = {broker.broker_id for broker in brokers}
     missing = sorted(settings.brokers - known)
@@ -152,7 +143,7 @@ def _check(brokers: Sequence[Broker], settings: Settings) -> None:
         )
     if settings.mode is Mode.REMOVE_BROKERS and settings.brokers == known:
         raise RebalanceRefused("brokers: all brokers would be removed; keep at least one")
-    if not _usable(brokers, settings):
+    if not settings.usable(brokers):
         raise RebalanceRefused("no broker is ready: wait until one is")
 
 

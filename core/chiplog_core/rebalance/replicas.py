@@ -87,11 +87,7 @@ class _Board:
             for name in sorted(self.replicas)
             if name in measurements and not settings.is_excluded(name.topic)
         }
-        self.loads = {
-            broker.broker_id: 0
-            for broker in sorted(brokers, key=lambda broker: broker.broker_id)
-            if broker.is_usable and not settings.is_leaving(broker.broker_id)
-        }
+        self.loads = dict.fromkeys(sorted(settings.usable(brokers)), 0)
         self.held: dict[BrokerId, set[PartitionName]] = {}
         for name, replicas in self.replicas.items():
             for broker_id in replicas:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from chiplog_core.ids import BrokerId
+from chiplog_core.rebalance.measured import Broker
 from chiplog_core.topic_name import is_internal
 
 
@@ -56,9 +57,14 @@ class Settings:
             return True
         return self.excluded_topics is not None and bool(self.excluded_topics.fullmatch(topic))
 
-    def is_leaving(self, broker_id: BrokerId) -> bool:
-        """Whether the broker is to be emptied, so that it counts as not usable."""
-        return self.mode is Mode.REMOVE_BROKERS and broker_id in self.brokers
+    def usable(self, brokers: Iterable[Broker]) -> list[BrokerId]:
+        """The brokers between which the load is to be even: not those that are to be emptied."""
+        leaving = self.brokers if self.mode is Mode.REMOVE_BROKERS else frozenset()
+        return [
+            broker.broker_id
+            for broker in brokers
+            if broker.is_usable and broker.broker_id not in leaving
+        ]
 
     def may_leave(self, broker_id: BrokerId) -> bool:
         """Whether replicas may leave the broker."""

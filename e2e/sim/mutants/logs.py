@@ -25,7 +25,7 @@ from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 _sound_lead = Partition.lead
 _sound_read = Partition.read
 _sound_cut = LogSurgery._truncate  # noqa: SLF001
-_sound_take_part = Replicas._set_role  # noqa: SLF001
+_sound_set_role = Replicas._set_role  # noqa: SLF001
 
 
 def _lead_without_producers(partition: Partition, view: PartitionView, min_isr: int) -> None:
@@ -46,7 +46,7 @@ async def _truncate_first(
         await replicas._stop_following(partition)  # noqa: SLF001
         partition.resign()
         await partition.log.truncate_to(partition.high_watermark, 0)
-    await _sound_take_part(replicas, partition, view, min_isr)
+    await _sound_set_role(replicas, partition, view, min_isr)
 
 
 def _truncate_bytes_only(segment: Segment, position: int, end_offset: int) -> None:
@@ -114,9 +114,9 @@ def _count_all_as_old(
 
 
 def _drop_tombstones_early(
-    survival: RetentionRules, records: list[ScannedRecord], header: BatchHeader
+    rules: RetentionRules, records: list[ScannedRecord], header: BatchHeader
 ) -> list[ScannedRecord]:
-    return survival.keys.retained(records, header.base_offset, drops_tombstones=True)
+    return rules.keys.retained(records, header.base_offset, drops_tombstones=True)
 
 
 SMALL_SEGMENTS: Final = {"index.interval.bytes": "0", "segment.index.bytes": "180"}

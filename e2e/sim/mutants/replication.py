@@ -55,10 +55,10 @@ def _join_by_high_watermark(follower: ReplicaRef, known: InSync) -> bool:
     return progress is not None and progress.end_offset >= known.high_watermark
 
 
-def _forget_promise(
-    own: ReplicaRef, listed: Any, promise: BindingProposal | None
+def _forget_proposal(
+    own: ReplicaRef, listed: Any, proposal: BindingProposal | None
 ) -> tuple[ReplicaRef, ...]:
-    del promise
+    del proposal
     return tuple(sorted({*listed} - {own}))
 
 
@@ -139,7 +139,7 @@ MUTANTS: Final = (
         "a proposal is withdrawn",
         mix(3, 2.0, "promised and lost", faults_s=20.0),
         LOSS | FORK,
-        plant(followers_module, "counted_followers", _forget_promise),
+        plant(followers_module, "counted_followers", _forget_proposal),
     ),
     Mutant(
         "the session is ignored in Fetch",
