@@ -192,7 +192,7 @@ def clean_point(partition: Partition, index: int) -> object:
     fetched."""
     log = partition.log
     offset = NO_OFFSET
-    if log.may_have_gaps:
+    if log.gap_end_offset:
         cleaner_offset = log.compaction.cleaner_offset
         # A value outside the log has no meaning: records were deleted or truncated.
         is_within = log.log_start_offset <= cleaner_offset <= log.end_offset

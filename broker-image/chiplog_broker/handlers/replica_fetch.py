@@ -109,7 +109,7 @@ class ReplicaReading(Reading):
         if self._attempts == 1:
             partition.fetched_by(self._follower, wanted.fetch_offset, wanted.log_start_offset)
         empty = without_records(partition, wanted)
-        if records.size_bytes and partition.log.may_have_gaps:
+        if records.size_bytes and wanted.fetch_offset < partition.log.gap_end_offset:
             empty = empty._replace(may_have_gaps=True)
         return self._response(empty, partition, records, partition.log.end_offset)
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from chiplog_broker.storage.epochs import NO_EPOCH, EpochEnd
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.messages import EpochEndOffset, FetchPartitionResponse
+from chiplog_wire.records.batch import iter_batches
 
 
 class FetchPosition(NamedTuple):
@@ -147,3 +148,14 @@ def _common_end(log: EpochLog, leaders: EpochEndOffset) -> int:
         return min(own.end_offset, leaders.end_offset)
     # We do not have that epoch: truncate to the one before it, and fetch again.
     return own.end_offset
+
+
+def end_of_last_gap(records: memoryview, end_offset: int) -> int:
+    """Where the last gap between batches ends, of which the first should begin at `end_offset`;
+    0 if there is none. Raises `CorruptBatchError`."""
+    gap_end_offset, expected = 0, end_offset
+    for _, header in iter_batches(records):
+        if header.base_offset > expected:
+            gap_end_offset = header.base_offset
+        expected = header.last_offset + 1
+    return gap_end_offset

@@ -28,6 +28,7 @@ from chiplog_broker.partitions.follow_steps import (
     StartOver,
     Step,
     Truncate,
+    end_of_last_gap,
     next_step,
 )
 from chiplog_broker.ports.clock import Clock
@@ -287,11 +288,9 @@ class Following:
         taken = Taken.NOTHING_NEW
         records = answer.records
         assert isinstance(records, _IN_MEMORY)  # the codec returns them as a view
-        if answer.may_have_gaps:
-            # The topic's present policy may not be compact: the topic may have been compacted
-            # before.
-            await self._log.allow_gaps()
         if len(records):
+            if answer.may_have_gaps:
+                await self._allow_gaps(memoryview(records), answer.high_watermark)
             await self._continue(memoryview(records))
             taken = Taken.PROGRESS
         # The leader has compared our log end with its log, so it has everything below it.
@@ -303,6 +302,16 @@ class Following:
         # This starts a sync if one is necessary.
         self.position()
         return taken
+
+    async def _allow_gaps(self, records: memoryview, high_watermark: int) -> None:
+        """Record that offsets are missing below these records, if they are.
+
+        The topic's present policy may not be compact: the topic may have been compacted before.
+        """
+        gap_end_offset = end_of_last_gap(records, self._log.end_offset)
+        if gap_end_offset > self._log.gap_end_offset:
+            # The leader compacts below its high watermark, so further gaps are likely up to there.
+            await self._log.compaction.allow_gaps(max(gap_end_offset, high_watermark))
 
     async def _continue(self, records: memoryview) -> None:
         log, now_ms = self._log, self._clock.now_ms()

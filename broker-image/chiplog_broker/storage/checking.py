@@ -32,8 +32,8 @@ class History:
     epoch_span: EpochSpan
     log_start_offset: int
     """The epochs of records below it are not known."""
-    has_gaps: bool = False
-    """Whether a batch may begin after the end of the previous one, as after compaction."""
+    gap_end_offset: int = 0
+    """Up to it, a batch may begin after the end of the previous one, as after compaction."""
     end_offset: int = MAX_OFFSET
     """The end offset of the segment: no batch reaches beyond it."""
 
@@ -96,7 +96,8 @@ def _check_place(
         # A read may begin within a batch.
         if position == 0 and last_offset >= expected and base_offset < expected:
             return
-        if history.has_gaps and base_offset > expected and last_offset < history.end_offset:
+        is_gap = expected < base_offset <= history.gap_end_offset
+        if is_gap and last_offset < history.end_offset:
             return
     what = f"the batch has offsets {base_offset} to {last_offset}, but {expected} was expected"
     raise DamagedBatchError(what, position, expected)

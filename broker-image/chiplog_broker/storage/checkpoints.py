@@ -16,6 +16,7 @@ from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.names import (
     CLEANER_OFFSETS,
     CUT_TAILS,
+    GAP_ENDS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -85,14 +86,24 @@ class OffsetCheckpoint:
 class DirectoryCheckpoints:
     """The checkpoint files of a data directory."""
 
-    __slots__ = ("cleaner_offsets", "cut_tails", "high_watermarks", "log_starts", "recovery_points")
+    __slots__ = (
+        "cleaner_offsets",
+        "cut_tails",
+        "gap_ends",
+        "high_watermarks",
+        "log_starts",
+        "recovery_points",
+    )
 
     def __init__(self, disk: Disk, health: DirectoryHealth) -> None:
         self.recovery_points = OffsetCheckpoint(disk, RECOVERY_POINTS, health)
         self.log_starts = OffsetCheckpoint(disk, LOG_START_OFFSETS, health)
         self.high_watermarks = OffsetCheckpoint(disk, HIGH_WATERMARKS, health)
         self.cleaner_offsets = OffsetCheckpoint(disk, CLEANER_OFFSETS, health)
-        """The offsets up to which logs are compacted. A log with an entry may have gaps."""
+        """The offsets up to which logs are compacted; 0 for one that was fetched with gaps."""
+        self.gap_ends = OffsetCheckpoint(disk, GAP_ENDS, health)
+        """The offsets below which logs may have gaps: compaction removed records, here or where the
+        log was fetched from. Without an entry there are none."""
         self.cut_tails = OffsetCheckpoint(disk, CUT_TAILS, health)
         """Up to where logs were committed, as far as it is known, of which a start cut the end."""
 
@@ -112,6 +123,7 @@ class DirectoryCheckpoints:
             self.log_starts,
             self.high_watermarks,
             self.cleaner_offsets,
+            self.gap_ends,
             self.cut_tails,
         )
 

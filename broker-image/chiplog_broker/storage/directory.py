@@ -394,10 +394,7 @@ class LogDirectory:
             durable_end_offset=0,
             unsynced=[],
         )
-        log = PartitionLog(LogState(self._env, partition, topic_id, config, loaded))
-        if config.compacts:
-            await log.allow_gaps()
-        return log
+        return PartitionLog(LogState(self._env, partition, topic_id, config, loaded))
 
     def _remove_half_made(self, partition: TopicPartition) -> None:
         """Remove an incompletely created replica, which would be in the way of the next attempt."""

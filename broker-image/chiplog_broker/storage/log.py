@@ -131,10 +131,10 @@ class PartitionLog:
         return self._state.damage
 
     @property
-    def may_have_gaps(self) -> bool:
-        """Whether compaction may have removed records here, or in the log that this one was fetched
-        from."""
-        return self._state.may_have_gaps
+    def gap_end_offset(self) -> int:
+        """Below it, compaction may have removed records here, or in the log that this one was
+        fetched from; 0 if it never did."""
+        return self._state.gap_end_offset
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch under which `offset` was written; -1 if not known."""
@@ -169,10 +169,6 @@ class PartitionLog:
     def _notify_if_compacted(self, config: LogConfig) -> None:
         if config.compacts:
             self._state.env.events.log_compacts()
-
-    async def allow_gaps(self) -> None:
-        """Record durably that compaction may have removed records, before it does."""
-        await self.compaction.allow_gaps()
 
     # --- appending ---------------------------------------------------------------
 

@@ -206,7 +206,7 @@ class LogAppender:
                     f"{state.partition} has epoch {header.leader_epoch} at {header.base_offset} "
                     f"after epoch {epoch}, from the leader of epoch {leader_epoch}"
                 )
-            is_gap = header.base_offset > expected and state.may_have_gaps
+            is_gap = expected < header.base_offset <= state.gap_end_offset
             if (header.base_offset != expected and not is_gap) or header.last_offset_delta < 0:
                 raise UnexpectedOffsetError(
                     f"{state.partition}: expected offset {expected}, got {header.base_offset}",

@@ -193,5 +193,5 @@ class LogChecks:
     def _history(self, segment: Segment) -> History:
         state = self._state
         return History(
-            state.epochs.span_at, state.log_start_offset, state.may_have_gaps, segment.end_offset
+            state.epochs.span_at, state.log_start_offset, state.gap_end_offset, segment.end_offset
         )

@@ -41,11 +41,15 @@ class LogCompaction:
         state = self._state
         return state.env.checkpoints.cleaner_offsets.get(state.partition) or 0
 
-    async def allow_gaps(self) -> None:
-        """Record durably that compaction may have removed records, before it does."""
+    async def allow_gaps(self, end_offset: int) -> None:
+        """Record durably that records below `end_offset` may be missing, before any is removed."""
         state = self._state
-        if not state.may_have_gaps:
-            await state.env.checkpoints.cleaner_offsets.put(state.partition, 0)
+        checkpoints = state.env.checkpoints
+        known = checkpoints.gap_ends.get(state.partition)
+        if known is None or known < end_offset:
+            await checkpoints.gap_ends.put(state.partition, end_offset)
+        if checkpoints.cleaner_offsets.get(state.partition) is None:
+            await checkpoints.cleaner_offsets.put(state.partition, 0)
 
     def dirt(self, high_watermark: int, now_ms: int) -> Dirt:
         """The part that can be compacted. Rolls the active segment if its records must be compacted

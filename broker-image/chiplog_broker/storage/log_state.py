@@ -130,10 +130,10 @@ class LogState:
         return self.epochs.entries[-1].start_offset if self.epochs.entries else 0
 
     @property
-    def may_have_gaps(self) -> bool:
-        """Whether compaction may have removed records here, or in the log that this one was fetched
-        from."""
-        return self.env.checkpoints.cleaner_offsets.get(self.partition) is not None
+    def gap_end_offset(self) -> int:
+        """Below it, compaction may have removed records here, or in the log that this one was
+        fetched from; 0 if it never did."""
+        return self.env.checkpoints.gap_ends.get(self.partition) or 0
 
     @property
     def recovery_point(self) -> int:

@@ -30,6 +30,7 @@ from chiplog_broker.storage.names import (
 )
 from chiplog_broker.storage.partition_metadata import decode_partition_metadata
 from chiplog_broker.storage.recovery import LogRecovery, LogSource
+from chiplog_wire.records.batch import MAX_OFFSET
 
 
 class Opening:
@@ -78,8 +79,8 @@ class Opening:
         self, partition: TopicPartition, config: LogConfig, meter: ProgressMeter, *, clean: bool
     ) -> PartitionReport:
         checkpoints = self._env.checkpoints
-        cleaned = checkpoints.cleaner_offsets
         recovery_point = checkpoints.recovery_points.get(partition) or 0
+        gap_end_offset = self._gap_end_offset(partition)
         recovery = LogRecovery(
             LogSource(
                 disk=self._env.disk,
@@ -89,7 +90,7 @@ class Opening:
                 clean=clean,
                 log_start_offset=checkpoints.log_starts.get(partition),
                 recovery_point=None if checkpoints.recovery_points.damaged else recovery_point,
-                may_have_gaps=cleaned.damaged or cleaned.get(partition) is not None,
+                gap_end_offset=gap_end_offset,
             )
         )
         topic_id: UUID | None = None
@@ -125,8 +126,9 @@ class Opening:
         if log.end_offset < (checkpoints.high_watermarks.get(partition) or 0):
             # The checkpoint will be lowered to the new end.
             await self._remember_cut(partition)
-        if cleaned.damaged:
-            await log.allow_gaps()
+        if gap_end_offset:
+            with suppress(DiskFullError):
+                await log.compaction.allow_gaps(min(gap_end_offset, log.end_offset))
         cut = recovery.cut
         return PartitionReport(
             partition=partition,
@@ -138,6 +140,16 @@ class Opening:
             cut_bytes=cut.size_bytes if cut else 0,
             reason=cut.reason if cut else "",
         )
+
+    def _gap_end_offset(self, partition: TopicPartition) -> int:
+        """The offset below which the log may have gaps; the highest possible if it is not known."""
+        gap_ends, cleaned = self._env.checkpoints.gap_ends, self._env.checkpoints.cleaner_offsets
+        known = gap_ends.get(partition)
+        if known is not None:
+            return known
+        # Apache Kafka and earlier versions only note how far a log is compacted.
+        may_have_gaps = gap_ends.damaged or cleaned.damaged or cleaned.get(partition) is not None
+        return MAX_OFFSET if may_have_gaps else 0
 
     async def _remember_cut(self, partition: TopicPartition) -> None:
         """Store durably that recovery truncated the log, and its last known high watermark."""

@@ -76,8 +76,8 @@ class LogSource:
     """From the checkpoint; None if there is no entry."""
     recovery_point: int | None
     """From the checkpoint; None if that file is damaged: then nothing may be truncated."""
-    may_have_gaps: bool = False
-    """Whether the log was compacted, here or where it was copied from: offsets may be missing."""
+    gap_end_offset: int = 0
+    """Below it, compaction may have removed records, here or where the log was fetched from."""
 
 
 def _read_chunks(segment: Segment, position: int) -> Iterator[bytes]:
@@ -123,6 +123,9 @@ class LogRecovery:
         self._epochs_refuted = False
         """Whether a batch has an older epoch than the history says: the batch or the history was
         changed."""
+        self._gap: tuple[int, int] | None = None
+        """The newest gap that was taken for a removal of records: its first offset, and the one
+        after it."""
         self._rebuilt: list[Segment] = []
         """Sealed segments with rebuilt indexes, or a truncated file, which must be synced."""
         self._snapshot = b""
@@ -459,6 +462,7 @@ class LogRecovery:
     def _gap_before(self, number: int) -> str | None:
         if number == 0 or self.segments[number - 1].end_offset == self.segments[number].base_offset:
             return None
+        self._check_order(self.segments[number - 1], self.segments[number].base_offset)
         return f"the next segment begins at offset {self.segments[number].base_offset}"
 
     def _cut_after(self, number: int, reason: str) -> Steps:
@@ -519,6 +523,7 @@ class LogRecovery:
                     file.truncate(segment.size_bytes)
                     break
                 check_crc(batch, header)
+                self._check_order(segment, header.base_offset)
                 self._check_place(header, segment.end_offset)
                 self._check_epoch(header)
                 is_above = header.last_offset >= self._trusted_end
@@ -544,7 +549,8 @@ class LogRecovery:
     def _check_place(self, header: BatchHeader, expected: int) -> None:
         """Check base offset and epoch against the neighbours: the checksum does not cover them."""
         base_offset = header.base_offset
-        if base_offset < expected or (base_offset > expected and not self._source.may_have_gaps):
+        is_gap = expected < base_offset <= self._source.gap_end_offset
+        if base_offset != expected and not is_gap:
             raise CorruptBatchError(
                 f"the batch has offset {base_offset}, but {expected} was expected"
             )
@@ -553,6 +559,23 @@ class LogRecovery:
                 f"the batch has {header.record_count} records for {header.last_offset_delta + 1} "
                 "offsets"
             )
+
+    def _check_order(self, segment: Segment, next_offset: int) -> None:
+        """Check that what follows a segment's last batch may be truncated, if it precedes it.
+
+        After a gap it may not: one of the two base offsets was changed, and if it was the earlier
+        one, the log would end at an offset that it never reached. Raises `DamagedLogError`.
+        """
+        end_offset = segment.end_offset
+        if next_offset < end_offset and self._gap is not None:
+            first, following = self._gap
+            raise self._damage_error(
+                segment,
+                f"offset {next_offset} comes after offset {end_offset - 1}, so offsets {first} to "
+                f"{following - 1} may not be missing at all",
+            )
+        if next_offset > end_offset:
+            self._gap = (end_offset, next_offset)
 
     def _check_epoch(self, header: BatchHeader) -> None:
         """Check the epoch of a batch against the history, which was saved before any record of its

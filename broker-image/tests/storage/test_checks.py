@@ -78,13 +78,13 @@ def test_a_batch_cut_off_is_left_for_later_only_where_more_follows(
 def test_after_a_compaction_batches_may_begin_later(kit: "StorageKit", log: PartitionLog) -> None:
     data = bytes(kit.disk.content(kit.path(SEALED)))
     thinned = memoryview(data[:BATCH_BYTES] + data[2 * BATCH_BYTES :])
-    history = History(log._state.epochs.span_at, 0, has_gaps=True)
+    history = History(log._state.epochs.span_at, 0, gap_end_offset=10)
     assert check_batches(thinned, 6, history).next_offset == 12
     with pytest.raises(
         DamagedBatchError, match="the batch has offsets 10 to 11, but 8 was expected"
     ):
         check_batches(thinned, 6, History(log._state.epochs.span_at, 0))
-    bounded = History(log._state.epochs.span_at, 0, has_gaps=True, end_offset=11)
+    bounded = History(log._state.epochs.span_at, 0, gap_end_offset=10, end_offset=11)
     with pytest.raises(
         DamagedBatchError, match="the batch has offsets 10 to 11, but 8 was expected"
     ):

@@ -92,7 +92,6 @@ def test_creating_twice(kit: "StorageKit") -> None:
         ("make_directory", "orders-0"),
         ("open", "orders-0"),
         ("replace", "partition.metadata"),
-        ("replace", "cleaner-offset-checkpoint"),
         ("replace", "damaged-replicas"),
     ],
 )

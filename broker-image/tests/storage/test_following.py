@@ -186,7 +186,10 @@ def test_gaps_are_taken_where_the_leader_says_that_it_has_some(run: Run, kit: "S
         await one.give(one.batch(0, b"a"))
         assert await one.give(one.batch(3, b"d"), high_watermark=9) is Taken.FAILED
         gap = {"high_watermark": 9, "may_have_gaps": True}
+        assert await one.give(one.batch(1, b"b"), **gap) is Taken.PROGRESS
+        assert one.log.gap_end_offset == 0, "nothing is missing"
         assert await one.give(one.batch(3, b"d"), **gap) is Taken.PROGRESS
+        assert one.log.gap_end_offset == 9, "where the leader may be compacting"
         assert await one.position() == FetchPosition(4, EPOCH, EPOCH, 0)
         assert await one.give(one.batch(2, b"c"), **gap) is Taken.FAILED
         assert one.log.end_offset == 4

@@ -13,6 +13,7 @@ from chiplog_broker.storage.names import (
     CLEANER_OFFSETS,
     DAMAGED_REPLICAS,
     EPOCH_CHECKPOINT,
+    GAP_ENDS,
     HIGH_WATERMARKS,
     INDEX_SUFFIX,
     LOG_START_OFFSETS,
@@ -45,7 +46,13 @@ IN_DIRECTORIES: Final = {
 }
 """Names of files of a replica end so."""
 AT_THE_ROOT: Final = {
-    "checkpoint rots": (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS),
+    "checkpoint rots": (
+        RECOVERY_POINTS,
+        LOG_START_OFFSETS,
+        HIGH_WATERMARKS,
+        CLEANER_OFFSETS,
+        GAP_ENDS,
+    ),
     "identity rots": (META_PROPERTIES, DAMAGED_REPLICAS),
 }
 RESTARTED_SHARE: Final = 0.7

@@ -50,6 +50,21 @@ def test_one_fault_again_and_again(fault: str) -> None:
     assert result.faults[fault] > 2
 
 
+def test_changed_base_offsets_make_no_log_longer() -> None:
+    """No checksum covers them, and after a power cut of all brokers the longest log leads."""
+    weights = {
+        "batch header rots": 3.0,
+        "power cut of all": 1.5,
+        "one after another": 1.0,
+        "broker killed": 1.0,
+        "any sync fails": 0.3,
+    }
+    seed = 9000002
+    result = run_seed(seed, replace(mix_of(seed, replicas_of(seed)), weights=weights, every_s=4.0))
+    assert sound(result)
+    assert result.faults["batch header rots"] > 3
+
+
 def test_readers_in_the_racks_of_followers_see_what_is_acknowledged_and_nothing_else() -> None:
     weights = {"broker killed": 1.0, "broker paused": 1.0, "partition": 1.0}
     mix = Mix(replicas=3, faults_s=SHORT_S, every_s=4.0, weights=weights, reads_in_racks=True)

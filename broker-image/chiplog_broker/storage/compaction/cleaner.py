@@ -73,8 +73,6 @@ class LogCleaner:
         Raises `DirectoryOfflineError`.
         """
         compacted = [log for log in self._directory.logs.values() if log.config.compacts]
-        for log in compacted:
-            await log.allow_gaps()
         if self._is_over or not settings.enabled:
             return False
         dirtiest = self._dirtiest(compacted, high_watermarks)

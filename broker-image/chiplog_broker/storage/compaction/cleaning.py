@@ -64,6 +64,7 @@ class CleaningPass:
         batch, `DiskFullError`, or `DirectoryOfflineError`.
         """
         log, result = self._log, self.result
+        await log.allow_gaps(self._dirt.end_offset)
         try:
             await self._index()
             result.end_offset = self._keys.latest_offset + 1
