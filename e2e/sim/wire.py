@@ -3,18 +3,21 @@
 Requests are kio's; Produce and ListOffsets name topics, Fetch says their ids.
 """
 
+import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from chiplog_broker.peers.connection import PeerConnection
+from chiplog_broker.peers.errors import PeerError
+from chiplog_wire.client.connection import encoded
 from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.batch import check_crc, read_header
 from chiplog_wire.records.errors import CorruptBatchError
 from chiplog_wire.records.reader import Record, read_records
 from e2e.kafka.messages import request, response
-from e2e.sim.connection import Connection
 
 TIMEOUT_S: Final = 5.0
 PORT: Final = 9092
@@ -45,7 +48,7 @@ class ErrorAnswered(Exception):  # noqa: N818 - a name for what happened
     """The broker was reached, and answered with an error."""
 
 
-UNREACHED: Final = (ErrorAnswered, OSError)
+UNREACHED: Final = (ErrorAnswered, OSError, PeerError)
 
 
 class TopicPartition(NamedTuple):
@@ -81,7 +84,7 @@ class Wire:
         self._name = name
         self.fetch_wait_ms = 500
         self._versions: dict[ApiKey, int] = dict(VERSIONS)
-        self._connections: dict[tuple[str, int], Connection] = {}
+        self._connections: dict[tuple[str, int], PeerConnection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
         self.partitions: list[TopicPartition] = []
         """All that the last answer to a Metadata request named, led by somebody or not."""
@@ -118,10 +121,10 @@ class Wire:
         """Raises one of `UNREACHED`."""
         connection = self._connections.get(at)
         if connection is None or not connection.is_open:
-            connection = Connection(self._name)
+            connection = PeerConnection(self._name)
             # Before it is connected: of requests at the same time the last one's stays.
             self._connections[at] = connection
-            await connection.connect(*at)
+            await connect(connection, *at)
         try:
             return await exchange(connection, key, message, version, timeout_s)
         except BaseException:
@@ -261,8 +264,13 @@ def _id_of(topic: Any, names: Mapping[str, UUID]) -> UUID | None:
     return topic.topic_id if hasattr(topic, "topic_id") else names.get(str(topic.topic))
 
 
+async def connect(connection: PeerConnection, host: str, port: int) -> None:
+    """Connect on the running loop's network. Raises `OSError`."""
+    await asyncio.get_running_loop().create_connection(lambda: connection, host, port)
+
+
 async def exchange(
-    connection: Connection,
+    connection: PeerConnection,
     key: ApiKey,
     message: object,
     version: int = -1,
@@ -270,7 +278,8 @@ async def exchange(
 ) -> Any:
     """kio's answer to kio's message."""
     version = VERSIONS[key] if version < 0 else version
-    return response(key, version, await connection.exchange(key, version, message, timeout_s))
+    body = await connection.exchange(key, version, [encoded(message)], timeout_s)
+    return response(key, version, body)
 
 
 def fetched(partition: TopicPartition, error: int, records: bytes, read_at: int) -> Fetched:
