@@ -39,7 +39,7 @@ $(VENV)/.done: $(LOCK) $(LOCK_3_13) pyproject.toml core/chiplog_core/version.py
 	@touch $@
 
 .PHONY: check
-check: static unit ## Format, lint, types, import contracts, generated files, unit tests
+check: static unit coverage ## Format, lint, types, import contracts, generated files, unit tests, branches of core
 
 .PHONY: static
 static: setup ## What is known without running the code: all of check but the unit tests
@@ -183,4 +183,4 @@ fuzz: setup ## Long form: a million mutated frames, 1,000 random messages of eac
 
 .PHONY: test
 test: ## Everything, short forms: what CI runs
-	@bash .ci/stages setup check e2e
+	@bash .ci/stages setup static unit e2e
