@@ -307,7 +307,20 @@ class World:
                 return f"broker {number} is not ready"
         if self.has_changed_brokers and not self._is_quiesced():
             return "the brokers are not all as they should be"
-        return self._went_back_unseen()
+        return self._went_back_unseen() or self._unknown_in_sync()
+
+    def _unknown_in_sync(self) -> str:
+        """An in-sync member in a session that the API server forgot, when etcd was restored; else
+        empty. Its leader removes it once it has lagged for long enough."""
+        sessions = {
+            one["spec"]["brokerId"]: one["spec"].get("session", 0)
+            for one in self.store.all_of(kinds.BROKERS)
+        }
+        for one, state in states_in(self.store):
+            for ref in state.isr:
+                if ref.session > sessions.get(ref.broker_id, 0):
+                    return f"{one} has {ref} in its ISR, whose broker has an earlier session"
+        return ""
 
     def _went_back_unseen(self) -> str:
         """What a broker knows and the API server forgot, when etcd was restored; else empty.
