@@ -19,7 +19,7 @@ from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.following import FULL_DISK_RETRY_S, Following
 from chiplog_broker.partitions.isolation import NEVER_S
 from chiplog_broker.partitions.proposals import Proposals
-from chiplog_broker.partitions.refusals import ALIKE_S, Refusals
+from chiplog_broker.partitions.refusals import Refusals
 from chiplog_broker.partitions.waiting import (
     FetchWaiter,
     FetchWaiters,
@@ -167,6 +167,9 @@ class Partition:
             self.log.begin_epoch(view.leader_epoch)
             self.leader_epoch = self.confirmed_epoch = view.leader_epoch
             self.is_isolated, self.led_since_s = False, self._clock.monotonic_s()
+            if self.log.end_offset == 0:
+                # Before a new partition existed here, all its batches were refused.
+                self.note_refusal(ErrorCode.not_leader_or_follower)
             self.high_watermark = min(self.high_watermark, self.log.end_offset)
         # The follower that the high watermark waited for may not count any more.
         alone = self.followers is None
@@ -378,16 +381,11 @@ class Partition:
         self._refusals.note(code, self._clock.monotonic_s())
 
     def _recent_refusal(self) -> ErrorCode:
-        """The error of a recent refusal; else `none`.
-
-        Before a new partition existed here, all its batches were refused.
-        """
-        if not self._refusals and self.log.end_offset:
-            return ErrorCode.none  # as nearly always, without a look at the clock
-        now_s = self._clock.monotonic_s()
-        if self.log.end_offset == 0 and now_s - self.led_since_s < ALIKE_S:
-            return ErrorCode.not_leader_or_follower
-        return self._refusals.recent_code(now_s)
+        """The error of a recent refusal; else `none`, as nearly always, without a look at the
+        clock."""
+        if not self._refusals:
+            return ErrorCode.none
+        return self._refusals.recent_code(self._clock.monotonic_s())
 
     def _check_takes(self, *, for_all: bool) -> None:
         """Raises `PartitionError` if records are refused now."""

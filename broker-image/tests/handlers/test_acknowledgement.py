@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chiplog_broker.metadata.view import NO_EPOCH
-from chiplog_broker.partitions import partition as partition_module
 from chiplog_broker.partitions import refusals
 from chiplog_broker.ports.disk import DiskUsage
 from chiplog_wire.protocol.apis import ApiKey
@@ -234,7 +233,10 @@ def test_what_followed_a_refused_batch_is_refused_alike(
                 return answer.name
 
             assert await send(0) == "none"
-            assert await send(2) == "out_of_order_sequence_number", "nothing was refused before"
+            assert await send(2) == "not_leader_or_follower", "the partition is new"
+            with monkeypatch.context() as later:
+                later.setattr(refusals, "ALIKE_S", 0.0)
+                assert await send(2) == "out_of_order_sequence_number", "nothing was refused before"
             begin(is_in_trouble=True)
             assert await send(1) == code
             begin(is_in_trouble=False)
@@ -305,7 +307,8 @@ def test_a_producer_begins_at_0_in_the_first_seconds_of_a_partition(
             await client.create("others")
             assert await send("others", 1) == "not_leader_or_follower"
             assert [await send("others", sequence) for sequence in (0, 1)] == ["none"] * 2
-            monkeypatch.setattr(partition_module, "ALIKE_S", 0.0)
+            assert await send("others", 3) == "not_leader_or_follower", "2 may be under way again"
+            monkeypatch.setattr(refusals, "ALIKE_S", 0.0)
             assert await send("orders", 1) == "none", "the topic was created again"
 
     kit.run(scenario)
