@@ -9,6 +9,8 @@ from typing import Any
 from e2e.cluster import build
 from e2e.cluster.shell import CommandFailed, run
 
+NAMESPACE_LIMIT_S = 180
+
 
 class Kubectl:
     """kubectl with a kubeconfig and a namespace."""
@@ -58,7 +60,20 @@ class Kubectl:
         eventually("default service account", lambda: bool(self.get("serviceaccount", "default")))
 
     def delete_namespace(self) -> None:
-        self("delete", "namespace", self.namespace, "--ignore-not-found", timeout_s=180)
+        """Delete the namespace with all that is in it.
+
+        Kubernetes looks for pods in it after five seconds. If there are any, it looks again only
+        when all the time is over that they have to end, so they are ended before.
+        """
+        self("delete", "namespace", self.namespace, "--ignore-not-found", "--wait=false")
+
+        def is_gone() -> bool:
+            if not self("get", "namespace", self.namespace, "--ignore-not-found", "-o", "name"):
+                return True
+            self("delete", "pods", "--all", "--grace-period=1", "--wait=false")
+            return False
+
+        eventually(f"namespace {self.namespace} is gone", is_gone, NAMESPACE_LIMIT_S, every_s=1)
 
 
 def eventually(

@@ -57,6 +57,8 @@ class Opening:
         """Open every replica. After a clean shutdown nothing is read."""
         names = self._env.disk.names(ROOT)
         if not clean:
+            # A kill may have left a new replica whose directory is in the page cache only.
+            await self._env.disk.sync_directory(ROOT)
             with suppress(DiskFullError):  # a full volume must not prevent the start
                 await self._env.checkpoints.rewrite()
         for name in names:

@@ -135,6 +135,36 @@ def test_a_replica_that_can_neither_be_made_nor_removed(kit: "StorageKit") -> No
     assert kit.run(kit.open()).report.partitions == ()
 
 
+def test_a_replica_that_a_kill_left_without_a_durable_name(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Its directory is in the page cache only. Simulated seed 8000129."""
+
+    class Killed(BaseException):
+        """The process ends here."""
+
+    def end_before_the_sync(operation: str, path: str) -> None:
+        if (operation, path) == ("sync_directory", ""):
+            raise Killed
+
+    async def begin() -> None:
+        directory = await kit.open()
+        kit.disk.stepping = end_before_the_sync
+        with pytest.raises(Killed):
+            await directory.create(kit.orders, kit.topic_id, LogConfig())
+
+    async def go_on() -> None:
+        log = await kit.reopened()
+        log.append_as_leader(make_batch([b"x"]), 0, NOW)
+        await log.flush()
+
+    kit.run(begin())
+    kit.kill()
+    kit.run(go_on())
+    kit.cut_power()
+    assert kit.run(kit.reopened()).end_offset == 1
+
+
 def test_a_deleted_replica_goes_in_two_steps(kit: "StorageKit", make_batch: "MakeBatch") -> None:
     async def scenario() -> None:
         directory, log = await kit.new_log()
