@@ -290,7 +290,7 @@ class Following:
         assert isinstance(records, _IN_MEMORY)  # the codec returns them as a view
         if len(records):
             if answer.may_have_gaps:
-                await self._allow_gaps(memoryview(records), answer.high_watermark)
+                await self._allow_gaps(memoryview(records))
             await self._continue(memoryview(records))
             taken = Taken.PROGRESS
         # The leader has compared our log end with its log, so it has everything below it.
@@ -303,15 +303,14 @@ class Following:
         self.position()
         return taken
 
-    async def _allow_gaps(self, records: memoryview, high_watermark: int) -> None:
+    async def _allow_gaps(self, records: memoryview) -> None:
         """Record that offsets are missing below these records, if they are.
 
         The topic's present policy may not be compact: the topic may have been compacted before.
         """
         gap_end_offset = end_of_last_gap(records, self._log.end_offset)
-        if gap_end_offset > self._log.gap_end_offset:
-            # The leader compacts below its high watermark, so further gaps are likely up to there.
-            await self._log.compaction.allow_gaps(max(gap_end_offset, high_watermark))
+        if gap_end_offset:
+            await self._log.compaction.allow_gaps(gap_end_offset)
 
     async def _continue(self, records: memoryview) -> None:
         log, now_ms = self._log, self._clock.now_ms()
@@ -338,6 +337,9 @@ class Following:
         else:
             logger.info("follower_truncated", extra=self._log_fields(offset=offset))
         await self._partition.truncate_to(offset)
+        # Before anything is appended: after a power cut, an old batch behind a new one would look
+        # like damage.
+        await self._log.flush()
         return Taken.PROGRESS
 
     def _retry_later(self, reason: str) -> Taken:

@@ -27,13 +27,23 @@ from chiplog_broker.storage.names import (
 class OffsetCheckpoint:
     """One checkpoint file. `damaged`: it existed, but could not be read."""
 
-    __slots__ = ("_commit", "_disk", "_health", "_offsets", "_path", "_version", "damaged")
+    __slots__ = (
+        "_commit",
+        "_disk",
+        "_health",
+        "_offsets",
+        "_path",
+        "_version",
+        "damaged",
+        "is_missing",
+    )
 
     def __init__(self, disk: Disk, path: str, health: DirectoryHealth) -> None:
         self._disk = disk
         self._path = path
         self._health = health
         self.damaged = False
+        self.is_missing = not disk.exists(path)
         self._offsets: dict[TopicPartition, int] = {}
         try:
             self._offsets.update(_read(disk, path))
@@ -64,6 +74,12 @@ class OffsetCheckpoint:
                 self._version += 1
         await self._commit.reach(self._version)
 
+    async def create(self) -> None:
+        """Write the file if it does not exist."""
+        if self.is_missing:
+            self._version += 1
+            await self._commit.reach(self._version)
+
     async def rewrite(self) -> None:
         """Write the file again: the content that was read may be in the page cache only."""
         if self._offsets and not self.damaged:
@@ -80,6 +96,7 @@ class OffsetCheckpoint:
             await self._disk.replace(self._path, lines)
         except OSError as error:
             self._health.write_failed(error)
+        self.is_missing = False
         return version
 
 

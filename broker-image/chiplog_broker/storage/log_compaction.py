@@ -45,11 +45,9 @@ class LogCompaction:
         """Record durably that records below `end_offset` may be missing, before any is removed."""
         state = self._state
         checkpoints = state.env.checkpoints
-        known = checkpoints.gap_ends.get(state.partition)
-        if known is None or known < end_offset:
-            await checkpoints.gap_ends.put(state.partition, end_offset)
-        if checkpoints.cleaner_offsets.get(state.partition) is None:
-            await checkpoints.cleaner_offsets.put(state.partition, 0)
+        # Also for a value that is known already: it may not be on the disk yet.
+        await checkpoints.gap_ends.put(state.partition, max(state.gap_end_offset, end_offset))
+        await checkpoints.cleaner_offsets.put(state.partition, self.cleaner_offset)
 
     def dirt(self, high_watermark: int, now_ms: int) -> Dirt:
         """The part that can be compacted. Rolls the active segment if its records must be compacted

@@ -157,7 +157,7 @@ class LogSurgery:
         segment = state.segments.segment_for(offset)
         with self._checks.checking(segment):
             base_offset = segment.header_at(segment.position_of(offset)).base_offset
-            if offset < state.gap_end_offset or base_offset > offset:
+            if base_offset <= state.gap_end_offset or base_offset > offset:
                 return segment.end_at_or_below(min(base_offset, offset))
             return base_offset
 

@@ -50,6 +50,8 @@ class Opening:
         self._config_of = config_of
         self._on_progress = on_progress
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._gap_ends: dict[TopicPartition, int] = {}
+        """Of logs whose gap end was not known, or too low."""
         self.quarantined: dict[TopicPartition, str] = {}
         """Replicas that could not be opened, with the reason."""
 
@@ -74,6 +76,7 @@ class Opening:
                 config = self._config_of(partition)
                 reports.append(await self._open_log(partition, config, meter, clean=clean))
             meter.done()
+        await self._write_gap_ends()
         self._env.checkpoints.cut_tails.damaged = False  # all are in it now
         return reports
 
@@ -82,7 +85,7 @@ class Opening:
     ) -> PartitionReport:
         checkpoints = self._env.checkpoints
         recovery_point = checkpoints.recovery_points.get(partition) or 0
-        gap_end_offset = self._gap_end_offset(partition)
+        gap_end_offset = self._gap_end_offset(partition, config)
         recovery = LogRecovery(
             LogSource(
                 disk=self._env.disk,
@@ -128,9 +131,8 @@ class Opening:
         if log.end_offset < (checkpoints.high_watermarks.get(partition) or 0):
             # The checkpoint will be lowered to the new end.
             await self._remember_cut(partition)
-        if gap_end_offset:
-            with suppress(DiskFullError):
-                await log.compaction.allow_gaps(min(gap_end_offset, log.end_offset))
+        if gap_end_offset != log.gap_end_offset:
+            self._gap_ends[partition] = min(gap_end_offset, log.end_offset)
         cut = recovery.cut
         return PartitionReport(
             partition=partition,
@@ -143,15 +145,31 @@ class Opening:
             reason=cut.reason if cut else "",
         )
 
-    def _gap_end_offset(self, partition: TopicPartition) -> int:
-        """The offset below which the log may have gaps; the highest possible if it is not known."""
+    def _gap_end_offset(self, partition: TopicPartition, config: LogConfig) -> int:
+        """The offset below which the log may have gaps; the highest possible if it is not known.
+
+        Apache Kafka and earlier versions note only how far they compacted a log themselves.
+        """
         gap_ends, cleaned = self._env.checkpoints.gap_ends, self._env.checkpoints.cleaner_offsets
-        known = gap_ends.get(partition)
+        known, compacted_to = gap_ends.get(partition), cleaned.get(partition)
         if known is not None:
-            return known
-        # Apache Kafka and earlier versions only note how far a log is compacted.
-        may_have_gaps = gap_ends.damaged or cleaned.damaged or cleaned.get(partition) is not None
+            return max(known, compacted_to or 0)
+        may_have_gaps = (
+            gap_ends.damaged
+            or cleaned.damaged
+            or compacted_to is not None
+            or (gap_ends.is_missing and config.compacts)
+        )
         return MAX_OFFSET if may_have_gaps else 0
+
+    async def _write_gap_ends(self) -> None:
+        """Write those that were not known, for all logs at once: a start that is interrupted before
+        knows as little as this one."""
+        gap_ends, cleaned = self._env.checkpoints.gap_ends, self._env.checkpoints.cleaner_offsets
+        with suppress(DiskFullError):
+            await gap_ends.update(self._gap_ends)
+            await gap_ends.create()
+            await cleaned.update({one: cleaned.get(one) or 0 for one in self._gap_ends})
 
     async def _remember_cut(self, partition: TopicPartition) -> None:
         """Store durably that recovery truncated the log, and its last known high watermark."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 TOPIC_ID = UUID("5b3f3d3e-8f43-4d5c-9c57-0123456789ab")
 
 
-def test_a_closed_log_has_kafkas_files_and_nothing_else(
+def test_a_closed_log_has_kafkas_files_and_one_of_ours(
     kit: "StorageKit", make_batch: "MakeBatch"
 ) -> None:
     kit.config = LogConfig(segment_bytes=380, index_interval_bytes=100)
@@ -52,6 +52,7 @@ def test_a_closed_log_has_kafkas_files_and_nothing_else(
     assert kit.disk.names("") == [
         ".kafka_cleanshutdown",
         ".lock",
+        "gap-end-checkpoint",
         "meta.properties",
         "orders-0",
         "recovery-point-offset-checkpoint",

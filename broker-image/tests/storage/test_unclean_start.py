@@ -15,7 +15,7 @@ from chiplog_broker.storage.directory_report import Verdict
 from chiplog_broker.storage.errors import DirectoryOfflineError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.producer_snapshot import decode_snapshot
-from chiplog_wire.records.batch import iter_batches, read_header, set_place
+from chiplog_wire.records.batch import set_place
 from chiplog_wire.records.writer import Producer
 
 if TYPE_CHECKING:
@@ -440,100 +440,6 @@ async def with_a_gap(kit: "StorageKit", make_batch: "MakeBatch") -> None:
     await directory.checkpoint({kit.orders: 4})
     path = "recovery-point-offset-checkpoint"
     await kit.disk.replace(path, f"0\n1\n{kit.orders.topic} 0 12\n".encode())
-
-
-async def with_gaps(kit: "StorageKit", make_batch: "MakeBatch", *, gap_end_offset: int) -> int:
-    """A follower of a compacted log, none of which is checkpointed: every fourth record is missing
-    below `gap_end_offset`. Returns the size of a batch."""
-    kit.config = LogConfig(compacts=True)
-    _, log = await kit.new_log()
-    if gap_end_offset:
-        await log.compaction.allow_gaps(gap_end_offset)
-    for number in range(RECORDS):
-        batch = bytearray(make_batch([b"%02d" % number]))
-        set_place(memoryview(batch), number, len(batch) - 12, 1)
-        if number >= gap_end_offset or number % 4:
-            log.append_as_follower(memoryview(batch), 1, NOW)
-        await log.make_durable(log.end_offset)
-    return len(batch)
-
-
-@pytest.mark.parametrize("gap_end_offset", [0, 8])
-@pytest.mark.parametrize("bit", [5, 9, 40])
-def test_a_last_batch_is_not_believed_to_be_further_behind(
-    kit: "StorageKit", make_batch: "MakeBatch", gap_end_offset: int, bit: int
-) -> None:
-    """No checksum covers its base offset. The log would seem longer than all others."""
-    batch_bytes = kit.run(with_gaps(kit, make_batch, gap_end_offset=gap_end_offset))
-    path = kit.path(f"{0:020d}.log")
-    last_batch = len(kit.disk.content(path)) - batch_bytes
-    kit.disk.flip_bit(path, last_batch + 7 - bit // 8, bit % 8)
-    kit.kill()
-
-    directory = kit.run(kit.open())
-
-    assert directory.logs[kit.orders].end_offset == RECORDS - 1
-    assert directory.committed_before_cut(kit.orders) is not None
-
-
-@pytest.mark.parametrize(("bit", "is_first"), [(2, True), (3, True), (4, True), (3, False)])
-def test_where_a_gap_is_possible_a_wrong_base_offset_is_damage(
-    kit: "StorageKit", make_batch: "MakeBatch", bit: int, is_first: bool
-) -> None:
-    """One batch seems to follow a gap and the next to precede it: it is unknown which is wrong."""
-    batch_bytes = kit.run(with_gaps(kit, make_batch, gap_end_offset=RECORDS - 2))
-    path = kit.path(f"{0:020d}.log")
-    kit.disk.flip_bit(path, 7 if is_first else 7 + batch_bytes, bit)
-    kit.kill()
-
-    directory = kit.run(kit.open())
-
-    assert "may not be missing at all" in directory.quarantined[kit.orders]
-
-
-def test_a_batch_in_the_wrong_place_across_segments_is_damage(
-    kit: "StorageKit", make_batch: "MakeBatch"
-) -> None:
-    """The last batch of a segment seems to lie behind the first one of the next."""
-
-    async def begin() -> str:
-        _, log = await kit.new_log()
-        await log.compaction.allow_gaps(RECORDS)
-        for number in range(RECORDS):
-            log.append_as_leader(make_batch([b"%02d" % number]), 1, NOW)
-            await log.make_durable(log.end_offset)
-        assert log.segment_count > 1
-        return log._state.segments.first.log_path
-
-    kit.config = LogConfig(segment_bytes=500)
-    path = kit.run(begin())
-    content = bytes(kit.disk.content(path))
-    last_batch = [position for position, _ in iter_batches(content)][-1]
-    base_offset = read_header(content, last_batch).base_offset
-    assert base_offset | 8 > base_offset
-    kit.disk.flip_bit(path, last_batch + 7, 3)
-    kit.kill()
-
-    assert "may not be missing at all" in kit.run(kit.open()).quarantined[kit.orders]
-
-
-@pytest.mark.parametrize("is_damaged", [False, True])
-def test_gaps_of_which_only_their_existence_is_known(
-    kit: "StorageKit", make_batch: "MakeBatch", is_damaged: bool
-) -> None:
-    """As with the files of an earlier version, and with one of ours that cannot be read."""
-    kit.run(with_gaps(kit, make_batch, gap_end_offset=8))
-    kit.kill()
-    if is_damaged:
-        kit.run(kit.disk.replace("gap-end-checkpoint", b"\0\0\0"))
-    else:
-        kit.disk.remove("gap-end-checkpoint")
-
-    log = kit.run(kit.open()).logs[kit.orders]
-    assert (log.end_offset, log.gap_end_offset) == (RECORDS, RECORDS)
-
-    kit.kill()
-    assert kit.run(kit.open()).logs[kit.orders].gap_end_offset == RECORDS
 
 
 def test_retries_are_known_when_the_segment_below_the_split_is_gone(
