@@ -117,10 +117,14 @@ def test_producers_with_several_batches_in_flight() -> None:
     mix = Mix(
         replicas=3, faults_s=SHORT_S, every_s=3.0, weights=weights, habits=Habits(in_flight=5)
     )
-    result = run_seed(8, mix)
-    assert sound(result)
-    assert sum(result.faults.values()) > 2
-    assert result.errors["OUT_OF_ORDER_SEQUENCE_NUMBER".lower()]
+    # One in four meets it.
+    for seed in range(7, 27):
+        result = run_seed(seed, mix)
+        assert sound(result)
+        assert sum(result.faults.values()) > 2
+        if "out_of_order_sequence_number" in result.errors:
+            return
+    pytest.fail("no batch was ever refused as out of order")
 
 
 def test_a_compacted_topic_while_clocks_are_wrong_by_hours() -> None:
