@@ -42,7 +42,7 @@ $(VENV)/.done: $(LOCK) $(LOCK_3_13) pyproject.toml core/chiplog_core/version.py
 check: static unit coverage ## Format, lint, types, import contracts, generated files, unit tests, branches of core
 
 .PHONY: static
-static: setup ## What is known without running the code: all of check but the unit tests
+static: setup ## What is known without running the code: all of check but its tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

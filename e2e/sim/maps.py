@@ -1,6 +1,7 @@
 """PartitionMaps as kubectl shows them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 from uuid import UUID
 
 from chiplog_core.model.broker import Broker
@@ -10,6 +11,9 @@ from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from e2e.sim.api_store import ApiStore
 from e2e.sim.wire import TopicPartition
+
+States: TypeAlias = Sequence[tuple[TopicPartition, PartitionState]]
+"""Partitions, each as its map says."""
 
 
 def partitions_in(store: ApiStore) -> list[TopicPartition]:

@@ -3,7 +3,6 @@
 Requests are kio's; Produce and ListOffsets name topics, Fetch says their ids.
 """
 
-import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -11,6 +10,7 @@ from uuid import UUID
 
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.errors import PeerError
+from chiplog_broker.ports.net import SystemNet
 from chiplog_wire.client.connection import encoded
 from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
@@ -124,7 +124,7 @@ class Wire:
             connection = PeerConnection(self._name)
             # Before it is connected: of requests at the same time the last one's stays.
             self._connections[at] = connection
-            await connect(connection, *at)
+            await SystemNet().connect(connection, *at)
         try:
             return await exchange(connection, key, message, version, timeout_s)
         except BaseException:
@@ -262,11 +262,6 @@ class Wire:
 def _id_of(topic: Any, names: Mapping[str, UUID]) -> UUID | None:
     """Before version 13 topics have names."""
     return topic.topic_id if hasattr(topic, "topic_id") else names.get(str(topic.topic))
-
-
-async def connect(connection: PeerConnection, host: str, port: int) -> None:
-    """Connect on the running loop's network. Raises `OSError`."""
-    await asyncio.get_running_loop().create_connection(lambda: connection, host, port)
 
 
 async def exchange(

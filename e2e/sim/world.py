@@ -21,7 +21,7 @@ from e2e.sim.decisions import DecisionTrace
 from e2e.sim.kubelet import CLUSTER, NAMESPACE, PASSWORD, Node, SimContext
 from e2e.sim.logs import AppendTrace, replicas_on
 from e2e.sim.loop import START_S, Process, SimLoop
-from e2e.sim.maps import damaged_in, in_sync_in, partitions_in, states_in
+from e2e.sim.maps import States, damaged_in, in_sync_in, partitions_in, states_in
 from e2e.sim.network import Network
 from e2e.sim.operators import HOME, Operator, causes
 from e2e.sim.pipelining import PipeliningProducer
@@ -307,29 +307,30 @@ class World:
                 return f"broker {number} is not ready"
         if self.has_changed_brokers and not self._is_quiesced():
             return "the brokers are not all as they should be"
-        return self._went_back_unseen() or self._unknown_in_sync()
+        states = list(states_in(self.store))
+        return self._went_back_unseen(states) or self._unknown_in_sync(states)
 
-    def _unknown_in_sync(self) -> str:
+    def _unknown_in_sync(self, states: States) -> str:
         """An in-sync member in a session that the API server forgot, when etcd was restored; else
         empty. Its leader removes it once it has lagged for long enough."""
         sessions = {
             one["spec"]["brokerId"]: one["spec"].get("session", 0)
             for one in self.store.all_of(kinds.BROKERS)
         }
-        for one, state in states_in(self.store):
+        for one, state in states:
             for ref in state.isr:
                 if ref.session > sessions.get(ref.broker_id, 0):
                     return f"{one} has {ref} in its ISR, whose broker has an earlier session"
         return ""
 
-    def _went_back_unseen(self) -> str:
+    def _went_back_unseen(self, states: States) -> str:
         """What a broker knows and the API server forgot, when etcd was restored; else empty.
 
         Until the operator reconciles again, every ten seconds, all else there looks as it should.
         """
         stored = {
             (one.topic_id, one.number): (str(one), int(state.partition_epoch))
-            for one, state in states_in(self.store)
+            for one, state in states
         }
         for number, node in self.nodes.items():
             for topic in getattr(node.broker, "_cluster", ()):

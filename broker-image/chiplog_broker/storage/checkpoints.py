@@ -46,7 +46,8 @@ class OffsetCheckpoint:
         self.is_missing = not disk.exists(path)
         self._offsets: dict[TopicPartition, int] = {}
         try:
-            self._offsets.update(_read(disk, path))
+            if not self.is_missing:
+                self._offsets.update(_read(disk, path))
         except (CheckpointError, ValueError):
             self.damaged = True
         self._version = 0
@@ -146,7 +147,5 @@ class DirectoryCheckpoints:
 
 
 def _read(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    if not disk.exists(path):
-        return {}
     rows = parse_offsets(read_file(disk, path))
     return {TopicPartition(row[0], int(row[1])): int(row[2]) for row in rows}

@@ -13,7 +13,7 @@ from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_wire.protocol.messages import EpochEndOffset
 from chiplog_wire.records.batch import iter_batches, read_header, set_place
-from tests.storage.test_following import EPOCH, Follower, replica_of
+from tests.storage.follower import EPOCH, follower_of
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit
@@ -23,29 +23,32 @@ RECORDS = 20
 CLEANER = CleanerSettings(dedupe_buffer_bytes=24_000, io_max_bytes_per_second=1e9)
 
 
-def following(kit: "StorageKit", make_batch: "MakeBatch", log: PartitionLog) -> Follower:
-    one = Follower(replica_of(log, kit.clock), make_batch, kit.clock)
-    one.following = one.reign()
-    return one
+async def append(log: PartitionLog, make_batch: "MakeBatch", offsets: list[int]) -> None:
+    """A record in a batch of its own at each of these offsets, durable on return."""
+    for offset in offsets:
+        batch = memoryview(bytearray(make_batch([b"x"])))
+        set_place(batch, offset, len(batch) - 12, 1)
+        log.append_as_follower(batch, 1, NOW)
+    await log.flush()
+
+
+def positions(kit: "StorageKit", path: str) -> list[int]:
+    """Of all batches of a segment."""
+    return [position for position, _ in iter_batches(bytes(kit.disk.content(path)))]
 
 
 # --- what recovery believes -------------------------------------------------------
 
 
-async def with_gaps(kit: "StorageKit", make_batch: "MakeBatch", *, gap_end_offset: int) -> int:
+async def with_gaps(kit: "StorageKit", make_batch: "MakeBatch", *, gap_end_offset: int) -> None:
     """A follower of a compacted log, none of which is checkpointed: every fourth record is missing
-    below `gap_end_offset`. Returns the size of a batch."""
+    below `gap_end_offset`."""
     kit.config = LogConfig(compacts=True)
     _, log = await kit.new_log()
     if gap_end_offset:
         await log.compaction.allow_gaps(gap_end_offset)
-    for number in range(RECORDS):
-        batch = bytearray(make_batch([b"%02d" % number]))
-        set_place(memoryview(batch), number, len(batch) - 12, 1)
-        if number >= gap_end_offset or number % 4:
-            log.append_as_follower(memoryview(batch), 1, NOW)
-        await log.make_durable(log.end_offset)
-    return len(batch)
+    kept = [offset for offset in range(RECORDS) if offset >= gap_end_offset or offset % 4]
+    await append(log, make_batch, kept)
 
 
 @pytest.mark.parametrize("gap_end_offset", [0, 8])
@@ -54,10 +57,9 @@ def test_a_last_batch_is_not_believed_to_be_further_behind(
     kit: "StorageKit", make_batch: "MakeBatch", gap_end_offset: int, bit: int
 ) -> None:
     """No checksum covers its base offset. The log would seem longer than all others."""
-    batch_bytes = kit.run(with_gaps(kit, make_batch, gap_end_offset=gap_end_offset))
+    kit.run(with_gaps(kit, make_batch, gap_end_offset=gap_end_offset))
     path = kit.path(f"{0:020d}.log")
-    last_batch = len(kit.disk.content(path)) - batch_bytes
-    kit.disk.flip_bit(path, last_batch + 7 - bit // 8, bit % 8)
+    kit.disk.flip_bit(path, positions(kit, path)[-1] + 7 - bit // 8, bit % 8)
     kit.kill()
 
     directory = kit.run(kit.open())
@@ -66,14 +68,14 @@ def test_a_last_batch_is_not_believed_to_be_further_behind(
     assert directory.committed_before_cut(kit.orders) is not None
 
 
-@pytest.mark.parametrize(("bit", "is_first"), [(2, True), (3, True), (4, True), (3, False)])
+@pytest.mark.parametrize(("bit", "batch"), [(2, 0), (3, 0), (4, 0), (3, 1)])
 def test_where_a_gap_is_possible_a_wrong_base_offset_is_damage(
-    kit: "StorageKit", make_batch: "MakeBatch", bit: int, is_first: bool
+    kit: "StorageKit", make_batch: "MakeBatch", bit: int, batch: int
 ) -> None:
     """One batch seems to follow a gap and the next to precede it: it is unknown which is wrong."""
-    batch_bytes = kit.run(with_gaps(kit, make_batch, gap_end_offset=RECORDS - 2))
+    kit.run(with_gaps(kit, make_batch, gap_end_offset=RECORDS - 2))
     path = kit.path(f"{0:020d}.log")
-    kit.disk.flip_bit(path, 7 if is_first else 7 + batch_bytes, bit)
+    kit.disk.flip_bit(path, positions(kit, path)[batch] + 7, bit)
     kit.kill()
 
     directory = kit.run(kit.open())
@@ -97,9 +99,8 @@ def test_a_batch_in_the_wrong_place_across_segments_is_damage(
 
     kit.config = LogConfig(segment_bytes=500)
     path = kit.run(begin())
-    content = bytes(kit.disk.content(path))
-    last_batch = [position for position, _ in iter_batches(content)][-1]
-    base_offset = read_header(content, last_batch).base_offset
+    last_batch = positions(kit, path)[-1]
+    base_offset = read_header(kit.disk.content(path), last_batch).base_offset
     assert base_offset | 8 > base_offset
     kit.disk.flip_bit(path, last_batch + 7, 3)
     kit.kill()
@@ -136,15 +137,14 @@ def test_a_gap_is_appended_only_once_its_end_could_be_written(
 
     async def scenario() -> None:
         _, log = await kit.new_log()
-        one = following(kit, make_batch, log)
-        await one.give(one.batch(0, b"a"))
-        for _ in range(2):
-            kit.disk.fail_next("replace", errno.ENOSPC, "gap-end-checkpoint")
-            assert await one.give(one.batch(3, b"d"), may_have_gaps=True) is Taken.FAILED
-        assert log.end_offset == 1
-        assert await one.give(one.batch(3, b"d"), may_have_gaps=True) is Taken.PROGRESS
-        assert (await one.position()).offset == 4
-        await one.following.stop()
+        async with follower_of(kit, make_batch, log) as one:
+            await one.give(one.batch(0, b"a"))
+            for _ in range(2):
+                kit.disk.fail_next("replace", errno.ENOSPC, "gap-end-checkpoint")
+                assert await one.give(one.batch(3, b"d"), may_have_gaps=True) is Taken.FAILED
+            assert log.end_offset == 1
+            assert await one.give(one.batch(3, b"d"), may_have_gaps=True) is Taken.PROGRESS
+            assert (await one.position()).offset == 4
 
     kit.run(scenario())
     kit.cut_power(1)
@@ -156,25 +156,24 @@ def test_a_follower_waits_for_the_gap_end_that_a_pass_is_writing(
 ) -> None:
     async def scenario() -> None:
         _, log = await kit.new_log()
-        one = following(kit, make_batch, log)
-        await one.give(one.batch(0, b"a"))
-        await one.position()
-        may_write = asyncio.Event()
+        async with follower_of(kit, make_batch, log) as one:
+            await one.give(one.batch(0, b"a"))
+            await one.position()
+            may_write = asyncio.Event()
 
-        async def device(path: str) -> None:
-            if "gap-end" in path:
-                await may_write.wait()
+            async def device(path: str) -> None:
+                if "gap-end" in path:
+                    await may_write.wait()
 
-        kit.disk.device = device
-        a_pass = asyncio.create_task(log.compaction.allow_gaps(9))
-        await asyncio.sleep(0.01)
-        answer = asyncio.create_task(one.give(one.batch(3, b"d"), may_have_gaps=True))
-        await asyncio.sleep(0.01)
-        assert log.end_offset == 1
-        may_write.set()
-        await a_pass
-        assert await answer is Taken.PROGRESS
-        await one.following.stop()
+            kit.disk.device = device
+            a_pass = asyncio.create_task(log.compaction.allow_gaps(9))
+            await asyncio.sleep(0.01)
+            answer = asyncio.create_task(one.give(one.batch(3, b"d"), may_have_gaps=True))
+            await asyncio.sleep(0.01)
+            assert log.end_offset == 1
+            may_write.set()
+            await a_pass
+            assert await answer is Taken.PROGRESS
 
     kit.run(scenario())
 
@@ -191,18 +190,17 @@ def test_truncation_to_the_batch_after_the_last_gap(
 
     async def scenario() -> None:
         directory, log = await kit.new_log()
-        one = following(kit, make_batch, log)
-        await one.give(one.batch(0, *[b"a"] * 50))
-        await one.give(one.batch(60, *[b"b"] * 10), may_have_gaps=True)
-        await one.give(one.batch(70, *[b"b"] * 10), may_have_gaps=True)
-        await one.position()
-        await directory.checkpoint({kit.orders: 20})
-        await log.truncate_to(offset, NOW)
-        assert log.end_offset == 50
-        if is_clean:
-            await directory.close({kit.orders: 20}, broker_epoch=1)
-        await log.flush()
-        await one.following.stop()
+        async with follower_of(kit, make_batch, log) as one:
+            await one.give(one.batch(0, *[b"a"] * 50))
+            await one.give(one.batch(60, *[b"b"] * 10), may_have_gaps=True)
+            await one.give(one.batch(70, *[b"b"] * 10), may_have_gaps=True)
+            await one.position()
+            await directory.checkpoint({kit.orders: 20})
+            await log.truncate_to(offset, NOW)
+            assert log.end_offset == 50
+            if is_clean:
+                await directory.close({kit.orders: 20}, broker_epoch=1)
+            await log.flush()
 
     kit.run(scenario())
     kit.kill()
@@ -216,14 +214,13 @@ def test_nothing_is_appended_before_a_truncation_is_durable(
 
     async def scenario() -> None:
         _, log = await kit.new_log()
-        one = following(kit, make_batch, log)
-        await one.give(one.batch(0, b"a", epoch=4))
-        await one.give(one.batch(3, b"b", epoch=5), may_have_gaps=True)
-        await one.begin(EPOCH + 1)
-        diverging = EpochEndOffset(4, 1)
-        assert await one.give(diverging_epoch=diverging) is Taken.PROGRESS
-        assert not log._state.segments.active.unsynced
-        await one.following.stop()
+        async with follower_of(kit, make_batch, log) as one:
+            await one.give(one.batch(0, b"a", epoch=4))
+            await one.give(one.batch(3, b"b", epoch=5), may_have_gaps=True)
+            await one.begin(EPOCH + 1)
+            diverging = EpochEndOffset(4, 1)
+            assert await one.give(diverging_epoch=diverging) is Taken.PROGRESS
+            assert not log._state.segments.active.unsynced
 
     kit.run(scenario())
 
@@ -236,19 +233,17 @@ def test_a_follower_that_caught_up_is_not_longer_than_it_was(
 
     async def scenario() -> None:
         directory, log = await kit.new_log()
-        one = following(kit, make_batch, log)
-        for base_offset, count in ((0, 50), (60, 30), (90, 10)):
-            records = one.batch(base_offset, *[b"a"] * count)
-            await one.give(records, high_watermark=100, may_have_gaps=True)
-        await one.position()
-        await directory.checkpoint({kit.orders: 100})
-        await one.following.stop()
+        async with follower_of(kit, make_batch, log) as one:
+            for base_offset, count in ((0, 50), (60, 30), (90, 10)):
+                records = one.batch(base_offset, *[b"a"] * count)
+                await one.give(records, high_watermark=100, may_have_gaps=True)
+            await one.position()
+            await directory.checkpoint({kit.orders: 100})
 
     kit.run(scenario())
     kit.kill()
     path = kit.path(f"{0:020d}.log")
-    last_batch = [position for position, _ in iter_batches(bytes(kit.disk.content(path)))][-1]
-    kit.disk.flip_bit(path, last_batch + 7, bit)
+    kit.disk.flip_bit(path, positions(kit, path)[-1] + 7, bit)
     directory = kit.run(kit.open())
     log = directory.logs.get(kit.orders)
     assert log is None or log.end_offset <= 100
@@ -266,14 +261,6 @@ async def a_log_with_a_gap(kit: "StorageKit", make_batch: "MakeBatch", count: in
         await log.compaction.allow_gaps(8)
         await append(log, make_batch, [number for number in range(10) if number != 4])
     await directory.close({}, broker_epoch=1)
-
-
-async def append(log: PartitionLog, make_batch: "MakeBatch", offsets: list[int]) -> None:
-    for offset in offsets:
-        batch = memoryview(bytearray(make_batch([b"x"])))
-        set_place(batch, offset, len(batch) - 12, 1)
-        log.append_as_follower(batch, 1, NOW)
-    await log.flush()
 
 
 async def read_all(directory: LogDirectory) -> dict[int, int]:
