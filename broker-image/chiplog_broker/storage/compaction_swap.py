@@ -20,10 +20,11 @@ from chiplog_broker.storage.names import (
 from chiplog_wire.records.errors import CorruptBatchError
 
 
-async def finish_swaps(disk: Disk, directory: str) -> None:
+async def finish_swaps(disk: Disk, directory: str, log_start_offset: int) -> None:
     """Replace old segments by complete `.swap` files; may be interrupted and repeated.
 
-    Raises `DamagedLogError` if a file does not end where the next segment begins.
+    Raises `DamagedLogError` if a file does not end where the next segment begins, unless the log
+    starts later: then the next segment may have been deleted.
     """
     names = disk.names(directory)
     swapped = [
@@ -34,7 +35,8 @@ async def finish_swaps(disk: Disk, directory: str) -> None:
     ends = {base: _end_offset(disk, directory, base) for base in swapped}
     bases = {base for name in names if (base := offset_in_name(name, LOG_SUFFIX)) is not None}
     for base, end_offset in ends.items():
-        if end_offset not in bases and end_offset not in ends:
+        is_followed = end_offset in bases or end_offset in ends
+        if end_offset >= log_start_offset and not is_followed:
             raise DamagedLogError(
                 f"{segment_file(base, LOG_SUFFIX)}{SWAP_SUFFIX}, an unfinished compaction, "
                 f"ends at {end_offset}, where no segment begins"

@@ -102,7 +102,8 @@ class Opening:
         try:
             topic_id = self._topic_id(partition)
             self._check_mark(partition)
-            await finish_swaps(self._env.disk, partition.directory)
+            log_start_offset = checkpoints.log_starts.get(partition) or 0
+            await finish_swaps(self._env.disk, partition.directory, log_start_offset)
             if not clean:
                 # The last start may have split a segment, and been killed before the new name was
                 # durable. This start removes the old bytes: without the new name they would be

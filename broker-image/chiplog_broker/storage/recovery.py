@@ -1,7 +1,8 @@
 """Opens a log that may have been left in any state.
 
-After a clean shutdown nothing is read except the end after the last index entry. Otherwise the
-recovery point divides the log; everything below it was durable when the checkpoint was written:
+After a clean shutdown nothing is read except the end after the last index entry, if the log ends
+where the shutdown left it. Otherwise the recovery point divides the log; everything below it was
+durable when the checkpoint was written:
 
 * **above** it, a crash may have left anything. Every batch is checked (framing, checksum, offset
   continuity, epoch). At the first fault the log is truncated, and the truncation is reported: an
@@ -111,6 +112,7 @@ class LogRecovery:
         self._disk = source.disk
         self._names: list[str] = []
         self._trusted_end = source.recovery_point or 0
+        self._gap_end_offset = source.gap_end_offset
         self.segments: list[Segment] = []
         self.epochs = EpochHistory()
         self.producers = ProducerStates()
@@ -355,13 +357,21 @@ class LogRecovery:
     # --- after a clean shutdown ----------------------------------------------------
 
     def _open_clean(self) -> Steps:
+        yield from self._open_tail(self.segments[-1])
+        if self._end_offset > (self._source.recovery_point or self._end_offset):
+            # A clean stop writes the end itself: a header at the end of the log was changed.
+            self._gap_end_offset = min(self._gap_end_offset, self._source.recovery_point or 0)
+            base_offset = self.segments[-1].base_offset
+            self.segments.pop().close()
+            self.segments.append(self._new_segment(base_offset))
+            yield from self._recover()
+            return
         for number, segment in enumerate(self.segments[:-1]):
             next_base = self.segments[number + 1].base_offset
             if segment.indexes_are_whole():
                 segment.open_sealed(next_base, self._source.now_ms)
             else:
                 yield from self._rebuild_sealed(segment, next_base)
-        yield from self._open_tail(self.segments[-1])
         self.unsynced = self._rebuilt
         self.durable_end_offset = self._end_offset
         if (self._source.recovery_point or 0) > self._end_offset:
@@ -549,7 +559,7 @@ class LogRecovery:
     def _check_place(self, header: BatchHeader, expected: int) -> None:
         """Check base offset and epoch against the neighbours: the checksum does not cover them."""
         base_offset = header.base_offset
-        is_gap = expected < base_offset <= self._source.gap_end_offset
+        is_gap = expected < base_offset <= self._gap_end_offset
         if base_offset != expected and not is_gap:
             raise CorruptBatchError(
                 f"the batch has offset {base_offset}, but {expected} was expected"

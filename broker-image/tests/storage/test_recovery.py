@@ -502,6 +502,44 @@ def test_a_log_that_ends_below_what_was_durable_is_damaged(
     assert "ends at 18" in report.reason if clean else f"{LAST}.log at byte 0" in report.reason
 
 
+@pytest.mark.parametrize("is_compacted", [False, True])
+@pytest.mark.parametrize("bit", [2, 5, 40])
+def test_a_changed_offset_at_the_end_is_damage_after_a_clean_shutdown(
+    kit: "StorageKit", make_batch: "MakeBatch", bit: int, is_compacted: bool
+) -> None:
+    """No checksum covers it. The log would seem longer than all others, and would lead."""
+
+    async def scenario() -> None:
+        directory = await write(kit, make_batch)
+        if is_compacted:
+            await directory.logs[kit.orders].compaction.allow_gaps(20)
+        await directory.close({kit.orders: 20}, broker_epoch=1)
+
+    kit.run(scenario())
+    kit.disk.flip_bit(kit.path(f"{LAST}.log"), 7 - bit // 8, bit % 8)
+    kit.kill()
+    report = reopen(kit)
+    assert report.verdict is Verdict.QUARANTINED
+    assert "but 18 was expected" in report.reason
+
+
+def test_records_above_the_end_of_a_clean_shutdown_are_checked(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """The checkpoint may be an older copy; the records need not be damaged."""
+
+    async def scenario() -> None:
+        directory = await write(kit, make_batch, checkpointed=14)
+        checkpoint = bytes(kit.disk.content("recovery-point-offset-checkpoint"))
+        await directory.close({kit.orders: 20}, broker_epoch=1)
+        kit.disk.content("recovery-point-offset-checkpoint")[:] = checkpoint
+
+    kit.run(scenario())
+    kit.kill()
+    report = reopen(kit)
+    assert (report.verdict, report.end_offset) == (Verdict.INTACT, 20)
+
+
 @pytest.mark.parametrize("clean", [False, True])
 def test_an_empty_log_is_whole_and_keeps_its_last_epoch(kit: "StorageKit", clean: bool) -> None:
     """Somebody may have led here without writing anything."""
@@ -955,6 +993,25 @@ def test_an_unfinished_compaction_is_not_guessed_at(
     kit.disk.open(kit.path(f"{FIRST}.log.swap"), create=True)
     kit.kill()
     assert reopen(kit).verdict is Verdict.QUARANTINED
+
+
+@pytest.mark.parametrize(("log_start", "is_whole"), [(8, False), (11, False), (12, True)])
+def test_an_unfinished_compaction_below_the_log_start_is_no_damage(
+    kit: "StorageKit", make_batch: "MakeBatch", log_start: int, is_whole: bool
+) -> None:
+    """The segment after it may have been deleted, the new file not yet."""
+    kit.run(write(kit, make_batch))
+    kit.disk.rename(kit.path(f"{FIRST}.log"), kit.path(f"{FIRST}.log.swap"))
+    for suffix in ("log", "index", "timeindex"):
+        kit.disk.remove(kit.path(f"{SECOND}.{suffix}"))
+    set_log_start(kit, log_start)
+    kit.kill()
+    directory = kit.run(kit.open())
+    (report,) = directory.report.partitions
+    assert (report.verdict is Verdict.INTACT) == is_whole
+    if is_whole:
+        assert (report.log_start_offset, report.end_offset) == (12, 20)
+        assert not [name for name in kit.disk.names("orders-0") if name.endswith(".swap")]
 
 
 def test_the_loop_is_not_held(kit: "StorageKit", make_batch: "MakeBatch") -> None:
