@@ -57,6 +57,8 @@ async def admit(disk: Disk, rng: Rng) -> ClusterRecord:
     leader epochs twice.
     """
     disk.make_directory(TOPICS)
+    # A kill may have left a new topic's file whose name is in the page cache only.
+    await disk.sync_directory(TOPICS)
     if disk.exists(CLUSTER_FILE):
         cluster_id, session = read_fields(disk, CLUSTER_FILE, "clusterId", "session")
         record = ClusterRecord(str(cluster_id), int(str(session)) + 1)

@@ -167,9 +167,8 @@ class Partition:
             self.log.begin_epoch(view.leader_epoch)
             self.leader_epoch = self.confirmed_epoch = view.leader_epoch
             self.is_isolated, self.led_since_s = False, self._clock.monotonic_s()
-            if self.log.end_offset == 0:
-                # Before a new partition existed here, all its batches were refused.
-                self.note_refusal(ErrorCode.not_leader_or_follower)
+            # Until now its batches were refused here, and by the last leader since it resigned.
+            self.note_refusal(ErrorCode.not_leader_or_follower)
             self.high_watermark = min(self.high_watermark, self.log.end_offset)
         # The follower that the high watermark waited for may not count any more.
         alone = self.followers is None
@@ -357,7 +356,7 @@ class Partition:
                 self.leader_epoch,
                 now_ms,
                 keys_are_checked=keys_are_checked,
-                begins_at_0=recent is not ErrorCode.none,
+                first_sequences=self._refusals.first_sequences,
             )
         except TakesLong:
             self.counters.produces -= 1  # the producer sends it again

@@ -8,19 +8,24 @@ the refused batch was the first of its producer, the next one would even be acce
 and the refused one never.
 """
 
+from chiplog_broker.storage.producers import FirstSequences
 from chiplog_wire.protocol.errors import ErrorCode
 
 ALIKE_S = 5.0
 """The time for which the following batches may be in flight."""
 
+REMEMBERED_S = 30.0
+"""The time within which a producer sends a batch again that was refused for its sequence number."""
+
 
 class Refusals:
     """The last refusal of a partition."""
 
-    __slots__ = ("_at_s", "_code")
+    __slots__ = ("_at_s", "_code", "first_sequences")
 
     def __init__(self) -> None:
         self._code, self._at_s = ErrorCode.none, 0.0
+        self.first_sequences = FirstSequences()
 
     def __bool__(self) -> bool:
         """Whether there may be a recent refusal."""
@@ -29,9 +34,15 @@ class Refusals:
     def note(self, code: ErrorCode, now_s: float) -> None:
         """A batch was refused with this code; it may succeed when it is sent again."""
         self._code, self._at_s = code, now_s
+        self.first_sequences.all_at_0 = True
 
     def recent_code(self, now_s: float) -> ErrorCode:
-        """The code of the last refusal, if it was recent; else `none`."""
-        if now_s - self._at_s >= ALIKE_S:
+        """The code of the last refusal, if it was recent, or if a producer that is not known must
+        still send again what was refused; else `none`."""
+        age_s = now_s - self._at_s
+        if age_s >= ALIKE_S:
+            self.first_sequences.all_at_0 = False
+        if age_s >= (REMEMBERED_S if self.first_sequences else ALIKE_S):
             self._code = ErrorCode.none
+            self.first_sequences.clear()
         return self._code

@@ -18,7 +18,7 @@ from chiplog_broker.storage.errors import (
 from chiplog_broker.storage.log_checks import LogChecks
 from chiplog_broker.storage.log_rolling import SegmentRoller
 from chiplog_broker.storage.log_state import LogState
-from chiplog_broker.storage.producers import SentBatch
+from chiplog_broker.storage.producers import FirstSequences, SentBatch
 from chiplog_broker.storage.segment import Segment
 from chiplog_wire.records.batch import (
     BatchHeader,
@@ -91,12 +91,12 @@ class LogAppender:
         now_ms: int,
         *,
         keys_are_checked: bool = False,
-        begins_at_0: bool = False,
+        first_sequences: FirstSequences | None = None,
     ) -> AppendResult:
         """Check a produced batch, assign its offsets, and write it.
 
-        Offset and epoch are set in `batch` itself if it is writable. `begins_at_0`: whether a
-        producer that is not known must begin with sequence number 0. Raises `RecordsError` or
+        Offset and epoch are set in `batch` itself if it is writable. `first_sequences`: with which
+        a producer that is not known must begin; None if with any. Raises `RecordsError` or
         `StorageError`, and then the log is unchanged; also `TakesLong`, unless `check_keys` has
         accepted the batch before.
         """
@@ -104,7 +104,7 @@ class LogAppender:
         state.check_writable()
         header = validate_produced(batch, self._limits, now_ms)
         if header.producer_id >= 0:
-            earlier = state.producers.check(header, begins_at_0=begins_at_0)
+            earlier = state.producers.check(header, first_sequences)
             if earlier is not None:
                 return self._duplicate(earlier)
         if batch.readonly:

@@ -10,7 +10,7 @@ producer may be remembered for too long, but it is never forgotten early.
 A producer that is not known may begin at any sequence number: it was idle for too long, or its
 records were deleted before this replica began. For some seconds after a batch was refused it must
 begin at 0: the refused batch may have been its first, which would never be taken after a later one
-(KAFKA-15591).
+(KAFKA-15591). If it does not, it must begin with the first batch that is refused for this reason.
 """
 
 from collections import deque
@@ -28,6 +28,9 @@ from chiplog_wire.records.batch import (
 
 RETAINED_BATCHES = 5
 """As many as a producer may have in flight to one broker, so any of them may come again."""
+
+MOST_REFUSED = 1_000
+"""Producers whose first refused batch is remembered."""
 
 MOST_IN_A_ROW = 2**30
 """Half of all sequence numbers: a batch is either behind the next one or ahead of it."""
@@ -108,6 +111,40 @@ class ProducerEntry:
         return SentBatch(first_sequence, last_sequence, UNKNOWN_OFFSET, last_offset, -1)
 
 
+class FirstSequences:
+    """The sequence numbers with which producers that are not known must begin, after a refusal."""
+
+    __slots__ = ("_refused", "all_at_0")
+
+    def __init__(self) -> None:
+        self.all_at_0 = False
+        """Whether it is not known yet what was refused."""
+        self._refused: dict[int, int] = {}
+        """Producer id -> the lowest sequence number that was refused."""
+
+    def __bool__(self) -> bool:
+        return self.all_at_0 or bool(self._refused)
+
+    def clear(self) -> None:
+        """Producers may begin anywhere again."""
+        self.all_at_0 = False
+        self._refused.clear()
+
+    def refuses(self, header: BatchHeader) -> bool:
+        """Whether a producer that is not known may not begin with this batch.
+
+        Another batch of the producer that comes later in its order is not taken before it then.
+        """
+        producer_id, sequence = header.producer_id, header.base_sequence
+        lowest = self._refused.get(producer_id)
+        highest_allowed = 0 if self.all_at_0 else lowest
+        if highest_allowed is None or sequence <= highest_allowed:
+            return False
+        if lowest is not None or len(self._refused) < MOST_REFUSED:
+            self._refused[producer_id] = sequence if lowest is None else min(lowest, sequence)
+        return True
+
+
 class ProducerStates:
     """All producers of one log, as of `end_offset`."""
 
@@ -151,10 +188,12 @@ class ProducerStates:
         for producer_id in idle:
             del self._entries[producer_id]
 
-    def check(self, header: BatchHeader, *, begins_at_0: bool = False) -> SentBatch | None:
+    def check(
+        self, header: BatchHeader, first_sequences: FirstSequences | None = None
+    ) -> SentBatch | None:
         """Whether a leader may append this batch; the earlier one if it is a duplicate.
 
-        `begins_at_0`: whether a producer that is not known must begin with sequence number 0.
+        `first_sequences`: with which a producer that is not known must begin; None if with any.
 
         It may be one of long ago. A producer that sees a new leader sends its next batches there,
         any number of them, while those before wait for the old leader's answer. That may be an
@@ -166,9 +205,10 @@ class ProducerStates:
         entry = self.get(header.producer_id)
         sequence = header.base_sequence
         if entry is None:
-            if sequence and begins_at_0:
+            if first_sequences is not None and first_sequences.refuses(header):
                 raise OutOfOrderSequenceError(
-                    f"producer {header.producer_id} begins with sequence {sequence}, expected 0"
+                    f"producer {header.producer_id} begins with sequence {sequence}, and an "
+                    "earlier batch may have been refused"
                 )
             return None
         if header.producer_epoch != entry.epoch:

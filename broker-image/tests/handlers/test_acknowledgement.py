@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chiplog_broker.metadata.view import NO_EPOCH
+from chiplog_broker.metadata.view import NO_EPOCH, PartitionView
 from chiplog_broker.partitions import refusals
 from chiplog_broker.ports.disk import DiskUsage
 from chiplog_wire.protocol.apis import ApiKey
@@ -310,6 +310,33 @@ def test_a_producer_begins_at_0_in_the_first_seconds_of_a_partition(
             assert await send("others", 3) == "not_leader_or_follower", "2 may be under way again"
             monkeypatch.setattr(refusals, "ALIKE_S", 0.0)
             assert await send("orders", 1) == "none", "the topic was created again"
+
+    kit.run(scenario)
+
+
+def test_a_producer_begins_at_0_in_the_first_seconds_of_a_leadership(
+    kit: "Kit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first batch is refused by the last leader. The next one comes here already."""
+
+    async def scenario() -> None:
+        async with kit.running() as client:
+
+            async def send(sequence: int) -> str:
+                producer = Producer(producer_id=7, epoch=0, base_sequence=sequence)
+                sent = kit.batch(b"%d" % sequence, producer=producer)
+                (answer,) = codes(await client.produce("orders", sent))
+                return answer.name
+
+            await client.create("orders")
+            (partition,) = kit.partitions("orders")
+            with monkeypatch.context() as later:
+                later.setattr(refusals, "ALIKE_S", 0.0)
+                await client.produce("orders", kit.batch(b"of somebody else"))
+            partition.resign()
+            partition.lead(PartitionView(0, 1, partition.leader_epoch + 2, (1,), (1,)), 1)
+            assert await send(1) == "not_leader_or_follower"
+            assert [await send(sequence) for sequence in (0, 1)] == ["none"] * 2
 
     kit.run(scenario)
 

@@ -5,6 +5,7 @@ import struct
 import pytest
 from crc32c import crc32c
 
+from chiplog_broker.storage import producers
 from chiplog_broker.storage.errors import (
     InvalidProducerEpochError,
     OutOfOrderSequenceError,
@@ -15,6 +16,7 @@ from chiplog_broker.storage.producers import (
     MOST_IN_A_ROW,
     RETAINED_BATCHES,
     UNKNOWN_OFFSET,
+    FirstSequences,
     ProducerEntry,
     ProducerStates,
     SentBatch,
@@ -71,11 +73,49 @@ def test_an_unknown_producer_may_begin_anywhere(sequence: int) -> None:
 
 def test_an_unknown_producer_begins_at_0_where_a_batch_was_just_refused() -> None:
     """It may have been its first batch."""
-    states = ProducerStates()
-    assert states.check(header(0), begins_at_0=True) is None
+    states, first = ProducerStates(), FirstSequences()
+    assert not first
+    first.all_at_0 = True
+    assert first
+    assert states.check(header(0), first) is None
     with pytest.raises(OutOfOrderSequenceError):
-        states.check(header(5), begins_at_0=True)
+        states.check(header(5), first)
     assert states.check(header(5)) is None
+    first.clear()
+    assert not first
+    assert states.check(header(5), first) is None
+
+
+def test_an_unknown_producer_begins_with_what_was_refused_before() -> None:
+    """Its other batches were in flight, too, and arrive when it may begin anywhere again."""
+    states, first = ProducerStates(), FirstSequences()
+    first.all_at_0 = True
+    for sequence in (7, 9, 8):
+        with pytest.raises(OutOfOrderSequenceError):
+            states.check(header(sequence), first)
+    first.all_at_0 = False
+    assert first
+    with pytest.raises(OutOfOrderSequenceError):
+        states.check(header(8), first)
+    assert states.check(header(7), first) is None
+    assert states.check(header(0), first) is None
+    assert states.check(header(8, producer_id=6), first) is None
+
+
+def test_a_broker_remembers_a_limited_number_of_refused_producers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producers, "MOST_REFUSED", 2)
+    states, first = ProducerStates(), FirstSequences()
+    first.all_at_0 = True
+    for producer_id, sequence in ((1, 9), (2, 9), (3, 9), (1, 7)):
+        with pytest.raises(OutOfOrderSequenceError):
+            states.check(header(sequence, producer_id=producer_id), first)
+    first.all_at_0 = False
+    for producer_id, sequence in ((1, 8), (2, 10)):
+        with pytest.raises(OutOfOrderSequenceError):
+            states.check(header(sequence, producer_id=producer_id), first)
+    assert states.check(header(10, producer_id=3), first) is None
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 4, 100])

@@ -26,12 +26,15 @@ class MapFiles:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
 
-    def read_all(self) -> dict[str, PartitionMapSpec]:
-        """Topic name -> the map applied last. Raises `ValueError` if a file cannot be read.
+    async def read_all(self) -> dict[str, PartitionMapSpec]:
+        """Topic name -> the map applied last, durable. Raises `ValueError` if a file cannot be
+        read.
 
         A broker must not start without a damaged file's content: metadata would go back.
         """
         self._disk.make_directory(MAPS)
+        # A kill may have left a file whose name is in the page cache only.
+        await self._disk.sync_directory(MAPS)
         found = {}
         for name in self._disk.names(MAPS):
             # A temporary file that was left by a power cut during a replacement.

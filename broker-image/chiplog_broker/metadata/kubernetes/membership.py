@@ -97,7 +97,7 @@ class KubernetesMembership:
         keeper = LeaseKeeper(ports.api, self._process, ports.clock, self._outages, self._renewals)
         self._lease = self.start("lease", keeper.run())
         self._last_record = read_session(ports.metadata)
-        self._known = self._files.read_all()
+        self._known = await self._files.read_all()
         if self._last_record is None:
             broker, _ = await self._own_broker()
             return broker.spec.cluster_id
