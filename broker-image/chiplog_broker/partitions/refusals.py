@@ -33,16 +33,18 @@ class Refusals:
 
     def note(self, code: ErrorCode, now_s: float) -> None:
         """A batch was refused with this code; it may succeed when it is sent again."""
+        self.first_sequences.forget_before(now_s - REMEMBERED_S)
         self._code, self._at_s = code, now_s
         self.first_sequences.all_at_0 = True
 
     def recent_code(self, now_s: float) -> ErrorCode:
-        """The code of the last refusal, if it was recent, or if a producer that is not known must
-        still send again what was refused; else `none`."""
-        age_s = now_s - self._at_s
-        if age_s >= ALIKE_S:
-            self.first_sequences.all_at_0 = False
-        if age_s >= (REMEMBERED_S if self.first_sequences else ALIKE_S):
+        """The code of the last refusal, if it was recent; else `none`."""
+        first_sequences = self.first_sequences
+        first_sequences.now_s = now_s
+        first_sequences.forget_before(now_s - REMEMBERED_S)
+        if now_s - self._at_s < ALIKE_S:
+            return self._code
+        first_sequences.all_at_0 = False
+        if not first_sequences:
             self._code = ErrorCode.none
-            self.first_sequences.clear()
-        return self._code
+        return ErrorCode.none

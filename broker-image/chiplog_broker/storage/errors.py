@@ -77,6 +77,12 @@ class OutOfOrderSequenceError(StorageError):
     kafka_error = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
+class OvertakesRefusedError(StorageError):
+    """An earlier batch of a producer that is not known was refused, and may be sent again."""
+
+    kafka_error = "NOT_LEADER_OR_FOLLOWER"
+
+
 class InvalidProducerEpochError(StorageError):
     """A newer instance of this producer has written already."""
 

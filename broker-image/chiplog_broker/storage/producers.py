@@ -17,7 +17,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from chiplog_broker.storage.errors import InvalidProducerEpochError, OutOfOrderSequenceError
+from chiplog_broker.storage.errors import (
+    InvalidProducerEpochError,
+    OutOfOrderSequenceError,
+    OvertakesRefusedError,
+)
 from chiplog_wire.records.batch import (
     CONTROL_MASK,
     MAX_SEQUENCE,
@@ -111,37 +115,49 @@ class ProducerEntry:
         return SentBatch(first_sequence, last_sequence, UNKNOWN_OFFSET, last_offset, -1)
 
 
+def _is_after(sequence: int, other: int) -> bool:
+    """Whether it is the later one; after the highest sequence number comes 0."""
+    return 0 < (sequence - other) & MAX_SEQUENCE < MOST_IN_A_ROW
+
+
 class FirstSequences:
     """The sequence numbers with which producers that are not known must begin, after a refusal."""
 
-    __slots__ = ("_refused", "all_at_0")
+    __slots__ = ("_refused", "all_at_0", "now_s")
 
     def __init__(self) -> None:
         self.all_at_0 = False
         """Whether it is not known yet what was refused."""
-        self._refused: dict[int, int] = {}
-        """Producer id -> the lowest sequence number that was refused."""
+        self.now_s = 0.0
+        """The time of the next batch, by a monotonic clock."""
+        self._refused: dict[tuple[int, int], tuple[int, float]] = {}
+        """Producer id and epoch -> the first sequence number that was refused, and when that
+        began. Those that began first come first."""
 
     def __bool__(self) -> bool:
         return self.all_at_0 or bool(self._refused)
 
-    def clear(self) -> None:
-        """Producers may begin anywhere again."""
-        self.all_at_0 = False
-        self._refused.clear()
+    def forget_before(self, time_s: float) -> None:
+        """Forget refusals that began at this time or before."""
+        while self._refused:
+            producer = next(iter(self._refused))
+            if self._refused[producer][1] > time_s:
+                break
+            del self._refused[producer]
 
     def refuses(self, header: BatchHeader) -> bool:
         """Whether a producer that is not known may not begin with this batch.
 
-        Another batch of the producer that comes later in its order is not taken before it then.
+        The producer's later batches are not taken before this one then.
         """
-        producer_id, sequence = header.producer_id, header.base_sequence
-        lowest = self._refused.get(producer_id)
-        highest_allowed = 0 if self.all_at_0 else lowest
-        if highest_allowed is None or sequence <= highest_allowed:
+        producer, sequence = (header.producer_id, header.producer_epoch), header.base_sequence
+        first, since_s = self._refused.get(producer, (sequence, self.now_s))
+        may_begin = sequence == 0 if self.all_at_0 else not _is_after(sequence, first)
+        if may_begin:
             return False
-        if lowest is not None or len(self._refused) < MOST_REFUSED:
-            self._refused[producer_id] = sequence if lowest is None else min(lowest, sequence)
+        if producer in self._refused or len(self._refused) < MOST_REFUSED:
+            earlier = first if _is_after(sequence, first) else sequence
+            self._refused[producer] = (earlier, since_s)
         return True
 
 
@@ -199,14 +215,14 @@ class ProducerStates:
         any number of them, while those before wait for the old leader's answer. That may be an
         error, for batches that the new leader has. Kafka's clients take
         DUPLICATE_SEQUENCE_NUMBER for success then; OUT_OF_ORDER_SEQUENCE_NUMBER they retry until
-        their time is up (KAFKA-5494). Raises `OutOfOrderSequenceError` and
-        `InvalidProducerEpochError`.
+        their time is up (KAFKA-5494). Raises `OutOfOrderSequenceError`,
+        `OvertakesRefusedError` and `InvalidProducerEpochError`.
         """
         entry = self.get(header.producer_id)
         sequence = header.base_sequence
         if entry is None:
             if first_sequences is not None and first_sequences.refuses(header):
-                raise OutOfOrderSequenceError(
+                raise OvertakesRefusedError(
                     f"producer {header.producer_id} begins with sequence {sequence}, and an "
                     "earlier batch may have been refused"
                 )

@@ -34,16 +34,30 @@ def test_what_follows_is_refused_alike_for_some_seconds(after_s: float, code: Er
 
 
 @pytest.mark.parametrize(
-    ("after_s", "code"),
-    [(ALIKE_S, REFUSED), (REMEMBERED_S - 0.01, REFUSED), (REMEMBERED_S, ErrorCode.none)],
+    ("after_s", "is_refused"), [(ALIKE_S, True), (REMEMBERED_S - 0.01, True), (REMEMBERED_S, False)]
 )
 def test_a_batch_is_not_taken_before_one_that_is_sent_again(
-    after_s: float, code: ErrorCode
+    after_s: float, is_refused: bool
 ) -> None:
     """The seconds may end between two batches of a producer."""
     refusals = Refusals()
-    refusals.note(REFUSED, NOW_S)
+    refusals.note(REFUSED, NOW_S - 1)
+    refusals.recent_code(NOW_S)
     assert refusals.first_sequences.refuses(header(7))
-    assert refusals.recent_code(NOW_S + after_s) is code
-    assert refusals.first_sequences.refuses(header(8)) == (code is REFUSED)
+    assert refusals.recent_code(NOW_S + after_s) is ErrorCode.none, "others may go on"
+    assert bool(refusals) == is_refused
+    assert refusals.first_sequences.refuses(header(8)) == is_refused
     assert not refusals.first_sequences.refuses(header(7))
+
+
+def test_a_refused_batch_of_long_ago_is_not_remembered_by_a_new_refusal() -> None:
+    refusals = Refusals()
+    refusals.note(REFUSED, NOW_S)
+    refusals.recent_code(NOW_S)
+    assert refusals.first_sequences.refuses(header(7))
+    later_s = NOW_S + REMEMBERED_S
+    refusals.note(REFUSED, later_s)
+    refusals.recent_code(later_s)
+    assert refusals.first_sequences.refuses(header(8))
+    refusals.recent_code(later_s + ALIKE_S)
+    assert not refusals.first_sequences.refuses(header(8))

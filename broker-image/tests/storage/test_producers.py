@@ -9,6 +9,7 @@ from chiplog_broker.storage import producers
 from chiplog_broker.storage.errors import (
     InvalidProducerEpochError,
     OutOfOrderSequenceError,
+    OvertakesRefusedError,
     StorageError,
 )
 from chiplog_broker.storage.producer_snapshot import decode_snapshot, encode_snapshot
@@ -71,35 +72,66 @@ def test_an_unknown_producer_may_begin_anywhere(sequence: int) -> None:
     assert states.check(header(sequence)) is None
 
 
+def begins(states: ProducerStates, first: FirstSequences, *sequences: int, **what: int) -> bool:
+    """Whether a producer may begin with the last of these sequence numbers."""
+    for sequence in sequences:
+        refused = None
+        try:
+            assert states.check(header(sequence, **what), first) is None
+        except OvertakesRefusedError as error:
+            refused = error
+    return refused is None
+
+
 def test_an_unknown_producer_begins_at_0_where_a_batch_was_just_refused() -> None:
     """It may have been its first batch."""
     states, first = ProducerStates(), FirstSequences()
     assert not first
     first.all_at_0 = True
     assert first
-    assert states.check(header(0), first) is None
-    with pytest.raises(OutOfOrderSequenceError):
-        states.check(header(5), first)
+    assert begins(states, first, 0)
+    assert not begins(states, first, 5)
+    assert not begins(states, first, MAX_SEQUENCE)
     assert states.check(header(5)) is None
-    first.clear()
-    assert not first
-    assert states.check(header(5), first) is None
 
 
 def test_an_unknown_producer_begins_with_what_was_refused_before() -> None:
     """Its other batches were in flight, too, and arrive when it may begin anywhere again."""
     states, first = ProducerStates(), FirstSequences()
     first.all_at_0 = True
-    for sequence in (7, 9, 8):
-        with pytest.raises(OutOfOrderSequenceError):
-            states.check(header(sequence), first)
+    assert not begins(states, first, 7, 9, 8)
     first.all_at_0 = False
     assert first
-    with pytest.raises(OutOfOrderSequenceError):
-        states.check(header(8), first)
-    assert states.check(header(7), first) is None
-    assert states.check(header(0), first) is None
-    assert states.check(header(8, producer_id=6), first) is None
+    assert not begins(states, first, 8)
+    assert begins(states, first, 7)
+    assert begins(states, first, 0)
+    assert begins(states, first, 8, producer_id=6)
+    assert begins(states, first, 8, epoch=1)
+
+
+def test_what_follows_a_refused_batch_may_be_numbered_from_0_again() -> None:
+    states, first = ProducerStates(), FirstSequences()
+    first.all_at_0 = True
+    assert not begins(states, first, 5, MAX_SEQUENCE - 3)
+    first.all_at_0 = False
+    assert not begins(states, first, 5)
+    assert begins(states, first, MAX_SEQUENCE - 3)
+
+
+def test_a_refused_batch_is_forgotten_some_time_after_it_came_first() -> None:
+    states, first = ProducerStates(), FirstSequences()
+    first.all_at_0 = True
+    for first.now_s in (10.0, 20.0, 30.0):
+        assert not begins(states, first, 7, producer_id=1)
+    assert not begins(states, first, 7, producer_id=2)
+    first.all_at_0 = False
+    first.forget_before(9.9)
+    assert not begins(states, first, 8, producer_id=1)
+    first.forget_before(10.0)
+    assert begins(states, first, 8, producer_id=1)
+    assert not begins(states, first, 8, producer_id=2)
+    first.forget_before(30.0)
+    assert not first
 
 
 def test_a_broker_remembers_a_limited_number_of_refused_producers(
@@ -109,13 +141,11 @@ def test_a_broker_remembers_a_limited_number_of_refused_producers(
     states, first = ProducerStates(), FirstSequences()
     first.all_at_0 = True
     for producer_id, sequence in ((1, 9), (2, 9), (3, 9), (1, 7)):
-        with pytest.raises(OutOfOrderSequenceError):
-            states.check(header(sequence, producer_id=producer_id), first)
+        assert not begins(states, first, sequence, producer_id=producer_id)
     first.all_at_0 = False
-    for producer_id, sequence in ((1, 8), (2, 10)):
-        with pytest.raises(OutOfOrderSequenceError):
-            states.check(header(sequence, producer_id=producer_id), first)
-    assert states.check(header(10, producer_id=3), first) is None
+    assert not begins(states, first, 8, producer_id=1)
+    assert not begins(states, first, 10, producer_id=2)
+    assert begins(states, first, 10, producer_id=3)
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 4, 100])
