@@ -15,6 +15,8 @@ from e2e.sim.history import Append, Event, History, InForce, Kind
 
 CHECK_MS: Final = 2_000
 """Clocks are read every half a second, and may run at double speed."""
+READ_S: Final = 0.5
+"""How often the policies in force are read: one may end up to this much later than it seems."""
 OVERLAPPING: Final = 16
 """Batches that were written over by others with other bases."""
 DAY_MS: Final = 24 * 3600 * 1000
@@ -129,14 +131,15 @@ class Deletions:
     def _by_policy(self, partition: str, batch: Stored) -> Iterator[str]:
         for one in self._in_force[partition]:
             policy = one.policy
-            if not policy.deletes or one.to_s < batch.at_s:
+            until_s = one.to_s + READ_S
+            if not policy.deletes or until_s < batch.at_s:
                 continue
             age_ms = one.newest_ms + CHECK_MS - batch.newest_ms
             if 0 <= policy.retention_ms < age_ms and self._was_asked(
                 partition, "retention.ms", policy.retention_ms
             ):
                 yield f"retention.ms={policy.retention_ms}: {age_ms} ms old, t={one.to_s:.3f}"
-            after_bytes = self._bytes_until(partition, one.to_s) - batch.end_bytes
+            after_bytes = self._bytes_until(partition, until_s) - batch.end_bytes
             if 0 <= policy.retention_bytes <= after_bytes and self._was_asked(
                 partition, "retention.bytes", policy.retention_bytes
             ):
