@@ -209,6 +209,9 @@ def runs() -> Iterator[tuple[int, Any]]:
         (7, 3, 2.0, evil),
         (8, 1, 1.5, evil | few),
         (9, 3, 2.5, back),
+        (21, 3, 0.5, evil | users),
+        (22, 1, 0.5, evil | users),
+        (27, 3, 0.5, users),
     ):
         mix = Mix(
             replicas=replicas,
