@@ -23,8 +23,11 @@ def frame(
 def produced(
     broker: BrokerProcess, topic: str, rows: Iterable[Mapping[str, Any]], **config: Any
 ) -> None:
-    """Rows are arguments of confluent-kafka's `produce`, in order."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 20, **config})
+    """Rows are arguments of confluent-kafka's `produce`, in order.
+
+    They are sent in one batch: nothing is sent before `flush`, which ignores `linger.ms`.
+    """
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 60_000, **config})
     for row in rows:
         producer.produce(topic, **row)
     assert producer.flush(30) == 0
