@@ -6,7 +6,7 @@ number and topic id, so that a topic created again under an old name is another 
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from e2e.sim.groups.history import GroupHistory
 
@@ -117,6 +117,10 @@ class Policy(NamedTuple):
     retention_bytes: int = -1
     compacts: bool = False
     delete_retention_ms: int = 0
+
+
+POLL_S: Final = 0.5
+"""How often the state of the brokers is read."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,7 +8,6 @@ PartitionMap is written.
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Final
 from uuid import UUID
 
 from chiplog_broker.partitions.partition import Partition
@@ -19,11 +18,9 @@ from chiplog_kube import kinds
 from e2e.sim.api_store import ApiStore, Change
 from e2e.sim.decisions import DecisionTrace
 from e2e.sim.durable import durable_end
-from e2e.sim.history import Decision, History, InForce, LogStart, Policy, Vouched
+from e2e.sim.history import POLL_S, Decision, History, InForce, LogStart, Policy, Vouched
 from e2e.sim.kubelet import Node
 from e2e.sim.wire import TopicPartition
-
-POLL_S: Final = 0.5
 
 
 class Watch:

@@ -85,6 +85,7 @@ class Opening:
     ) -> PartitionReport:
         checkpoints = self._env.checkpoints
         recovery_point = checkpoints.recovery_points.get(partition) or 0
+        log_start_offset = checkpoints.log_starts.get(partition)
         gap_end_offset = self._gap_end_offset(partition, config)
         recovery = LogRecovery(
             LogSource(
@@ -93,7 +94,7 @@ class Opening:
                 config=config,
                 now_ms=self._env.clock.now_ms(),
                 clean=clean,
-                log_start_offset=checkpoints.log_starts.get(partition),
+                log_start_offset=log_start_offset,
                 recovery_point=None if checkpoints.recovery_points.damaged else recovery_point,
                 gap_end_offset=gap_end_offset,
             )
@@ -102,8 +103,7 @@ class Opening:
         try:
             topic_id = self._topic_id(partition)
             self._check_mark(partition)
-            log_start_offset = checkpoints.log_starts.get(partition) or 0
-            await finish_swaps(self._env.disk, partition.directory, log_start_offset)
+            await finish_swaps(self._env.disk, partition.directory, log_start_offset or 0)
             if not clean:
                 # The last start may have split a segment, and been killed before the new name was
                 # durable. This start removes the old bytes: without the new name they would be

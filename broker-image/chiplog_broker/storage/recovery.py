@@ -358,12 +358,10 @@ class LogRecovery:
 
     def _open_clean(self) -> Steps:
         yield from self._open_tail(self.segments[-1])
-        if self._end_offset > (self._source.recovery_point or self._end_offset):
-            # A clean stop writes the end itself: a header at the end of the log was changed.
-            self._gap_end_offset = min(self._gap_end_offset, self._source.recovery_point or 0)
-            base_offset = self.segments[-1].base_offset
-            self.segments.pop().close()
-            self.segments.append(self._new_segment(base_offset))
+        if 0 < self._trusted_end < self._end_offset:
+            # A clean stop writes the end itself: a header at the end of the log was changed, or the
+            # checkpoint is an older copy. Gaps are below that end, too.
+            self._gap_end_offset = min(self._gap_end_offset, self._trusted_end)
             yield from self._recover()
             return
         for number, segment in enumerate(self.segments[:-1]):

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,16 @@ OK = ErrorCode.none
 
 def codes(answers: list[Any]) -> list[ErrorCode]:
     return [ErrorCode(one.error_code) for one in answers]
+
+
+async def numbered(
+    kit: "Kit", client: "Client", topic: str, sequence: int, producer_id: int = 7
+) -> str:
+    """What the broker answers to an idempotent producer's batch with this sequence number."""
+    producer = Producer(producer_id=producer_id, epoch=0, base_sequence=sequence)
+    sent = kit.batch(b"%d" % sequence, producer=producer)
+    (answer,) = codes(await client.produce(topic, sent))
+    return answer.name
 
 
 async def nothing_comes(client: "Client", seconds: float = 0.1) -> bool:
@@ -226,11 +237,7 @@ def test_what_followed_a_refused_batch_is_refused_alike(
                 else:
                     partition.has_min_isr = not is_in_trouble
 
-            async def send(sequence: int) -> str:
-                producer = Producer(producer_id=7, epoch=0, base_sequence=sequence)
-                sent = kit.batch(b"%d" % sequence, producer=producer)
-                (answer,) = codes(await client.produce("orders", sent))
-                return answer.name
+            send = partial(numbered, kit, client, "orders")
 
             assert await send(0) == "none"
             assert await send(2) == "not_leader_or_follower", "the partition is new"
@@ -266,11 +273,7 @@ def test_what_follows_the_first_batch_of_a_producer_is_not_taken_before_it(
             if not is_new:
                 await client.produce("orders", kit.batch(b"of somebody else"))
 
-            async def send(sequence: int, producer_id: int = 7) -> str:
-                producer = Producer(producer_id=producer_id, epoch=0, base_sequence=sequence)
-                sent = kit.batch(b"%d" % sequence, producer=producer)
-                (answer,) = codes(await client.produce("orders", sent))
-                return answer.name
+            send = partial(numbered, kit, client, "orders")
 
             epoch = partition.leader_epoch
             if trouble == "no leader":
@@ -296,12 +299,7 @@ def test_a_producer_begins_at_0_in_the_first_seconds_of_a_partition(
 
     async def scenario() -> None:
         async with kit.running() as client:
-
-            async def send(topic: str, sequence: int) -> str:
-                producer = Producer(producer_id=7, epoch=0, base_sequence=sequence)
-                sent = kit.batch(b"%d" % sequence, producer=producer)
-                (answer,) = codes(await client.produce(topic, sent))
-                return answer.name
+            send = partial(numbered, kit, client)
 
             await client.create("orders")
             assert await send("orders", 1) == "not_leader_or_follower"
@@ -322,12 +320,7 @@ def test_a_producer_begins_at_0_in_the_first_seconds_of_a_leadership(
 
     async def scenario() -> None:
         async with kit.running() as client:
-
-            async def send(sequence: int) -> str:
-                producer = Producer(producer_id=7, epoch=0, base_sequence=sequence)
-                sent = kit.batch(b"%d" % sequence, producer=producer)
-                (answer,) = codes(await client.produce("orders", sent))
-                return answer.name
+            send = partial(numbered, kit, client, "orders")
 
             await client.create("orders")
             (partition,) = kit.partitions("orders")

@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from e2e.sim.checkers.anomaly import events_of
-from e2e.sim.history import Append, Event, History, InForce, Kind
+from e2e.sim.history import POLL_S, Append, Event, History, InForce, Kind
 
 CHECK_MS: Final = 2_000
 """Clocks are read every half a second, and may run at double speed."""
-READ_S: Final = 0.5
-"""How often the policies in force are read: one may end up to this much later than it seems."""
 OVERLAPPING: Final = 16
 """Batches that were written over by others with other bases."""
 DAY_MS: Final = 24 * 3600 * 1000
@@ -131,7 +129,7 @@ class Deletions:
     def _by_policy(self, partition: str, batch: Stored) -> Iterator[str]:
         for one in self._in_force[partition]:
             policy = one.policy
-            until_s = one.to_s + READ_S
+            until_s = one.to_s + POLL_S  # it may have ended just before it was read again
             if not policy.deletes or until_s < batch.at_s:
                 continue
             age_ms = one.newest_ms + CHECK_MS - batch.newest_ms
