@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ALL_THERE_IS = Allowance()
+UNLIMITED = Allowance()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Ports:
     rng: Rng
     data: Disk
     metadata: Disk
-    allowance: Allowance = ALL_THERE_IS
+    allowance: Allowance = UNLIMITED
     """The memory and descriptors that the process may use."""
 
 
@@ -97,13 +97,13 @@ class Broker:
         dialer: Dialer | None = None,
     ) -> None:
         """Without a `membership` the broker is standalone; without a `dialer` it follows no
-        leaders."""
+        leaders. `data_path` is the directory of the logs, as messages and clients get it."""
         self._ports = ports
         self._config = config
         self._listeners = listeners
         self._data_path = data_path
         self._dialer = dialer
-        memory_bytes = setting(config, keys.MEMORY_BYTES)
+        memory_bytes = setting(config, keys.MEMORY_BYTES)  # -1: what the process may use
         self.shares = memory_shares(
             ports.allowance.memory_bytes if memory_bytes < 0 else memory_bytes
         )
@@ -120,13 +120,13 @@ class Broker:
         self.addresses: dict[str, tuple[str, int]] = {}
         """Listener -> the host and port that were bound, as its configuration advertises them."""
         self.fetching: ReplicaFetching | None = None
-        """Gets what other brokers lead; None where there are no others."""
+        """Fetches the partitions that other brokers lead; None without a `dialer`."""
         self.fetch_sessions = FetchSessionCache(
             setting(config, keys.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS),
             partial(session_id, ports.rng),
             self.shares.session_partitions,
         )
-        """The fetch sessions of its readers."""
+        """The fetch sessions of consumers and followers (KIP-227)."""
         self._parts = BrokerParts()
         self._events = BrokerEvents(self._parts, self._membership, self.health)
         self._cluster: ClusterView
@@ -149,6 +149,7 @@ class Broker:
             raise
 
     async def _start(self) -> None:
+        """Start all parts in order. For each, what stops it is pushed onto the exit stack."""
         ports, membership = self._ports, self._membership
         take_lock(ports.metadata, self._data_path)
         self._exit_stack.push_async_callback(membership.close)
@@ -210,7 +211,7 @@ class Broker:
         )
 
     async def deposed(self) -> str:
-        """Returns, with the reason, when this process may not act for its broker any more."""
+        """Wait until this process may not act for its broker any more; returns the reason."""
         return await self._membership.deposed()
 
     async def stop(self) -> None:
@@ -222,15 +223,16 @@ class Broker:
         logger.info("stopped", extra={"session": self._cluster.session})
 
     def _new_fetching(self) -> ReplicaFetching | None:
-        """Fetches from leaders on other brokers; starts no task before there is something to
-        follow."""
+        """The part that fetches from leaders on other brokers; None without a `dialer`. It starts
+        its first task with the first partition to follow."""
         if self._dialer is None:
             return None
         ports = self._ports
         return ReplicaFetching(self._cluster, self._dialer, ports.clock, ports.rng, self._config)
 
     def _new_spreading(self) -> Spreading | None:
-        """Asks other brokers whether they know a new topic; None if nobody is to be asked."""
+        """The part that waits until the other brokers know a new topic; None if CreateTopics does
+        not wait for them."""
         if self._dialer is None or not self.waits_for_others:
             return None
         spreading = Spreading(self._cluster, self._dialer, self._ports.clock)
@@ -238,7 +240,8 @@ class Broker:
         return spreading
 
     def _silence_watch(self) -> SilenceWatch | None:
-        """Finds isolated leaders on this broker; None if no other broker can lead."""
+        """The part that finds isolated leaders on this broker: leaders that reach neither the API
+        server nor a follower. None for a standalone broker, whose leaders need nobody else."""
         authority = self._membership.authority
         if authority is None:
             return None
@@ -247,6 +250,7 @@ class Broker:
         )
 
     async def _close_logs(self) -> None:
+        """Close the logs and write the mark of a clean shutdown. An error is only logged."""
         await self._replicas.close()
         try:
             await self._directory.close(self._replicas.high_watermarks(), self._cluster.session)
@@ -263,15 +267,17 @@ class Broker:
         )
 
     async def _open_logs(self, cluster_id: str, broker_id: int) -> LogDirectory:
+        """Open and recover all logs, with the settings of the topics that the last process knew.
+        For each replica in which recovery found a problem, a line is logged."""
         configs = {topic.name: topic_log_config(topic) for topic in self._membership.known_topics()}
-        unclaimed = log_config(TopicConfig({}, topic_defaults(self._config)))
+        default_config = log_config(TopicConfig({}, topic_defaults(self._config)))
         ports = self._ports
         directory = await LogDirectory.open(
             StoragePorts(ports.data, ports.clock, ports.rng),
             OpenOptions(
                 node_id=broker_id,
                 cluster_id=cluster_id,
-                config_of=lambda name: configs.get(name.topic, unclaimed),
+                config_of=lambda name: configs.get(name.topic, default_config),
             ),
             self._events,
         )
@@ -288,9 +294,11 @@ class Broker:
         return directory
 
     def _opened_data(self) -> OpenedData:
+        """The state of the data directory, for the membership."""
         directory = self._directory
         return OpenedData(
             storage_uuid=directory.identity.directory_id,
+            # The mark of a clean shutdown calls the session Kafka's "broker epoch".
             closed_in_session=directory.report.broker_epoch,
         )
 
@@ -298,9 +306,12 @@ class Broker:
         return setting(self._config, keys.REPLICA_LAG_TIME_MAX_MS) / 1000
 
     def _silence_s(self) -> float:
+        """How long a leader may have no contact with followers and API server before it counts as
+        isolated."""
         return silence_s(setting(self._config, keys.REPLICA_FETCH_WAIT_MAX_MS) / 1000)
 
     async def _listen(self, store: MetadataStore) -> None:
+        """Bind all listeners, publish their addresses, then accept connections."""
         pacing = Pacing(self._ports.clock, self._config)
         parts = Parts(
             self._cluster,
@@ -355,6 +366,7 @@ class Broker:
         self._answer_inquiries(parts)
 
     def _answer_inquiries(self, parts: Parts) -> None:
+        """Answer the operator's inquiries from now on, if this broker accepts them."""
         if self.inquiries is None:
             return
         # A standalone broker starts without the modules for objects of Kubernetes.
@@ -365,12 +377,14 @@ class Broker:
 
 
 def session_id(rng: Rng) -> int:
-    """A random id for a fetch session, which is hard to guess."""
+    """A random id for a fetch session, which is hard to guess: 31 bits, as ids are positive
+    int32."""
     return int.from_bytes(rng.token(4), "big") >> 1
 
 
 def take_lock(metadata: Disk, data_path: str) -> None:
-    """Raises `CannotStart` if another process has the directory."""
+    """Lock the broker's directory until this process ends. Raises `CannotStart` if another process
+    holds the lock; the message names `data_path`."""
     try:
         metadata.lock(".lock")
     except BlockingIOError as held:
@@ -386,26 +400,29 @@ def connection_limits(
     *,
     is_internal: bool,
 ) -> ConnectionLimits:
-    """The limits for clients or brokers, from Kafka's configuration keys and the available
-    memory."""
+    """The limits of the internal listener (`is_internal`), or of all other listeners together, from
+    Kafka's configuration keys and the available memory and descriptors."""
     idle_ms = setting(config, keys.CONNECTIONS_MAX_IDLE_MS)
     frame_bytes = setting(config, keys.SOCKET_REQUEST_MAX_BYTES)
-    held_bytes = memory.brokers_bytes if is_internal else memory.clients_bytes
-    below = descriptors.brokers_below if is_internal else descriptors.clients_below
-    derived = connection_shares(memory, below)
+    budget_bytes = memory.brokers_bytes if is_internal else memory.clients_bytes
+    # Connections get no descriptor with this number or a higher one: those are left for files.
+    descriptors_below = descriptors.brokers_below if is_internal else descriptors.clients_below
+    derived = connection_shares(memory, descriptors_below)
     return ConnectionLimits(
         max_connections=or_derived(setting(config, keys.MAX_CONNECTIONS), derived.in_all),
         max_connections_per_ip=or_derived(
             setting(config, keys.MAX_CONNECTIONS_PER_IP), derived.of_one_address
         ),
-        max_frame_bytes=min(frame_bytes, held_bytes // 2),
+        # One request may not take the whole memory: others must be read next to it.
+        max_frame_bytes=min(frame_bytes, budget_bytes // 2),
         max_idle_s=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
-        memory_bytes=held_bytes,
+        memory_bytes=budget_bytes,
         answer_bytes=UNBOUNDED if is_internal else memory.answer_bytes,
-        descriptors_below=below,
+        descriptors_below=descriptors_below,
     )
 
 
 def or_derived(given: int, derived: int) -> int:
-    """The configured value; the derived one if the configured value is Kafka's "no limit"."""
+    """`given`, the configured limit; `derived` if `given` is Kafka's default, which means no
+    limit."""
     return derived if given == MAX_INT32 else given

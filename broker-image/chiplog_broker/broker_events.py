@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class BrokerParts:
-    """The parts of a broker that are notified. The broker puts each here when it is made."""
+    """The parts of a broker that are notified; each is None until the broker has created it."""
 
     replicas: Replicas | None = None
     coordinator: Coordinator | None = None
@@ -42,7 +42,7 @@ class BrokerEvents:
     # -- of the data directory
 
     def logs_opened(self, progress: Progress) -> None:
-        """The progress of opening the data directory."""
+        """Report the progress of opening the data directory at the health address."""
         self._health.logs_recovered = progress.partitions_done
         self._health.logs_total = progress.partitions_total
 
@@ -57,7 +57,8 @@ class BrokerEvents:
             self._parts.housekeeping.log_compacts()
 
     def disk_failed(self, failure: OSError) -> None:
-        """The data directory went offline. If it is being opened, the start fails instead."""
+        """A write or sync failed: the data directory is offline from now on. Does nothing while the
+        directory is being opened, because then the start fails."""
         if self._parts.replicas is None:
             return
         self._parts.replicas.go_offline(failure)
@@ -97,7 +98,7 @@ class BrokerEvents:
     # -- of the membership
 
     def waits_for(self, what: str) -> None:
-        """Set what the start waits for; empty if it waits for nothing."""
+        """Report at the health address what the start waits for; empty if it waits for nothing."""
         self._health.waiting_for = what
 
     def authority_answered(self) -> None:

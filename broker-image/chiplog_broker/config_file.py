@@ -37,41 +37,50 @@ def parse_properties(text: str) -> dict[str, str]:
     """Key -> value. Raises `InvalidConfigFile` for a key given twice or a line without value."""
     settings: dict[str, Setting] = {}
     for number, line in logical_lines(text):
+        # The first `=` or `:` ends the key; 0 means an empty key, -1 that there is neither.
         separator = min(
             (position for position in (line.find("="), line.find(":")) if position >= 0),
             default=-1,
         )
         if separator < 1:
-            raise InvalidConfigFile(f"line {number}: write key=value, not {line!r}")
+            raise InvalidConfigFile(
+                f"server.properties line {number}: write key=value, not {line!r}"
+            )
         key, value = line[:separator].strip(), line[separator + 1 :].strip()
         if key in settings:
             first = settings[key].line
-            raise InvalidConfigFile(f"line {number}: {key} is already set in line {first}")
+            raise InvalidConfigFile(
+                f"server.properties line {number}: {key} is already set in line {first}; remove "
+                "one of the two"
+            )
         settings[key] = Setting(key, value, number)
     return {key: setting.value for key, setting in settings.items()}
 
 
 def logical_lines(text: str) -> list[tuple[int, str]]:
-    """(number of the first line, text) with continuations joined and comments left out."""
+    """The settings as (number of the first line, text): comments are left out, and a line that ends
+    with a backslash is joined with the next."""
     found: list[tuple[int, str]] = []
-    pending, began = "", 0
+    pending, first_number = "", 0
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if not pending and (not line or line[0] in "#!"):
             continue
-        began = began if pending else number
+        if not pending:
+            first_number = number
         if line.endswith("\\"):
             pending += line[:-1]
             continue
-        found.append((began, pending + line))
+        found.append((first_number, pending + line))
         pending = ""
     if pending:
-        found.append((began, pending))
+        found.append((first_number, pending))
     return found
 
 
 def checked(settings: Mapping[str, str]) -> Mapping[str, str]:
     """The settings in Kafka's own form. Raises `InvalidConfigFile` naming every problem."""
+    # `by_operator`: this file may have the keys that users may not set in a BrokerCluster.
     given = given_broker_config(settings, "server.properties", by_operator=True)
     if given.problems:
         raise InvalidConfigFile("\n".join(map(str, given.problems)))
@@ -79,7 +88,7 @@ def checked(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def read_config(path: Path | None) -> Mapping[str, str]:
-    """The checked settings of a file; none where there is no file. Raises `InvalidConfigFile`."""
+    """The checked settings of a file; empty if `path` is None. Raises `InvalidConfigFile`."""
     try:
         text = path.read_text() if path else ""
     except (OSError, UnicodeDecodeError) as error:
@@ -115,7 +124,8 @@ def member_config(path: Path | None, broker_id: int) -> dict[str, str]:
 
 
 def listeners(config: Mapping[str, str]) -> list[Listener]:
-    """The listeners that `listeners` and `advertised.listeners` name."""
+    """The listeners of a standalone broker, from the keys `listeners` and `advertised.listeners`.
+    Raises `InvalidConfigFile`."""
     bound = parse_listeners(config.get("listeners") or DEFAULT_LISTENERS)
     given = parse_listeners(config.get("advertised.listeners", ""), "advertised.listeners")
     for name, (host, _) in given.items():
@@ -124,6 +134,7 @@ def listeners(config: Mapping[str, str]) -> list[Listener]:
                 f"server.properties[advertised.listeners] has {name}://{host}: use only listeners "
                 "from the key listeners, each with an address that clients can reach"
             )
+    # A listener that is not advertised, or with port 0, is advertised as it is bound.
     advertised = dict.fromkeys(bound, ("", 0)) | given
     return [
         Listener(
@@ -140,7 +151,8 @@ def listeners(config: Mapping[str, str]) -> list[Listener]:
 def member_listeners(config: Mapping[str, str]) -> list[Listener]:
     """The listeners of a broker whose advertised addresses the operator determines.
 
-    They have the names of BrokerCluster.spec.listeners; none of them has security.
+    They have the names of BrokerCluster.spec.listeners; none of them has TLS or SASL. Raises
+    `InvalidConfigFile`.
     """
     if config.get("advertised.listeners"):
         raise InvalidConfigFile(
@@ -158,7 +170,8 @@ def member_listeners(config: Mapping[str, str]) -> list[Listener]:
 
 
 def parse_listeners(text: str, key: str = "listeners") -> dict[str, tuple[str, int]]:
-    """Like `split_listeners`, but raises for names of listeners with security."""
+    """Listener name -> (host, port), as `split_listeners` reads them. Raises `InvalidConfigFile`
+    also for a name that asks for TLS or SASL."""
     found = split_listeners(text, key)
     for name in found:
         if name not in WITHOUT_SECURITY:
@@ -170,7 +183,10 @@ def parse_listeners(text: str, key: str = "listeners") -> dict[str, tuple[str, i
 
 
 def split_listeners(text: str, key: str) -> dict[str, tuple[str, int]]:
-    """Listener name -> (host, port) of `NAME://host:port,…`; a bare `host:port` is PLAINTEXT."""
+    """Listener name -> (host, port) of `NAME://host:port,…`; a bare `host:port` is PLAINTEXT.
+
+    Raises `InvalidConfigFile`, whose message names `key`.
+    """
     found: dict[str, tuple[str, int]] = {}
     for part in filter(None, (entry.strip() for entry in text.split(","))):
         name, separator, address = part.rpartition("://")
@@ -186,5 +202,6 @@ def split_listeners(text: str, key: str) -> dict[str, tuple[str, int]]:
 
 
 def advertised_host_for(host: str) -> str:
-    """The address that clients get if none is advertised."""
+    """The host that clients get if no address is advertised: the host that the listener is bound
+    to, or this machine's loopback address if the listener is bound to all addresses."""
     return "127.0.0.1" if host in EVERY_ADDRESS else host

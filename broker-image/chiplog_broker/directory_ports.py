@@ -18,10 +18,10 @@ def directory_ports(option: str, directory: Path) -> Ports:
     """
     try:
         limits = allowance()
-        below = descriptor_shares(limits.descriptors).files_below
+        files_below = descriptor_shares(limits.descriptors).files_below
         data, metadata = (
-            SystemDisk(directory / "data", below),
-            SystemDisk(directory / "metadata", below),
+            SystemDisk(directory / "data", files_below),
+            SystemDisk(directory / "metadata", files_below),
         )
     except OSError as error:
         raise CannotStart(

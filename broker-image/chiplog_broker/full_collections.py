@@ -18,7 +18,7 @@ _FULL: Final = 2
 
 
 class FullCollections:
-    """Freezes what survived a long full collection. A process has one garbage collector."""
+    """Freezes the objects that survived a long full collection. Create one for each process."""
 
     def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._monotonic_s = monotonic_s
@@ -36,6 +36,7 @@ class FullCollections:
         gc.unfreeze()
 
     def _on_collection(self, phase: str, info: Mapping[str, int]) -> None:
+        """Called by `gc` at the start ("start") and end ("stop") of each collection."""
         if info["generation"] != _FULL:
             return
         now_s = self._monotonic_s()

@@ -13,6 +13,7 @@ class Histogram:
 
     def __init__(self) -> None:
         self.sum_s = 0.0
+        # The last count is of durations above all bounds.
         self.counts = [0] * (len(BUCKETS_S) + 1)
 
     def observe(self, seconds: float) -> None:

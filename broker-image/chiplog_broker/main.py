@@ -39,6 +39,7 @@ class Addresses:
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options of the command line, or of `given`. Ends the process if they are invalid."""
     parser = argparse.ArgumentParser(
         prog="chiplog-broker", description="A broker of the Chiplog partitioned log."
     )
@@ -99,11 +100,11 @@ MEMBER_OPTIONS = ("broker_id", "data", "kubeconfig", "namespace", "credentials")
 
 
 def check_mode(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """End the process with an error if the options do not belong together; the error says which to
-    use."""
+    """End the process with an error if options of both modes are mixed or one is missing; the error
+    says which to use."""
     names = {name: "--" + name.replace("_", "-") for name in MEMBER_OPTIONS}
     if options.cluster is None:
-        given = [text for name, text in names.items() if getattr(options, name) is not None]
+        given = [option for name, option in names.items() if getattr(options, name) is not None]
         if given:
             parser.error(f"{given[0]} needs --cluster: remove it, or add --cluster")
         return
@@ -151,7 +152,8 @@ def standalone(directory: Path, config_file: Path | None) -> Broker:
 
 
 async def serve(broker: Broker, addresses: Addresses) -> None:
-    """Start, wait for a signal, stop. A signal during recovery stops it, which loses nothing.
+    """Start the broker, wait for SIGTERM or SIGINT, stop. A signal during the start cancels it,
+    which loses nothing.
 
     Raises `CannotStart` if the broker cannot start, or must not continue.
     """
@@ -182,7 +184,7 @@ async def serve(broker: Broker, addresses: Addresses) -> None:
 
 
 def host_and_port(option: str, address: str) -> tuple[str, int]:
-    """The parts of `host:port`. Raises `CannotStart`."""
+    """The host and the port of `host:port`. Raises `CannotStart`, whose message names `option`."""
     host, _, port = address.rpartition(":")
     if not port.isdigit() or int(port) > MAX_PORT:
         raise CannotStart(f"{option} {address!r} is not an address: write HOST:PORT")

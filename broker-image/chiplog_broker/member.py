@@ -82,7 +82,8 @@ def member(
 
 
 def api_server(kubeconfig: Path | None) -> Connection:
-    """A client of the API server. Raises `CannotStart` with the remedy."""
+    """The address and credentials of the API server: those of the file, or of the pod if it is
+    None. Raises `CannotStart` with the remedy."""
     try:
         return find(kubeconfig)
     except NoConnection as problem:
@@ -92,8 +93,8 @@ def api_server(kubeconfig: Path | None) -> Connection:
 
 
 def internal_credentials(directory: Path | None, clock: Clock) -> FileCredentials | None:
-    """The credentials that brokers use among themselves; outside a pod only if an option names
-    them."""
+    """The credentials that brokers use among themselves. `directory` is that of `--credentials`;
+    without it the one mounted into a pod is used. None if there is neither."""
     if directory is None and not CREDENTIALS.is_dir():
         return None
     return FileCredentials(directory or CREDENTIALS, clock)

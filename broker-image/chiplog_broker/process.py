@@ -29,37 +29,38 @@ class Allowance:
 
 
 def keep_freed_memory(keep_bytes: int) -> None:
-    """Set the thresholds; does nothing where the C library has no `mallopt` (musl)."""
+    """Let glibc keep up to this many bytes of freed memory, and reuse freed blocks of up to half of
+    it. Does nothing where the C library has no `mallopt` (musl)."""
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
-        # The maximum of the first threshold in glibc is 32 MiB.
+        # glibc accepts at most 32 MiB for the first threshold.
         library.mallopt(M_MMAP_THRESHOLD, keep_bytes // 2)
         library.mallopt(M_TRIM_THRESHOLD, keep_bytes)
 
 
 def raise_open_file_limit() -> None:
     """Raise the limit of open files to the maximum that the process may set."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
 def allowance() -> Allowance:
     """The present limits of this process."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return Allowance(memory_limit_bytes(), soft)
+    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return Allowance(memory_limit_bytes(), soft_limit)
 
 
 def memory_limit_bytes() -> int:
     """The memory limit of the container; the machine's memory if there is none."""
-    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    limits_bytes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for path in _limit_files():
         try:
             text = path.read_text().strip()
         except OSError:
             continue
         if text.isdigit():  # not `max`
-            found.append(int(text))
-    return min(found)
+            limits_bytes.append(int(text))
+    return min(limits_bytes)
 
 
 def _limit_files() -> Iterator[Path]:
@@ -73,7 +74,7 @@ def _limit_files() -> Iterator[Path]:
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if not controllers:
+        if not controllers:  # cgroup 2 has one hierarchy for all controllers
             yield CGROUPS / path.lstrip("/") / "memory.max"
         elif "memory" in controllers.split(","):
             yield CGROUPS / "memory" / path.lstrip("/") / "memory.limit_in_bytes"

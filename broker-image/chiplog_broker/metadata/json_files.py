@@ -12,11 +12,12 @@ def read_json(disk: Disk, path: str) -> dict[str, Any]:
     """The stored object. Raises `FileNotFoundError`, and `ValueError` if the file is invalid."""
     value = json.loads(without_checksum(read_file(disk, path)))
     if not isinstance(value, dict):
-        raise ValueError("it is not an object")
+        raise ValueError("it is not a JSON object")
     return value
 
 
 async def write_json(disk: Disk, path: str, value: dict[str, Any]) -> None:
-    """Durable on return. Raises `OSError`."""
+    """Replace the file by this object and its checksum line, durable on return. Raises
+    `OSError`."""
     text = json.dumps(value, separators=(",", ":")) + "\n"
     await disk.replace(path, with_checksum(text.encode()))

@@ -23,14 +23,14 @@ class Listener:
     """Whether its clients are processes of this cluster, with the permissions of brokers."""
 
     def __post_init__(self) -> None:
-        assert self.keyring or not self.is_internal, "an internal listener lets nobody in unasked"
+        assert self.keyring or not self.is_internal, "an internal listener needs a keyring"
 
 
 def internal_listener(
     advertised_host: str,
     keyring: Keyring,
     *,
-    host: str = "0.0.0.0",  # noqa: S104 - whoever gets here must log in
+    host: str = "0.0.0.0",  # noqa: S104 - all clients of this listener must log in
     port: int = INTERNAL_PORT,
 ) -> Listener:
     """The listener of the cluster's own processes.

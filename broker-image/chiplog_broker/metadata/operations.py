@@ -31,5 +31,5 @@ class Outcome:
 
     @classmethod
     def refused(cls, why: Refused) -> "Outcome":
-        """The operation cannot be carried out."""
+        """The result of an operation that was refused, with the code and the message of `why`."""
         return cls(ErrorCode(why.code), str(why))

@@ -22,14 +22,15 @@ class Proposals(Protocol):
     """Proposed changes of the ISR that are not answered yet."""
 
     def oldest(self, most: int) -> tuple[IsrProposal, ...]:
-        """At most this many, the oldest first."""
+        """Up to `most` of them, the oldest first."""
 
 
 class MetadataStore(Protocol):
     """The metadata: files in standalone mode, the Kubernetes API otherwise."""
 
     async def submit(self, operation: Request, principal: str = ANONYMOUS) -> Outcome:
-        """Carry out an admin operation; returns when this broker has seen its effect."""
+        """Carry out an admin operation for this principal. Returns the result once this broker's
+        view shows it."""
 
 
 class LogEnd(NamedTuple):
@@ -84,8 +85,8 @@ class LocalReplicas(Protocol):
         """All damage found here, also if it has been repaired; the newest first."""
 
     async def condemn(self, topic_id: UUID, name: TopicPartition, why: str) -> bool:
-        """Treat a replica as damaged and stop serving it; False if there is no undamaged replica
-        here."""
+        """Treat a replica as damaged because of `why`, and stop serving it. Returns False if there
+        is no undamaged replica here."""
 
     @property
     def is_short_of_space(self) -> bool:
@@ -111,7 +112,7 @@ class LocalReplicas(Protocol):
         """The proposals of leaders here that no map has answered."""
 
     def log_end(self, topic_id: UUID, name: str, partition: int) -> LogEnd:
-        """The end of the log; offset 0 if there is none."""
+        """The end of a replica's log; offset 0 if there is no such replica here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +137,7 @@ class Authority(Protocol):
     """The service that elects leaders, as seen by a broker: in Kubernetes the API server."""
 
     answered_s: float
-    """When it answered last, by the monotonic clock."""
+    """When it answered last, in seconds of the monotonic clock."""
 
 
 class ReplicaReports(Protocol):
@@ -175,7 +176,7 @@ class Membership(ReplicaReports, Protocol):
         """The service that could elect another leader; None for a standalone broker."""
 
     async def begin(self, events: MembershipEvents) -> str:
-        """Start; returns the cluster id. `events` are notified from now on.
+        """Start the membership and return the cluster id. `events` are notified from now on.
 
         Raises `CannotStart`, `ValueError`, `OSError`.
         """
@@ -193,7 +194,7 @@ class Membership(ReplicaReports, Protocol):
         """Set the bound addresses, and those that the configuration advertises to clients."""
 
     def is_ready(self) -> tuple[bool, str]:
-        """Whether the replicas here have caught up, and what is missing."""
+        """Whether the replicas here have caught up, and in words what is missing."""
 
     def disk_failed(self) -> None:
         """A write or a sync failed: nothing is stored here any more."""
@@ -202,10 +203,10 @@ class Membership(ReplicaReports, Protocol):
         """Let other brokers take over the leaderships, if they can; limited in time."""
 
     async def leave(self) -> None:
-        """Change nothing here any more. The logs are closed afterwards."""
+        """Stop following changes of the cluster. The logs are closed afterwards."""
 
     async def close(self) -> None:
-        """The process ends: stop renewing the Lease."""
+        """Release everything that `begin` started: the process ends."""
 
     async def deposed(self) -> str:
-        """Returns, with the reason, when this process may not act for its broker any more."""
+        """Wait until this process may not act for its broker any more; returns the reason."""

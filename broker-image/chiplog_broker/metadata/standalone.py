@@ -96,6 +96,8 @@ class StandaloneStore:
                 self._topics[record.name] = record
 
     async def start(self, changed: TopicChanged, deleted: TopicDeleted) -> None:
+        """Pass every topic to `changed`, and create `__consumer_offsets` if it is missing. From now
+        on `changed` and `deleted` are called for every change."""
         self._changed, self._deleted = changed, deleted
         for record in self._topics.values():
             await changed(self._view(record))
@@ -119,6 +121,8 @@ class StandaloneStore:
         return [self._view(record) for record in self._topics.values()]
 
     async def _carry_out(self, operation: Request) -> Outcome:
+        """Check an operation and carry it out, or only check it if it is to be validated. Raises
+        `Refused`, and `OSError` or `StorageError` if the disk fails."""
         if isinstance(operation, CreateTopic):
             topic_id = UUID(bytes=TopicId.draw(self._rng.token).value)
             record = plan.new_topic_record(operation, self._topics, self._defaults, topic_id)
@@ -160,6 +164,7 @@ class StandaloneStore:
             logger.exception("offsets_topic_not_made")
 
     async def _put(self, record: TopicRecord, *, validate_only: bool) -> Outcome:
+        """Store a new or changed topic and apply it; with `validate_only` only return its view."""
         view = self._view(record)
         if not validate_only:
             old = self._topics.get(record.name)
@@ -196,8 +201,10 @@ class StandaloneStore:
         return Outcome()
 
     def _view(self, record: TopicRecord) -> TopicView:
+        """The topic as clients and replicas see it: this broker is the only replica, and leads."""
         broker_id, session = self._defaults.broker_id, self._defaults.session
         partitions = tuple(
+            # The leader epoch is the number of sessions since the partition was created.
             PartitionView(index, broker_id, session - made_in, (broker_id,), (broker_id,))
             for index, made_in in enumerate(record.made_in_sessions)
         )
@@ -206,8 +213,8 @@ class StandaloneStore:
 
 
 def topic_path(topic: str) -> str:
-    """The file of a topic. Names of 249 characters, or with capital letters, are encoded in its
-    name."""
+    """The file of a topic. Its name is the topic's if that is short and in lower case; otherwise it
+    is derived from the topic's name and a hash of it (`object_name`)."""
     return f"{TOPICS}/{object_name(topic)}{FILE_SUFFIX}"
 
 

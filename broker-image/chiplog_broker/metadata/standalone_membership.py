@@ -36,6 +36,7 @@ class StandaloneMembership:
         return
 
     async def begin(self, _events: MembershipEvents) -> str:
+        """Begin a new session, and read all topics. Returns the cluster id."""
         record = await admit(self._disk, self._rng)
         self._session = record.session
         self._store = StandaloneStore(
@@ -55,6 +56,7 @@ class StandaloneMembership:
         return self._store.views()
 
     async def join(self, node: Node) -> StandaloneStore:
+        """Apply all topics to the node's view and replicas, which follow every later change."""
         self._node = node
         node.cluster.session = self._session
         await self._store.start(self._topic_changed, self._topic_deleted)
@@ -90,6 +92,7 @@ class StandaloneMembership:
         """Does nothing: there is no Lease."""
 
     async def deposed(self) -> str:
+        """Never returns: no other process can be admitted as this broker."""
         never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         return await never
 

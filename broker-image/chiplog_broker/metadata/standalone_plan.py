@@ -53,8 +53,11 @@ class Defaults:
 
 
 def offsets_record(known: TopicRecord | None, defaults: Defaults, topic_id: UUID) -> TopicRecord:
-    """The record of `__consumer_offsets`: existing partitions stay, the configuration is the
-    present one."""
+    """The record of `__consumer_offsets`, with the broker's present configuration.
+
+    `known` is the stored record: its partitions and topic id stay. If it is None, the topic is new
+    and gets `topic_id`.
+    """
     if known is None:
         partitions = offsets_topic(defaults.config, brokers=1).partitions
         sessions = (defaults.session,) * partitions
@@ -97,7 +100,8 @@ def configured_topic_record(
 
 
 def check_identity(operation: DeleteTopic, record: TopicRecord) -> None:
-    """Whether the name still belongs to the topic that the client means. Raises `Refused`."""
+    """Raises `Refused` if the client deletes by topic id, and the name now belongs to another
+    topic."""
     if operation.topic_id not in (None, TopicId(record.topic_id.bytes)):
         raise Refused(Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
 

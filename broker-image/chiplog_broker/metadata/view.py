@@ -62,6 +62,7 @@ class TopicView:
     metadata: MetadataTopic = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        """Derive `metadata`, the topic as Metadata answers contain it."""
         partitions = [
             MetadataPartition(
                 int(ErrorCode.none if leader_id >= 0 else ErrorCode.leader_not_available),
@@ -84,7 +85,8 @@ class TopicView:
         object.__setattr__(self, "metadata", topic)
 
     def advertised_leader(self, partition: PartitionView) -> int:
-        """The leader that clients are sent to; -1 if they must look elsewhere, or retry."""
+        """The leader that clients are sent to; -1 if the partition has no leader, or its leader
+        here is isolated: then clients ask other brokers, or retry."""
         return NO_LEADER if partition.index in self.isolated else partition.leader_id
 
     @property
@@ -150,7 +152,7 @@ class ClusterView:
             del self._expected[topic.name]
 
     def remove(self, name: str) -> None:
-        """A topic was deleted."""
+        """Remove a topic that was deleted; unknown names are ignored."""
         self._forget(name)
         self._expected.pop(name, None)
 
@@ -159,7 +161,7 @@ class ClusterView:
             del self._names[old.topic_id]
 
     def expect(self, name: str, topic_id: UUID) -> None:
-        """This topic exists in the cluster, and this broker will `put` it soon.
+        """Note that this topic exists in the cluster, and that this broker will `put` it soon.
 
         Until then neither "unknown topic" nor the previous topic of this name is a correct answer.
         """
@@ -168,33 +170,37 @@ class ClusterView:
             self._expected[name] = topic_id
 
     def expected(self, name: str) -> UUID | None:
-        """The topic that will have this name soon, if it is not known yet."""
+        """The id of the topic that `expect` has announced under this name and that is not `put`
+        yet; None if there is none."""
         return self._expected.get(name)
 
     def is_expected(self, topic_id: UUID) -> bool:
-        """Whether a topic will be known soon."""
+        """Whether `expect` has announced a topic with this id that is not `put` yet."""
         return topic_id in self._expected.values()
 
     def nodes(self, listener: str) -> list[NodeEndpoint]:
-        """All brokers for clients of this listener, ordered by id.
+        """The brokers that clients of this listener get in Metadata answers, ordered by id. They
+        include brokers that ended a moment ago.
 
         An isolated broker does not list itself: librdkafka (2.x) uses one connection as long as it
         knows no leader, and would contact the same broker again and again.
         """
-        named = self.lingering | self.brokers
-        known = (named[broker_id].on(listener) for broker_id in sorted(named))
-        nodes = [node for node in known if node is not None]
+        brokers = self.lingering | self.brokers
+        addresses = (brokers[broker_id].on(listener) for broker_id in sorted(brokers))
+        nodes = [node for node in addresses if node is not None]
         if self.is_cut_off:
+            # An empty list would be of no use: then this broker is listed after all.
             return [node for node in nodes if node.node_id != self.broker_id] or nodes
         return nodes
 
     def send_clients_elsewhere(self, is_cut_off: bool) -> None:
-        """Set whether clients must use other brokers."""
+        """Set whether clients must use other brokers, because this one is isolated."""
         self.is_cut_off = is_cut_off
 
     @property
     def controller_id(self) -> int:
-        """The broker for admin requests: any live broker forwards them, so this one."""
+        """The broker to which clients send admin requests. Every live broker can forward them, so
+        it is this one, or another one if this broker is isolated."""
         if self.is_cut_off:
             return min(self.brokers.keys() - {self.broker_id}, default=self.broker_id)
         return self.broker_id
