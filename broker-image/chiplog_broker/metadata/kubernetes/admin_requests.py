@@ -65,7 +65,8 @@ class _Pending:
     answer: "asyncio.Future[AdminAnswer]" = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
-    patience: asyncio.Timeout | None = None
+    timeout: asyncio.Timeout | None = None
+    """The client's timeout; None until the request waits."""
 
 
 class AdminRequests:
@@ -86,31 +87,33 @@ class AdminRequests:
         self._clock = clock
         self._prefix = prefix
         self._changed = changed
-        self._made = 0
+        self._request_count = 0
         self._is_closed = False
         self._pending: dict[str, _Pending] = {}
         self._watching: dict[str, set[asyncio.Event]] = {}
+        """Topic -> the events of the requests that wait until this broker's view shows their
+        effect."""
 
     def outstanding(self) -> tuple[AdminRequest, ...]:
         """The open requests to the operator."""
         return tuple(pending.request for pending in self._pending.values())
 
     def answered(self, answers: Iterable[AdminAnswer]) -> None:
-        """The operator's present answers."""
+        """Give the operator's present answers to the requests that wait for them."""
         for answer in answers:
             pending = self._pending.get(answer.id)
             if pending is not None and not pending.answer.done():
                 pending.answer.set_result(answer)
 
     def close(self) -> None:
-        """The broker stops: end all waiting requests."""
+        """The broker stops: end all waiting requests now, as if their timeouts had passed."""
         self._is_closed = True
         for pending in self._pending.values():
-            if pending.patience is not None and not pending.patience.expired():
-                pending.patience.reschedule(asyncio.get_running_loop().time())
+            if pending.timeout is not None and not pending.timeout.expired():
+                pending.timeout.reschedule(asyncio.get_running_loop().time())
 
     def topic_changed(self, name: str) -> None:
-        """This broker's view of a topic may have changed."""
+        """This broker's view of a topic may have changed: check the requests that wait for it."""
         for event in self._watching.get(name, ()):
             event.set()
 
@@ -126,9 +129,9 @@ class AdminRequests:
             op, body = to_body(operation)
         except Refused as refused:
             return Outcome.refused(refused)
-        self._made += 1
+        self._request_count += 1
         request = AdminRequest(
-            id=f"{self._prefix}-{self._made}",
+            id=f"{self._prefix}-{self._request_count}",
             principal=principal,
             op=op,
             body=body,
@@ -140,13 +143,15 @@ class AdminRequests:
             return TOO_LARGE
         with self._pending_request(request, size_bytes) as pending:
             try:
-                async with asyncio.timeout(timeout_ms / 1000) as pending.patience:
+                async with asyncio.timeout(timeout_ms / 1000) as pending.timeout:
                     return await self._outcome(operation, await pending.answer)
             except TimeoutError:
                 return TIMED_OUT
 
     @contextmanager
     def _pending_request(self, request: AdminRequest, size_bytes: int) -> Iterator[_Pending]:
+        """A context in which the request is in this broker's status, where the operator reads
+        it."""
         pending = self._pending[request.id] = _Pending(request, size_bytes)
         self._changed()
         try:
@@ -156,10 +161,11 @@ class AdminRequests:
             self._changed()
 
     async def _outcome(self, operation: Request, answer: AdminAnswer) -> Outcome:
+        """The result for the client: the operator's error, or success once its effect is seen."""
         try:
             verdict = from_answer(answer)
         except ValueError:
-            # The code of a newer operator that this broker does not know; it is forwarded.
+            # A newer operator has sent a code that this broker does not know. Its message is kept.
             return Outcome(ErrorCode.unknown_server_error, answer.error_message)
         if verdict.code is not Code.NONE:
             return Outcome(ErrorCode(verdict.code), verdict.message)
@@ -174,7 +180,8 @@ class AdminRequests:
             return self._validation_result(operation, verdict)
         if isinstance(operation, ConfigureTopic):
             try:
-                # Another client may change the key again at once; then this state is never visible.
+                # Another client may change the key again at once; then this broker never sees the
+                # state that this request has set.
                 async with asyncio.timeout(CONFIG_SEEN_WITHIN_S):
                     return await self._wait_for_effect(operation, verdict)
             except TimeoutError:
@@ -182,7 +189,8 @@ class AdminRequests:
         return await self._wait_for_effect(operation, verdict)
 
     def _validation_result(self, operation: Request, verdict: Verdict) -> Outcome:
-        """The topic that would be created, as Kafka answers validate-only requests (KIP-525)."""
+        """The answer to a request that is only validated: for CreateTopic the topic that would be
+        created (KIP-525), otherwise just success."""
         counts = verdict.would_have
         if not isinstance(operation, CreateTopic) or counts is None:
             return Outcome()
@@ -225,14 +233,15 @@ def election_outcomes(verdict: Verdict) -> Outcome:
 
 
 def is_done(operation: Request, verdict: Verdict, view: TopicView | None) -> bool:
-    """Whether a topic is as the operation leaves it."""
+    """Whether `view`, this broker's view of the topic, shows the operation's effect. `view` is None
+    if this broker knows no such topic; `verdict` is the operator's answer."""
     if isinstance(operation, DeleteTopic):
         wanted = operation.topic_id
         return view is None or (wanted is not None and view.topic_id.bytes != wanted.value)
     if isinstance(operation, ElectLeaders):
         return shows_leaders(operation, verdict, view)
     if view is None or (verdict.topic_uid and view.owner_uid != verdict.topic_uid):
-        return False
+        return False  # the view is still that of an earlier topic of this name
     match operation:
         case CreateTopic():
             return all(partition.leader_id != NO_LEADER for partition in view.partitions)
@@ -250,6 +259,7 @@ def shows_leaders(operation: ElectLeaders, verdict: Verdict, view: TopicView | N
     wanted = operation.topic_id
     if view is None or (wanted is not None and view.topic_id.bytes != wanted.value):
         return True
+    # The operation has the leader epoch of each partition at the time of the client's request.
     return all(
         view.partitions[partition.partition].leader_epoch
         > operation.partitions[partition.partition]
@@ -259,7 +269,8 @@ def shows_leaders(operation: ElectLeaders, verdict: Verdict, view: TopicView | N
 
 
 def shows_config(operation: ConfigureTopic, view: TopicView) -> bool:
-    """Whether the configuration has the values that the request sets."""
+    """Whether the topic has the values that the request sets, and lacks the keys that it
+    deletes."""
     wanted = {
         change.name: change.value for change in operation.changes if change.change is Change.SET
     }

@@ -35,7 +35,8 @@ class Attestation:
 
 
 def attest(last_record: SessionRecord | None, found: FoundData) -> Attestation:
-    """The verdict on the data, given what the last process stored: the first rule that applies."""
+    """Whether an acknowledged record can be missing from this data directory: the first rule that
+    applies. `last_record` is what the last process stored; None if there is none."""
     if found.damaged > MAX_DAMAGED_PARTITIONS:
         # It is unknown which replicas they are, so none counts as undamaged.
         return Attestation(Tail.SUSPECT, f"{found.damaged} replicas are damaged")
@@ -50,7 +51,8 @@ def attest(last_record: SessionRecord | None, found: FoundData) -> Attestation:
 
 
 def _attest(last_record: SessionRecord, found: FoundData) -> Attestation:
-    """The same, if the directory is the one that the last process used."""
+    """The verdict if this directory is the one that the last process used: the first rule that
+    applies."""
     if found.closed_in_session is not None and found.closed_in_session == last_record.session:
         return Attestation(Tail.INTACT, "clean shutdown")
     if last_record.disk_failed:
@@ -63,11 +65,13 @@ def _attest(last_record: SessionRecord, found: FoundData) -> Attestation:
 
 
 def intact_since(last_record: SessionRecord | None, verdict: Attestation, admitted: int) -> int:
-    """The oldest session for whose in-sync replicas the directory vouches.
+    """The oldest session of this broker whose in-sync replicas still have all acknowledged records,
+    because the directory has lost nothing since then.
 
     `admitted` is the session that the operator assigned last. It counts even if the process of this
     directory never learned it.
     """
     if last_record is not None and verdict.tail is Tail.INTACT:
         return last_record.intact_since
+    # Records may be missing, so no earlier session counts: the next one is the first.
     return max(admitted, last_record.session if last_record else 0) + 1

@@ -68,16 +68,16 @@ class Brokers:
         """Update the view with the live brokers, and with those that ended a moment ago."""
         found = [broker_view(broker) for broker in self._brokers.values() if is_live(broker)]
         view.brokers = {broker.broker_id: broker for broker in found}
-        since_s = self._clock.monotonic_s() - LINGER_S
-        gone = [
+        linger_from_s = self._clock.monotonic_s() - LINGER_S
+        lingering = [
             broker_view(self._brokers[name])
             for name, ended_s in self._ended_s.items()
-            if ended_s > since_s
+            if ended_s > linger_from_s
         ]
-        view.lingering = {broker.broker_id: broker for broker in gone}
+        view.lingering = {broker.broker_id: broker for broker in lingering}
 
     async def keep_view_current(self, view: ClusterView) -> None:
-        """Remove ended brokers from the view after their time, until cancelled."""
+        """Remove ended brokers from the view `LINGER_S` after their end, until cancelled."""
         while True:
             await self._ended.wait()
             self._ended.clear()
@@ -85,6 +85,8 @@ class Brokers:
             self.show(view)
 
     def _note_end(self, before: Broker | None, after: Broker) -> None:
+        """Note the time if a live broker has ended. A broker that is alive again, or retired, does
+        not count as one that ended."""
         name = after.metadata.name
         if is_live(after) or after.spec.retired:
             self._ended_s.pop(name, None)
@@ -94,7 +96,7 @@ class Brokers:
 
 
 def is_live(broker: Broker) -> bool:
-    """Whether its admitted process may serve clients."""
+    """Whether the broker has an admitted process that may serve clients."""
     spec = broker.spec
     return not (spec.fenced or spec.retired) and spec.session != NEVER_ADMITTED
 

@@ -19,18 +19,20 @@ def why_older(new: PartitionMapSpec, applied: PartitionMapSpec, broker_id: Broke
     for generation in applied.generations:
         if generation.topic_id in deleted_ids or not held_by(generation, broker_id):
             continue
-        known = generations.get(generation.topic_id)
-        if known is None:
+        new_generation = generations.get(generation.topic_id)
+        if new_generation is None:
             return f"topic id {generation.topic_id} is missing"
-        if why := _why_generation_older(known, generation, broker_id):
+        if why := _why_generation_older(new_generation, generation, broker_id):
             return why
     return ""
 
 
 def _why_generation_older(new: Generation, applied: Generation, broker_id: BrokerId) -> str:
-    known = {partition.partition: partition for partition in new.partitions}
+    """In what respect `new` is older for a partition of which this broker has a replica; empty if
+    it is not."""
+    new_partitions = {partition.partition: partition for partition in new.partitions}
     for partition in held_by(applied, broker_id):
-        found = known.get(partition.partition)
+        found = new_partitions.get(partition.partition)
         if found is None:
             return f"partition {partition.partition} is missing"
         if (

@@ -38,11 +38,11 @@ class LeaseKeeper:
         self._process = process
         self._clock = clock
         self._outages = outages
-        self._exists = True
+        self._lease_exists = True
 
     async def run(self) -> None:
         """Renew until cancelled."""
-        next_s = self._clock.monotonic_s()
+        next_s = self._clock.monotonic_s()  # when the next renewal is due
         while True:
             await self.renew()
             now_s = self._clock.monotonic_s()
@@ -50,7 +50,7 @@ class LeaseKeeper:
             await self._clock.sleep(next_s - now_s)
 
     async def renew(self) -> None:
-        """Renew once; after a failure the next renewal tries again."""
+        """Renew once. A failure is only reported: `run` renews again soon."""
         await self._renewals.store_next_number()
         patch = {
             "spec": {
@@ -72,13 +72,13 @@ class LeaseKeeper:
         except NotFound as error:
             # There is no Lease yet: the operator may still have to create it.
             self._outages.answered()
-            if self._exists:
-                self._exists = False
+            if self._lease_exists:
+                self._lease_exists = False
                 logger.warning("lease_missing", extra={"reason": str(error)})
         except (ApiError, TimeoutError) as error:
             self._outages.failed(error)
         else:
-            self._exists = True
+            self._lease_exists = True
             self._outages.worked()
 
 

@@ -27,8 +27,8 @@ class MapFiles:
         self._disk = disk
 
     async def read_all(self) -> dict[str, PartitionMapSpec]:
-        """Topic name -> the map applied last, durable. Raises `ValueError` if a file cannot be
-        read.
+        """Topic name -> the map of the topic that was applied last; all are durable. Raises
+        `ValueError` if a file cannot be read.
 
         A broker must not start without a damaged file's content: metadata would go back.
         """
@@ -44,7 +44,7 @@ class MapFiles:
         return found
 
     async def put(self, spec: PartitionMapSpec) -> None:
-        """Durable on return."""
+        """Store the map of a topic in place of the stored one, durable on return."""
         await write_json(self._disk, _path(spec.topic_name), {"spec": write(spec)})
 
     async def remove(self, topic: str) -> None:
@@ -59,6 +59,7 @@ class MapFiles:
         await self._disk.sync_directory(MAPS)
 
     def _read(self, path: str) -> PartitionMapSpec:
+        """The map in a file. Raises `ValueError` naming the file if it cannot be read."""
         try:
             found = read_json(self._disk, path)
             manifest = {

@@ -65,12 +65,14 @@ class Maps:
         self.deleted: dict[str, frozenset[TopicId]] = {}
         """Topic -> the tombstones' ids of which everything was deleted here."""
         self.flushed: dict[TopicId, FlushedTopic] = {}
-        self._awaiting_report = {
-            topic for topic, spec in applied.items() if wants_confirmation(spec)
-        }
-        self._seen: dict[str, PartitionMapSpec] = {}
-        self._gone: set[str] = set()
-        self._stale: set[str] = set(applied)
+        self._unconfirmed = {topic for topic, spec in applied.items() if wants_confirmation(spec)}
+        """Topics whose applied map waits for confirmations in brokers' statuses."""
+        self._received: dict[str, PartitionMapSpec] = {}
+        """Topic -> the newest map from the API that is not stored here yet."""
+        self._missing: set[str] = set()
+        """Topics without a map in the API, which is not handled yet."""
+        self._due: set[str] = set(applied)
+        """Topics whose `applied` map must be applied again."""
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._running: asyncio.Task[set[str]] | None = None
@@ -79,26 +81,27 @@ class Maps:
     # -- notifications
 
     def map_changed(self, before: Manifest | None, manifest: Manifest | None) -> None:
-        """A map changed in the API; None if it was deleted."""
+        """A map changed in the API. `manifest` is None if it was deleted."""
         spec = read_spec(manifest or before)
         if spec is None:
             return
         if manifest is None:
-            self._gone.add(spec.topic_name)
+            self._missing.add(spec.topic_name)
         else:
-            self._gone.discard(spec.topic_name)
-            self._seen[spec.topic_name] = spec
+            self._missing.discard(spec.topic_name)
+            self._received[spec.topic_name] = spec
         self._wake()
 
     def all_listed(self, present: Iterable[Manifest]) -> None:
-        """These are all maps, by a consistent list."""
+        """`present` is a consistent list of all maps: topics that are not in it have no map."""
         names = {manifest.get("spec", {}).get("topicName") for manifest in present}
-        self._gone |= (self.applied.keys() | self._seen.keys()) - names
+        self._missing |= (self.applied.keys() | self._received.keys()) - names
         self._wake()
 
     def reapply(self, broker_id: BrokerId | None = None) -> None:
-        """The live brokers have changed, which may affect leaders and in-sync replicas."""
-        self._stale |= {
+        """Apply the maps that name this broker again, or all maps for None: the live brokers have
+        changed, which may affect leaders and in-sync replicas."""
+        self._due |= {
             topic
             for topic, spec in self.applied.items()
             if broker_id is None or _names_broker(spec, broker_id)
@@ -107,7 +110,7 @@ class Maps:
 
     def apply_again(self, topic: str) -> None:
         """Apply the topic's map again, because a replica here differs from it."""
-        self._stale.add(topic)
+        self._due.add(topic)
         self._wake()
 
     async def idle(self) -> None:
@@ -125,13 +128,14 @@ class Maps:
         while True:
             await self._work.wait()
             self._work.clear()
-            # Otherwise a change would continue while logs are being closed.
+            # A cancellation does not interrupt a change. `finish` awaits the change, so that it
+            # does not continue while logs are being closed.
             self._running = asyncio.get_running_loop().create_task(self._apply_changes())
             failed = await asyncio.shield(self._running)
             if not self._work.is_set():
                 self._idle.set()
             if failed:
-                self._stale |= failed
+                self._due |= failed
                 await self._parts.clock.sleep(RETRY_S)
                 self._work.set()
 
@@ -142,40 +146,41 @@ class Maps:
 
     async def _apply_changes(self) -> set[str]:
         """Apply all pending changes; returns the topics for which it failed."""
-        seen, self._seen = self._seen, {}
-        newer = {topic: spec for topic, spec in seen.items() if self._may_follow(spec)}
+        received, self._received = self._received, {}
+        newer = {topic: spec for topic, spec in received.items() if self._may_replace(spec)}
         self._expect(newer.values())
         failed = await self._store_maps(newer)
         for topic in failed:
-            self._seen.setdefault(topic, newer.pop(topic))
+            # A map that arrived in the meantime is newer, and stays.
+            self._received.setdefault(topic, newer.pop(topic))
         self.applied |= newer
         for topic, spec in newer.items():
-            (
-                self._awaiting_report.add
-                if wants_confirmation(spec)
-                else self._awaiting_report.discard
-            )(topic)
-        stale, self._stale = self._stale | newer.keys(), set()
-        # Deletions first: a name may have been given to another topic in the same change.
-        for topic in sorted(stale & self.applied.keys()):
+            if wants_confirmation(spec):
+                self._unconfirmed.add(topic)
+            else:
+                self._unconfirmed.discard(topic)
+        due, self._due = self._due | newer.keys(), set()
+        for topic in sorted(due & self.applied.keys()):
             if not await self._apply(self.applied[topic]):
                 failed.add(topic)
-        gone, self._gone = self._gone, set()
-        for topic in gone - self.applied.keys():
-            self._parts.cluster.remove(topic)  # it was expected, but never had a map
-        for topic in gone & self.applied.keys():
+        missing, self._missing = self._missing, set()
+        for topic in missing - self.applied.keys():
+            self._parts.cluster.remove(topic)  # it was announced by `_expect`, but never applied
+        for topic in missing & self.applied.keys():
             if not await self._apply_missing_map(topic):
                 failed.add(topic)
         return failed
 
     def _expect(self, specs: Iterable[PartitionMapSpec]) -> None:
-        """Tell the cluster view which topics will be known soon: groups are coordinated before all
-        maps are applied."""
+        """Announce in the cluster view which topics will be known soon. Requests that come before
+        all maps are applied must not be answered that such a topic does not exist."""
         for spec in specs:
             if (generation := current_generation(spec)) is not None:
                 self._parts.cluster.expect(spec.topic_name, uuid_of(generation.topic_id))
 
-    def _may_follow(self, spec: PartitionMapSpec) -> bool:
+    def _may_replace(self, spec: PartitionMapSpec) -> bool:
+        """Whether a map from the API may replace the applied one. A map that is older (R6) may not:
+        its topic is added to `regressed`, which the status reports."""
         topic = spec.topic_name
         applied = self.applied.get(topic)
         why = why_older(spec, applied, self._parts.broker_id) if applied else ""
@@ -192,7 +197,7 @@ class Maps:
         """Store these maps durably; returns the topics for which that failed."""
         failed: set[str] = set()
 
-        async def keep(spec: PartitionMapSpec) -> None:
+        async def store(spec: PartitionMapSpec) -> None:
             try:
                 await self._parts.files.put(spec)
             except OSError as error:
@@ -201,7 +206,7 @@ class Maps:
 
         changed = [spec for spec in newer.values() if spec != self.applied.get(spec.topic_name)]
         for start in range(0, len(changed), MAX_CONCURRENT):
-            await asyncio.gather(*map(keep, changed[start : start + MAX_CONCURRENT]))
+            await asyncio.gather(*map(store, changed[start : start + MAX_CONCURRENT]))
         return failed
 
     async def _apply(self, spec: PartitionMapSpec) -> bool:
@@ -230,33 +235,43 @@ class Maps:
         return True
 
     async def _delete_tombstoned(self, spec: PartitionMapSpec) -> None:
+        """Delete the data of each deleted topic whose tombstone in the map names this broker.
+
+        A topic with the same name that replaces it is created after that. Raises `OSError` or
+        `StorageError`; then all of them are deleted again.
+        """
         topic = spec.topic_name
-        ordered = {
+        to_delete = {
             tombstone.topic_id
             for tombstone in spec.tombstones
             if self._parts.broker_id in tombstone.brokers
         }
-        done = self.deleted.pop(topic, frozenset()) & ordered
-        for topic_id in ordered - done:
+        already_deleted = self.deleted.pop(topic, frozenset()) & to_delete
+        for topic_id in to_delete - already_deleted:
             await self._parts.replicas.delete(topic, uuid_of(topic_id))
             logger.info("topic_deleted", extra={"topic": topic, "topic_id": str(topic_id)})
-        if ordered:
-            self.deleted[topic] = frozenset(ordered)
+        if to_delete:
+            self.deleted[topic] = frozenset(to_delete)
 
     async def _flush(self, spec: PartitionMapSpec) -> None:
+        """Sync a topic that was switched to Fsync, once for each switch, if the map waits for this
+        broker's confirmation: records from before the switch may be in the page cache only."""
         generation = current_generation(spec)
-        waiting = spec.durability is Durability.FSYNC and self._parts.broker_id in spec.unflushed
-        if generation is None or not waiting:
+        is_awaited = spec.durability is Durability.FSYNC and self._parts.broker_id in spec.unflushed
+        if generation is None or not is_awaited:
             return
-        known = self.flushed.get(generation.topic_id)
-        if known is None or known.durability_switch != spec.durability_switch:
+        last_flush = self.flushed.get(generation.topic_id)
+        if last_flush is None or last_flush.durability_switch != spec.durability_switch:
             await self._parts.replicas.flush(uuid_of(generation.topic_id))
             self.flushed[generation.topic_id] = FlushedTopic(
                 topic_id=generation.topic_id, durability_switch=spec.durability_switch
             )
 
     async def _apply_missing_map(self, topic: str) -> bool:
-        """The API has no map for a topic. Only a topic without data here may be forgotten."""
+        """Handle a topic whose map is missing in the API; returns whether that succeeded.
+
+        Only a topic without data here may be forgotten. A topic with data is added to `regressed`.
+        """
         parts, spec = self._parts, self.applied[topic]
         if holds_any(spec, parts.broker_id):
             if topic not in self.regressed:
@@ -268,10 +283,10 @@ class Maps:
             await parts.files.remove(topic)
         except OSError as error:
             logger.error("map_not_forgotten", extra={"topic": topic, "reason": str(error)})
-            self._gone.add(topic)
+            self._missing.add(topic)
             return False
         del self.applied[topic]
-        self._awaiting_report.discard(topic)
+        self._unconfirmed.discard(topic)
         self.regressed.discard(topic)
         self.deleted.pop(topic, None)
         parts.cluster.remove(topic)
@@ -280,7 +295,7 @@ class Maps:
         return True
 
     def has_compared_all(self, listed: Iterable[Manifest]) -> bool:
-        """Whether each applied map either agrees with this list of all maps, or is known as
+        """Whether no applied map is newer than in this list of all maps, except those of
         `regressed`.
 
         This is not so while changes are pending that arrived after the list was requested. A map
@@ -288,11 +303,12 @@ class Maps:
         """
         by_name = {manifest.get("spec", {}).get("topicName"): manifest for manifest in listed}
         return all(
-            topic in self.regressed or self._is_known(applied, by_name.get(topic))
+            topic in self.regressed or self._agrees(applied, by_name.get(topic))
             for topic, applied in self.applied.items()
         )
 
-    def _is_known(self, applied: PartitionMapSpec, manifest: Manifest | None) -> bool:
+    def _agrees(self, applied: PartitionMapSpec, manifest: Manifest | None) -> bool:
+        """Whether the API's map, None if there is none, is at least as new as the applied one."""
         own = self._parts.broker_id
         if manifest is None:
             return not holds_any(applied, own)
@@ -302,12 +318,14 @@ class Maps:
     # -- reports to the operator
 
     def maps_to_report(self) -> list[PartitionMapSpec]:
-        """The maps that this broker's status may have to answer; these are few."""
-        topics = sorted(self._awaiting_report | self.regressed)
+        """The applied maps about which the status reports something: those that wait for
+        confirmations, and `regressed` ones. They are few."""
+        topics = sorted(self._unconfirmed | self.regressed)
         return [self.applied[topic] for topic in topics if topic in self.applied]
 
     def flushed_topics(self) -> tuple[FlushedTopic, ...]:
-        """Topics that were made durable since they became Fsync, if their maps wait for it."""
+        """Topics that were synced after their last switch to Fsync, if their maps still wait for
+        this broker's confirmation."""
         awaited = {
             spec.current: spec.durability_switch
             for spec in self.maps_to_report()
@@ -321,7 +339,8 @@ class Maps:
 
 
 def read_spec(manifest: Manifest | None) -> PartitionMapSpec | None:
-    """The content of a map; None if this version cannot read it: then the applied one stays."""
+    """The content of a map; None if there is no manifest, or this version cannot read it: then the
+    applied map stays in force."""
     if manifest is None:
         return None
     try:

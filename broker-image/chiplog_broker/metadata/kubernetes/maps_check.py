@@ -42,23 +42,24 @@ class MapsCheck:
         self._outages = outages
         self._notify = answered
         self._requested = ""
-        self._news = asyncio.Event()
+        self._new_request = asyncio.Event()
         self.answer = ""
         """The name of the last check that was completed."""
 
     def requested(self, name: str | None) -> None:
-        """The operator has started a check with this name."""
+        """The operator has started the check with this name; None if there was none yet."""
         if name and name != self._requested:
             self._requested = name
-            self._news.set()
+            self._new_request.set()
 
     async def run(self) -> None:
         """Answer checks until cancelled."""
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._new_request.wait()
+            self._new_request.clear()
             name = self._requested
             await self._compare()
+            # A check that began in the meantime needs another list.
             if name == self._requested:
                 self.answer = name
                 logger.info(
@@ -67,6 +68,7 @@ class MapsCheck:
                 self._notify()
 
     async def _compare(self) -> None:
+        """List all maps, again and again until each applied map was compared with such a list."""
         backoff_s = FIRST_BACKOFF_S
         while True:
             try:

@@ -73,12 +73,14 @@ class KubernetesMembership:
         self._outages: Outages
         self._files = MapFiles(ports.metadata)
         self._known: dict[str, PartitionMapSpec] = {}
+        """Topic -> the map that the last process applied."""
         self._last_record: SessionRecord | None = None
         self._events: MembershipEvents
         self._lease: asyncio.Task[None] | None = None
         self._renewals = Renewals(ports.metadata, ports.clock)
         self._store: KubernetesStore | None = None
         self._failed: asyncio.Future[str]
+        """Completed with the reason when a task of this process has failed."""
 
     @property
     def incarnation(self) -> str:
@@ -89,6 +91,8 @@ class KubernetesMembership:
         return self._outages
 
     async def begin(self, events: MembershipEvents) -> str:
+        """Renew the Lease from now on, and read the files of the last process. Returns the cluster
+        id. Raises `CannotStart` if the data directory belongs to another broker."""
         self._events = events
         self._failed = asyncio.get_running_loop().create_future()
         ports = self._ports
@@ -99,6 +103,7 @@ class KubernetesMembership:
         self._last_record = read_session(ports.metadata)
         self._known = await self._files.read_all()
         if self._last_record is None:
+            # A new volume: only the operator's object has the cluster id.
             broker, _ = await self._own_broker()
             return broker.spec.cluster_id
         if self._last_record.broker_id != self._process.broker_id:
@@ -113,11 +118,14 @@ class KubernetesMembership:
         return [view for view in views if view is not None]
 
     async def join(self, node: Node) -> KubernetesStore:
+        """Report what was found on the disk, wait to be admitted, and apply all maps. Raises
+        `CannotStart` if the data belongs to another cluster, or another process takes over."""
         broker, manifest = await self._own_broker()
         if broker.spec.cluster_id != node.cluster.cluster_id:
             raise CannotStart(
                 f"the data directory belongs to cluster {node.cluster.cluster_id}, but "
-                f"{self._process.broker_name} is a broker of {broker.spec.cluster_id}"
+                f"{self._process.broker_name} is a broker of {broker.spec.cluster_id}: give each "
+                "broker its own volume"
             )
         record, attested = await self._attest(node, broker)
         self._store = store = KubernetesStore(
@@ -165,7 +173,8 @@ class KubernetesMembership:
             self._store.apply_again(topic)
 
     def disk_failed(self) -> None:
-        # The kubelet shows it even if neither this disk nor the API server stores it.
+        # The kubelet reports the termination message even if neither this disk nor the API server
+        # can store that the disk failed.
         words = TerminationMessage(self._process.incarnation, has_failed_disk=True)
         self._ports.machine.leave(str(words))
         if self._store is not None:
@@ -186,6 +195,8 @@ class KubernetesMembership:
         await self._ports.close_api()
 
     async def deposed(self) -> str:
+        """Wait until another process is admitted as this broker, or a task of this one fails;
+        returns the reason."""
         assert self._store is not None, "join comes first"
         deposed = self._store.registration.deposed
         await asyncio.wait({deposed, self._failed}, return_when=asyncio.FIRST_COMPLETED)
@@ -198,6 +209,7 @@ class KubernetesMembership:
         return task
 
     def _check(self, task: "asyncio.Task[None]") -> None:
+        """If a task has failed, log it and let `deposed` return: the process must end."""
         if task.cancelled() or task.exception() is None:
             return
         logger.error("task_failed", extra={"task": task.get_name()}, exc_info=task.exception())
@@ -219,7 +231,7 @@ class KubernetesMembership:
 
     async def _own_broker(self) -> tuple[Broker, Manifest]:
         """This broker's own object; waits until it can be read."""
-        process, said = self._process, False
+        process, was_logged = self._process, False
         while True:
             try:
                 async with asyncio.timeout(REQUEST_TIMEOUT_S):
@@ -232,13 +244,14 @@ class KubernetesMembership:
                 why = f"{type(error).__name__} {error}"
                 what = f"waiting for the Broker object {process.broker_name}: {why}"
                 self._events.waits_for(what)
-                if not said:
+                if not was_logged:
                     logger.warning("broker_object_not_read", extra={"reason": what})
-                    said = True
+                    was_logged = True
                 await self._ports.clock.sleep(RETRY_S)
 
     async def _attest(self, node: Node, broker: Broker) -> tuple[SessionRecord, Attested]:
-        """Attest the data, and store what the next process needs to attest it."""
+        """Find out whether this data directory has lost acknowledged records, and store what the
+        next process needs for the same decision. Returns the stored record and the result."""
         storage_uuid = StorageUuid(node.data.storage_uuid.bytes)
         boot_id = self._ports.machine.boot_id()
         is_older = await self._renewals.compare(self._ports.api, self._process, self._outages)

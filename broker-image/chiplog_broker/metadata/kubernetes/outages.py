@@ -24,6 +24,7 @@ class Outages:
 
     @property
     def is_out(self) -> bool:
+        """Whether the last request to the API server failed."""
         return self._began_s is not None
 
     def failed(self, error: Exception) -> None:
@@ -42,6 +43,7 @@ class Outages:
             logger.info("api_server_available", extra={"after_s": lasted_s})
 
     def answered(self) -> None:
-        """The API server sent something, if only an event of a watch."""
+        """The API server has sent something. An event of a watch counts here, too, but does not end
+        an outage."""
         self.answered_s = self._clock.monotonic_s()
         self._on_answer()

@@ -21,6 +21,8 @@ from chiplog_core.model.broker_status import RefetchAnswer
 logger = logging.getLogger(__name__)
 
 Name: TypeAlias = tuple[str, TopicId, PartitionIndex]
+"""Run, topic id and partition, which identify an order. The run is the name of
+the Spark job that proved the damage."""
 
 
 class Refetches:
@@ -39,8 +41,9 @@ class Refetches:
         self._start = start
         self._answered = answered
         self._orders: tuple[RefetchOrder, ...] = ()
-        self._taken: set[Name] = set()
+        self._started: set[Name] = set()
         self._refusals: dict[Name, str] = {}
+        """Order -> why it was refused; empty if it was carried out."""
 
     @property
     def answers(self) -> tuple[RefetchAnswer, ...]:
@@ -64,17 +67,18 @@ class Refetches:
             self.reapply()
 
     def reapply(self) -> None:
-        """The session has changed, so orders for it may exist: check them."""
+        """Carry out the orders for the present session that were not started yet."""
         due = [
             order
             for order in self._orders
-            if order.session == self._cluster.session and _name(order) not in self._taken
+            if order.session == self._cluster.session and _name(order) not in self._started
         ]
         if due:
-            self._taken |= {_name(order) for order in due}
+            self._started |= {_name(order) for order in due}
             self._start(self._carry_out(due))
 
     async def _carry_out(self, orders: list[RefetchOrder]) -> None:
+        """Carry out the orders one after the other, and report the answer to each."""
         for order in orders:
             refusal = await self._refetch(order)
             self._refusals[_name(order)] = refusal
@@ -105,6 +109,7 @@ class Refetches:
         return ""
 
     def _why_not(self, topic: TopicView, view: PartitionView) -> str:
+        """Why this replica may not be set aside, by the present map; empty if it may."""
         own = self._cluster.broker_id
         if view.leader_id == NO_LEADER:
             return "the partition has no leader"

@@ -33,33 +33,35 @@ class Registration:
         self._entered = entered
         self._used = used
         self._assigned_session = NEVER_ADMITTED
-        self._news = asyncio.Event()
-        self._is_known = False
+        self._new_session = asyncio.Event()
+        self._has_registered = False
         self.session = NEVER_ADMITTED
-        """0 until admitted."""
+        """The present session, which is durable on this disk; 0 until admitted."""
         self.admitted = asyncio.Event()
         self.deposed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def observed(self, broker: Broker) -> None:
-        """This broker's own object has changed."""
+        """This broker's own object has changed: accept a new session, or find out that another
+        process has replaced this one."""
         if broker.spec.session < self._assigned_session:
-            return  # it went back; the status, which is written again, reports the present session
+            # The object is an older copy. The status is written again, with the present session.
+            return
         if broker.spec.admitted_incarnation == self._process.incarnation:
             if broker.spec.session > max(self._assigned_session, self._used):
                 self._assigned_session = broker.spec.session
-                self._news.set()
+                self._new_session.set()
         elif self._assigned_session != NEVER_ADMITTED:
             self._depose("another process was admitted as this broker")
         if broker.status.incarnation == self._process.incarnation:
-            self._is_known = True
-        elif self._is_known:
+            self._has_registered = True
+        elif self._has_registered:
             self._depose("another process has registered as this broker")
 
     async def run(self) -> None:
         """Accept every session that the operator assigns, until cancelled."""
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._new_session.wait()
+            self._new_session.clear()
             session = self._assigned_session
             await self._remember(session)
             self.session = session
@@ -67,5 +69,6 @@ class Registration:
             self.admitted.set()
 
     def _depose(self, why: str) -> None:
+        """End this process with this reason; only the first reason counts."""
         if not self.deposed.done():
             self.deposed.set_result(why)

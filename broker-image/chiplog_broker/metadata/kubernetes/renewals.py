@@ -32,7 +32,7 @@ REQUEST_TIMEOUT_S = 10.0
 
 
 class Renewals:
-    """Counts renewals durably on this disk. Call `compare` first."""
+    """Counts renewals of the Lease durably on this disk. Call `compare` first."""
 
     def __init__(self, disk: Disk, clock: Clock) -> None:
         self._disk = disk
@@ -43,11 +43,12 @@ class Renewals:
         """The number for the Lease; None before this process has made one durable."""
         self._is_failing = False
         self._is_counting = False
-        self._wanted = asyncio.Event()
+        self._next_is_wanted = asyncio.Event()
         self._attempted = asyncio.Event()
 
     async def compare(self, api: KubeApi, process: Process, outages: Outages) -> bool:
-        """Whether the disk is older than the Lease says; waits until the Lease can be read."""
+        """Whether the disk has a lower number than the Lease, so that it is an older copy. Waits
+        until the Lease can be read."""
         # The lock on the data must be held: before that, another process may still increment the
         # number.
         stored = _stored(self._disk)
@@ -58,8 +59,8 @@ class Renewals:
         return stored < published
 
     async def run(self) -> None:
-        """Store a new number for each `store_next_number`, until cancelled. Only for an admitted
-        process, whose disk the operator knows."""
+        """Store a number now and for each `store_next_number`, until cancelled. Only an admitted
+        process may do that, because the operator knows its disk."""
         number = self._highest
         self._is_counting = True
         while True:
@@ -73,21 +74,22 @@ class Renewals:
             else:
                 self.durable, self._is_failing = number, False
             self._attempted.set()
-            await self._wanted.wait()
-            self._wanted.clear()
+            await self._next_is_wanted.wait()
+            self._next_is_wanted.clear()
 
     async def store_next_number(self) -> None:
-        """Store the next number durably just before it is published. So a copy of the volume is
-        detected if it is older than two renewals."""
+        """Make the next number durable just before a renewal publishes it, or give up after
+        `PATIENCE_S`. So a copy of the volume is detected if it is older than two renewals."""
         if not self._is_counting:
             return
         self._attempted.clear()
-        self._wanted.set()
+        self._next_is_wanted.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 await self._attempted.wait()
 
     async def _published(self, api: KubeApi, process: Process, outages: Outages) -> int:
+        """The number in the Lease; 0 if there is none."""
         while True:
             try:
                 async with asyncio.timeout(REQUEST_TIMEOUT_S):
@@ -103,7 +105,8 @@ class Renewals:
 
 
 def published_as(number: int | None) -> Mapping[str, object]:
-    """The annotations of a renewal of the Lease."""
+    """The part of a patch of the Lease that publishes this number as an annotation; empty for
+    None."""
     if number is None:
         return {}
     return {"metadata": {"annotations": {labels.RENEWAL: str(number)}}}
@@ -111,15 +114,17 @@ def published_as(number: int | None) -> Mapping[str, object]:
 
 def _number_in(lease: Manifest) -> int:
     annotations = (lease.get("metadata") or {}).get("annotations") or {}
-    return _number(str(annotations.get(labels.RENEWAL, "")))
+    return _parsed(str(annotations.get(labels.RENEWAL, "")))
 
 
 def _stored(disk: Disk) -> int:
+    """The number on this disk; 0 if there is none."""
     if not disk.exists(RENEWAL_FILE):
         return 0
-    return _number(read_file(disk, RENEWAL_FILE).decode("ascii", "replace").strip())
+    return _parsed(read_file(disk, RENEWAL_FILE).decode("ascii", "replace").strip())
 
 
-def _number(text: str) -> int:
-    """The number; an unreadable one counts as none, which on a disk is older than any other."""
+def _parsed(text: str) -> int:
+    """The number; 0 if it is unreadable or missing, so that a disk without one counts as older than
+    any Lease with one. A number that may not fit into an int64 is unreadable, too."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

@@ -21,7 +21,11 @@ def replica_reports(
     broker_id: BrokerId,
     log_end: FindLogEnd,
 ) -> tuple[list[ReplicaReport], list[ReplicaReport]]:
-    """Reports on all replicas here whose map has gone back, and on those for which the map asks."""
+    """Two lists of reports: on all replicas here of topics in `regressed`, whose map in the API has
+    gone back; and on the other replicas here for which a map asks for a report.
+
+    `log_end` finds the end of a replica's log.
+    """
     unrequested: list[ReplicaReport] = []
     requested: list[ReplicaReport] = []
     for spec in applied:
@@ -57,7 +61,8 @@ def confirmed_tombstones(
     deleted: Mapping[str, Collection[TopicId]],
     broker_id: BrokerId,
 ) -> tuple[TopicId, ...]:
-    """Deleted topics of which this broker has no data, as long as the maps have their tombstones.
+    """Ids of deleted topics whose data this broker has deleted, while the maps have their
+    tombstones. `deleted` has these ids by topic.
 
     Those that the operator has not recorded yet come first, because the list is limited.
     """

@@ -54,5 +54,5 @@ def read_session(disk: Disk) -> SessionRecord | None:
 
 
 async def write_session(disk: Disk, record: SessionRecord) -> None:
-    """Durable when it returns. Raises `OSError`."""
+    """Replace the stored record, durable on return. Raises `OSError`."""
     await write_json(disk, SESSION_FILE, asdict(record))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from chiplog_broker.metadata.kubernetes.maps import Maps
 from chiplog_broker.metadata.kubernetes.process import Process
 from chiplog_broker.metadata.kubernetes.reports import confirmed_tombstones, replica_reports
-from chiplog_broker.metadata.kubernetes.status_room import MAX_MESSAGE, Room, room_for
+from chiplog_broker.metadata.kubernetes.status_room import MAX_MESSAGE, ListLimits, limits_for
 from chiplog_broker.metadata.port import Damaged, Halted, Node
 from chiplog_broker.ports.disk import DiskUsage
 from chiplog_core.ids import (
@@ -64,37 +64,39 @@ class StatusParts:
 
 
 def broker_status(parts: StatusParts) -> BrokerStatus:
-    """The whole status."""
+    """The whole status of this broker, with lists that are shortened to what etcd can store."""
     maps_to_report, broker_id = parts.maps.maps_to_report(), parts.process.broker_id
     log_end = parts.node.replicas.log_end
     unrequested, requested = replica_reports(
         maps_to_report, parts.maps.regressed, broker_id, log_end
     )
     damaged, halted = _damaged_here(parts), parts.node.replicas.halted()
-    room = room_for(len(unrequested) + len(requested), len(damaged) + len(halted))
+    limits = limits_for(len(unrequested) + len(requested), len(damaged) + len(halted))
+    all_unrequested_fit = len(unrequested) <= limits.reports
     return BrokerStatus(
         incarnation=parts.process.incarnation,
         session=None if parts.session == NEVER_ADMITTED else parts.session,
         version=parts.process.version or None,
         rack=parts.rack,
         draining=parts.is_draining,
-        directories=(_directory(parts, damaged, room),),
-        proposals=parts.node.replicas.proposals.oldest(room.proposals),
+        directories=(_directory(parts, damaged, limits),),
+        proposals=parts.node.replicas.proposals.oldest(limits.proposals),
         requests=parts.requests,
         refetches=parts.refetches,
         # Requested reports that do not fit follow when others are answered.
-        replica_reports=(*unrequested, *requested)[: room.reports],
-        # This answer also states that the reports next to it are complete.
-        maps_checked=parts.maps_checked or None if len(unrequested) <= room.reports else None,
-        halted_replicas=_halted(halted, room),
+        replica_reports=(*unrequested, *requested)[: limits.reports],
+        # The answer also states that the reports on maps that have gone back are complete.
+        maps_checked=(parts.maps_checked or None) if all_unrequested_fit else None,
+        halted_replicas=_halted(halted, limits),
         flushed_topics=parts.maps.flushed_topics(),
         confirmed_tombstones=confirmed_tombstones(maps_to_report, parts.maps.deleted, broker_id),
     )
 
 
 def _directory(
-    parts: StatusParts, damaged: list[tuple[TopicId, Damaged]], room: Room
+    parts: StatusParts, damaged: list[tuple[TopicId, Damaged]], limits: ListLimits
 ) -> DataDirectory:
+    """The status of the data directory. `damaged` are pairs of a topic id and a replica."""
     attested, usage = parts.attested, parts.usage
     return DataDirectory(
         storage_uuid=attested.storage_uuid,
@@ -105,13 +107,17 @@ def _directory(
         total_bytes=_whole_mib(usage.total_bytes) if usage else None,
         usable_bytes=_whole_mib(usage.free_bytes) if usage else None,
         full=parts.node.replicas.is_short_of_space,
-        damaged=tuple(_damage(*replica, room) for replica in damaged[:MAX_DAMAGED_PARTITIONS]),
+        damaged=tuple(
+            _damage(topic_id, replica, limits)
+            for topic_id, replica in damaged[:MAX_DAMAGED_PARTITIONS]
+        ),
         damage_history=_history(parts),
     )
 
 
 def _damaged_here(parts: StatusParts) -> list[tuple[TopicId, Damaged]]:
-    """Damaged replicas of existing topics; the data of other topics is not needed."""
+    """Damaged replicas of existing topics, each with its topic id; the data of other topics is not
+    needed."""
     found = []
     for replica in parts.node.replicas.damaged():
         spec = parts.maps.applied.get(replica.topic)
@@ -121,7 +127,7 @@ def _damaged_here(parts: StatusParts) -> list[tuple[TopicId, Damaged]]:
 
 
 def _history(parts: StatusParts) -> tuple[PastDamage, ...]:
-    """The newest damage of replicas whose topic is known."""
+    """All damage that was found, also if it is repaired, of replicas whose topic id is known."""
     return tuple(
         PastDamage(
             topic=found.partition.topic,
@@ -139,7 +145,8 @@ def _history(parts: StatusParts) -> tuple[PastDamage, ...]:
     )
 
 
-def _halted(halted: list[Halted], room: Room) -> tuple[HaltedReplica, ...]:
+def _halted(halted: list[Halted], limits: ListLimits) -> tuple[HaltedReplica, ...]:
+    """The replicas that stopped following, because that would lose acknowledged records."""
     return tuple(
         HaltedReplica(
             topic_id=TopicId(replica.topic_id.bytes),
@@ -147,19 +154,21 @@ def _halted(halted: list[Halted], room: Room) -> tuple[HaltedReplica, ...]:
             leader_epoch=LeaderEpoch(replica.leader_epoch),
             log_end_offset=Offset(replica.log_end_offset),
             high_watermark=Offset(replica.high_watermark),
-            message=replica.why[: room.message],
+            message=replica.why[: limits.message],
         )
         for replica in halted[:MAX_DAMAGED_PARTITIONS]
     )
 
 
-def _damage(topic_id: TopicId, replica: Damaged, room: Room) -> DamagedPartition:
+def _damage(topic_id: TopicId, replica: Damaged, limits: ListLimits) -> DamagedPartition:
+    """A damaged replica for the status. While other brokers may still count on records that its new
+    copy lacks (`is_owing`), it is not reported as being fetched again."""
     return DamagedPartition(
         topic_id=topic_id,
         partition=PartitionIndex(replica.partition),
-        file=(replica.file or f"{replica.topic}-{replica.partition}")[: room.file],
+        file=(replica.file or f"{replica.topic}-{replica.partition}")[: limits.file],
         offset=None if replica.offset is None else Offset(replica.offset),
-        message=replica.why[: room.message],
+        message=replica.why[: limits.message],
         refetching=replica.is_refetching and not replica.is_owing,
     )
 
@@ -171,4 +180,5 @@ def _moment(time_ms: int) -> datetime:
 
 
 def _whole_mib(size_bytes: int) -> int:
+    """Rounded down to MiB: otherwise each appended record would change the status."""
     return size_bytes // MIB * MIB

@@ -9,20 +9,21 @@ from typing import Final, NamedTuple
 
 from chiplog_core.limits import MAX_DAMAGED_PARTITIONS
 
-MOST: Final = 4_000
-"""Reports and proposals together, at 230 bytes each with three replicas."""
-LEAST: Final = 500
-"""The least number of reports, and of proposals."""
+MAX_ENTRIES: Final = 4_000
+"""Reports and proposals together, of 230 bytes each with three replicas."""
+MIN_ENTRIES: Final = 500
+"""There may always be this many reports, and this many proposals."""
 MAX_MESSAGE: Final = 1_024
-LEAST_MESSAGE: Final = 64
+"""Characters of one message."""
+MIN_MESSAGE: Final = 64
 MAX_MESSAGES: Final = 128 * 1_024
-"""Characters of all messages of damaged and halted replicas."""
+"""Characters of all messages of damaged and halted replicas together."""
 REPORTS_FOR_ONE: Final = 8
 """A damaged or halted replica takes the space of this many reports."""
 
 
-class Room(NamedTuple):
-    """How many entries of each list fit into the status."""
+class ListLimits(NamedTuple):
+    """How many entries of each list fit into the status, and how long their texts may be."""
 
     reports: int
     proposals: int
@@ -31,19 +32,21 @@ class Room(NamedTuple):
 
     @property
     def file(self) -> int:
-        """Characters of the name of its file."""
+        """Characters of the file name of each damaged replica."""
         return self.message // 2
 
 
-def room_for(reports: int, damaged: int) -> Room:
-    """The limits for this many reports, and this many damaged and halted replicas together.
+def limits_for(reports: int, damaged: int) -> ListLimits:
+    """The limits for a status with this many reports, and this many damaged and halted replicas
+    together.
 
     Reports come before proposals: without reports partitions have no leader.
     """
+    # The status has at most this many of both kinds.
     damaged = min(damaged, 2 * MAX_DAMAGED_PARTITIONS)
-    most = max(MOST - REPORTS_FOR_ONE * damaged, LEAST)
-    return Room(
-        reports=most,
-        proposals=max(most - reports, LEAST),
-        message=max(LEAST_MESSAGE, min(MAX_MESSAGE, MAX_MESSAGES // max(damaged, 1))),
+    max_entries = max(MAX_ENTRIES - REPORTS_FOR_ONE * damaged, MIN_ENTRIES)
+    return ListLimits(
+        reports=max_entries,
+        proposals=max(max_entries - reports, MIN_ENTRIES),
+        message=max(MIN_MESSAGE, min(MAX_MESSAGE, MAX_MESSAGES // max(damaged, 1))),
     )

@@ -52,7 +52,9 @@ class StatusWriter:
         self._desired = desired
         self._cache = cache
         self._known: dict[str, object] = {}
+        """The status in the object, as it was read or written last."""
         self._identity: dict[str, str] = {}
+        """uid and resourceVersion of the object at that time."""
         self._due = asyncio.Event()
         self._written = asyncio.Event()
         self._refusal = ""
@@ -71,7 +73,7 @@ class StatusWriter:
         self.changed()
 
     async def written(self, timeout_s: float) -> bool:
-        """Wait until all changes so far are written, or until a timeout."""
+        """Wait until all changes so far are written; returns False after a timeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._written.wait()
@@ -99,25 +101,30 @@ class StatusWriter:
                     self._written.set()
 
     def _failed(self, error: Exception) -> None:
+        """Report a failed write: as an outage of the API server, or as a status that it refused."""
         if not isinstance(error, Invalid):
             self._outages.failed(error)
         elif str(error) != self._refusal:
-            # Another version, or a fault: logged once, and retried with every change.
+            # The CRD has another version, or the status is wrong. Each message is logged once,
+            # because the write is retried until it succeeds.
             self._refusal = str(error)
             logger.error("status_refused", extra={"reason": str(error)})
 
     async def _write_or_read(self) -> None:
-        """Raises `Conflict` if others wrote in between several times."""
+        """Write the status; after a conflict read the object and write once more. Raises `Conflict`
+        if another process wrote in between again."""
         try:
             await self._write()
         except Conflict:
-            # The operator wrote first, or the object was replaced.
+            # The operator wrote first, or the object was replaced. `since` is taken before the
+            # read, so that the cache knows that the result is at least as new as that moment.
             since, process = self._cache.now(), self._process
             found = await self._api.get(BROKERS, process.namespace, process.broker_name)
             self._cache.put(found, since=since)
             await self._write()
 
     async def _write(self) -> None:
+        """Patch the fields of the status that differ from the known ones, if there are any."""
         desired = self._desired()
         if desired is None:
             return

@@ -12,7 +12,7 @@ from typing import Any
 
 from chiplog_broker.metadata.kubernetes.admin_requests import AdminRequests
 from chiplog_broker.metadata.kubernetes.brokers import Brokers
-from chiplog_broker.metadata.kubernetes.draining import can_be_left
+from chiplog_broker.metadata.kubernetes.draining import can_be_handed_over
 from chiplog_broker.metadata.kubernetes.maps import Maps, MapsParts
 from chiplog_broker.metadata.kubernetes.maps_check import MapsCheck
 from chiplog_broker.metadata.kubernetes.readiness import behind
@@ -60,16 +60,16 @@ class KubernetesStore:
         self._settings = dict(parts.config)
         process, clock = parts.process, parts.clock
         self._cluster = parts.node.cluster
-        self._keeping_record = asyncio.Lock()
+        self._record_lock = asyncio.Lock()
         self._is_draining = False
-        self._is_counting = False
+        self._counts_renewals = False
         self._is_online = True
         self._usage: DiskUsage | None = None
         self._rack: str | None = None
-        self._given_out = NEVER_ADMITTED
+        self._assigned_session = NEVER_ADMITTED
         self._live: frozenset[ReplicaRef] = frozenset()
-        self._carried_since = attested.intact_since
-        self._ready_in = NEVER_ADMITTED
+        self._intact_since = attested.intact_since
+        self._ready_session = NEVER_ADMITTED
         self._tasks: list[asyncio.Task[None]] = []
         self._brokers = Brokers(process.cluster, clock, self._broker_changed)
         self._brokers_watch = watch(parts, BROKERS, self._brokers.broker_changed)
@@ -134,7 +134,7 @@ class KubernetesStore:
         """Register, and follow all changes from now on. `own` is this broker's object."""
         self._measure()
         broker = Broker.from_manifest(own)
-        self._given_out = broker.spec.session
+        self._assigned_session = broker.spec.session
         self._writer.observed(broker)
         start = self._parts.start
         self._tasks = [
@@ -147,7 +147,7 @@ class KubernetesStore:
         ]
 
     async def up_to_date(self) -> None:
-        """Wait until every known map was applied, as far as possible."""
+        """Wait until every known map was applied, or tried once."""
         await self._brokers_watch.synced.wait()
         await self._maps_watch.synced.wait()
         # Only now, so that no map is applied before it is known which brokers are alive.
@@ -157,23 +157,25 @@ class KubernetesStore:
         self._tasks.append(self._parts.start("maps_check", self._check.run()))
 
     def is_ready(self) -> tuple[bool, str]:
-        """True once every replica here was in sync in the present session."""
+        """Whether every replica here was in sync at some time in the present session, and in words
+        what is missing."""
         session = self.registration.session
         if session == NEVER_ADMITTED:
             return False, "not admitted yet"
-        if self._ready_in != session:
+        if self._ready_session != session:
             own = self._parts.process.replica(session)
             late = behind(
-                self._maps.applied.values(), own, self._carried_since, self._irreplaceable()
+                self._maps.applied.values(), own, self._intact_since, self._damaged_only_copies()
             )
             if late:
                 shown = ", ".join(late[:SHOWN_BEHIND])
                 return False, f"{len(late)} replicas are not in sync yet: {shown}"
-            self._ready_in = session
+            self._ready_session = session
         return True, "ready"
 
-    def _irreplaceable(self) -> set[tuple[str, int]]:
-        """Damaged replicas that no other broker can replace."""
+    def _damaged_only_copies(self) -> set[tuple[str, int]]:
+        """Topic and partition of damaged replicas that are not being fetched again: no other broker
+        has a replica to fetch from, so waiting for them would not help."""
         damaged = self._parts.node.replicas.damaged()
         return {
             (replica.topic, replica.partition) for replica in damaged if not replica.is_refetching
@@ -186,10 +188,12 @@ class KubernetesStore:
         self._admin.close()
 
     async def _hand_over(self) -> None:
+        """Set `draining` in the status, and wait until the operator has moved everything that other
+        brokers can take over; at most `DRAIN_S`."""
         self._is_draining = True
         self._writer.changed()
         if not await self._writer.written(SAY_DRAINING_S):
-            return
+            return  # the operator cannot know of it
         deadline_s = self._parts.clock.monotonic_s() + DRAIN_S
         while self._can_still_hand_over() and self._parts.clock.monotonic_s() < deadline_s:
             await self._parts.clock.sleep(DRAIN_STEP_S)
@@ -203,7 +207,8 @@ class KubernetesStore:
         await self._maps.finish()
 
     def disk_failed(self) -> None:
-        """Nothing acknowledged from the page cache can be relied on any more."""
+        """A write or sync failed. Report the directory as offline, and store that records in the
+        page cache may be lost, which the next start must know."""
         self._is_online = False
         self._writer.changed()
         remember = partial(self._remember, disk_failed=True)
@@ -212,6 +217,8 @@ class KubernetesStore:
     # -- observing
 
     def _broker_changed(self, broker: Broker) -> None:
+        """A Broker object changed: update the view, and apply the maps again that name a broker
+        which is alive now, or not any more."""
         self._brokers.show(self._cluster)
         if broker.spec.broker_id == self._parts.process.broker_id:
             self._own_changed(broker)
@@ -220,15 +227,17 @@ class KubernetesStore:
             self._maps.reapply(broker_id)
 
     def _own_changed(self, broker: Broker) -> None:
+        """This broker's own object changed: pass the operator's part of it on to those it
+        concerns."""
         self.registration.observed(broker)
         self._writer.observed(broker)
         self._check.requested(broker.spec.maps_check)
         self._admin.answered(broker.spec.answers)
         self._refetches.orders_changed(broker.spec.refetches)
         self._rack = broker.spec.rack
-        self._given_out = broker.spec.session
-        # The operator may know of another disk between two that were found intact.
-        self._carried_since = max(self._attested.intact_since, broker.spec.intact_since)
+        self._assigned_session = broker.spec.session
+        # The operator's session is later if this broker has run on another disk in between.
+        self._intact_since = max(self._attested.intact_since, broker.spec.intact_since)
         wanted = self._settings | dict(broker.spec.config)
         if wanted != self._parts.config:
             self._parts.config.clear()
@@ -251,7 +260,7 @@ class KubernetesStore:
         """Whether the operator can still move leaderships away from this broker."""
         own = self._parts.process.broker_id
         return any(
-            can_be_left(own, partition, topic.min_isr)
+            can_be_handed_over(own, partition, topic.min_isr)
             for topic in self._cluster
             for partition in topic.partitions
         )
@@ -259,6 +268,7 @@ class KubernetesStore:
     # -- acting
 
     async def _keep_session(self, session: Session) -> None:
+        """Store a new session durably before it is used; retry until the disk accepts it."""
         while True:
             try:
                 await self._remember(session=session)
@@ -268,23 +278,27 @@ class KubernetesStore:
                 await self._parts.clock.sleep(RETRY_S)
 
     def _session_began(self, session: Session) -> None:
+        """The operator has admitted this process with a session that is now durable here."""
         self._cluster.session = session
         self._live = self._find_live()
         self._maps.reapply(self._parts.process.broker_id)
         self._refetches.reapply()
         self._writer.changed()
-        if not self._is_counting:
+        if not self._counts_renewals:
             # Only now: the operator knows what this start found out about the disk.
-            self._is_counting = True
+            self._counts_renewals = True
             self._tasks.append(self._parts.start("renewals", self._parts.renewals.run()))
         logger.info("admitted", extra={"session": session})
 
     async def _may_lose_tail(self) -> None:
+        """Store, before it is so, that a topic here may have acknowledged records in the page cache
+        only: a crash of the machine would lose them."""
         if self._record.fsync_only:
             await self._remember(fsync_only=False)
 
     async def _remember(self, **changes: Any) -> None:
-        async with self._keeping_record:
+        """Store the session record durably with these changed fields. Raises `OSError`."""
+        async with self._record_lock:
             record = replace(self._record, **changes)
             await write_session(self._parts.metadata, record)
             self._record = record
@@ -299,6 +313,7 @@ class KubernetesStore:
             self._writer.changed()
 
     def _measure(self) -> None:
+        """Measure the usage of the disk for the status; None if the disk does not answer."""
         try:
             self._usage = self._parts.data.usage()
         except OSError:
@@ -343,11 +358,13 @@ class KubernetesStore:
         that was used here. The report of the last used session prevents that.
         """
         used = Session(self._record.session)
-        return self.registration.session or (used if used > self._given_out else NEVER_ADMITTED)
+        return self.registration.session or (
+            used if used > self._assigned_session else NEVER_ADMITTED
+        )
 
 
 async def _best_effort(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """A disk write that may fail: the disk has failed already."""
+    """Await a disk write, and only log its failure: the disk has failed already."""
     try:
         await work()
     except OSError as error:

@@ -46,6 +46,8 @@ def topic_view(spec: PartitionMapSpec, live: frozenset[ReplicaRef]) -> TopicView
 def _partition_view(
     state: PartitionState, live_by_broker: Mapping[BrokerId, ReplicaRef]
 ) -> PartitionView:
+    """The view of one partition. A leader or in-sync replica from an earlier session of its broker
+    counts as not alive."""
     leader = state.leader
     if leader is not None and live_by_broker.get(leader.broker_id) != leader:
         leader = None

@@ -19,7 +19,7 @@ def ignore_list(_present: Iterable[Manifest]) -> None:
 
 
 class _Listening:
-    """Receives complete lists."""
+    """Receives the notifications of a reflector, and passes complete lists on to `listed`."""
 
     def __init__(self, cache: ObjectCache, listed: Listed, outages: Outages) -> None:
         self._cache = cache
@@ -27,6 +27,7 @@ class _Listening:
         self._outages = outages
 
     def listed(self) -> None:
+        """The cache now has exactly the objects of a complete list."""
         self._outages.answered()
         self._listed(self._cache.values())
 
@@ -35,7 +36,8 @@ class _Listening:
 
 
 def watch(parts: StoreParts, kind: Kind, seen: OnChange, listed: Listed = ignore_list) -> Reflector:
-    """A reflector of the cluster's objects of this kind; calls `seen` with every change."""
+    """A reflector of the cluster's objects of this kind. It calls `seen` with an object before and
+    after each change, and `listed` with all objects after each complete list."""
 
     def changed(before: Manifest | None, after: Manifest | None) -> None:
         parts.outages.answered()

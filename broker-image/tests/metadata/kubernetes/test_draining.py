@@ -2,7 +2,7 @@
 
 import pytest
 
-from chiplog_broker.metadata.kubernetes.draining import can_be_left
+from chiplog_broker.metadata.kubernetes.draining import can_be_handed_over
 from chiplog_broker.metadata.view import PartitionView
 from chiplog_core.ids import BrokerId, ReplicaRef, Session
 
@@ -31,4 +31,4 @@ def partition(leader: int, isr: tuple[int, ...], *dead: int) -> PartitionView:
 )
 def test_what_can_be_left(state: PartitionView, min_isr: int, waits: bool) -> None:
     """Leaderships anybody alive in sync can take; an ISR can be left above its floor."""
-    assert can_be_left(1, state, min_isr) is waits
+    assert can_be_handed_over(1, state, min_isr) is waits

@@ -89,8 +89,8 @@ def test_no_answer_while_maps_cannot_be_listed(member: "MemberKit") -> None:
 def test_no_answer_that_could_not_hold_all_reports(
     member: "MemberKit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status_room, "MOST", 1)
-    monkeypatch.setattr(status_room, "LEAST", 1)
+    monkeypatch.setattr(status_room, "MAX_ENTRIES", 1)
+    monkeypatch.setattr(status_room, "MIN_ENTRIES", 1)
 
     async def scenario() -> None:
         older = [member.partition(1, 4, index) for index in range(2)]

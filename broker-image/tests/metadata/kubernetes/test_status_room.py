@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chiplog_broker.metadata.kubernetes.status_room import room_for
+from chiplog_broker.metadata.kubernetes.status_room import limits_for
 from chiplog_core.ids import (
     BrokerId,
     LeaderEpoch,
@@ -64,13 +64,13 @@ def size_bytes(one: object) -> int:
 @pytest.mark.parametrize("damaged", [0, 1, 100, 130, 250, 500, 1_000, 5_000])
 @pytest.mark.parametrize("halted", [0, 100, 500, 5_000])
 def test_all_of_it_together(reports: int, damaged: int, halted: int) -> None:
-    room = room_for(reports, damaged + halted)
+    limits = limits_for(reports, damaged + halted)
     damage = DamagedPartition(
         topic_id=TOPIC_ID,
         partition=PARTITION,
-        file="f" * room.file,
+        file="f" * limits.file,
         offset=OFFSET,
-        message="m" * room.message,
+        message="m" * limits.message,
     )
     halt = HaltedReplica(
         topic_id=TOPIC_ID,
@@ -78,29 +78,29 @@ def test_all_of_it_together(reports: int, damaged: int, halted: int) -> None:
         leader_epoch=LeaderEpoch(EPOCH),
         log_end_offset=OFFSET,
         high_watermark=OFFSET,
-        message="m" * room.message,
+        message="m" * limits.message,
     )
     total = (
         REST_BYTES
         + MAX_ADMIN_REQUESTS_BYTES
         + min(damaged, MAX_DAMAGED_PARTITIONS) * size_bytes(damage)
         + min(halted, MAX_DAMAGED_PARTITIONS) * size_bytes(halt)
-        + min(reports, room.reports) * size_bytes(REPORT)
-        + room.proposals * size_bytes(PROPOSAL)
+        + min(reports, limits.reports) * size_bytes(REPORT)
+        + limits.proposals * size_bytes(PROPOSAL)
     )
     assert total <= ETCD_BYTES
 
 
 def test_there_is_room_for_all_where_little_is_to_be_said() -> None:
-    room = room_for(10, 1)
-    assert min(room.reports, room.proposals) > 3_900
-    assert (room.message, room.file) == (1_024, 512)
+    limits = limits_for(10, 1)
+    assert min(limits.reports, limits.proposals) > 3_900
+    assert (limits.message, limits.file) == (1_024, 512)
 
 
 @pytest.mark.parametrize(("reports", "damaged"), [(10_000, 0), (0, 10_000), (10_000, 10_000)])
 def test_each_list_continues(reports: int, damaged: int) -> None:
-    """What is told and dealt with makes room for the rest."""
-    room = room_for(reports, damaged)
-    assert 500 <= room.reports <= MAX_REPLICA_REPORTS
-    assert 500 <= room.proposals <= MAX_PROPOSALS
-    assert min(room.message, room.file) >= 32
+    """Entries that were reported and handled leave space for the rest."""
+    limits = limits_for(reports, damaged)
+    assert 500 <= limits.reports <= MAX_REPLICA_REPORTS
+    assert 500 <= limits.proposals <= MAX_PROPOSALS
+    assert min(limits.message, limits.file) >= 32
