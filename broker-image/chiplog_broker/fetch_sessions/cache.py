@@ -22,7 +22,8 @@ MAX_PARTITIONS: Final = 400_000
 """Partitions of all sessions, of about 350 bytes each."""
 
 EvictionPriority: TypeAlias = tuple[bool, int, int]
-"""Privileged, partitions, id: the session with the lowest value is evicted first."""
+"""Whether the reader is a follower, number of partitions, session id: the session with the lowest
+value is evicted first."""
 
 
 class FetchSessionCache:
@@ -64,7 +65,8 @@ class FetchSessionCache:
         *,
         uses_topic_ids: bool,
     ) -> int:
-        """Remember a full fetch and its answer; returns the session id, or 0 for no session."""
+        """Open a session with the partitions of a full fetch and its answer. Returns the session
+        id, or `NO_SESSION` if there is no space for it, or no partition."""
         size = sum(len(topic.partitions) for topic in request.topics)
         if not size or not self._make_room(owner, size, now_s):
             return NO_SESSION
@@ -79,7 +81,7 @@ class FetchSessionCache:
         return session.id
 
     def close(self, session_id: int, owner: Owner) -> None:
-        """The reader closes its session; requests of others are ignored."""
+        """Close a session at the request of its reader; requests of other readers are ignored."""
         session = self._sessions.get(session_id)
         if session is not None and session.owner == owner:
             self._remove(session)
@@ -103,9 +105,10 @@ class FetchSessionCache:
     def resume(
         self, owner: Owner, request: FetchRequest, now_s: float, *, uses_topic_ids: bool
     ) -> FetchSession | ErrorCode:
-        """The session of an incremental fetch, after applying the changes that it names.
+        """The session of an incremental fetch, after applying the changes that the request names;
+        an error code if there is no such session for this reader.
 
-        A session without partitions is closed by this request.
+        If no partition is left, the session is closed.
         """
         session = self._sessions.get(request.session_id)
         if session is None or session.owner != owner:
@@ -133,7 +136,7 @@ class FetchSessionCache:
                 return candidate
 
     def _put(self, session: FetchSession) -> None:
-        """The session was used now, and its size may have changed."""
+        """Update the orders of eviction: the session was used now, and may have grown or shrunk."""
         key = session.id
         self._by_use.pop(key, None)
         self._by_use[key] = None
@@ -146,9 +149,11 @@ class FetchSessionCache:
             self.partitions += session.size
 
     def _drop_priority(self, priority: EvictionPriority | None) -> None:
+        """Remove this entry from the order of eviction; None if the session had none."""
         if priority is not None:
+            _, partitions, _ = priority
             del self._by_priority[bisect_left(self._by_priority, priority)]
-            self.partitions -= priority[1]
+            self.partitions -= partitions
 
     def _remove(self, session: FetchSession) -> None:
         del self._sessions[session.id]
@@ -157,7 +162,8 @@ class FetchSessionCache:
         session.end()
 
     def _make_room(self, owner: Owner, size: int, now_s: float) -> bool:
-        """Evict sessions for a new one of this size; False if they may not be replaced by it."""
+        """Evict sessions until a new one of this size fits; False if it is too large, or may not
+        replace the others."""
         if size > self._max_session_partitions or size > self._max_partitions:
             return False
         priority = owner.is_privileged, size, NO_SESSION
@@ -167,7 +173,8 @@ class FetchSessionCache:
         return True
 
     def _fits(self, session: FetchSession, now_s: float) -> bool:
-        """Evict others after a session has grown; False if it is too large for that."""
+        """Evict other sessions after this one has grown, until the limits are kept. False if it is
+        too large, or may not replace the others."""
         if session.size > self._max_session_partitions:
             return False
         priority = session.owner.is_privileged, session.size, NO_SESSION
@@ -178,7 +185,7 @@ class FetchSessionCache:
         return True
 
     def _evict_one(self, newcomer: EvictionPriority, now_s: float) -> bool:
-        """Returns whether a session was evicted."""
+        """Evict a session for one with the priority `newcomer`; False if none may be evicted."""
         evicted = self._stale_session(now_s) or self._lower_priority(newcomer, now_s)
         if evicted is None:
             return False
@@ -188,18 +195,21 @@ class FetchSessionCache:
 
     def _stale_session(self, now_s: float) -> FetchSession | None:
         """The least recently used session, if it was not used for two minutes."""
-        for session_id in self._by_use:
-            session = self._sessions[session_id]
-            return session if now_s - session.polled_s > STALE_AFTER_S else None
-        return None
+        session_id = next(iter(self._by_use), None)
+        if session_id is None:
+            return None
+        session = self._sessions[session_id]
+        return session if now_s - session.polled_s > STALE_AFTER_S else None
 
     def _lower_priority(self, newcomer: EvictionPriority, now_s: float) -> FetchSession | None:
-        """A session of lower priority that `newcomer` may replace, or None."""
+        """The session of the lowest priority that `newcomer` may replace: a consumer's if it is a
+        follower's, or one that is older than two minutes. None if there is none."""
         for priority in self._by_priority:
             if newcomer < priority:
                 break
-            session = self._sessions[priority[2]]
-            has_lower_rank = newcomer[0] and not priority[0]
+            is_privileged, _, session_id = priority
+            session = self._sessions[session_id]
+            has_lower_rank = newcomer[0] and not is_privileged
             if has_lower_rank or now_s - session.created_s > STALE_AFTER_S:
                 return session
         return None

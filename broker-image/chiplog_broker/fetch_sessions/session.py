@@ -36,11 +36,11 @@ class Waiting(Protocol):
     """A fetch that waits in a session."""
 
     def changed(self) -> None:
-        """The partition may have changed."""
+        """A partition of the session may have changed."""
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch that the next request of the session must have."""
+    """The epoch that the request after the one with this epoch must have."""
     return FIRST_EPOCH if epoch == LAST_EPOCH else epoch + 1
 
 
@@ -95,18 +95,21 @@ class SessionEntry:
 
     @property
     def polled_s(self) -> float:
-        """When the reader last used the session with this partition in it."""
+        """When the reader last used the session with this partition in it, in seconds of the
+        cache's clock."""
         return self.session.polled_s if self._removed_s is None else self._removed_s
 
     def changed(self) -> Waiting | None:
-        """Its partition may have changed. Returns the fetch that waits in its session."""
+        """The partition may have changed: read it with the next fetch. Returns the fetch that waits
+        in this session, to be notified by the caller; None if none waits."""
         session = self.session
         if self._removed_s is None:
             session.unsettled[self] = None
         return session.waiter
 
     def watch(self, watchers: Watchers) -> None:
-        """Get notifications of this partition, and of no other."""
+        """Register with a partition, whose `watchers` these are, for notifications of changes; end
+        the registration with another one."""
         if watchers is not self._watchers:
             self.unwatch()
             if self._removed_s is None:
@@ -114,18 +117,18 @@ class SessionEntry:
                 self._watchers = watchers
 
     def unwatch(self) -> None:
-        """End notifications: there is no partition, or the reader does not want it any more."""
+        """End the registration: the partition is not here any more, or the reader removed it."""
         if self._watchers is not None:
             self._watchers.pop(self, None)
             self._watchers = None
 
     def leave(self) -> None:
-        """It was removed from the session, or the session ended."""
+        """This entry was removed from the session, or the session ended."""
         self.unwatch()
         self._removed_s = self.session.polled_s
 
     def update(self, wanted: FetchPartition) -> None:
-        """Its reader fetches from another position.
+        """The reader fetches the partition from another position.
 
         In another leader epoch the next answer contains the partition even if nothing changed: a
         follower must get the first answer of an epoch from its leader.
@@ -135,7 +138,8 @@ class SessionEntry:
         self.wanted = wanted
 
     def is_news(self, found: FetchPartitionResponse) -> bool:
-        """Whether the answer must contain this partition (Kafka's rule)."""
+        """Whether the answer must contain `found`, the present state of the partition: it has
+        records, an error, or something else that the reader did not get yet (Kafka's rule)."""
         return bool(
             found.records
             or found.error_code
@@ -146,7 +150,8 @@ class SessionEntry:
         )
 
     def note_sent(self, found: FetchPartitionResponse) -> None:
-        """Remember what its reader got; after an error the next answer contains it again."""
+        """Remember what the reader got. After an error the next answer contains the partition
+        again."""
         self.high_watermark = UNKNOWN_OFFSET if found.error_code else found.high_watermark
         self.log_start_offset = found.log_start_offset
 
@@ -178,12 +183,13 @@ class FetchSession:
         self.polled_s = now_s
         """When it was used last."""
         self.epoch = FIRST_EPOCH
-        """The epoch that its next request must have."""
+        """The epoch that the next request must have."""
         self.topics: dict[TopicKey, SessionTopic] = {}
         self.size = 0
-        """Partitions in it."""
+        """The number of partitions."""
         self.unsettled: dict[SessionEntry, None] = {}
-        """Partitions that may have changed, in the order in which they are read."""
+        """Partitions that may have changed since they were read for an answer, in the order in
+        which they are read next."""
         self.waiter: Waiting | None = None
         """The fetch that waits in it for records or changes."""
         self.holder: object | None = None
@@ -192,21 +198,24 @@ class FetchSession:
     def update(
         self, topics: Sequence[FetchTopic], forgotten: Sequence[ForgottenTopic], now_s: float
     ) -> None:
-        """The next fetch: apply its changes; partitions that it does not name stay."""
+        """Apply the changes that a fetch names: new positions in `topics`, and removed partitions
+        in `forgotten`. Other partitions stay as they are."""
         for topic in topics:
             self._put(topic)
         for gone in forgotten:
             self._forget(gone)
-        # After `_forget`: what this request removes was last fetched with the previous one.
+        # After `_forget`: a partition that this request removes was last fetched by the previous
+        # one.
         self.polled_s = now_s
 
     def settled(self, entry: SessionEntry) -> None:
-        """It has no changes until it is notified again."""
+        """This partition was read and has no changes: it is not read again before it notifies of
+        one."""
         self.unsettled.pop(entry, None)
 
     def note_sent(self, entry: SessionEntry, found: FetchPartitionResponse) -> None:
-        """Remember what its reader gets. A partition with records or an error moves to the end of
-        the order, so that others are not starved."""
+        """Remember what the reader gets of a partition. With records or an error, the partition is
+        read last the next time, so that others are not starved."""
         entry.note_sent(found)
         if (found.records or found.error_code) and entry in self.unsettled:
             del self.unsettled[entry]
@@ -222,6 +231,7 @@ class FetchSession:
         self.size = 0
 
     def _put(self, topic: FetchTopic) -> None:
+        """Add or update the partitions of a topic that a request names; all are read next."""
         key = topic.topic_id or topic.name
         held = self.topics.get(key)
         if held is None:
@@ -239,6 +249,7 @@ class FetchSession:
             del self.topics[key]
 
     def _forget(self, topic: ForgottenTopic) -> None:
+        """Remove the partitions of a topic that the reader does not want any more."""
         key = topic.topic_id or topic.name
         held = self.topics.get(key)
         if held is None:

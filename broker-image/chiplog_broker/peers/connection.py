@@ -47,7 +47,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         return self.wire.versions
 
     def common_version(self, key: ApiKey) -> int:
-        """The highest version that both support. Raises `PeerError`."""
+        """The highest version of this API that both brokers support. Raises `PeerError`."""
         try:
             return self.wire.common_version(key)
         except NoCommonVersion as none:
@@ -56,9 +56,9 @@ class PeerConnection(asyncio.BufferedProtocol):
     def send(
         self, key: ApiKey, version: int, body: Sequence[bytes]
     ) -> "asyncio.Future[memoryview]":
-        """Send a request, given as pieces of its body; the result is the answer's body.
+        """Send a request, given as pieces of its body; the future gets the answer's body.
 
-        A caller that cancels the result only ignores the answer. Raises `PeerLost`.
+        Cancelling the future does not cancel the request: its answer is ignored. Raises `PeerLost`.
         """
         if self._transport is None or self._lost is not None:
             raise self._lost or PeerLost("not connected")
@@ -71,7 +71,8 @@ class PeerConnection(asyncio.BufferedProtocol):
     async def exchange(
         self, key: ApiKey, version: int, body: Sequence[bytes], timeout_s: float
     ) -> memoryview:
-        """Send and wait. Raises `PeerError`; after a timeout the connection is closed."""
+        """Send a request and return the answer's body. Raises `PeerError`; after a timeout the
+        connection is closed."""
         answer = self.send(key, version, body)
         try:
             async with asyncio.timeout(timeout_s):
@@ -84,7 +85,8 @@ class PeerConnection(asyncio.BufferedProtocol):
     async def send_request(
         self, key: ApiKey, version: int, message: object, timeout_s: float
     ) -> Any:
-        """Send and receive kio's messages of that version. Raises `PeerError`."""
+        """Send a request and return the answer, both as kio's message classes of this version.
+        Raises `PeerError`."""
         body = await self.exchange(key, version, [encoded(message)], timeout_s)
         try:
             return decoded(key, version, body)
@@ -93,7 +95,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             raise PeerLost(str(violation)) from violation
 
     def allow(self, max_frame_bytes: int) -> None:
-        """The peer is authenticated: its answers may have this size."""
+        """Accept answers of up to this size from now on, because the peer is authenticated."""
         self.wire.allow(max_frame_bytes)
 
     def fail(self, why: PeerError) -> None:
@@ -108,7 +110,7 @@ class PeerConnection(asyncio.BufferedProtocol):
                 answer.set_exception(self._lost)
 
     def close(self) -> None:
-        """Close the connection ourselves."""
+        """Close the connection; waiting requests fail with `PeerLost`."""
         self.fail(PeerLost("closed by us"))
 
     # -- asyncio.BufferedProtocol
@@ -116,6 +118,7 @@ class PeerConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         if self._lost is not None:
+            # It was closed while it was being opened.
             self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -128,7 +131,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         try:
             while (answer := self.wire.next_answer()) is not None:
                 waiting = self._waiting.popleft()
-                # The caller has cancelled and does not want it any more.
+                # A caller that has cancelled does not want the answer any more.
                 if not waiting.done():
                     waiting.set_result(answer.body)
         except ProtocolViolation as violation:

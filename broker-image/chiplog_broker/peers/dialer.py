@@ -48,7 +48,7 @@ class Dialer:
         self._max_answer_bytes = max_answer_bytes
 
     async def dial(self, host: str, port: int, timeout_s: float) -> PeerConnection:
-        """A connection with the permissions of a broker. Raises `PeerError`."""
+        """Connect and log in as a broker, within `timeout_s`. Raises `PeerError`."""
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._dial(host, port, timeout_s)
@@ -58,8 +58,8 @@ class Dialer:
             ) from None
 
     async def _dial(self, host: str, port: int, timeout_s: float) -> PeerConnection:
-        """Tries each of the credentials: the peer may know a new password earlier or later than we
-        do."""
+        """Connect with the newest password; if the peer refuses it, with the previous one: a peer
+        may know a changed password earlier or later than this broker."""
         *newer, oldest = self._credentials.accepted()
         for user in newer:
             try:
@@ -71,6 +71,7 @@ class Dialer:
     async def _dial_as(
         self, user: Credentials, host: str, port: int, timeout_s: float
     ) -> PeerConnection:
+        """Connect and log in as this user. Raises `PeerError`; then the connection is closed."""
         connection = PeerConnection(self._client_id, UNAUTHENTICATED_MAX_BYTES)
         try:
             await self._connect(connection, host, port)
@@ -91,8 +92,9 @@ class Dialer:
 async def open_up(
     connection: PeerConnection, new_scram: Callable[[], ScramClient], timeout_s: float
 ) -> None:
-    """Agree on versions and log in. Raises `PeerError`, and `PeerRefused` if one end does not
-    accept the other."""
+    """Agree on versions and log in; `timeout_s` is for each answer. Raises `PeerRefused` if one end
+    does not accept the other, and `PeerError` for other failures."""
+    # A generator: it yields each request to send, and is sent the answer.
     steps, answer = opening(connection.wire, new_scram), None
     try:
         while True:
@@ -109,7 +111,7 @@ async def open_up(
 
 
 def refusal(refused: OpeningRefused) -> PeerError:
-    """The error for an error code of another broker."""
+    """The error for a step of the login that the other broker answered with an error code."""
     if refused.key is ApiKey.SASL_HANDSHAKE:
         return PeerRefused(f"{MECHANISM.value}: {refused.code.name}")
     if refused.code is ErrorCode.sasl_authentication_failed:

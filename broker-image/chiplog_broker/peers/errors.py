@@ -6,7 +6,7 @@ class PeerError(Exception):
 
 
 class PeerUnreachable(PeerError):  # noqa: N818 - names for what happened
-    """Nobody answers at its address."""
+    """No connection can be opened to the peer's address."""
 
 
 class PeerLost(PeerError):  # noqa: N818
@@ -18,4 +18,4 @@ class PeerTimedOut(PeerError):  # noqa: N818
 
 
 class PeerRefused(PeerError):  # noqa: N818
-    """It refuses our login, or did not prove that it belongs to this cluster."""
+    """The peer refuses our login, or did not prove that it belongs to this cluster."""

@@ -26,6 +26,7 @@ WITHIN_S: Final = 1.0
 it yet is slow or unavailable."""
 RETRY_S: Final = 0.02
 IDS_FROM_VERSION: Final = 10
+"""The first version of Metadata that requests topics by id."""
 
 
 class Spreading:
@@ -40,13 +41,14 @@ class Spreading:
         self._dialing: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def until_known(self, topic: TopicView) -> None:
-        """Return when every live broker knows a leader of each partition that this view has."""
+        """Return when every other live broker knows a leader of each partition of this topic, or
+        cannot be reached; after `WITHIN_S` at the latest."""
         views = self._cluster.brokers.values()
-        found = (
+        addresses = (
             view.on(INTERNAL_NAME) for view in views if view.broker_id != self._cluster.broker_id
         )
-        others = [node for node in found if node is not None]
-        self._forget(others)
+        others = [node for node in addresses if node is not None]
+        self._close_unused(others)
         late: set[int] = {node.node_id for node in others}
 
         async def wait(node: NodeEndpoint) -> None:
@@ -61,17 +63,18 @@ class Spreading:
             logger.warning("topic_not_known_yet", extra=facts)
 
     async def close(self) -> None:
-        """Close all connections; those that wait stop waiting."""
+        """Close all connections, which ends each `until_known` that waits for an answer."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
 
-    def _forget(self, others: list[NodeEndpoint]) -> None:
-        """Drop connections to brokers that are gone or have another address."""
+    def _close_unused(self, others: list[NodeEndpoint]) -> None:
+        """Close connections to brokers that are not in `others`, or have another address there."""
         for node in self._connections.keys() - set(others):
             self._connections.pop(node).close()
 
     async def _until_known_by(self, node: NodeEndpoint, topic: TopicView) -> None:
+        """Ask this broker until it knows the topic; return also if it cannot be reached."""
         while True:
             try:
                 if await self._knows(node, topic):
@@ -83,34 +86,36 @@ class Spreading:
             await self._clock.sleep(RETRY_S)
 
     async def _knows(self, node: NodeEndpoint, topic: TopicView) -> bool:
+        """Whether this broker knows a leader of each partition. Raises `PeerError`."""
         connection = await self._connection(node)
         version = connection.common_version(ApiKey.METADATA)
         if version < IDS_FROM_VERSION:
             raise PeerError(f"Metadata {version} asks for no ids")
         request = metadata_request(version, topic.topic_id)
         answer = await connection.send_request(ApiKey.METADATA, version, request, WITHIN_S)
-        led = [
+        partitions_with_leader = [
             partition
             for found in answer.topics
             if not found.error_code
             for partition in found.partitions
             if partition.leader_id >= 0
         ]
-        return len(led) >= len(topic.partitions)
+        return len(partitions_with_leader) >= len(topic.partitions)
 
     async def _connection(self, node: NodeEndpoint) -> PeerConnection:
-        """Raises `PeerError`."""
+        """The open connection to this broker, or a new one. Raises `PeerError`."""
+        # The lock keeps two topics that are created at the same time from opening two connections.
         async with self._dialing[node.node_id]:
-            known = self._connections.get(node)
-            if known is not None and known.is_open:
-                return known
-            made = await self._dialer.dial(node.host, node.port, WITHIN_S)
-            self._connections[node] = made
-            return made
+            existing = self._connections.get(node)
+            if existing is not None and existing.is_open:
+                return existing
+            connection = await self._dialer.dial(node.host, node.port, WITHIN_S)
+            self._connections[node] = connection
+            return connection
 
 
 def metadata_request(version: int, topic_id: UUID) -> Any:
-    """A request for one topic, by id: the name may belong to another topic."""
+    """A Metadata request for one topic, by id: the name may belong to another topic."""
     from chiplog_wire.protocol.codec import schema  # noqa: PLC0415 - kio, with the first topic
 
     request = schema.request_class(ApiKey.METADATA, version)

@@ -39,4 +39,5 @@ def without_checksum(data: bytes, mark: bytes = b"") -> bytes:
 
 
 def _line_for(content: bytes, mark: bytes) -> bytes:
+    """The checksum line: the mark, the name of the checksum, and 8 hexadecimal digits."""
     return b"%s%s%08x\n" % (mark, _NAME, crc32c(content))

@@ -66,7 +66,7 @@ class File(Protocol):
         """Keep the descriptor valid until `release`, even if the file is closed before."""
 
     def release(self) -> None:
-        """End one `hold`."""
+        """End one `hold`; after the last one, a closed file gives its descriptor back."""
 
     def close(self) -> None:
         """Close the descriptor. Closing twice is allowed."""

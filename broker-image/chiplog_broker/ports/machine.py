@@ -7,11 +7,12 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Machine(Protocol):
-    """Information about the machine, and a message for it."""
+    """Information about the machine, and a message for its kubelet."""
 
     def boot_id(self) -> str:
-        """The id of the page cache: it changes with every boot of the kernel and with every pod, as
-        the volume may have been mounted again. Empty if it is not known."""
+        """An id that stays the same as long as the page cache has kept unsynced records: it changes
+        with every boot of the kernel, and with every pod, because the volume may have been mounted
+        again. Empty if it is not known."""
 
     def leave(self, termination_message: str) -> None:
         """Set the message that the kubelet shows after the process has ended, if possible."""

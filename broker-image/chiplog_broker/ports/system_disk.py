@@ -21,13 +21,13 @@ from chiplog_broker.ports.disk import DiskUsage, SyncFailedError
 from chiplog_wire.buffer import Buffer
 
 SYNC_THREADS = 8
-"""How many devices' answers we wait for at once; each waits, none computes."""
+"""How many syncs may run at the same time. Their threads only wait for the device."""
 
 ALL_DESCRIPTORS = 2**62
 DESCRIPTOR_ATTEMPTS = 20
 DESCRIPTOR_PAUSE_S = 0.05
-"""What is written in a thread gives its descriptors back at once: a burst of connections that are
-about to be refused may have them for a moment."""
+"""The pause before another attempt: a burst of connections that are refused soon may use up all
+descriptors for a moment."""
 
 _T = TypeVar("_T")
 
@@ -36,8 +36,8 @@ class SystemDisk:
     """A directory tree below `root`, which is created if it does not exist."""
 
     def __init__(self, root: Path, files_below: int = ALL_DESCRIPTORS) -> None:
-        """Existing files are not kept open with descriptors of `files_below` or more: those are
-        reserved for files that are closed again at once, and for operations that must not fail
+        """Opening an existing file fails if its descriptor would be `files_below` or higher: those
+        are reserved for files that are closed again at once, and for operations that must not fail
         half-way."""
         self._root = root
         self._files_below = files_below
@@ -51,6 +51,7 @@ class SystemDisk:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         descriptor = os.open(self._prefix + path, flags, 0o640)
         if descriptor >= self._files_below and not create:
+            # As if the process had no descriptor left.
             os.close(descriptor)
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
         return SystemFile(descriptor, self._pool)
@@ -79,10 +80,10 @@ class SystemDisk:
             target.unlink(missing_ok=True)
 
     async def sync_directory(self, path: str) -> None:
-        await self._wait(lambda: _sync_directory(self._root / path))
+        await self._in_thread(lambda: _sync_directory(self._root / path))
 
     async def replace(self, path: str, data: bytes) -> None:
-        await self._wait(lambda: _replace(self._root / path, data))
+        await self._in_thread(lambda: _replace(self._root / path, data))
 
     def usage(self) -> DiskUsage:
         status = os.statvfs(self._root)
@@ -107,8 +108,11 @@ class SystemDisk:
             os.close(descriptor)
         self._locks.clear()
 
-    async def _wait(self, call: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, _patiently, call)
+    async def _in_thread(self, call: Callable[[], _T]) -> _T:
+        """Run a call that may wait for the device in a thread, and return its result."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._pool, _retry_without_descriptors, call
+        )
 
 
 class SystemFile:
@@ -149,6 +153,7 @@ class SystemFile:
         data = os.pread(self._descriptor, size_bytes, position)
         if len(data) == size_bytes or position + len(data) >= self._size_bytes:
             return data
+        # The kernel may return less than was asked for, also before the end of the file.
         rest = bytearray(size_bytes - len(data))
         count = self.read_into(position + len(data), memoryview(rest))
         return data + rest[:count]
@@ -167,7 +172,7 @@ class SystemFile:
         self._size_bytes = size_bytes
 
     async def sync(self) -> None:
-        self.hold()
+        self.hold()  # the file may be closed while the thread syncs it
         try:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._pool, _sync, os.fdatasync, self._descriptor)
@@ -198,19 +203,21 @@ class SystemFile:
 
 
 def _write_rest(descriptor: int, data: memoryview, position: int) -> None:
+    """Write all of `data` at `position`; one call of the kernel may write only a part."""
     while data:
         written = os.pwrite(descriptor, data, position)
         data = data[written:]
         position += written
 
 
-def _patiently(call: Callable[[], _T]) -> _T:
-    """Call again if no descriptor was free; such a failure has changed nothing."""
+def _retry_without_descriptors(call: Callable[[], _T]) -> _T:
+    """Return the result of `call`; if no descriptor is free, call it again after a pause, up to
+    `DESCRIPTOR_ATTEMPTS` times. Such a failure has changed nothing."""
     for _ in range(DESCRIPTOR_ATTEMPTS):
         try:
             return call()
         except SyncFailedError:
-            raise
+            raise  # a failed sync must not be retried, whatever its error number
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
@@ -219,6 +226,7 @@ def _patiently(call: Callable[[], _T]) -> _T:
 
 
 def _sync(call: Callable[[int], None], descriptor: int) -> None:
+    """Sync with `call`, which is `os.fsync` or `os.fdatasync`. Raises `SyncFailedError`."""
     try:
         call(descriptor)
     except OSError as error:
@@ -234,12 +242,14 @@ def _sync_directory(path: Path) -> None:
 
 
 def _replace(path: Path, data: bytes) -> None:
+    """Write and sync a temporary file, rename it, and sync the directory: a crash at any time
+    leaves the old or the new content."""
     temporary = path.with_name(path.name + ".tmp")
     try:
         _write_whole(temporary, data)
         temporary.replace(path)
     except OSError:
-        # It takes space, of which there may be none.
+        # The disk may be full, so the temporary file must not stay.
         with suppress(OSError):
             temporary.unlink()
         raise
@@ -247,6 +257,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
+    """Create or overwrite a file with this content, and sync it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
     try:
         _write_rest(descriptor, memoryview(data), 0)

@@ -13,7 +13,7 @@ def read_file(disk: Disk, path: str) -> bytes:
 
 
 def file_size(disk: Disk, path: str) -> int:
-    """The size in bytes. Raises `FileNotFoundError`."""
+    """The size of a file in bytes. Raises `FileNotFoundError`."""
     file = disk.open(path)
     try:
         return file.size()

@@ -86,35 +86,37 @@ class LeaderFetcher:
         return iter(self._plan)
 
     def put(self, following: Following) -> None:
-        """Follow this partition, too."""
+        """Fetch this partition, too, with the next request."""
         following.use_contact(self._contact)
         self._plan.put(following)
         self._news.set()
         self._cancel_poll_soon()
 
     def drop(self, following: Following) -> None:
-        """Stop following it; answers that still arrive are not applied."""
+        """Stop fetching for this `Following`; answers that still arrive for it are not applied."""
         self._plan.drop(following)
 
     def end(self) -> "asyncio.Task[None]":
-        """Stop. An answer in progress is still applied by its `Following`. The task ends soon."""
+        """Stop fetching. Returns the task, which ends once the answer in progress is applied."""
         self._task.cancel()
         return self._task
 
     def _cancel_poll_soon(self) -> None:
-        """A new leader of a partition waits for our fetch, so a long poll in progress is cancelled
-        soon."""
+        """Cancel a fetch that waits at the leader for records, `SHORTEST_POLL_S` after its start:
+        the new partition must be in the next request soon."""
         since_s = self._polling_since_s
         if since_s is None:
             return
         if self._cancel_timer is not None:
-            # The request may have been for a fetch that has been answered since.
+            # It may be for an earlier fetch, which has been answered since.
             self._cancel_timer.cancel()
         left_s = since_s + SHORTEST_POLL_S - self._parts.clock.monotonic_s()
         loop = asyncio.get_running_loop()
         self._cancel_timer = loop.call_later(max(left_s, 0), self._cancel_poll, since_s)
 
     def _cancel_poll(self, since_s: float) -> None:
+        """Cancel the fetch that was sent at `since_s`, if it is still waiting. Kafka's protocol has
+        no other way than closing the connection."""
         self._cancel_timer = None
         if self._polling_since_s == since_s and self._connection is not None:
             self._poll_was_cancelled = True
@@ -123,6 +125,7 @@ class LeaderFetcher:
     # -- the task
 
     async def _run(self) -> None:
+        """Fetch until cancelled."""
         try:
             while True:
                 try:
@@ -138,11 +141,13 @@ class LeaderFetcher:
                 self._connection.close()
 
     async def _fetch_once(self) -> None:
+        """Send one request for all partitions that can be fetched now, and apply the answer; or
+        wait if there is none. A lost connection is opened first."""
         self._news.clear()
         now_s = self._parts.clock.monotonic_s()
         planned = self._next_request(now_s)
         if planned is None:
-            # With the same clock reading: otherwise a pause that ends in between would be missed.
+            # The same time as for the request: a pause that ended in between would be missed.
             await self._wait_for_news(now_s)
             return
         try:
@@ -169,12 +174,15 @@ class LeaderFetcher:
         await self._apply_answer(planned, response)
 
     def _next_request(self, now_s: float) -> PlannedFetch | None:
+        """The next request; None if no partition can be fetched now, or before this broker has a
+        session."""
         cluster = self._parts.cluster
         if not cluster.session:
             return None
         return self._plan.next_request(cluster.broker_id, cluster.session, now_s)
 
     async def _wait_for_news(self, now_s: float) -> None:
+        """Wait until a partition may be fetched: after a pause, or when one is added or changes."""
         wakes_at_s = self._plan.wakes_at_s(now_s)
         if wakes_at_s is not None:
             await self._pause(wakes_at_s - now_s)
@@ -184,12 +192,13 @@ class LeaderFetcher:
             await self._news.wait()
 
     async def _pause(self, seconds: float) -> None:
-        """Pause, but at most until the partitions change."""
+        """Wait for this long, or until a partition is added or changes."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._news.wait()
 
     async def _exchange(self, connection: PeerConnection, planned: PlannedFetch) -> FetchResponse:
+        """Send a request and return the answer. Raises `PeerError` and `ProtocolViolation`."""
         version = connection.common_version(ApiKey.FETCH)
         if version < replica_fetch.LOWEST_VERSION:
             raise PeerError(f"the leader speaks only Fetch {version} and older")
@@ -203,6 +212,7 @@ class LeaderFetcher:
         return replica_fetch.decode_response(version, answer)
 
     async def _dial(self) -> PeerConnection:
+        """A new connection to the leader's internal listener. Raises `PeerError`."""
         broker = self._parts.cluster.brokers.get(self._leader_id)
         node = None if broker is None else broker.on(INTERNAL_NAME)
         if node is None:
@@ -210,6 +220,8 @@ class LeaderFetcher:
         return await self._parts.dialer.dial(node.host, node.port, DIAL_TIMEOUT_S)
 
     async def _disconnected(self, why: Exception) -> None:
+        """Close the connection after a failed request, and pause; no pause if `_cancel_poll` has
+        closed it."""
         self._plan.lost()
         if self._connection is not None:
             self._connection.close()
@@ -223,16 +235,17 @@ class LeaderFetcher:
             level = logging.INFO if self._failures == 1 else logging.WARNING
             extra = {"leader": self._leader_id, "reason": str(why)}
             logger.log(level, "leader_unreachable", extra=extra)
-        # A new partition may be the first sign that a leader is back.
+        # A partition that is added ends the pause: it may show that the leader is back.
         self._news.clear()
         await self._pause(pause_s(self._failures, self._parts.chance()))
 
     async def _apply_answer(self, planned: PlannedFetch, response: FetchResponse) -> None:
+        """Apply an answer completely, even if this task is cancelled; then wait for its syncs."""
         taking = asyncio.get_running_loop().create_task(self._apply_partitions(planned, response))
         try:
             await asyncio.shield(taking)
         except asyncio.CancelledError:
-            # An answer must be applied completely; partitions that have stopped ignore it.
+            # Partitions that are not followed any more ignore their part of the answer.
             await taking
             raise
         await self._wait_for_syncs(planned)
@@ -247,6 +260,8 @@ class LeaderFetcher:
                 await clock.sleep(0)
 
     async def _wait_for_syncs(self, planned: PlannedFetch) -> None:
+        """Wait until the fetched records are durable, at most `SYNC_PATIENCE_S`: the next request
+        then reports their offsets to the leader."""
         with suppress(TimeoutError):
             async with asyncio.timeout(SYNC_PATIENCE_S):
                 while any(following.is_syncing for following in planned.following.values()):

@@ -1,5 +1,4 @@
-"""One fetcher for each leader on another broker; none for leaders from which nothing is
-followed."""
+"""One fetcher for each other broker that leads a partition of which this broker is a follower."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -34,7 +33,7 @@ class ReplicaFetching:
         self._ending: set[asyncio.Task[None]] = set()
 
     def __iter__(self) -> Iterator[Following]:
-        """Everything that is followed."""
+        """All partitions that are followed."""
         return (following for fetcher in self._fetchers.values() for following in fetcher)
 
     @property
@@ -57,8 +56,8 @@ class ReplicaFetching:
         fetcher.put(following)
 
     def end(self, following: Following) -> None:
-        """Stop fetching for this leader epoch; `following.stop` discards answers that still
-        arrive."""
+        """Stop fetching this partition in this leader epoch. Call `following.stop`, too, which
+        discards answers that still arrive."""
         fetcher = self._fetchers.get(following.leader_id)
         if fetcher is None:
             return

@@ -25,8 +25,8 @@ from chiplog_wire.protocol.messages import (
     ForgottenTopic,
 )
 
-FIRST_REST_S: Final = 0.02
-LONGEST_REST_S: Final = 1.0
+FIRST_PAUSE_S: Final = 0.02
+LONGEST_PAUSE_S: Final = 1.0
 SYNC_PATIENCE_S: Final = 0.05
 """A request waits this long for running syncs, and then waits this long at the leader for records:
 offsets that become durable must be reported soon."""
@@ -63,28 +63,33 @@ class PlannedFetch(NamedTuple):
         return self.message.session_epoch != INITIAL_EPOCH
 
     def answers(self, response: FetchResponse) -> Iterator[Answered]:
-        """The requested partitions of an answer, each once; others are ignored."""
-        left = dict(self.following)
+        """The parts of an answer for the requested partitions. A partition that was not requested,
+        or that occurs again, is ignored."""
+        unanswered = dict(self.following)
         for topic in response.topics:
             if topic.topic_id is None:
                 continue
             for answer in topic.partitions:
                 key = topic.topic_id.bytes, answer.partition
-                following = left.pop(key, None)
+                following = unanswered.pop(key, None)
                 if following is not None:
                     yield Answered(following, FetchedPartition(self.positions[key], answer))
 
 
 @dataclass(slots=True)
 class _Entry:
+    """One partition that is followed, and its failures in a row."""
+
     following: Following
     paused_until_s: float = 0.0
     failures: int = 0
 
 
 def pause_s(failures: int, chance: float) -> float:
-    """The pause after this many failures in a row; `chance` is between 0 and 1."""
-    longest_s = min(FIRST_REST_S * (1 << min(failures - 1, 16)), LONGEST_REST_S)
+    """The pause after this many failures in a row: doubled with each one, up to a limit, and then
+    between half and all of that by `chance`, a random number between 0 and 1."""
+    # Not doubled more than 16 times: the limit is reached long before.
+    longest_s = min(FIRST_PAUSE_S * (1 << min(failures - 1, 16)), LONGEST_PAUSE_S)
     return longest_s * (0.5 + chance / 2)
 
 
@@ -104,21 +109,24 @@ class FetchPlan:
         return (entry.following for entry in self._entries.values())
 
     def put(self, following: Following) -> None:
-        """Fetch it from now on, before all others."""
+        """Fetch this partition from now on, before all others. It replaces an older `Following` of
+        the partition."""
         self._entries.pop(following.key, None)
         self._entries = {following.key: _Entry(following)} | self._entries
 
     def drop(self, following: Following) -> None:
-        """Stop fetching it; a newer `Following` of the same partition stays."""
+        """Stop fetching for this `Following`; a newer one of the same partition stays."""
         entry = self._entries.get(following.key)
         if entry is not None and entry.following is following:
             del self._entries[following.key]
 
     def next_request(self, broker_id: int, session: int, now_s: float) -> PlannedFetch | None:
-        """A request for all partitions that can be fetched now; None if there are none."""
+        """A request for all partitions that can be fetched now; None if there are none. `broker_id`
+        and `session` are those of this broker."""
         positions: dict[Key, FetchPosition] = {}
         following: dict[Key, Following] = {}
         for key, entry in self._entries.items():
+            # There is no position while a sync runs that this call has started.
             if entry.paused_until_s <= now_s and (position := entry.following.position()):
                 positions[key], following[key] = position, entry.following
         if not positions:
@@ -147,8 +155,8 @@ class FetchPlan:
         return PlannedFetch(message, positions, following)
 
     def answered(self, requested: PlannedFetch, response: FetchResponse) -> bool:
-        """Whether the answer is valid; if not, the session is lost, and the next fetch is a full
-        one."""
+        """Note the answer to a request. Returns False if it is an error of the whole request; then
+        the fetch session is lost, and the next fetch is a full one."""
         if not response.error_code:
             self._session.answered(requested.positions, response.session_id)
             return True
@@ -164,19 +172,20 @@ class FetchPlan:
 
     def wakes_at_s(self, now_s: float) -> float | None:
         """When the next pause ends; None if no partition pauses."""
-        resting = [
+        pause_ends_s = [
             entry.paused_until_s
             for entry in self._entries.values()
             if entry.paused_until_s > now_s and not entry.following.is_over
         ]
-        return min(resting, default=None)
+        return min(pause_ends_s, default=None)
 
-    def taken(self, following: Following, taken: Taken, now_s: float) -> None:
-        """A partition's answer has been processed."""
+    def taken(self, following: Following, result: Taken, now_s: float) -> None:
+        """A partition's part of an answer was processed with this result: it decides whether the
+        partition pauses, and when it is fetched in comparison with others."""
         entry = self._entries.get(following.key)
         if entry is None or entry.following is not following:
-            return
-        match taken:
+            return  # it was dropped or replaced in the meantime
+        match result:
             case Taken.FAILED:
                 entry.failures += 1
                 entry.paused_until_s = now_s + pause_s(entry.failures, self._chance())
@@ -190,7 +199,8 @@ class FetchPlan:
                 pass
 
     def _wait_ms(self, now_s: float) -> int:
-        """How long the leader may wait for records: at most until the next position is due."""
+        """How long the leader may wait for records: at most until a partition that is not in this
+        request can be fetched, because its sync or its pause ends."""
         wait_s = self._limits.wait_ms / 1000
         if any(entry.following.is_syncing for entry in self._entries.values()):
             wait_s = min(wait_s, SYNC_PATIENCE_S)
@@ -200,7 +210,8 @@ class FetchPlan:
         return int(wait_s * 1000)
 
     def _topics(self, changes: Changes) -> list[FetchTopic]:
-        """In the order of fetching; a topic may occur more than once."""
+        """The positions to send, as topics and partitions in the order of fetching. A topic may
+        occur more than once, as only neighbours are grouped."""
         max_bytes = self._limits.partition_max_bytes
         return [
             FetchTopic(

@@ -1,4 +1,4 @@
-"""The follower's end of a fetch session (KIP-227): knows what need not be sent to the leader again.
+"""The follower's end of a fetch session (KIP-227): knows which positions the leader knows already.
 
 If both ends may remember different positions, the next fetch is a full one, and closes the session
 that it names.
@@ -42,7 +42,8 @@ class LeaderSession:
         self._sent: Mapping[Key, FetchPosition] = {}
 
     def changes(self, positions: Mapping[Key, FetchPosition]) -> Changes:
-        """The changes to send if these are all positions. Call `answered` or `lost` afterwards."""
+        """The part of `positions`, all that are to be fetched now, that the leader does not know
+        yet. Call `answered` or `lost` after the request."""
         if self._epoch == INITIAL_EPOCH:
             return Changes(self._id, INITIAL_EPOCH, positions, [])
         sent = self._sent
@@ -54,7 +55,8 @@ class LeaderSession:
         )
 
     def answered(self, positions: Mapping[Key, FetchPosition], session_id: int) -> None:
-        """The leader knows these positions now, unless it opened no session."""
+        """The leader has answered, and knows these positions now. `session_id` is from the answer;
+        `NO_SESSION` means that the leader keeps no session."""
         self._id = session_id
         if session_id == NO_SESSION:
             self._epoch, self._sent = INITIAL_EPOCH, {}
@@ -67,6 +69,6 @@ class LeaderSession:
         self._epoch, self._sent = INITIAL_EPOCH, {}
 
     def unknown(self) -> None:
-        """The leader does not know the session."""
+        """The leader does not know the session: start with a full fetch that closes none."""
         self._id = NO_SESSION
         self.lost()

@@ -35,7 +35,7 @@ from chiplog_wire.scram import (
 
 logger = logging.getLogger(__name__)
 
-# The files are read at most this often, however many log in.
+# The files are read at most once in this time, however many clients log in.
 REREAD_AFTER_S: Final = 1.0
 # The kubelet takes up to two minutes to bring a Secret to a pod; a rollout may take longer.
 GRACE_S: Final = 600.0
@@ -71,7 +71,7 @@ class FileCredentials:
     """A mounted Secret: the files `username` and `password` in one directory."""
 
     def __init__(self, directory: Path, clock: Clock) -> None:
-        """Raises `CannotStart` if there are no credentials."""
+        """Read the files. Raises `CannotStart` if that fails."""
         self._directory = directory
         self._clock = clock
         try:
@@ -98,10 +98,11 @@ class FileCredentials:
         return (self._newest, self._previous)
 
     def _reread(self, now_s: float) -> None:
+        """Read the files again. If they have changed, `GRACE_S` of the previous ones begins."""
         try:
             found = read_credentials(self._directory)
         except (OSError, ValueError) as problem:
-            # Those in memory stay valid: a broken mount must not disconnect the brokers.
+            # The credentials in memory stay valid: a broken mount must not disconnect the brokers.
             if not self._unreadable:
                 logger.warning("credentials_unreadable", extra={"reason": str(problem)})
             self._unreadable = True
@@ -113,8 +114,8 @@ class FileCredentials:
 
 
 def read_credentials(directory: Path) -> Credentials:
-    """Reads both files. Raises `OSError` or `ValueError`. A line end after a value is not part of
-    it."""
+    """The content of the files `username` and `password`, without a line end after it. Raises
+    `OSError` or `ValueError`."""
     username, password = (
         (directory / name).read_text("ascii").rstrip("\r\n") for name in ("username", "password")
     )
@@ -148,7 +149,12 @@ class Keyring:
         secret, name = self._secret, username.encode()
         salt = mac(mechanism, secret, b"salt " + name)[:SALT_BYTES]
         accepted = self._source.accepted()
-        self._keys = {held: keys for held, keys in self._keys.items() if held[1] in accepted}
+        # Drop the keys of passwords that are not accepted any more.
+        self._keys = {
+            (known_mechanism, user): keys
+            for (known_mechanism, user), keys in self._keys.items()
+            if user in accepted
+        }
         keys = [
             self._keys_of(mechanism, user, salt) for user in accepted if user.username == username
         ]
@@ -160,8 +166,9 @@ class Keyring:
         return ScramKeys(nobody, nobody)
 
     def _keys_of(self, mechanism: Mechanism, user: Credentials, salt: bytes) -> ScramKeys:
-        held = mechanism, user
-        if held not in self._keys:
+        """The keys of this user, derived at the first login: the derivation is slow on purpose."""
+        cache_key = mechanism, user
+        if cache_key not in self._keys:
             salted = salted_password(mechanism, user.password, salt, ITERATIONS)
-            self._keys[held] = derived_keys(mechanism, salted)
-        return self._keys[held]
+            self._keys[cache_key] = derived_keys(mechanism, salted)
+        return self._keys[cache_key]

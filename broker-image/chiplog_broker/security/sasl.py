@@ -16,9 +16,9 @@ from chiplog_wire.scram import (
 )
 
 ANONYMOUS = "User:ANONYMOUS"
-"""Kafka's name for whoever was not asked who it is."""
+"""Kafka's principal of clients on listeners without authentication."""
 FAILURE_DELAY_S = 0.1
-"""Kafka's `connection.failed.authentication.delay.ms`: who guesses shall wait."""
+"""Kafka's `connection.failed.authentication.delay.ms`: it slows down the guessing of passwords."""
 
 Find = Callable[[Mechanism, str], ScramCredential]
 
@@ -56,12 +56,13 @@ class SaslSession:
 
     @property
     def principal(self) -> str:
-        """The principal that has logged in."""
+        """The principal of the client; only after the login has succeeded."""
         assert self.state is SaslState.DONE, "nobody has logged in"
         return f"User:{self._server.authenticated_as}"
 
     def handshake(self, name: str, *, bare_tokens: bool) -> bool:
-        """The client has chosen a mechanism; returns False if it is not supported."""
+        """The client has chosen the mechanism `name`; returns False if it is not supported, and the
+        login has failed. `bare_tokens` sets `has_bare_tokens`."""
         assert self.state is SaslState.HANDSHAKE, "a second handshake"
         mechanism = self._mechanisms.get(name)
         if mechanism is None:
@@ -77,7 +78,8 @@ class SaslSession:
         return True
 
     def respond(self, token: bytes) -> bytes:
-        """The token that answers the client's. Raises `AuthenticationFailed`."""
+        """The token that answers the client's token. Raises `AuthenticationFailed`; then the login
+        has failed."""
         assert self.state is SaslState.TOKENS, "a token out of place"
         try:
             answer = self._server.respond(token)

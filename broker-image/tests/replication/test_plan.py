@@ -10,8 +10,8 @@ import pytest
 from chiplog_broker.partitions.follow_steps import FetchPosition
 from chiplog_broker.partitions.following import Following, Taken
 from chiplog_broker.replication.plan import (
-    FIRST_REST_S,
-    LONGEST_REST_S,
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
     SYNC_PATIENCE_S,
     FetchLimits,
     FetchPlan,
@@ -108,18 +108,18 @@ def test_failures_rest_longer_each_time_and_end_with_a_success() -> None:
         rests.append(wakes_at_s - now_s)
         now_s = wakes_at_s
         assert (A, 0) in order(plan.next_request(1, 1, now_s))
-    assert rests[0] == pytest.approx(FIRST_REST_S)
+    assert rests[0] == pytest.approx(FIRST_PAUSE_S)
     assert rests == pytest.approx(sorted(rests))
-    assert rests[-1] == pytest.approx(LONGEST_REST_S)
+    assert rests[-1] == pytest.approx(LONGEST_PAUSE_S)
     plan.taken(following(one), Taken.NOTHING_NEW, now_s)
     plan.taken(following(one), Taken.FAILED, now_s)
-    assert plan.wakes_at_s(now_s) == pytest.approx(now_s + FIRST_REST_S)
+    assert plan.wakes_at_s(now_s) == pytest.approx(now_s + FIRST_PAUSE_S)
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
 def test_rests_are_spread(chance: float) -> None:
-    assert pause_s(1, chance) == FIRST_REST_S * (0.5 + chance / 2)
-    assert pause_s(10_000, chance) <= LONGEST_REST_S
+    assert pause_s(1, chance) == FIRST_PAUSE_S * (0.5 + chance / 2)
+    assert pause_s(10_000, chance) <= LONGEST_PAUSE_S
 
 
 def test_a_sync_that_runs_makes_the_leader_wait_less() -> None:
@@ -136,7 +136,7 @@ def test_the_leader_does_not_wait_past_the_end_of_a_rest() -> None:
     plan.taken(following(one), Taken.FAILED, 0)
     requested = plan.next_request(1, 1, 0)
     assert requested is not None
-    assert requested.message.max_wait_ms == int(FIRST_REST_S * 1000)
+    assert requested.message.max_wait_ms == int(FIRST_PAUSE_S * 1000)
 
 
 def test_nothing_to_fetch() -> None:
