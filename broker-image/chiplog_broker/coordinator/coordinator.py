@@ -1,4 +1,4 @@
-"""The groups this broker coordinates: it leads their partitions of `__consumer_offsets`."""
+"""The groups that this broker coordinates: it leads their partitions of `__consumer_offsets`."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from functools import partial
 from uuid import UUID
 
 from chiplog_broker.coordinator.errors import GroupError
-from chiplog_broker.coordinator.room import Room
+from chiplog_broker.coordinator.group_memory import GroupMemory
 from chiplog_broker.coordinator.shard import Shard, ShardContext
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
@@ -44,16 +44,18 @@ class Coordinator:
         self._rng = rng
         self._config = config
         self._shards: dict[int, Shard] = {}
+        """By the number of the partition of `__consumer_offsets`."""
         self._loading: dict[Shard, asyncio.Task[None]] = {}
         self._expiring: asyncio.Task[None] | None = None
-        self._began_ms = clock.now_ms() - self.ticks_ms()
+        self._ticks_began_ms = clock.now_ms() - self.ticks_ms()
+        """When `ticks_ms` was 0, by the wall clock as it was at the start."""
         self._context = ShardContext(
             limits=self._limits,
             new_member_id=self._new_member_id,
             now_ms=self.now_ms,
             ticks_ms=self.ticks_ms,
             to_wall_ms=self._to_wall_ms,
-            room=Room(lambda: list(self._shards.values()), self.ticks_ms),
+            memory=GroupMemory(lambda: list(self._shards.values()), self.ticks_ms),
         )
         self._is_closed = False
 
@@ -66,32 +68,35 @@ class Coordinator:
         return self._clock.now_ms()
 
     def ticks_ms(self) -> int:
-        """Monotonic milliseconds, for sessions: a change of the wall clock must not end them."""
+        """The present time in monotonic milliseconds, for the sessions of members: a change of the
+        wall clock must not end them."""
         return int(self._clock.monotonic_s() * 1000)
 
     def _to_wall_ms(self, ticks_ms: int) -> int:
+        """Convert a time of `ticks_ms` into one of `now_ms`."""
         return ticks_ms + self.now_ms() - self.ticks_ms()
 
     def _expiry_ms(self) -> int:
-        """The time for the expiry of offsets: the earlier one of two clocks.
+        """The present time for the expiry of offsets: the earlier one of two clocks.
 
         If somebody sets the wall clock a month ahead, no offsets may be lost, so time counts only
         as far as it has passed in this process. If the wall clock was ahead at the start and is
         corrected, the corrected time counts. This may delay expiry a little.
         """
-        return min(self.now_ms(), self._began_ms + self.ticks_ms())
+        return min(self.now_ms(), self._ticks_began_ms + self.ticks_ms())
 
     def topic_changed(self, topic: str) -> None:
-        """The leadership of the topic's replicas here may have changed."""
+        """The leadership of the topic's replicas here may have changed. Only that of
+        `__consumer_offsets` matters."""
         if topic == CONSUMER_OFFSETS and not self._is_closed:
             self.refresh()
 
     def refresh(self) -> None:
-        """Start shards for the partitions led here, and end the others."""
+        """End the shards of partitions that this broker does not lead any more, or in a new leader
+        epoch; start and load shards for the partitions that it leads."""
         for index, shard in list(self._shards.items()):
-            if self._replicas.get(CONSUMER_OFFSETS, index) is not shard.partition or (
-                not shard.is_current
-            ):
+            is_same_replica = self._replicas.get(CONSUMER_OFFSETS, index) is shard.partition
+            if not (is_same_replica and shard.is_current):
                 del self._shards[index]
                 self._give_up(shard)
         for partition in self._replicas.of_topic(CONSUMER_OFFSETS):
@@ -103,6 +108,7 @@ class Coordinator:
                 task.add_done_callback(partial(self._loaded, shard))
 
     def _loaded(self, shard: Shard, _task: asyncio.Task[None]) -> None:
+        """The task that loads a shard has ended."""
         del self._loading[shard]
 
     def topic_deleted(self, topic_id: UUID) -> None:
@@ -112,8 +118,8 @@ class Coordinator:
                 shard.forget_topic(topic_id)
 
     def partition_of(self, group_id: str) -> int:
-        """The partition of a group. Raises `GroupError` as long as `__consumer_offsets` does not
-        exist."""
+        """The number of the partition of `__consumer_offsets` that a group belongs to. Raises
+        `GroupError` as long as this topic does not exist."""
         topic = self._cluster.topic(CONSUMER_OFFSETS)
         if topic is None:
             raise GroupError(
@@ -123,7 +129,8 @@ class Coordinator:
         return partition_of(group_id, len(topic.partitions))
 
     def shard(self, group_id: str) -> Shard:
-        """The shard that coordinates this group. Raises `GroupError` if it cannot now."""
+        """The shard that coordinates this group. Raises `GroupError` if this broker does not
+        coordinate it, or not yet."""
         shard = self._shards.get(self.partition_of(group_id))
         if shard is None:
             raise GroupError(ErrorCode.not_coordinator)
@@ -135,12 +142,12 @@ class Coordinator:
         return iter(list(self._shards.values()))
 
     async def expire_offsets(self) -> None:
-        """Delete expired offsets of groups without members."""
+        """Delete the expired offsets of all groups coordinated here."""
         retention_ms = setting(self._config, keys.OFFSETS_RETENTION_MINUTES) * 60_000
         for shard in self:
             if shard.is_serving:
                 shard.expire(self._expiry_ms(), retention_ms)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # other tasks run between two shards
 
     async def _expire_periodically(self) -> None:
         while True:
@@ -152,8 +159,8 @@ class Coordinator:
                 logger.exception("offsets_not_expired")
 
     async def close(self) -> None:
-        """Answer all waiting requests and refuse new ones; idempotent. Partitions continue to
-        lead."""
+        """Answer all waiting requests with an error, and refuse new ones. May be called twice. This
+        broker continues to lead the partitions."""
         self._is_closed = True
         loading = list(self._loading.values())
         for shard in self:
@@ -164,6 +171,7 @@ class Coordinator:
         await asyncio.gather(*loading, *filter(None, [self._expiring]), return_exceptions=True)
 
     def _give_up(self, shard: Shard) -> None:
+        """End a shard, also while it is being loaded."""
         if task := self._loading.get(shard):
             task.cancel()
         shard.give_up()

@@ -37,10 +37,12 @@ def to_group_error(code: ErrorCode) -> ErrorCode:
 
 
 def refusal_to_group_error(refusal: Refusal | PartitionError) -> ErrorCode:
-    """The same, for an append that was refused before it was written."""
+    """The code that a group's client gets if an append to its partition was refused before it was
+    written."""
     return to_group_error(code_of(refusal))
 
 
 def group_code(code: ErrorCode) -> Code:
-    """The same for members: codes that only commits can have are an unknown error to them."""
+    """A group client's code as one for members (JoinGroup, SyncGroup, LeaveGroup). Codes that only
+    commits can have become `UNKNOWN_SERVER_ERROR`."""
     return Code(code) if code in _GROUP_CODES else Code.UNKNOWN_SERVER_ERROR

@@ -21,14 +21,17 @@ logger = logging.getLogger(__name__)
 
 OK = ErrorCode.none
 MARKS = ""
-"""The key for records that belong to no group."""
+"""In place of a group id, for records that belong to no group."""
 LOG_INTERVAL_MS = 10_000
 """A partition that refuses records refuses those of all groups: one log line in this time."""
 
 
 class GroupLog:
-    """`state` is the fold of the log up to its end; `safety` delays answers until records are
-    safe."""
+    """The log of one partition of `__consumer_offsets`, in one leader epoch.
+
+    `state` is the result of all records up to the log end. `safety` delays answers until records
+    are safe: below the high watermark, so that every later coordinator has them.
+    """
 
     def __init__(
         self, partition: Partition, now_ms: Callable[[], int], ticks_ms: Callable[[], int]
@@ -41,17 +44,20 @@ class GroupLog:
         self._now_ms = now_ms
         self._ticks_ms = ticks_ms
         self._awaiting_mark: list[Settled] = []
+        """The callbacks of `when_current` for which a record is appended next."""
         self._logged_ms = -LOG_INTERVAL_MS
 
     def check(self) -> None:
-        """Raises `PartitionError` if that leader epoch has ended, or the disk has failed."""
+        """Raises `PartitionError` if the leader epoch of this object has ended, or the disk has
+        failed."""
         self.partition.check_epoch(self.epoch)
 
     async def load(self) -> None:
         """Read the log, and wait until all of it is below the high watermark.
 
-        An isolated leader fails its waiting requests; this one continues to wait. Raises
-        `PartitionError` if nothing can become safe any more, `RecordsError` and `StorageError`.
+        While this leader is isolated, waiting for an offset fails again and again; this method
+        continues to wait. Raises `PartitionError` if the leader epoch ends, `RecordsError` and
+        `StorageError`.
         """
         partition, end_offset = self.partition, self.partition.log.end_offset
         self.state = await load(partition)
@@ -63,7 +69,8 @@ class GroupLog:
     def append(
         self, group_id: str, make: Callable[[], Sequence[NewRecord]], *, whole: bool = False
     ) -> ErrorCode:
-        """Append records and apply them to the state; returns `none` if all are in the log.
+        """Append records about a group and apply them to the state; returns `none` if all are in
+        the log. `make` returns the records; its errors are returned as codes, too.
 
         If records take several batches, the first ones may be in the log although an error is
         returned. With `whole`, records that do not fit into one batch are refused with
@@ -90,7 +97,8 @@ class GroupLog:
     def append_for(
         self, respond: Settled, group_id: str, make: Callable[[], Sequence[NewRecord]]
     ) -> ErrorCode:
-        """Like `append`. Calls `respond` at once with an error, or once all records are safe."""
+        """Append like `append`, and return its code. Calls `respond` at once with an error, or with
+        `none` once all records are safe."""
         code = self.append(group_id, make)
         if code is OK:
             self.safety.when_safe(group_id, respond)
@@ -99,8 +107,8 @@ class GroupLog:
         return code
 
     def when_current(self, respond: Settled, group_id: str) -> None:
-        """Calls `respond` without an error if the leader epoch has not ended before this call and
-        all records of the group so far are safe.
+        """Calls `respond` with `none` once it is certain that this broker still was the coordinator
+        at the time of this call, and all records of the group so far are safe; or with an error.
 
         A deposed leader may learn it late, while another coordinator already accepts commits. So a
         record is appended: once it is safe, every replica that could elect another leader has
@@ -117,6 +125,8 @@ class GroupLog:
             asyncio.get_running_loop().call_soon(self._append_read_mark)
 
     def _append_read_mark(self) -> None:
+        """Append the one record for all callers of `when_current`, who are answered once it is
+        safe."""
         callbacks, self._awaiting_mark = self._awaiting_mark, []
         code = self.append(MARKS, lambda: [read_mark(self._now_ms())])
         for respond in callbacks:
@@ -126,10 +136,12 @@ class GroupLog:
                 respond(code)
 
     def answer(self, respond: Settled, group_id: str, code: ErrorCode) -> None:
-        """Calls `respond` with this code after the records appended so far are safe."""
+        """Calls `respond` with this code after the group's records so far are safe, or with an
+        error if they cannot become safe."""
         self.safety.when_safe(group_id, lambda failed: respond(code if failed is OK else failed))
 
     def _log_refused(self, group_id: str, reason: str) -> None:
+        """Log that a record was refused, at most once in `LOG_INTERVAL_MS`."""
         ticks_ms = self._ticks_ms()
         if ticks_ms - self._logged_ms >= LOG_INTERVAL_MS:
             self._logged_ms = ticks_ms

@@ -19,7 +19,8 @@ TIMEOUT_S = 5.0
 """The default of Kafka's offsets.commit.timeout.ms."""
 
 FORGOTTEN_PER_APPEND = 8
-"""Each append removes up to this many entries and adds one, so the number of entries falls."""
+"""Each append removes up to this many entries of safe records and adds one, so the number of
+entries falls."""
 
 
 async def outcome(start: Callable[[Settled], None]) -> ErrorCode:
@@ -27,7 +28,7 @@ async def outcome(start: Callable[[Settled], None]) -> ErrorCode:
     done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
 
     def settled(code: ErrorCode) -> None:
-        # The waiting task may have been cancelled; this must not raise in the caller's work.
+        # The waiting task may have been cancelled; then `set_result` would raise.
         if not done.done():
             done.set_result(code)
 
@@ -36,8 +37,9 @@ async def outcome(start: Callable[[Settled], None]) -> ErrorCode:
 
 
 def when_safe(partition: Partition, offset: int, then: Settled) -> None:
-    """Call `then` once the high watermark reaches `offset`, or with an error if it cannot."""
-    if partition.when_safe(offset, then):
+    """Call `then` with `none` once the high watermark reaches `offset`, or with an error if it
+    cannot."""
+    if partition.when_safe(offset, then):  # it has reached the offset already
         then(ErrorCode.none)
 
 
@@ -49,17 +51,19 @@ class Safety:
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
         self._ends: dict[str, int] = {}
-        """End offset of each group's last records, ascending. Safe ones may be missing."""
+        """Group -> end offset of its last records, the lowest first. Groups whose records are below
+        the high watermark may be missing."""
         self._waiting: dict[int, dict[_Held, None]] = {}
         """Answers by the offset that they wait for. Each offset is registered with the partition
         once, however often clients time out and retry."""
 
     def __len__(self) -> int:
-        """Groups with an entry."""
+        """The number of groups with an entry."""
         return len(self._ends)
 
     def appended(self, group_id: str, end_offset: int) -> None:
         """Records of this group were appended, up to the log end offset `end_offset`."""
+        # Removed and added again, so that the entries stay in the order of their offsets.
         self._ends.pop(group_id, None)
         for oldest, safe_offset in list(islice(self._ends.items(), FORGOTTEN_PER_APPEND)):
             if safe_offset > self._partition.high_watermark:
@@ -68,14 +72,19 @@ class Safety:
         self._ends[group_id] = end_offset
 
     def when_safe(self, group_id: str, then: Settled) -> None:
-        """Call `then` once all of the group is safe, or with an error after `TIMEOUT_S`."""
+        """Call `then` with `none` once all records of the group are below the high watermark, or
+        with an error after `TIMEOUT_S`."""
         self._when_safe_at(self._ends.get(group_id, 0), then)
 
     def when_all_safe(self, then: Settled) -> None:
-        """The same, for all groups."""
+        """Call `then` with `none` once the records of all groups are below the high watermark, or
+        with an error after `TIMEOUT_S`."""
+        # The last entry has the highest offset.
         self._when_safe_at(next(reversed(self._ends.values()), 0), then)
 
     def _when_safe_at(self, end_offset: int, then: Settled) -> None:
+        """Call `then` once the high watermark reaches this offset, or with an error after a
+        timeout."""
         if self._partition.high_watermark >= end_offset:
             then(ErrorCode.none)
             return
@@ -88,6 +97,7 @@ class Safety:
         held.give_up_after(TIMEOUT_S, waiting)
 
     def _settled(self, end_offset: int, code: ErrorCode) -> None:
+        """The high watermark has reached this offset, or `code` says why it cannot."""
         for held in self._waiting.pop(end_offset):
             held.settled(code)
 
@@ -102,6 +112,7 @@ class _Held:
         self._timeout: asyncio.TimerHandle | None = None
 
     def give_up_after(self, timeout_s: float, waiting: "dict[_Held, None]") -> None:
+        """After this time remove this answer from `waiting`, and give it as a timeout."""
         loop = asyncio.get_running_loop()
         self._timeout = loop.call_later(timeout_s, self._give_up, waiting)
 
@@ -110,6 +121,7 @@ class _Held:
         self._then(to_group_error(ErrorCode.request_timed_out))
 
     def settled(self, code: ErrorCode) -> None:
+        """Give the answer with this code of the partition, before the timeout."""
         if self._timeout is not None:
             self._timeout.cancel()
         self._then(code if code is ErrorCode.none else to_group_error(code))

@@ -10,7 +10,8 @@ SLICE_BYTES = 256 * 1024
 
 
 async def load(partition: Partition) -> GroupsState:
-    """The state of the groups at the log end. Nothing may be appended during this.
+    """The state of the groups after all records of the log. Nothing may be appended while they are
+    read.
 
     Raises `RecordsError`, `StorageError`.
     """

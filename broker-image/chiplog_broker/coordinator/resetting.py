@@ -33,9 +33,11 @@ def records_of_reset(
     fenced: Iterable[StoredGroup],
     now_ms: int,
 ) -> list[NewRecord]:
-    """`fenced` is the group without members; None if it had none.
+    """The records of a reset. `fenced` is the group as it is stored without its members; empty if
+    it had no members.
 
-    Raises `UnstorableGroupRecordError`.
+    Only the last reset of a group keeps its offsets, so earlier ones are written again without
+    them. Raises `UnstorableGroupRecordError`.
     """
     earlier = [
         reset_record(group_id, reset_id, replace(done, offsets=()), now_ms)

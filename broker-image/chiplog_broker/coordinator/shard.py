@@ -10,9 +10,9 @@ from uuid import UUID
 
 from chiplog_broker.coordinator.errors import GroupError, group_code
 from chiplog_broker.coordinator.group_log import GroupLog
+from chiplog_broker.coordinator.group_memory import GroupMemory
 from chiplog_broker.coordinator.holding import outcome
 from chiplog_broker.coordinator.resetting import NewReset, records_of_reset
-from chiplog_broker.coordinator.room import Room
 from chiplog_broker.groups.batches import (
     commit_records,
     group_record,
@@ -57,12 +57,17 @@ class ShardContext:
     """Monotonic milliseconds, for session timeouts and all other waiting."""
     to_wall_ms: Callable[[int], int]
     """Converts a time of `ticks_ms` into one of `now_ms`."""
-    room: Room
-    """The memory that groups, members and offsets may use."""
+    memory: GroupMemory
+    """Limits the memory of groups, members and offsets."""
 
 
 class Shard:
-    """The groups of one partition of `__consumer_offsets`. Runs on the event loop's thread only."""
+    """The groups of one partition of `__consumer_offsets`, coordinated in one leader epoch. Runs on
+    the event loop's thread only.
+
+    A `respond` callback gets an answer once the records behind it are safe: below the high
+    watermark, so that every later coordinator has them. Errors may be given earlier.
+    """
 
     def __init__(self, partition: Partition, context: ShardContext) -> None:
         self.partition = partition
@@ -73,10 +78,12 @@ class Shard:
         self._sizes: dict[str, int] = {}
         """Bytes of memory that the members of each group use."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        """Group -> the timer for its next deadline, like the end of a member's session."""
         self._waiting: dict[object, Callable[[Joined | Synced | Left], None]] = {}
+        """Token of a request -> the callback for its answer."""
         self.is_loaded = False
         self.failure = ""
-        """Why it could not be loaded."""
+        """Why the groups could not be loaded; empty if they were, or are still being loaded."""
         self._is_over = False
 
     # -- start and end
@@ -87,19 +94,20 @@ class Shard:
         try:
             await self._log.load()
         except PartitionError:
-            return  # it is led elsewhere, or its disk failed
+            return  # another broker leads the partition now, or the disk failed
         except Exception as failed:
-            # Whatever the reason, groups that are not completely loaded must not be coordinated.
+            # After any error: groups that are not completely loaded must not be coordinated.
             self.failure = str(failed)
             logger.exception("groups_not_loaded", extra={"partition": name})
             return
-        self._restore_groups()
+        self._start_sessions()
         if groups := len(self._log.state.group_ids()):
             took_ms = self._context.ticks_ms() - began_ms
             extra = {"partition": name, "groups": groups, "took_ms": took_ms}
             logger.info("groups_loaded", extra=extra)
 
-    def _restore_groups(self) -> None:
+    def _start_sessions(self) -> None:
+        """Serve from now on. The session timeouts of all stored members begin."""
         self.is_loaded = True
         for group_id in self._log.state.group_ids():
             stored = self._log.state.group(group_id)
@@ -131,7 +139,7 @@ class Shard:
 
     @property
     def is_leading(self) -> bool:
-        """Whether this shard answers for its groups, now or once it is loaded."""
+        """Whether this broker may coordinate these groups, now or once they are loaded."""
         if self._is_over or self.partition.is_isolated:
             return False
         try:
@@ -142,16 +150,16 @@ class Shard:
 
     @property
     def is_loading(self) -> bool:
-        """Whether it is still reading its partition."""
+        """Whether the groups are still being read from the partition."""
         return self.is_leading and not self.is_loaded and not self.failure
 
     @property
     def is_serving(self) -> bool:
-        """Whether it answers for its groups now."""
+        """Whether this broker coordinates these groups now."""
         return self.is_loaded and self.is_leading
 
     def check(self) -> None:
-        """Raises `GroupError` unless this shard answers for its groups now."""
+        """Raises `GroupError` unless this broker coordinates these groups now."""
         if not self.is_leading:
             raise GroupError(ErrorCode.not_coordinator)
         if self.failure:
@@ -162,9 +170,10 @@ class Shard:
     # -- members
 
     def join(self, group_id: str, request: Join, respond: Callable[[Joined], None]) -> None:
+        """JoinGroup. Calls `respond` when the rebalance has completed, or with an error."""
         if request.member_id == UNKNOWN_MEMBER:
-            code = self._why_no_group(group_id)
-            if code is OK and not self._context.room.has_room_for_members():
+            code = self._refuse_new_group(group_id)
+            if code is OK and not self._context.memory.has_memory_for_members():
                 code = ErrorCode.coordinator_not_available
             if code is not OK:
                 respond(Joined(code=group_code(code)))
@@ -173,16 +182,19 @@ class Shard:
         self._carry_out(group_id, membership.join(token, request, self._context.ticks_ms()))
 
     def sync(self, group_id: str, request: Sync, respond: Callable[[Synced], None]) -> None:
+        """SyncGroup. Calls `respond` with the member's assignment, or with an error."""
         membership, token = self._membership(group_id), self._register(respond)
         self._carry_out(group_id, membership.sync(token, request, self._context.ticks_ms()))
 
     def leave(
         self, group_id: str, leaving: Sequence[Leaving], respond: Callable[[Left], None]
     ) -> None:
+        """LeaveGroup. Calls `respond` with a result for each of these members."""
         membership, token = self._membership(group_id), self._register(respond)
         self._carry_out(group_id, membership.leave(token, leaving, self._context.ticks_ms()))
 
     def heartbeat(self, group_id: str, identity: Identity, respond: Settled) -> None:
+        """Extend a member's session. Calls `respond` with the code of the Heartbeat response."""
         membership = self._membership(group_id)
         code = ErrorCode(membership.heartbeat(identity, self._context.ticks_ms()))
         self._update_timer(group_id, membership)
@@ -197,15 +209,16 @@ class Shard:
         commits: Mapping[TopicPartition, CommittedOffset],
         respond: Settled,
     ) -> None:
-        """Calls `respond` with the result: without an error all offsets are stored. If they do not
-        fit into one batch, some may be stored although there is an error."""
+        """Calls `respond` with `none` if all offsets are stored, or with an error. If the offsets
+        do not fit into one batch, some may be stored although there is an error."""
         if identity.generation >= 0 and not self.exists(group_id):
+            # A member of a group that was deleted must not create the group again.
             self._log.answer(respond, group_id, ErrorCode.illegal_generation)
             return
-        code = self._why_no_group(group_id)
+        code = self._refuse_new_group(group_id)
         known = self._log.state.offsets(group_id)
         added = sum(partition not in known for partition in commits)
-        if code is OK and added and not self._context.room.has_room_for_offsets(added):
+        if code is OK and added and not self._context.memory.has_memory_for_offsets(added):
             code = ErrorCode.coordinator_not_available
         if code is not OK:
             self._log.answer(respond, group_id, code)
@@ -226,23 +239,25 @@ class Shard:
         return self._log.state.offsets(group_id)
 
     async def until_safe(self, group_id: str) -> None:
-        """Returns when the present state of a group is safe to report. Raises `GroupError`.
+        """Wait until all present records of a group are below the high watermark, so that its
+        present state may be reported to clients. Raises `GroupError` if that fails.
 
-        Read the state before this call: afterwards it may contain records that are not safe.
+        Read the state before this call: afterwards it may contain newer records.
         """
         await self._wait_until(partial(self._log.safety.when_safe, group_id))
 
     async def until_current(self, group_id: str) -> None:
-        """Like `until_safe`, and it is certain that no other coordinator has accepted newer
-        commits."""
+        """Wait like `until_safe`, and until it is certain that no other coordinator had accepted
+        newer commits at the time of this call. Raises `GroupError`."""
         await self._wait_until(lambda respond: self._log.when_current(respond, group_id))
 
     async def until_all_safe(self) -> None:
-        """Like `until_safe`, for all groups."""
+        """Wait like `until_safe` for the records of all groups. Raises `GroupError`."""
         await self._wait_until(self._log.safety.when_all_safe)
 
-    async def _wait_until(self, safe: Callable[[Settled], None]) -> None:
-        code = await outcome(safe)
+    async def _wait_until(self, start: Callable[[Settled], None]) -> None:
+        """Call `start` with a callback and wait for its code. Raises `GroupError` with an error."""
+        code = await outcome(start)
         if code is not OK:
             raise GroupError(code)
 
@@ -253,22 +268,23 @@ class Shard:
         offsets before the group. It expires like every empty group."""
         keys = [OffsetCommitKey(group_id, partition) for partition in partitions]
         state, now_ms = self._log.state, self._context.now_ms()
-        kept = []
-        if state.group(group_id) is None and state.offsets(group_id).keys() <= {
-            key.partition for key in keys
-        }:
-            # A group that never had members exists by its offsets only.
-            kept = [group_record(group_id, empty_group(now_ms), now_ms)] if keys else []
-        self._log.append_for(respond, group_id, lambda: [*kept, *tombstones(keys, now_ms)])
+        deletes_all = state.offsets(group_id).keys() <= {key.partition for key in keys}
+        group_records = []
+        if keys and deletes_all and state.group(group_id) is None:
+            # A group that never had members exists only by its offsets: store it without them.
+            group_records = [group_record(group_id, empty_group(now_ms), now_ms)]
+        self._log.append_for(respond, group_id, lambda: [*group_records, *tombstones(keys, now_ms)])
 
     # -- resets
 
     def done_reset(self, group_id: str, reset_id: str) -> DoneReset | None:
-        """The reset with this id, if it was carried out in the lifetime of the group."""
+        """The result of the reset with this id; None if it was not carried out since the group
+        exists."""
         return self._log.state.resets(group_id).get(reset_id)
 
     def reset(self, group_id: str, reset: NewReset, respond: Settled) -> None:
-        """Fence all members, commit, and remember the id: all of it, or nothing.
+        """Remove all members, commit the new offsets, and store the id of the reset, all in one
+        batch. Calls `respond` with `none` if that was stored, or with an error if nothing was.
 
         Members that join afterwards start at the new offsets. The id must not be that of a
         `done_reset`.
@@ -287,7 +303,7 @@ class Shard:
                     self._answer(group_id, effect, OK)
             self._log.safety.when_safe(group_id, respond)
         else:
-            # Nobody was fenced: the stored group continues, and clients that waited join again.
+            # No member was removed: the stored group continues, and waiting clients join again.
             del self._members[group_id]
             self._answer_all([*effects, *membership.abandon(group_code(code))])
             membership = self._membership(group_id)
@@ -297,16 +313,17 @@ class Shard:
     # -- how long offsets are kept
 
     def retention_ms(self, group_id: str) -> int | None:
-        """The group's own retention, which may not be safe yet; None if it has none."""
+        """How long the group's offsets are kept, -1 for ever, in a record that may not be below the
+        high watermark yet; None if the group has the default."""
         return self._log.state.retention_ms(group_id)
 
     def retained(self) -> Iterable[str]:
-        """Groups with a retention of their own, also ones that do not exist."""
+        """The ids of groups with an offset retention of their own, also ones that do not exist."""
         return self._log.state.retained()
 
     def set_retention(self, group_id: str, retention_ms: int | None, respond: Settled) -> None:
-        """How long offsets are kept after the last member left: -1 for ever, None for the
-        default."""
+        """Set how long the group's offsets are kept after its last member has left: -1 for ever,
+        None for the default."""
         if self.retention_ms(group_id) == retention_ms:
             self._log.answer(respond, group_id, OK)
             return
@@ -327,14 +344,17 @@ class Shard:
         """The number of committed offsets."""
         return self._log.state.offset_count
 
-    def _why_no_group(self, group_id: str) -> ErrorCode:
-        """Why no new group with this id can be created; existing ones are not affected."""
+    def _refuse_new_group(self, group_id: str) -> ErrorCode:
+        """The error for a group that would be new and may not be created; `none` if it exists, or
+        may be created."""
         if self.exists(group_id):
             return OK
         if len(group_id) > MAX_GROUP_ID_LENGTH:
             return ErrorCode.invalid_group_id
         return (
-            OK if self._context.room.has_room_for_groups() else ErrorCode.coordinator_not_available
+            OK
+            if self._context.memory.has_memory_for_groups()
+            else ErrorCode.coordinator_not_available
         )
 
     def exists(self, group_id: str) -> bool:
@@ -345,14 +365,14 @@ class Shard:
         return iter(sorted(self._log.state.group_ids() | self._members.keys()))
 
     def describe(self, group_id: str) -> Description:
-        """A group that `exists`."""
+        """The state and the members of a group that `exists`."""
         membership = self._membership(group_id)
         description = membership.describe()
         self._update_timer(group_id, membership)
         return description
 
     def delete(self, group_id: str, respond: Settled) -> None:
-        """Delete all records of a group without members."""
+        """DeleteGroups: delete all records of a group without members."""
         if not self.exists(group_id):
             self._log.answer(respond, group_id, ErrorCode.group_id_not_found)
             return
@@ -364,20 +384,24 @@ class Shard:
             respond, group_id, lambda: tombstones(keys, self._context.now_ms())
         )
         if code is OK and (timer := self._timers.pop(group_id, None)):
-            # There are no members; the group ends with the member ids that were given out.
+            # There are no members, but member ids with which clients were to join: they end, too.
             timer.cancel()
             del self._members[group_id]
             self._update_memory(group_id)
 
     def expire(self, now_ms: int, retention_ms: int) -> None:
-        """Delete expired offsets and groups."""
+        """Delete the offsets and groups that have expired at `now_ms`. `retention_ms` is the
+        retention of groups that have none of their own."""
         for group_id in self:
             membership = self._members.get(group_id)
+            is_rebalancing = membership is not None and membership.state not in {
+                GroupState.EMPTY,
+                GroupState.STABLE,
+            }
             keys = expired_keys(
                 self._log.state,
                 group_id,
-                is_rebalancing=membership is not None
-                and membership.state not in {GroupState.EMPTY, GroupState.STABLE},
+                is_rebalancing=is_rebalancing,
                 now_ms=now_ms,
                 retention_ms=retention_ms,
             )
@@ -393,25 +417,31 @@ class Shard:
     # -- carrying out effects
 
     def _membership(self, group_id: str) -> Membership:
-        """The group in memory, or as stored, or an empty one; call `_update_timer` afterwards."""
+        """The members of a group: those in memory, or else the stored ones, or else none. They are
+        in memory afterwards, so call `_update_timer`, which may drop them again."""
         membership = self._members.get(group_id)
         if membership is None:
             context, stored = self._context, self._log.state.group(group_id)
-            given = context.limits(), context.new_member_id, context.to_wall_ms
+            services = context.limits(), context.new_member_id, context.to_wall_ms
             if stored is None:
-                membership = Membership(group_id, *given)
+                membership = Membership(group_id, *services)
             else:
                 ticks_ms = context.ticks_ms()
-                membership = Membership.from_stored(group_id, stored, *given, ticks_ms)
+                membership = Membership.from_stored(group_id, stored, *services, ticks_ms)
             self._members[group_id] = membership
         return membership
 
     def _register(self, respond: Callable[[A], None]) -> object:
+        """Keep the callback of a request; returns the token by which `Answer`s name the request."""
         token = object()
         self._waiting[token] = respond  # type: ignore[assignment] # its answers are of this type
         return token
 
     def _carry_out(self, group_id: str, effects: Sequence[Effect]) -> None:
+        """Carry out what a change of the membership requires: store the group, answer requests.
+
+        If the group cannot be stored, all requests get that error, and the change is undone.
+        """
         membership = self._members[group_id]
         code = OK
         for effect in effects:
@@ -427,6 +457,8 @@ class Shard:
         self._update_timer(group_id, membership)
 
     def _answer(self, group_id: str, effect: Answer, refused: ErrorCode) -> None:
+        """Answer a request once the group's records are safe; at once with the error `refused`, if
+        the group could not be stored."""
         respond, answer = self._waiting.pop(effect.token), effect.answer
 
         def then(code: ErrorCode) -> None:
@@ -438,13 +470,15 @@ class Shard:
             then(refused)
 
     def _answer_all(self, effects: Sequence[Effect]) -> None:
-        """Give these answers now: errors need not wait for the high watermark."""
+        """Give the answers among these effects now: they are errors, which need not wait for the
+        high watermark."""
         for effect in effects:
             if isinstance(effect, Answer):
                 self._waiting.pop(effect.token)(effect.answer)
 
     def _update_timer(self, group_id: str, membership: Membership) -> None:
-        """Set the timer of a group to its next deadline; drop an empty group without one."""
+        """Set the timer of a group to its next deadline. An empty group without a deadline is
+        dropped from memory."""
         if timer := self._timers.pop(group_id, None):
             timer.cancel()
         due_ms = membership.next_deadline_ms
@@ -457,21 +491,24 @@ class Shard:
         self._update_memory(group_id)
 
     def _update_memory(self, group_id: str) -> None:
-        """Update the memory that is accounted to a group."""
+        """Account for the memory that the members of a group use now."""
         membership = self._members.get(group_id)
         size_bytes = 0 if membership is None else membership.size_bytes
-        self._context.room.members_changed(size_bytes - self._sizes.pop(group_id, 0))
+        self._context.memory.members_changed(size_bytes - self._sizes.pop(group_id, 0))
         if size_bytes:
             self._sizes[group_id] = size_bytes
 
     def _advance(self, group_id: str) -> None:
+        """A deadline of the group has come, like the end of a member's session."""
         del self._timers[group_id]
         membership = self._members[group_id]
         self._carry_out(group_id, membership.advance(self._context.ticks_ms()))
 
     def _store(self, group_id: str, stored: StoredGroup) -> ErrorCode:
+        """Append the group's generation and members; returns `none` or an error."""
         now_ms = self._context.now_ms()
         return self._log.append(group_id, lambda: [group_record(group_id, stored, now_ms)])
 
     def _append_tombstones(self, group_id: str, keys: Sequence[Key]) -> ErrorCode:
+        """Append the tombstones that delete these keys; returns `none` or an error."""
         return self._log.append(group_id, lambda: tombstones(keys, self._context.now_ms()))

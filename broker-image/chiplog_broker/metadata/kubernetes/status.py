@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from chiplog_broker.metadata.kubernetes.maps import Maps
 from chiplog_broker.metadata.kubernetes.process import Process
 from chiplog_broker.metadata.kubernetes.reports import confirmed_tombstones, replica_reports
-from chiplog_broker.metadata.kubernetes.status_room import MAX_MESSAGE, ListLimits, limits_for
+from chiplog_broker.metadata.kubernetes.status_limits import MAX_MESSAGE, ListLimits, limits_for
 from chiplog_broker.metadata.port import Damaged, Halted, Node
 from chiplog_broker.ports.disk import DiskUsage
 from chiplog_core.ids import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from chiplog_broker.metadata.kubernetes import status_room
+from chiplog_broker.metadata.kubernetes import status_limits
 from chiplog_broker.metadata.kubernetes.topic_views import uuid_of
 from chiplog_core.ids import TopicId
 from chiplog_core.model.broker_status import Tail
@@ -89,8 +89,8 @@ def test_no_answer_while_maps_cannot_be_listed(member: "MemberKit") -> None:
 def test_no_answer_that_could_not_hold_all_reports(
     member: "MemberKit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status_room, "MAX_ENTRIES", 1)
-    monkeypatch.setattr(status_room, "MIN_ENTRIES", 1)
+    monkeypatch.setattr(status_limits, "MAX_ENTRIES", 1)
+    monkeypatch.setattr(status_limits, "MIN_ENTRIES", 1)
 
     async def scenario() -> None:
         older = [member.partition(1, 4, index) for index in range(2)]

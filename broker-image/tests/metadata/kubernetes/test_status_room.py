@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chiplog_broker.metadata.kubernetes.status_room import limits_for
+from chiplog_broker.metadata.kubernetes.status_limits import limits_for
 from chiplog_core.ids import (
     BrokerId,
     LeaderEpoch,

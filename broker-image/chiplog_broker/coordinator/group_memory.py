@@ -18,7 +18,7 @@ LOG_INTERVAL_MS: Final = 10_000
 
 
 class Counted(Protocol):
-    """The groups of one partition."""
+    """The groups of one partition of `__consumer_offsets`, as they are counted here."""
 
     @property
     def group_count(self) -> int: ...
@@ -27,7 +27,7 @@ class Counted(Protocol):
     def offset_count(self) -> int: ...
 
 
-class Room:
+class GroupMemory:
     """The limits for all groups of one broker. Existing data stays; new data is refused."""
 
     def __init__(self, shards: Callable[[], list[Counted]], ticks_ms: Callable[[], int]) -> None:
@@ -37,24 +37,27 @@ class Room:
         self.members_bytes = 0
 
     def members_changed(self, bytes_more: int) -> None:
-        """The metadata of a group's members grew or shrank by this many bytes."""
+        """The metadata of a group's members grew by this many bytes; a negative number: it shrank."""
         self.members_bytes += bytes_more
 
-    def has_room_for_members(self) -> bool:
-        """Whether there is memory for more members."""
-        return self._is_below("members_bytes", self.members_bytes, MAX_MEMBERS_BYTES)
+    def has_memory_for_members(self) -> bool:
+        """Whether another member may join a group."""
+        return self._is_allowed("members_bytes", self.members_bytes, MAX_MEMBERS_BYTES)
 
-    def has_room_for_groups(self) -> bool:
-        """Whether there is memory for more groups."""
+    def has_memory_for_groups(self) -> bool:
+        """Whether another group may be created."""
         count = sum(shard.group_count for shard in self._shards())
-        return self._is_below("groups", count, MAX_GROUPS)
+        return self._is_allowed("groups", count, MAX_GROUPS)
 
-    def has_room_for_offsets(self, count: int) -> bool:
-        """Whether there is memory for this many more committed offsets."""
+    def has_memory_for_offsets(self, count: int) -> bool:
+        """Whether `count` more committed offsets may be stored."""
         stored = sum(shard.offset_count for shard in self._shards())
-        return self._is_below("offsets", stored + count - 1, MAX_OFFSETS)
+        # All new ones but the last count as stored: one more than that must be allowed.
+        return self._is_allowed("offsets", stored + count - 1, MAX_OFFSETS)
 
-    def _is_below(self, what: str, count: int, limit: int) -> bool:
+    def _is_allowed(self, what: str, count: int, limit: int) -> bool:
+        """Whether one more is allowed at this count. A refusal is logged, but not too often; `what`
+        names in the log what is limited."""
         if count < limit:
             return True
         ticks_ms = self._ticks_ms()
