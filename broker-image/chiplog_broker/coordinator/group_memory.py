@@ -36,9 +36,9 @@ class GroupMemory:
         self._logged_ms = -LOG_INTERVAL_MS
         self.members_bytes = 0
 
-    def members_changed(self, bytes_more: int) -> None:
-        """The metadata of a group's members grew by this many bytes; a negative number: it shrank."""
-        self.members_bytes += bytes_more
+    def members_changed(self, change_bytes: int) -> None:
+        """The memory of a group's members has grown by this many bytes; negative if it shrank."""
+        self.members_bytes += change_bytes
 
     def has_memory_for_members(self) -> bool:
         """Whether another member may join a group."""

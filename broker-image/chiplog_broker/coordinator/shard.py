@@ -351,11 +351,9 @@ class Shard:
             return OK
         if len(group_id) > MAX_GROUP_ID_LENGTH:
             return ErrorCode.invalid_group_id
-        return (
-            OK
-            if self._context.memory.has_memory_for_groups()
-            else ErrorCode.coordinator_not_available
-        )
+        if not self._context.memory.has_memory_for_groups():
+            return ErrorCode.coordinator_not_available
+        return OK
 
     def exists(self, group_id: str) -> bool:
         return group_id in self._members or group_id in self._log.state

@@ -28,8 +28,8 @@ from chiplog_wire.records.errors import BatchTooLargeError
 from chiplog_wire.records.writer import NewRecord, build_batch
 
 _FRAME_BYTES_MAX: Final = 32
-"""A record beside its key and value: attributes, number of headers, and five varints of at most 5
-bytes, but 10 for the timestamp."""
+"""The maximum size of the other parts of a record than key and value: attributes, number of
+headers, and five varints of at most 5 bytes, or 10 for the timestamp."""
 
 
 def commit_records(
@@ -53,7 +53,7 @@ def reset_record(group: str, reset_id: str, reset: DoneReset, now_ms: int) -> Ne
 
 
 def retention_record(group: str, retention_ms: int | None, now_ms: int) -> NewRecord:
-    """The record of a group's own offset retention; None removes it."""
+    """The record of a group's own offset retention: -1 for ever, None to remove it."""
     value = None if retention_ms is None else encode_retention_value(retention_ms)
     return _record(GroupRetentionKey(group), value, now_ms)
 
@@ -64,15 +64,17 @@ def tombstones(keys: Iterable[Key], now_ms: int) -> list[NewRecord]:
 
 
 def read_mark(now_ms: int) -> NewRecord:
-    """A record without content. When it is safe, no other broker has coordinated before it."""
+    """A record without content. Once it is below the high watermark, it is certain that its writer
+    was still the coordinator when it was appended."""
     return NewRecord(None, INT16.pack(READ_MARK), now_ms)
 
 
 def to_batches(records: Iterable[NewRecord], max_batch_bytes: int) -> list[bytearray]:
-    """The records in their order, in one batch if they fit, in none larger than `max_batch_bytes`.
+    """Batches with these records in their order: one if they fit, otherwise as few as possible. No
+    batch is larger than `max_batch_bytes`.
 
     The size of each record is estimated with the maximum overhead. Raises `BatchTooLargeError` if a
-    single record is too large; then no record is written.
+    single record is too large.
     """
     portions: list[list[NewRecord]] = []
     size_bytes = 0
@@ -87,7 +89,8 @@ def to_batches(records: Iterable[NewRecord], max_batch_bytes: int) -> list[bytea
     largest_bytes = max(map(len, batches), default=0)
     if largest_bytes > max_batch_bytes:
         raise BatchTooLargeError(
-            f"the group's record has {largest_bytes} bytes, and the limit is {max_batch_bytes}"
+            f"the group's record needs a batch of {largest_bytes} bytes, and the limit is "
+            f"{max_batch_bytes}"
         )
     return batches
 

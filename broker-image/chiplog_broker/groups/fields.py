@@ -12,12 +12,16 @@ from chiplog_wire.protocol.reader import INT16, UNREADABLE, Reader
 T = TypeVar("T")
 
 FLEXIBLE_VERSION: Final = 4
-"""The newest version of both values, and the first flexible one: what Kafka adds to them are tagged
-fields, which older readers pass over (KIP-915)."""
+"""The newest version of `OffsetCommitValue` and `GroupMetadataValue`, and the first flexible one.
+Kafka adds only tagged fields to it, which older readers skip (KIP-915)."""
 
 
 def read_value(value: bytes, group: str, name: str, read: Callable[[Reader, int], T]) -> T:
-    """Reads the version, and calls `read` for the rest. Raises `UnreadableGroupRecordError`."""
+    """Decode a value: read the version, and call `read` with a reader of the rest and the version.
+
+    `group` and `name`, the kind of value, are for the message of `UnreadableGroupRecordError`,
+    which is raised if anything in the value is invalid.
+    """
     version = None
     try:
         (version,) = INT16.unpack_from(value)
@@ -35,8 +39,8 @@ def read_value(value: bytes, group: str, name: str, read: Callable[[Reader, int]
 
 @contextmanager
 def storing(name: str) -> Iterator[None]:
-    """A context that raises `UnstorableGroupRecordError` if a text or number is too large for its
-    field."""
+    """A context for encoding. It raises `UnstorableGroupRecordError` if a text or number is too
+    large for its field; the message begins with `name`."""
     try:
         yield
     except struct.error as error:

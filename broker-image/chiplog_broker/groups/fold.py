@@ -37,7 +37,7 @@ from chiplog_wire.records.errors import InvalidRecordError
 from chiplog_wire.records.reader import Record, read_records
 
 _CONTROL_KEY: Final = Struct(">hh")
-"""A marker's key: its version, and what it says."""
+"""The key of a transaction marker: its version, and `_ABORT` or `_COMMIT`."""
 _ABORT: Final = 0
 _COMMIT: Final = 1
 
@@ -66,7 +66,8 @@ class GroupsState:
         self._offset_count = 0
         self._resets: dict[str, dict[str, DoneReset]] = {}
         self._retentions: dict[str, int] = {}
-        """In milliseconds; -1 is for ever. A group that has nothing else does not exist."""
+        """Group -> its own retention in milliseconds, -1 for ever. It does not make a group
+        exist."""
         self._transactions = OpenTransactions()
 
     def apply(self, batches: Buffer) -> None:
@@ -90,7 +91,7 @@ class GroupsState:
 
     @property
     def group_count(self) -> int:
-        """The approximate number of groups; quick."""
+        """The approximate number of groups, without counting them one by one."""
         return max(len(self._groups), len(self._offsets))
 
     @property
@@ -104,7 +105,7 @@ class GroupsState:
         return of_keys | self._transactions.groups()
 
     def __contains__(self, group: str) -> bool:
-        """Whether `group_ids` contains it."""
+        """Whether `group_ids` contains this group."""
         return (
             group in self._groups
             or group in self._offsets
@@ -113,21 +114,23 @@ class GroupsState:
         )
 
     def group(self, group: str) -> StoredGroup | None:
-        """Its generation and members; None for a group that has only committed offsets."""
+        """The generation and members of a group; None for a group that has only committed
+        offsets."""
         return self._groups.get(group)
 
     def offsets(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
-        """Its committed offsets, as a live view. Check `CommittedOffset.is_for` before use."""
+        """The committed offsets of a group, as a live view. Some may be of an earlier topic of the
+        same name: check `CommittedOffset.is_for` before use."""
         offsets = self._offsets.get(group)
         return _NO_OFFSETS if offsets is None else MappingProxyType(offsets)
 
     def resets(self, group: str) -> Mapping[str, DoneReset]:
-        """All resets since the group exists, by id; a live view."""
+        """Id -> reset, for all resets of a group since it exists; a live view."""
         resets = self._resets.get(group)
         return _NO_RESETS if resets is None else MappingProxyType(resets)
 
     def retention_ms(self, group: str) -> int | None:
-        """Its own offset retention, -1 for ever; None if it has none."""
+        """The group's own offset retention, -1 for ever; None if it has the default."""
         return self._retentions.get(group)
 
     def retained(self) -> KeysView[str]:
@@ -154,6 +157,7 @@ class GroupsState:
         return self._transactions.of_group(group)
 
     def _apply_record(self, record: Record, header: BatchHeader) -> None:
+        """Apply one record of the batch with this header. Unknown kinds of keys are ignored."""
         match decode_key(record.key):
             case GroupMetadataKey(group):
                 # Never part of a transaction: a producer's transaction does not change members.
@@ -172,6 +176,7 @@ class GroupsState:
                 self._apply_offset(key, record, header)
 
     def _apply_reset(self, key: DoneResetKey, value: bytes | None) -> None:
+        """Apply the record of a reset; None is a tombstone."""
         if value is not None:
             resets = self._resets.setdefault(key.group, {})
             resets[key.reset_id] = decode_reset_value(value, key.group)
@@ -182,7 +187,9 @@ class GroupsState:
             self._resets.pop(key.group, None)
 
     def _apply_offset(self, key: OffsetCommitKey, record: Record, header: BatchHeader) -> None:
+        """Apply a committed offset or its tombstone. In a transaction it waits for the marker."""
         if record.value is None:
+            # An earlier commit in an open transaction must not come back with its marker.
             self._transactions.forget(key)
             self._remove(key)
             return
@@ -193,6 +200,8 @@ class GroupsState:
             self._put(key, commit)
 
     def _apply_marker(self, batch: memoryview, header: BatchHeader) -> None:
+        """End the producer's transaction. With a commit marker its offsets count, unless a newer
+        record of the same key was read since."""
         for record in read_records(batch, header):
             if record.key is None or len(record.key) < _CONTROL_KEY.size:
                 raise InvalidRecordError(f"the control record at {record.offset} has no kind")
@@ -202,17 +211,17 @@ class GroupsState:
             ended = self._transactions.end(header.producer_id, header.producer_epoch)
             if kind == _COMMIT:
                 for key, commit in ended:
-                    known = self.offsets(key.group).get(key.partition)
-                    if known is None or known.record_offset < commit.record_offset:
+                    present = self.offsets(key.group).get(key.partition)
+                    if present is None or present.record_offset < commit.record_offset:
                         self._put(key, commit)
 
     def _put(self, key: OffsetCommitKey, commit: CommittedOffset) -> None:
         offsets = self._offsets.setdefault(key.group, {})
-        self._offset_count += key.partition not in offsets
+        self._offset_count += key.partition not in offsets  # 1 for a new key, otherwise 0
         offsets[key.partition] = commit
 
     def _remove(self, key: OffsetCommitKey) -> None:
         offsets = self._offsets.get(key.group, {})
-        self._offset_count -= offsets.pop(key.partition, None) is not None
+        self._offset_count -= offsets.pop(key.partition, None) is not None  # 1 if it existed
         if not offsets:
             self._offsets.pop(key.group, None)

@@ -25,8 +25,9 @@ class _Expiry:
     """When the retention of a group's offsets begins, and which topics are exempt."""
 
     spared_topics: frozenset[str] = frozenset()
+    """The offsets of these topics do not expire."""
     since_ms: int | None = None
-    """None: from the commit of each offset."""
+    """When the retention of all offsets began; None if that of each begins with its commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class _Retention:
     length_ms: int | None
     """None: for ever."""
     is_groups_own: bool = False
+    """Whether it was set for this group; then it overrides the expiry times of commits."""
 
 
 def expired_keys(
@@ -72,7 +74,7 @@ def expired_keys(
         OffsetCommitKey(group, partition)
         for partition, commit in offsets.items()
         if partition.topic not in expiry.spared_topics
-        and _is_over(commit, expiry, now_ms, retention)
+        and _has_expired(commit, expiry, now_ms, retention)
         and not state.has_pending(group, partition)
     ]
     has_members = stored is not None and stored.members
@@ -82,22 +84,27 @@ def expired_keys(
 
 
 def keys_of_topic(state: GroupsState, topic_id: UUID) -> dict[str, list[Key]]:
-    """By group, the offsets that were committed for a topic that was deleted.
+    """Group -> the keys of the offsets that it has committed for this topic, which was deleted.
 
     Commits without a topic id are not included: the name may belong to another topic now.
     """
-    return {
-        group: keys
+    by_group = {
+        group: list(_keys_of_topic_in(state, group, topic_id))
         for group in sorted(state.group_ids())
-        if (keys := list(_of_topic(state, group, topic_id)))
     }
+    return {group: keys for group, keys in by_group.items() if keys}
 
 
-def _of_topic(state: GroupsState, group: str, topic_id: UUID) -> Iterator[Key]:
+def _keys_of_topic_in(state: GroupsState, group: str, topic_id: UUID) -> Iterator[Key]:
+    """The keys of this group's offsets that were committed for the topic.
+
+    If an open transaction may commit an offset with the same key, that one must be of the topic,
+    too: the tombstone would delete both.
+    """
     pending = dict(state.pending(group))
     for partition, commit in state.offsets(group).items():
-        would_be = pending.get(partition, commit)
-        if commit.topic_id == would_be.topic_id == topic_id:
+        pending_commit = pending.get(partition, commit)
+        if commit.topic_id == pending_commit.topic_id == topic_id:
             yield OffsetCommitKey(group, partition)
 
 
@@ -114,6 +121,7 @@ def keys_of_group(state: GroupsState, group: str) -> list[Key]:
 
 
 def _of_group_itself(state: GroupsState, group: str) -> list[Key]:
+    """The keys of a group without its offsets: its resets, and its generation and members."""
     keys: list[Key] = [DoneResetKey(group, reset_id) for reset_id in state.resets(group)]
     if state.group(group) is not None:
         keys.append(GroupMetadataKey(group))
@@ -121,7 +129,7 @@ def _of_group_itself(state: GroupsState, group: str) -> list[Key]:
 
 
 def _expiry(stored: StoredGroup | None) -> _Expiry | None:
-    """None where nothing expires."""
+    """Which offsets of a group expire, by its stored state; None if nothing expires."""
     if stored is None or not stored.protocol_type:
         return _Expiry()
     if not stored.members:
@@ -133,12 +141,15 @@ def _expiry(stored: StoredGroup | None) -> _Expiry | None:
     for member in stored.members:
         subscribed = subscribed_topics(member.subscription)
         if subscribed is None:
-            return None
+            return None  # unreadable: it may subscribe to any topic
         topics |= subscribed
     return _Expiry(spared_topics=topics)
 
 
-def _is_over(commit: CommittedOffset, expiry: _Expiry, now_ms: int, retention: _Retention) -> bool:
+def _has_expired(
+    commit: CommittedOffset, expiry: _Expiry, now_ms: int, retention: _Retention
+) -> bool:
+    """Whether a committed offset has expired at `now_ms`."""
     if commit.expire_timestamp_ms is not None and not retention.is_groups_own:
         return now_ms >= commit.expire_timestamp_ms
     if retention.length_ms is None:

@@ -13,10 +13,12 @@ from chiplog_wire.protocol.writer import nullable_string, string
 
 _WRITTEN_VERSION: Final = 3
 _NO_TIMEOUT: Final = -1
+"""In place of the rebalance timeout, which version 0 does not have."""
 
 
 def encode_group_value(group: StoredGroup) -> bytes:
-    """Raises `UnstorableGroupRecordError` if a text is longer than 32,767 bytes."""
+    """The generation and members as bytes. Raises `UnstorableGroupRecordError` if a text is longer
+    than 32,767 bytes."""
     with storing("a group's metadata"):
         return b"".join(
             (
@@ -87,7 +89,7 @@ def _read_member(reader: Reader, version: int) -> StoredMember:
         group_instance_id=group_instance_id,
         client_id=client_id,
         client_host=client_host,
-        # Version 0 has no rebalance timeout: the session timeout is used for both.
+        # As in Kafka: the session timeout takes the place of a missing rebalance timeout.
         rebalance_timeout_ms=session_timeout_ms
         if rebalance_timeout_ms == _NO_TIMEOUT
         else rebalance_timeout_ms,
@@ -101,6 +103,7 @@ def _read_member(reader: Reader, version: int) -> StoredMember:
 
 
 def _bytes(reader: Reader) -> bytes:
+    """The next bytes field. Raises `ProtocolViolation` if it is null."""
     view = reader.nullable_view()
     if view is None:
         raise ProtocolViolation("bytes are null where they must not be")

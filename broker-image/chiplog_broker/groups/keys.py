@@ -27,7 +27,7 @@ DONE_RESET: Final = 30_001
 GROUP_RETENTION: Final = 30_002
 """Our own: see `retention_value`."""
 READ_MARK: Final = 30_003
-"""Our own: a record without a value that says nothing, see `batches.read_mark`."""
+"""Our own: a record without content, see `batches.read_mark`."""
 
 
 class OffsetCommitKey(NamedTuple):
@@ -72,7 +72,8 @@ _KINDS: Final = (
 
 
 def encode_key(key: Key) -> bytes:
-    """Raises `UnstorableGroupRecordError` if a name is longer than 32,767 bytes."""
+    """The key as bytes, which begin with the number of its kind. Raises
+    `UnstorableGroupRecordError` if a name is longer than 32,767 bytes."""
     with storing("a key"):
         match key:
             case GroupMetadataKey(group):
@@ -88,9 +89,11 @@ def encode_key(key: Key) -> bytes:
 
 
 def decode_key(key: bytes | None) -> Key | None:
-    """The key; None for an unknown kind. Raises `UnreadableGroupRecordError`.
+    """The key in these bytes; None for a kind that we do not know. Raises
+    `UnreadableGroupRecordError`.
 
-    Both kinds of commit keys give the same type. Kafka stopped writing kind 0 with 0.8.2.
+    Both kinds of commit keys (0 and 1) give an `OffsetCommitKey`. Kafka stopped writing kind 0 with
+    0.8.2.
     """
     kind = group = None
     try:
@@ -111,6 +114,7 @@ def decode_key(key: bytes | None) -> Key | None:
 
 
 def _decode_rest(reader: Reader, kind: int, group: str) -> Key:
+    """The key of this kind and group, with the fields that follow the group."""
     if kind == GROUP_METADATA:
         return GroupMetadataKey(group)
     if kind == DONE_RESET:

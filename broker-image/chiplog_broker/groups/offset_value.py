@@ -23,7 +23,7 @@ _TOPIC_ID_TAG: Final = 0
 _EXPIRY_TAG: Final = 30_001
 """Our own, far above the tags that Kafka counts up."""
 _EXPIRING_VERSION: Final = 1
-"""The version with a field for it, which we wrote before, and Kafka still writes."""
+"""The version that has a field for the expiry time. Kafka still writes it; we wrote it earlier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,8 @@ class CommittedOffset:
 
 
 def encode_offset_value(commit: CommittedOffset) -> bytes:
-    """Version 4, whatever the client asked for: only this version has the topic id.
+    """The commit as bytes of version 4, whatever the version of the client's request: only this
+    version has the topic id.
 
     Kafka writes version 1 for a commit with an expiry time of its own, and that version has neither
     a topic id nor a leader epoch. Kafka ignores our tagged field, so for Kafka's tools such a
@@ -101,7 +102,8 @@ def decode_offset_value(value: bytes, group: str, record_offset: int) -> Committ
 
 
 def _tagged(reader: Reader) -> tuple[UUID | None, int]:
-    """The topic id and the expiry time."""
+    """The topic id and the expiry time in milliseconds, from the tagged fields. None and
+    `_NO_TIMESTAMP` stand for missing fields."""
     topic_id, expire_timestamp_ms = None, _NO_TIMESTAMP
     fields = reader.tagged_fields()
     if (field_reader := fields.get(_TOPIC_ID_TAG)) is not None:

@@ -44,7 +44,8 @@ class DoneReset:
 
 
 def encode_reset_value(reset: DoneReset) -> bytes:
-    """Raises `UnstorableGroupRecordError` if a name is longer than 32,767 bytes."""
+    """The reset as bytes. Raises `UnstorableGroupRecordError` if a name is longer than 32,767
+    bytes."""
     topics = [
         (topic, list(of_topic))
         for topic, of_topic in groupby(reset.offsets, lambda moved: moved.partition.topic)
@@ -78,7 +79,7 @@ def _encode_topic(topic: str, offsets: list[MovedOffset]) -> bytes:
 
 
 def decode_reset_value(value: bytes, group: str) -> DoneReset:
-    """A reset of this group. Raises `UnreadableGroupRecordError`."""
+    """A reset of this group from bytes. Raises `UnreadableGroupRecordError`."""
     return read_value(value, group, "a reset", _read)
 
 
@@ -91,7 +92,7 @@ def _read(reader: Reader, version: int) -> DoneReset:
     for _ in range(reader.count()):
         topic = reader.string()
         for _ in range(reader.count()):
-            at = TopicPartition(topic, reader.int32())
-            ((before,), (after,)) = reader.unpack(INT64), reader.unpack(INT64)
-            offsets.append(MovedOffset(at, before, after))
+            partition = TopicPartition(topic, reader.int32())
+            (before,), (after,) = reader.unpack(INT64), reader.unpack(INT64)
+            offsets.append(MovedOffset(partition, before, after))
     return DoneReset(fingerprint=bytes(fingerprint or b""), done_ms=done_ms, offsets=tuple(offsets))

@@ -18,12 +18,13 @@ _VERSION: Final = 0
 
 
 def encode_retention_value(retention_ms: int) -> bytes:
-    """`retention_ms` is -1 or more."""
+    """The retention as bytes. It is -1, for ever, or more."""
     return INT16.pack(_VERSION) + INT64.pack(retention_ms)
 
 
 def decode_retention_value(value: bytes, group: str) -> int:
-    """Milliseconds, or -1. Raises `UnreadableGroupRecordError`."""
+    """The retention of this group in milliseconds, -1 for ever. Raises
+    `UnreadableGroupRecordError`."""
     return read_value(value, group, "a retention", _read)
 
 
@@ -32,5 +33,5 @@ def _read(reader: Reader, version: int) -> int:
         raise ProtocolViolation("unknown version")
     (retention_ms,) = reader.unpack(INT64)
     if retention_ms < KEPT_FOR_EVER:
-        raise ProtocolViolation(f"{retention_ms} ms")
+        raise ProtocolViolation(f"the retention is {retention_ms} ms")
     return int(retention_ms)

@@ -37,6 +37,7 @@ class OpenTransactions:
         """Keep a transactional commit until its transaction is committed or aborted."""
         transaction = self._by_producer.get(producer_id)
         if transaction is None or transaction.epoch < epoch:
+            # The newer epoch has fenced the older instance, whose offsets are dropped.
             transaction = self._by_producer[producer_id] = _Transaction(epoch)
         if transaction.epoch == epoch:
             transaction.commits[key] = commit
@@ -44,32 +45,33 @@ class OpenTransactions:
     def end(
         self, producer_id: int, epoch: int
     ) -> Iterable[tuple[OffsetCommitKey, CommittedOffset]]:
-        """Close a producer's transaction and return its offsets."""
+        """Close a producer's transaction because of a marker with this epoch, and return its
+        offsets: none if there is no transaction."""
         transaction = self._by_producer.get(producer_id)
         if transaction is None or transaction.epoch > epoch:
-            return ()
+            return ()  # the marker is for an older instance of the producer
         del self._by_producer[producer_id]
         return transaction.commits.items()
 
     def forget(self, key: OffsetCommitKey) -> None:
-        """Remove an offset that was deleted after it was written in a transaction."""
+        """Remove an offset from all open transactions: it was deleted after it was written."""
         for producer_id, transaction in list(self._by_producer.items()):
             transaction.commits.pop(key, None)
             if not transaction.commits:
                 del self._by_producer[producer_id]
 
     def has(self, key: OffsetCommitKey) -> bool:
-        """Whether any of them would commit this offset."""
+        """Whether an open transaction would commit an offset under this key."""
         return any(key in transaction.commits for transaction in self._by_producer.values())
 
     def groups(self) -> frozenset[str]:
-        """The groups for which they would commit offsets."""
+        """The groups for which open transactions would commit offsets."""
         return frozenset(
             key.group for transaction in self._by_producer.values() for key in transaction.commits
         )
 
     def of_group(self, group: str) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
-        """The offsets that they would commit for this group."""
+        """The offsets that open transactions would commit for this group."""
         for transaction in self._by_producer.values():
             for key, commit in transaction.commits.items():
                 if key.group == group:
