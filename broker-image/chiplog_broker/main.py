@@ -86,10 +86,23 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         help="file for the termination message, in which the broker writes its incarnation "
         "(%(default)s)",
     )
-    parser.add_argument("--health-address", default="127.0.0.1:8080", metavar="HOST:PORT")
-    parser.add_argument("--metrics-address", default="127.0.0.1:9404", metavar="HOST:PORT")
     parser.add_argument(
-        "--log-level", default="info", choices=["debug", "info", "warning", "error"]
+        "--health-address",
+        default="127.0.0.1:8080",
+        metavar="HOST:PORT",
+        help="address for the probes /startupz, /readyz and /livez (%(default)s)",
+    )
+    parser.add_argument(
+        "--metrics-address",
+        default="127.0.0.1:9404",
+        metavar="HOST:PORT",
+        help="address for Prometheus' /metrics (%(default)s)",
+    )
+    parser.add_argument(
+        "--log-level",
+        default="info",
+        choices=["debug", "info", "warning", "error"],
+        help="lowest level of the lines that are logged (%(default)s)",
     )
     options = parser.parse_args(given)
     check_mode(parser, options)

@@ -233,7 +233,7 @@ def read_record(disk: Disk, path: str) -> TopicRecord:
         disk, path, "name", "topicId", "madeInSessions", "config"
     )
     if not (isinstance(sessions, list) and isinstance(config, dict)):
-        raise ValueError(f"{path} was changed or is damaged")
+        raise ValueError(f"metadata/{path} was changed or is damaged: restore it from a backup")
     return TopicRecord(str(name), UUID(str(topic_id)), tuple(sessions), config)
 
 
@@ -243,4 +243,6 @@ def read_fields(disk: Disk, path: str, *fields: str) -> list[object]:
         found = read_json(disk, path)
         return [found[field] for field in fields]
     except (ValueError, TypeError, LookupError) as error:
-        raise ValueError(f"{path} was changed or is damaged: {error!r}") from error
+        raise ValueError(
+            f"metadata/{path} was changed or is damaged ({error!r}): restore it from a backup"
+        ) from error
