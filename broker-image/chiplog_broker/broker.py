@@ -154,7 +154,7 @@ class Broker:
         take_lock(ports.metadata, self._data_path)
         self._exit_stack.push_async_callback(membership.close)
         cluster_id = await membership.begin(self._events)
-        self._events.waits_for("")
+        self._events.waits_for("")  # `begin` may have waited for something
         broker_id = setting(self._config, keys.NODE_ID)
         self._cluster = ClusterView(cluster_id, broker_id)
         self._directory = await self._open_logs(cluster_id, broker_id)

@@ -47,12 +47,12 @@ class BrokerEvents:
         self._health.logs_total = progress.partitions_total
 
     def log_damaged(self, partition: TopicPartition, found: DamagedLogError) -> None:
-        """An open log turned out to be damaged."""
+        """An open log was found to be damaged: its replica stops."""
         if self._parts.replicas is not None:
             self._parts.replicas.log_damaged(partition, found)
 
     def log_compacts(self) -> None:
-        """The topic's configuration now enables compaction."""
+        """A new configuration has enabled compaction for a log here."""
         if self._parts.housekeeping is not None:
             self._parts.housekeeping.log_compacts()
 
@@ -81,12 +81,12 @@ class BrokerEvents:
         self._membership.topic_outdated(topic)
 
     def topic_changed(self, topic: str) -> None:
-        """Replicas of this topic were added or removed, or became or ceased to be leaders."""
+        """Replicas of this topic were added or removed here, or became leaders or followers."""
         if self._parts.coordinator is not None:
             self._parts.coordinator.topic_changed(topic)
 
     def topic_deleted(self, topic_id: UUID) -> None:
-        """A topic was deleted with its data."""
+        """A topic was deleted with its data: delete the offsets that were committed for it."""
         if self._parts.coordinator is not None:
             self._parts.coordinator.topic_deleted(topic_id)
 
@@ -102,6 +102,6 @@ class BrokerEvents:
         self._health.waiting_for = what
 
     def authority_answered(self) -> None:
-        """The authority that elects leaders has answered."""
+        """The API server has answered: leaders here may not be isolated any more."""
         if self._parts.silence is not None:
             self._parts.silence.authority_answered()

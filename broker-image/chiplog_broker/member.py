@@ -71,6 +71,7 @@ def member(
     credentials = internal_credentials(options.credentials, ports.clock)
     if credentials is not None:
         keyring = Keyring(credentials, ports.rng)
+        # The operator determines the advertised address, so none is given.
         bound.append(internal_listener("", keyring, host=internal_host))
         name = f"broker-{options.broker_id}"
         dialer = Dialer((net or SystemNet()).connect, ports.rng, credentials, name)

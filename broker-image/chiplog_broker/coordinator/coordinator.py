@@ -150,6 +150,7 @@ class Coordinator:
             await asyncio.sleep(0)  # other tasks run between two shards
 
     async def _expire_periodically(self) -> None:
+        """Delete expired offsets every `offsets.retention.check.interval.ms`, until cancelled."""
         while True:
             interval_ms = setting(self._config, keys.OFFSETS_RETENTION_CHECK_INTERVAL_MS)
             await self._clock.sleep(interval_ms / 1000)
@@ -177,6 +178,7 @@ class Coordinator:
         shard.give_up()
 
     def _limits(self) -> Limits:
+        """The limits of groups, as they are configured now."""
         config = self._config
         return Limits(
             min_session_timeout_ms=setting(config, keys.GROUP_MIN_SESSION_TIMEOUT_MS),

@@ -84,6 +84,7 @@ class GroupLog:
                     f"the records need {len(batches)} batches and must fit into one"
                 )
             for batch in batches:
+                # `for_all` means acks=all; the records have keys, as compaction needs them.
                 appended = self.partition.append(
                     memoryview(batch), self._now_ms(), for_all=True, keys_are_checked=True
                 )

@@ -117,6 +117,7 @@ class _Held:
         self._timeout = loop.call_later(timeout_s, self._give_up, waiting)
 
     def _give_up(self, waiting: "dict[_Held, None]") -> None:
+        """The timeout has passed: give the answer as an error."""
         del waiting[self]
         self._then(to_group_error(ErrorCode.request_timed_out))
 

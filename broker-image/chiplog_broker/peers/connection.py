@@ -125,6 +125,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         return self.wire.get_buffer(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
+        """Bytes have arrived: give complete answers to the requests, which wait in this order."""
         self.wire.buffer_updated(nbytes)
         if self._lost is not None:
             return

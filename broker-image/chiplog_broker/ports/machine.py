@@ -26,12 +26,15 @@ class SystemMachine:
         self._pod_uid = pod_uid
 
     def boot_id(self) -> str:
+        """The id of the kernel's boot and the uid of the pod; empty if it cannot be read."""
         try:
             return f"{BOOT_ID.read_text().strip()}/{self._pod_uid}"
         except OSError:
             return ""
 
     def leave(self, termination_message: str) -> None:
+        """Write the message to the file that the kubelet reads after the process has ended. Errors
+        are ignored."""
         try:
             # The kubelet creates the file. Without it nobody reads the message.
             if self._termination_log.exists():

@@ -48,6 +48,8 @@ class SystemDisk:
         root.mkdir(parents=True, exist_ok=True)
 
     def open(self, path: str, *, create: bool = False) -> "SystemFile":
+        """Open for reading and writing. New files may have any descriptor: operations that create
+        files must not fail half-way."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         descriptor = os.open(self._prefix + path, flags, 0o640)
         if descriptor >= self._files_below and not create:
@@ -60,6 +62,7 @@ class SystemDisk:
         return os.access(self._prefix + path, os.F_OK)
 
     def names(self, path: str) -> list[str]:
+        """Sorted names in a directory; empty where it does not exist."""
         try:
             with os.scandir(self._prefix + path) as entries:
                 return sorted(entry.name for entry in entries)
@@ -73,6 +76,7 @@ class SystemDisk:
         (self._root / old).replace(self._root / new)
 
     def remove(self, path: str) -> None:
+        """Remove a file or a whole directory; does nothing where there is none."""
         target = self._root / path
         if target.is_dir() and not target.is_symlink():
             shutil.rmtree(target)
@@ -93,6 +97,8 @@ class SystemDisk:
         )
 
     def lock(self, path: str) -> None:
+        """Hold an exclusive lock on a file until `close`, or until this process ends. Raises
+        `BlockingIOError` if another process holds it."""
         descriptor = os.open(self._root / path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -133,6 +139,7 @@ class SystemFile:
         return self._size_bytes
 
     def append(self, data: Buffer) -> int:
+        """Write all of `data` at the end, or nothing; returns the position where it begins."""
         position = self._size_bytes
         try:
             written = os.pwrite(self._descriptor, data, position)
@@ -145,11 +152,13 @@ class SystemFile:
         return position
 
     def write_at(self, position: int, data: Buffer) -> None:
+        """Write all of `data` at `position`; the file grows if it is shorter."""
         _write_rest(self._descriptor, memoryview(data), position)
         if data:  # an empty write beyond the end does not change the size
             self._size_bytes = max(self._size_bytes, position + len(data))
 
     def read(self, position: int, size_bytes: int) -> bytes:
+        """Up to `size_bytes` from `position`; fewer only at the end of the file."""
         data = os.pread(self._descriptor, size_bytes, position)
         if len(data) == size_bytes or position + len(data) >= self._size_bytes:
             return data
@@ -159,6 +168,8 @@ class SystemFile:
         return data + rest[:count]
 
     def read_into(self, position: int, buffer: memoryview) -> int:
+        """Fill `buffer` from `position`; returns the bytes read, fewer only at the end of the
+        file."""
         filled = 0
         while filled < len(buffer):
             count = os.preadv(self._descriptor, [buffer[filled:]], position + filled)
@@ -172,6 +183,7 @@ class SystemFile:
         self._size_bytes = size_bytes
 
     async def sync(self) -> None:
+        """Make the file's bytes and size durable. Raises `SyncFailedError`."""
         self.hold()  # the file may be closed while the thread syncs it
         try:
             loop = asyncio.get_running_loop()
@@ -186,11 +198,13 @@ class SystemFile:
         self._holders += 1
 
     def release(self) -> None:
+        """End one `hold`; after the last one, a file that was closed gives its descriptor back."""
         self._holders -= 1
         if self._close_when_free and not self._holders:
             self._close_now()
 
     def close(self) -> None:
+        """Close the descriptor now, or after the last `release`. Closing twice is allowed."""
         if self._holders:
             self._close_when_free = True
         else:
@@ -234,6 +248,7 @@ def _sync(call: Callable[[int], None], descriptor: int) -> None:
 
 
 def _sync_directory(path: Path) -> None:
+    """Make the names in a directory durable. Raises `SyncFailedError`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _sync(os.fsync, descriptor)

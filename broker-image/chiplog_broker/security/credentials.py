@@ -144,8 +144,8 @@ class Keyring:
         return SaslSession(self.mechanisms, self.find, self._rng, deadline_s)
 
     def find(self, mechanism: Mechanism, username: str) -> ScramCredential:
-        """The credential to verify a user; for a name that does not exist, one that no password
-        matches."""
+        """The credential that verifies the password of `username`: with the keys of all passwords
+        that are accepted now, or for an unknown name with keys that no password matches."""
         secret, name = self._secret, username.encode()
         salt = mac(mechanism, secret, b"salt " + name)[:SALT_BYTES]
         accepted = self._source.accepted()

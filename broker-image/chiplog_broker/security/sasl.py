@@ -80,7 +80,7 @@ class SaslSession:
     def respond(self, token: bytes) -> bytes:
         """The token that answers the client's token. Raises `AuthenticationFailed`; then the login
         has failed."""
-        assert self.state is SaslState.TOKENS, "a token out of place"
+        assert self.state is SaslState.TOKENS, "a token before the handshake, or after the end"
         try:
             answer = self._server.respond(token)
         except AuthenticationFailed as failed:

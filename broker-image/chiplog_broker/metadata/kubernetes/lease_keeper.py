@@ -46,6 +46,7 @@ class LeaseKeeper:
         while True:
             await self.renew()
             now_s = self._clock.monotonic_s()
+            # In fixed intervals; after a slow renewal at once.
             next_s = max(next_s + RENEW_INTERVAL_S, now_s)
             await self._clock.sleep(next_s - now_s)
 

@@ -58,12 +58,14 @@ class Maps:
     """Applies PartitionMaps. `applied` are the maps in force on this broker."""
 
     def __init__(self, parts: MapsParts, applied: dict[str, PartitionMapSpec]) -> None:
+        """`applied` are the maps that the last process applied, by topic."""
         self._parts = parts
         self.applied = applied
         self.regressed: set[str] = set()
         """Topics whose map in the API knows less than what was applied, or is missing."""
         self.deleted: dict[str, frozenset[TopicId]] = {}
-        """Topic -> the tombstones' ids of which everything was deleted here."""
+        """Topic -> ids of deleted topics of this name whose data was deleted here, while the map
+        has their tombstones."""
         self.flushed: dict[TopicId, FlushedTopic] = {}
         self._unconfirmed = {topic for topic, spec in applied.items() if wants_confirmation(spec)}
         """Topics whose applied map waits for confirmations in brokers' statuses."""
@@ -215,11 +217,12 @@ class Maps:
         try:
             await self._delete_tombstoned(spec)
             view = topic_view(spec, parts.live())
-            if view is None:
+            if view is None:  # the topic was deleted, and no other has its name
                 parts.cluster.remove(spec.topic_name)
                 await parts.replicas.release(spec.topic_name)
             else:
                 if not is_synced_before_ack(spec, parts.broker_id):
+                    # Before the first record can be acknowledged from the page cache.
                     await parts.may_lose_tail()
                 try:
                     await parts.replicas.apply(view)
@@ -365,6 +368,7 @@ def wants_confirmation(spec: PartitionMapSpec) -> bool:
 
 
 def _names_broker(spec: PartitionMapSpec, broker_id: BrokerId) -> bool:
+    """Whether a partition of the map has a replica on this broker."""
     return any(
         broker_id in state.replicas
         for generation in spec.generations

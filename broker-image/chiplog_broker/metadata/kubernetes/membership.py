@@ -97,6 +97,7 @@ class KubernetesMembership:
         self._failed = asyncio.get_running_loop().create_future()
         ports = self._ports
         self._outages = Outages(ports.clock, events.authority_answered)
+        # When this process has ended, the operator reads from it which incarnation has.
         ports.machine.leave(str(TerminationMessage(self._process.incarnation)))
         keeper = LeaseKeeper(ports.api, self._process, ports.clock, self._outages, self._renewals)
         self._lease = self.start("lease", keeper.run())
@@ -114,6 +115,7 @@ class KubernetesMembership:
         return self._last_record.cluster_id
 
     def known_topics(self) -> list[TopicView]:
+        """The topics of the maps that the last process applied."""
         views = (topic_view(spec, frozenset()) for spec in self._known.values())
         return [view for view in views if view is not None]
 
@@ -161,10 +163,12 @@ class KubernetesMembership:
         return self._store.is_ready() if self._store else (False, "the broker is not admitted yet")
 
     def proposals_changed(self) -> None:
+        """Write the status again, which contains the proposals of leaders here."""
         if self._store is not None:
             self._store.status_changed()
 
     def problems_changed(self) -> None:
+        """Write the status again, which contains damaged and halted replicas."""
         if self._store is not None:
             self._store.status_changed()
 
@@ -173,6 +177,7 @@ class KubernetesMembership:
             self._store.apply_again(topic)
 
     def disk_failed(self) -> None:
+        """Report that a write or sync failed, in the termination message and in the status."""
         # The kubelet reports the termination message even if neither this disk nor the API server
         # can store that the disk failed.
         words = TerminationMessage(self._process.incarnation, has_failed_disk=True)
@@ -181,14 +186,17 @@ class KubernetesMembership:
             self._store.disk_failed()
 
     async def drain(self) -> None:
+        """Let other brokers take over the leaderships, if this process was admitted."""
         if self._store is not None:
             await self._store.drain()
 
     async def leave(self) -> None:
+        """Stop following changes of the cluster, before the logs are closed."""
         if self._store is not None:
             await self._store.stop()
 
     async def close(self) -> None:
+        """Stop renewing the Lease, and close the client of the API server."""
         if self._lease is not None:
             self._lease.cancel()
             await asyncio.wait([self._lease])

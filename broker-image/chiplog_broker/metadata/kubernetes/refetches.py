@@ -60,7 +60,7 @@ class Refetches:
         )
 
     def orders_changed(self, orders: tuple[RefetchOrder, ...]) -> None:
-        """The present orders of the Broker object."""
+        """`orders` are the present ones of the Broker object: start the new ones."""
         if orders != self._orders:
             self._orders = orders
             self._answered()

@@ -113,6 +113,7 @@ def published_as(number: int | None) -> Mapping[str, object]:
 
 
 def _number_in(lease: Manifest) -> int:
+    """The number that the Lease's annotation has; 0 if there is none."""
     annotations = (lease.get("metadata") or {}).get("annotations") or {}
     return _parsed(str(annotations.get(labels.RENEWAL, "")))
 

@@ -41,6 +41,7 @@ def replica_reports(
 def _report(
     spec: PartitionMapSpec, generation: Generation, state: PartitionState, log_end: FindLogEnd
 ) -> ReplicaReport:
+    """The report on one replica: the partition as in the applied map, and the end of the log."""
     end = log_end(uuid_of(generation.topic_id), spec.topic_name, state.partition)
     return ReplicaReport(
         topic_id=generation.topic_id,

@@ -54,10 +54,13 @@ class KubernetesStore:
         attested: Attested,
         known: dict[str, PartitionMapSpec],
     ) -> None:
+        """`record` is the stored session record, `attested` the result of attesting the data at
+        this start, and `known` are the maps that the last process applied."""
         self._parts = parts
         self._record = record
         self._attested = attested
         self._settings = dict(parts.config)
+        """The settings of the file, without those of the Broker object."""
         process, clock = parts.process, parts.clock
         self._cluster = parts.node.cluster
         self._record_lock = asyncio.Lock()
@@ -67,9 +70,12 @@ class KubernetesStore:
         self._usage: DiskUsage | None = None
         self._rack: str | None = None
         self._assigned_session = NEVER_ADMITTED
+        """The session in the Broker object."""
         self._live: frozenset[ReplicaRef] = frozenset()
         self._intact_since = attested.intact_since
+        """The oldest session since which this broker's disk has lost nothing."""
         self._ready_session = NEVER_ADMITTED
+        """The last session in which this broker became ready."""
         self._tasks: list[asyncio.Task[None]] = []
         self._brokers = Brokers(process.cluster, clock, self._broker_changed)
         self._brokers_watch = watch(parts, BROKERS, self._brokers.broker_changed)
@@ -157,8 +163,8 @@ class KubernetesStore:
         self._tasks.append(self._parts.start("maps_check", self._check.run()))
 
     def is_ready(self) -> tuple[bool, str]:
-        """Whether every replica here was in sync at some time in the present session, and in words
-        what is missing."""
+        """Whether this broker is ready, and in words what is missing. It becomes ready when all its
+        replicas are in sync in the present session, and stays so for the rest of the session."""
         session = self.registration.session
         if session == NEVER_ADMITTED:
             return False, "not admitted yet"
@@ -238,10 +244,11 @@ class KubernetesStore:
         self._assigned_session = broker.spec.session
         # The operator's session is later if this broker has run on another disk in between.
         self._intact_since = max(self._attested.intact_since, broker.spec.intact_since)
-        wanted = self._settings | dict(broker.spec.config)
-        if wanted != self._parts.config:
+        config = self._settings | dict(broker.spec.config)
+        if config != self._parts.config:
+            # Changed in place, because all parts of the broker read this mapping.
             self._parts.config.clear()
-            self._parts.config.update(wanted)
+            self._parts.config.update(config)
 
     def _find_live(self) -> frozenset[ReplicaRef]:
         """The live brokers: others as the operator says, this one as the process knows."""
@@ -253,11 +260,13 @@ class KubernetesStore:
         return frozenset(others | own)
 
     def _map_applied(self, topic: str) -> None:
+        """A map was applied: admin requests may see their effect, and the status may change."""
         self._admin.topic_changed(topic)
         self._writer.changed()
 
     def _can_still_hand_over(self) -> bool:
-        """Whether the operator can still move leaderships away from this broker."""
+        """Whether the operator can still move a leadership away from this broker, or remove it from
+        an ISR."""
         own = self._parts.process.broker_id
         return any(
             can_be_handed_over(own, partition, topic.min_isr)
@@ -307,6 +316,7 @@ class KubernetesStore:
         self._tasks.append(self._parts.start("refetches", work))
 
     async def _keep_measuring(self) -> None:
+        """Report the usage of the disk every `MEASURE_INTERVAL_S`, until cancelled."""
         while True:
             await self._parts.clock.sleep(MEASURE_INTERVAL_S)
             self._measure()

@@ -54,5 +54,6 @@ def watch(parts: StoreParts, kind: Kind, seen: OnChange, listed: Listed = ignore
         cache,
         clock=parts.clock,
         listener=_Listening(cache, listed, parts.outages),
+        # A random number between 0 and 1, so that not all brokers retry at the same time.
         pace=Pace(spread=lambda: int.from_bytes(parts.rng.token(2)) / 0xFFFF),
     )
