@@ -43,6 +43,6 @@ def refusal_to_group_error(refusal: Refusal | PartitionError) -> ErrorCode:
 
 
 def group_code(code: ErrorCode) -> Code:
-    """A group client's code as one for members (JoinGroup, SyncGroup, LeaveGroup). Codes that only
-    commits can have become `UNKNOWN_SERVER_ERROR`."""
+    """Convert an error code into a `Code` for answers to JoinGroup, SyncGroup and LeaveGroup.
+    `UNKNOWN_SERVER_ERROR` stands for codes that only commits can have."""
     return Code(code) if code in _GROUP_CODES else Code.UNKNOWN_SERVER_ERROR

@@ -45,10 +45,14 @@ class FetchSessionCache:
         self._sessions: dict[int, FetchSession] = {}
         # Session ids, the least recently used first.
         self._by_use: dict[int, None] = {}
+        # All values of `_priorities` in ascending order.
         self._by_priority: list[EvictionPriority] = []
+        # Session id -> the present priority of the session.
         self._priorities: dict[int, EvictionPriority] = {}
         self.partitions = 0
+        """The number of partitions of all sessions."""
         self.evictions = 0
+        """The number of sessions that were evicted so far."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -66,9 +70,9 @@ class FetchSessionCache:
         uses_topic_ids: bool,
     ) -> int:
         """Open a session with the partitions of a full fetch and its answer. Returns the session
-        id, or `NO_SESSION` if there is no space for it, or no partition."""
+        id, or `NO_SESSION` if the limits do not allow it, or the fetch has no partition."""
         size = sum(len(topic.partitions) for topic in request.topics)
-        if not size or not self._make_room(owner, size, now_s):
+        if not size or not self._evict_for_new(owner, size, now_s):
             return NO_SESSION
         session = FetchSession(self._new_id(), owner, now_s, uses_topic_ids=uses_topic_ids)
         session.update(request.topics, (), now_s)
@@ -93,7 +97,7 @@ class FetchSessionCache:
             session.holder = holder
 
     def holder_left(self, session_id: int, holder: object) -> None:
-        """The connection is closed, or uses another session: remove this one.
+        """This connection is closed, or uses another session: remove the session that it held.
 
         Kafka keeps such a session until it is evicted. But a reader that lost its connection starts
         a new session, so the old one only occupies memory.
@@ -123,13 +127,14 @@ class FetchSessionCache:
             return session
         session.epoch = next_epoch(session.epoch)
         self._put(session)
-        if not self._fits(session, now_s):
+        if not self._evict_for_grown(session, now_s):
             # The reader starts again with a full fetch, and gets no session of this size.
             self._remove(session)
             return ErrorCode.fetch_session_id_not_found
         return session
 
     def _new_id(self) -> int:
+        """A random id that no session has."""
         while True:
             candidate = self._chance()
             if candidate != NO_SESSION and candidate not in self._sessions:
@@ -161,18 +166,19 @@ class FetchSessionCache:
         self._drop_priority(self._priorities.pop(session.id))
         session.end()
 
-    def _make_room(self, owner: Owner, size: int, now_s: float) -> bool:
-        """Evict sessions until a new one of this size fits; False if it is too large, or may not
-        replace the others."""
+    def _evict_for_new(self, owner: Owner, size: int, now_s: float) -> bool:
+        """Evict sessions until a new one with `size` partitions keeps the limits. False if it is
+        too large, or may not replace the others."""
         if size > self._max_session_partitions or size > self._max_partitions:
             return False
+        # With this id, the lowest, it replaces no session of the same rank and size.
         priority = owner.is_privileged, size, NO_SESSION
         while len(self) >= self._slots or self.partitions + size > self._max_partitions:
             if not self._evict_one(priority, now_s):
                 return False
         return True
 
-    def _fits(self, session: FetchSession, now_s: float) -> bool:
+    def _evict_for_grown(self, session: FetchSession, now_s: float) -> bool:
         """Evict other sessions after this one has grown, until the limits are kept. False if it is
         too large, or may not replace the others."""
         if session.size > self._max_session_partitions:
@@ -209,7 +215,8 @@ class FetchSessionCache:
                 break
             is_privileged, _, session_id = priority
             session = self._sessions[session_id]
-            has_lower_rank = newcomer[0] and not is_privileged
+            newcomer_is_privileged, _, _ = newcomer
+            has_lower_rank = newcomer_is_privileged and not is_privileged
             if has_lower_rank or now_s - session.created_s > STALE_AFTER_S:
                 return session
         return None

@@ -88,10 +88,15 @@ class SessionEntry:
         self.session = session
         self.topic = topic
         self.wanted = wanted
+        """The reader's position, and its limits for this partition."""
         self.high_watermark = UNKNOWN_OFFSET
+        """The high watermark in the last answer; -1 if the next one must contain the partition."""
         self.log_start_offset = UNKNOWN_OFFSET
+        """The log start offset in the last answer."""
         self._watchers: Watchers | None = None
+        """Where this entry is registered for notifications."""
         self._removed_s: float | None = None
+        """When the session was last used with this entry in it; None while it still is."""
 
     @property
     def polled_s(self) -> float:

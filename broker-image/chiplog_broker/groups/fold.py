@@ -207,7 +207,7 @@ class GroupsState:
                 raise InvalidRecordError(f"the control record at {record.offset} has no kind")
             _, kind = _CONTROL_KEY.unpack_from(record.key)
             if kind not in (_ABORT, _COMMIT):
-                continue
+                continue  # other control records end no transaction
             ended = self._transactions.end(header.producer_id, header.producer_epoch)
             if kind == _COMMIT:
                 for key, commit in ended:
@@ -216,11 +216,13 @@ class GroupsState:
                         self._put(key, commit)
 
     def _put(self, key: OffsetCommitKey, commit: CommittedOffset) -> None:
+        """Store a committed offset, and count it if its key is new."""
         offsets = self._offsets.setdefault(key.group, {})
         self._offset_count += key.partition not in offsets  # 1 for a new key, otherwise 0
         offsets[key.partition] = commit
 
     def _remove(self, key: OffsetCommitKey) -> None:
+        """Remove a committed offset, if there is one."""
         offsets = self._offsets.get(key.group, {})
         self._offset_count -= offsets.pop(key.partition, None) is not None  # 1 if it existed
         if not offsets:

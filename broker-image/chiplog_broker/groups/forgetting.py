@@ -79,7 +79,7 @@ def expired_keys(
     ]
     has_members = stored is not None and stored.members
     if not has_members and len(keys) == len(offsets) and not any(state.pending(group)):
-        keys += _of_group_itself(state, group)
+        keys += _keys_of_group_itself(state, group)
     return keys
 
 
@@ -117,10 +117,10 @@ def keys_of_group(state: GroupsState, group: str) -> list[Key]:
     partitions = dict.fromkeys(state.offsets(group))
     partitions |= dict.fromkeys(partition for partition, _ in state.pending(group))
     keys: list[Key] = [OffsetCommitKey(group, partition) for partition in partitions]
-    return keys + _of_group_itself(state, group)
+    return keys + _keys_of_group_itself(state, group)
 
 
-def _of_group_itself(state: GroupsState, group: str) -> list[Key]:
+def _keys_of_group_itself(state: GroupsState, group: str) -> list[Key]:
     """The keys of a group without its offsets: its resets, and its generation and members."""
     keys: list[Key] = [DoneResetKey(group, reset_id) for reset_id in state.resets(group)]
     if state.group(group) is not None:

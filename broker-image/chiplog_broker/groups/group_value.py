@@ -57,6 +57,7 @@ def decode_group_value(value: bytes, group: str) -> StoredGroup:
 
 
 def _read_group(reader: Reader, version: int) -> StoredGroup:
+    """The group in the fields after the version. Fields that this version lacks get defaults."""
     protocol_type = reader.string() or None
     generation = reader.int32()
     protocol = reader.nullable_string()
@@ -78,6 +79,7 @@ def _read_group(reader: Reader, version: int) -> StoredGroup:
 
 
 def _read_member(reader: Reader, version: int) -> StoredMember:
+    """One member. Fields that this version lacks get defaults."""
     member_id = reader.string()
     group_instance_id = reader.nullable_string() if version >= 3 else None
     client_id = reader.string()

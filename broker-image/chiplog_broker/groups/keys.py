@@ -121,4 +121,5 @@ def _decode_rest(reader: Reader, kind: int, group: str) -> Key:
         return DoneResetKey(group, reader.string())
     if kind == GROUP_RETENTION:
         return GroupRetentionKey(group)
+    # Both kinds of commit keys have the same fields.
     return OffsetCommitKey(group, TopicPartition(reader.string(), reader.int32()))

@@ -64,6 +64,7 @@ def encode_reset_value(reset: DoneReset) -> bytes:
 
 
 def _encode_topic(topic: str, offsets: list[MovedOffset]) -> bytes:
+    """The changed offsets of one topic as bytes."""
     return b"".join(
         (
             string(topic),
@@ -84,6 +85,7 @@ def decode_reset_value(value: bytes, group: str) -> DoneReset:
 
 
 def _read(reader: Reader, version: int) -> DoneReset:
+    """The reset in the fields after the version. Raises `ProtocolViolation`."""
     if version != _VERSION:
         raise ProtocolViolation("unknown version")
     (done_ms,) = reader.unpack(INT64)

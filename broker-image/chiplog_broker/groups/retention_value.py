@@ -29,6 +29,7 @@ def decode_retention_value(value: bytes, group: str) -> int:
 
 
 def _read(reader: Reader, version: int) -> int:
+    """The retention in milliseconds, -1 for ever. Raises `ProtocolViolation`."""
     if version != _VERSION:
         raise ProtocolViolation("unknown version")
     (retention_ms,) = reader.unpack(INT64)

@@ -90,7 +90,10 @@ class Spreading:
         connection = await self._connection(node)
         version = connection.common_version(ApiKey.METADATA)
         if version < IDS_FROM_VERSION:
-            raise PeerError(f"Metadata {version} asks for no ids")
+            raise PeerError(
+                f"the broker supports Metadata up to version {version}, and {IDS_FROM_VERSION} is "
+                "needed to ask for a topic by id"
+            )
         request = metadata_request(version, topic.topic_id)
         answer = await connection.send_request(ApiKey.METADATA, version, request, WITHIN_S)
         partitions_with_leader = [

@@ -72,10 +72,13 @@ class LeaderFetcher:
         self._plan = FetchPlan(parts.limits(), parts.chance)
         self._contact = Contact()
         self._news = self._contact.news
+        """Set when a partition was added or has changed, so that waiting ends."""
         self._connection: PeerConnection | None = None
         self._polling_since_s: float | None = None
+        """When the request in progress was sent; None if there is none."""
         self._cancel_timer: asyncio.TimerHandle | None = None
         self._poll_was_cancelled = False
+        """Whether `_cancel_poll` has closed the connection, so that its loss is no failure."""
         self._failures = 0
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -131,7 +134,7 @@ class LeaderFetcher:
                 try:
                     await self._fetch_once()
                 except Exception as failed:
-                    # Whatever the reason, without this task nothing would be replicated.
+                    # After any error: without this task nothing would be replicated.
                     logger.exception("fetcher_failed", extra={"leader": self._leader_id})
                     await self._disconnected(failed)
         finally:
@@ -161,7 +164,7 @@ class LeaderFetcher:
             response = await self._exchange(connection, planned)
             if not self._plan.answered(planned, response):
                 if planned.in_session and response.error_code in SESSION_ERRORS:
-                    return  # and send a full fetch
+                    return  # the next call sends a full fetch
                 raise PeerLost(name_of(response.error_code))
         except (PeerError, ProtocolViolation) as lost:
             await self._disconnected(lost)
@@ -201,7 +204,10 @@ class LeaderFetcher:
         """Send a request and return the answer. Raises `PeerError` and `ProtocolViolation`."""
         version = connection.common_version(ApiKey.FETCH)
         if version < replica_fetch.LOWEST_VERSION:
-            raise PeerError(f"the leader speaks only Fetch {version} and older")
+            raise PeerError(
+                f"the leader supports Fetch up to version {version}, and this broker needs "
+                f"{replica_fetch.LOWEST_VERSION}"
+            )
         body = replica_fetch.encode_request(version, planned.message)
         self._polling_since_s = self._parts.clock.monotonic_s()
         timeout_s = planned.message.max_wait_ms / 1000 + ANSWER_TIMEOUT_S
@@ -251,6 +257,7 @@ class LeaderFetcher:
         await self._wait_for_syncs(planned)
 
     async def _apply_partitions(self, planned: PlannedFetch, response: FetchResponse) -> None:
+        """Apply the answer for each partition to its log, and note in the plan how that went."""
         clock = self._parts.clock
         for answered in planned.answers(response):
             taken = await answered.following.take(answered.fetched)

@@ -75,6 +75,7 @@ class ReplicaFetching:
             await asyncio.wait(self._ending)
 
     def _limits(self) -> FetchLimits:
+        """The limits of fetch requests, as they are configured now."""
         return FetchLimits(
             wait_ms=setting(self._config, keys.REPLICA_FETCH_WAIT_MAX_MS),
             max_bytes=setting(self._config, keys.REPLICA_FETCH_RESPONSE_MAX_BYTES),

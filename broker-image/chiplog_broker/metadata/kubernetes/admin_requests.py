@@ -118,7 +118,8 @@ class AdminRequests:
             event.set()
 
     async def submit(self, operation: Request, principal: str) -> Outcome:
-        """Forward the request and wait for its effect, at most as long as the client waits."""
+        """Forward an operation of this principal to the operator, and wait for its effect, at most
+        as long as the client waits."""
         if len(self._pending) >= MAX_ADMIN_REQUESTS:
             return TOO_MANY
         if self._is_closed:
@@ -172,7 +173,8 @@ class AdminRequests:
         return await self._wait_until_seen(operation, verdict)
 
     async def _wait_until_seen(self, operation: Request, verdict: Verdict) -> Outcome:
-        """The result, once this broker's view shows it."""
+        """Wait until this broker's view shows the effect of an operation that the operator has
+        carried out, and return the result."""
         if isinstance(operation, ElectLeaders):
             await self._wait_for_effect(operation, verdict)
             return election_outcomes(verdict)
@@ -199,7 +201,7 @@ class AdminRequests:
         return Outcome(planned=PlannedTopic(counts.partitions, counts.replicas, config))
 
     async def _wait_for_effect(self, operation: Request, verdict: Verdict) -> Outcome:
-        """Wait until this broker's view shows the effect."""
+        """Wait until `is_done`, without a timeout; returns this broker's view of the topic."""
         event = asyncio.Event()
         watching = self._watching.setdefault(operation.name, set())
         watching.add(event)
