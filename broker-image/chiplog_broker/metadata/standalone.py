@@ -63,6 +63,7 @@ async def admit(disk: Disk, rng: Rng) -> ClusterRecord:
         cluster_id, session = read_fields(disk, CLUSTER_FILE, "clusterId", "session")
         record = ClusterRecord(str(cluster_id), int(str(session)) + 1)
     else:
+        # Kafka's cluster ids have the same form as topic ids: a random UUID in base64.
         record = ClusterRecord(str(TopicId.draw(rng.token)), 1)
     stored = {"clusterId": record.cluster_id, "session": record.session}
     await write_json(disk, CLUSTER_FILE, stored)
@@ -90,7 +91,7 @@ class StandaloneStore:
         self._deleted: TopicDeleted
 
         for name in disk.names(TOPICS):
-            # A temporary file that was left by a power cut during a replacement.
+            # Other names are temporary files that a power cut has left.
             if name.endswith(FILE_SUFFIX):
                 record = read_record(disk, f"{TOPICS}/{name}")
                 self._topics[record.name] = record
@@ -104,6 +105,8 @@ class StandaloneStore:
         await self._make_offsets_topic()
 
     async def submit(self, operation: Request, _principal: str = ANONYMOUS) -> Outcome:
+        """Carry out an admin operation, after those that were submitted before. A refusal or an
+        error of the disk is returned as an error code."""
         async with self._lock:
             try:
                 return await self._carry_out(operation)
@@ -178,7 +181,8 @@ class StandaloneStore:
         return Outcome(topic=view)
 
     async def _undo(self, record: TopicRecord, old: TopicRecord | None) -> None:
-        """Restore the file after a failed change, if the disk allows it."""
+        """Restore the topic as it was before a failed change, if the disk allows it; `old` is None
+        for a new topic, which is deleted."""
         try:
             if old is None:
                 await self._delete(record)
@@ -192,6 +196,7 @@ class StandaloneStore:
         await write_json(self._disk, topic_path(record.name), encode_record(record))
 
     async def _delete(self, record: TopicRecord) -> Outcome:
+        """Delete a topic and its data."""
         # The record is deleted before the data. After a crash in between, the data belongs to
         # no topic; in the other order the topic would exist again without its records.
         self._disk.remove(topic_path(record.name))

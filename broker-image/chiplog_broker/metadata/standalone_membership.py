@@ -97,9 +97,11 @@ class StandaloneMembership:
         return await never
 
     async def _topic_changed(self, topic: TopicView) -> None:
+        """Apply a new or changed topic to the replicas, and only then show it to clients."""
         await self._node.replicas.apply(topic)
         self._node.cluster.put(topic)
 
     async def _topic_deleted(self, name: str, topic_id: UUID) -> None:
+        """Hide a deleted topic from clients, then delete its data."""
         self._node.cluster.remove(name)
         await self._node.replicas.delete(name, topic_id)

@@ -73,6 +73,7 @@ class TopicView:
                 partition.isr,
             )
             for partition in self.partitions
+            # One value, bound to a name, as it is needed twice.
             for leader_id in (self.advertised_leader(partition),)
         ]
         topic = MetadataTopic(
@@ -105,7 +106,7 @@ class BrokerView:
     """Listener name -> advertised host and port."""
 
     def on(self, listener: str) -> NodeEndpoint | None:
-        """Its address on this listener; None if it does not have this listener."""
+        """The broker's address on this listener; None if it does not have the listener."""
         if listener not in self.endpoints:
             return None
         host, port = self.endpoints[listener]
@@ -140,6 +141,7 @@ class ClusterView:
         return self._topics.get(name)
 
     def topic_with_id(self, topic_id: UUID) -> TopicView | None:
+        """The topic with this id; None if it is not known."""
         name = self._names.get(topic_id)
         return None if name is None else self._topics[name]
 
@@ -157,6 +159,7 @@ class ClusterView:
         self._expected.pop(name, None)
 
     def _forget(self, name: str) -> None:
+        """Remove the topic that has this name now, if there is one."""
         if old := self._topics.pop(name, None):
             del self._names[old.topic_id]
 

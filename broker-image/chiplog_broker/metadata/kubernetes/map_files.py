@@ -37,7 +37,7 @@ class MapFiles:
         await self._disk.sync_directory(MAPS)
         found = {}
         for name in self._disk.names(MAPS):
-            # A temporary file that was left by a power cut during a replacement.
+            # Other names are temporary files that a power cut has left.
             if name.endswith(SUFFIX):
                 spec = self._read(f"{MAPS}/{name}")
                 found[spec.topic_name] = spec

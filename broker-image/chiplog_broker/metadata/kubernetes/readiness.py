@@ -7,7 +7,7 @@ from chiplog_core.ids import ReplicaRef, Session
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
 
 
-def behind(
+def replicas_behind(
     specs: Iterable[PartitionMapSpec],
     own: ReplicaRef,
     intact_since: Session,

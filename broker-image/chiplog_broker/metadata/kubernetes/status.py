@@ -127,7 +127,8 @@ def _damaged_here(parts: StatusParts) -> list[tuple[TopicId, Damaged]]:
 
 
 def _history(parts: StatusParts) -> tuple[PastDamage, ...]:
-    """All damage that was found, also if it is repaired, of replicas whose topic id is known."""
+    """All damage that was found here, also if it is repaired, of replicas whose topic id is
+    known."""
     return tuple(
         PastDamage(
             topic=found.partition.topic,

@@ -15,7 +15,7 @@ from chiplog_broker.metadata.kubernetes.brokers import Brokers
 from chiplog_broker.metadata.kubernetes.draining import can_be_handed_over
 from chiplog_broker.metadata.kubernetes.maps import Maps, MapsParts
 from chiplog_broker.metadata.kubernetes.maps_check import MapsCheck
-from chiplog_broker.metadata.kubernetes.readiness import behind
+from chiplog_broker.metadata.kubernetes.readiness import replicas_behind
 from chiplog_broker.metadata.kubernetes.refetches import Refetches
 from chiplog_broker.metadata.kubernetes.registration import Registration
 from chiplog_broker.metadata.kubernetes.session_file import SessionRecord, write_session
@@ -37,10 +37,13 @@ from chiplog_kube.kinds import BROKERS, PARTITION_MAPS
 logger = logging.getLogger(__name__)
 
 MEASURE_INTERVAL_S = 60.0
-SAY_DRAINING_S = 1.0
+DRAINING_WRITE_TIMEOUT_S = 1.0
+"""How long a stopping broker waits until its status says so."""
 DRAIN_S = 10.0
+"""How long it waits after that for the operator to move leaderships."""
 DRAIN_STEP_S = 0.05
-SHOWN_BEHIND = 5
+MAX_NAMED_REPLICAS = 5
+"""A readiness answer names at most this many replicas."""
 RETRY_S = 1.0
 
 
@@ -167,14 +170,14 @@ class KubernetesStore:
         replicas are in sync in the present session, and stays so for the rest of the session."""
         session = self.registration.session
         if session == NEVER_ADMITTED:
-            return False, "not admitted yet"
+            return False, "the broker is not admitted yet"
         if self._ready_session != session:
             own = self._parts.process.replica(session)
-            late = behind(
+            late = replicas_behind(
                 self._maps.applied.values(), own, self._intact_since, self._damaged_only_copies()
             )
             if late:
-                shown = ", ".join(late[:SHOWN_BEHIND])
+                shown = ", ".join(late[:MAX_NAMED_REPLICAS])
                 return False, f"{len(late)} replicas are not in sync yet: {shown}"
             self._ready_session = session
         return True, "ready"
@@ -198,7 +201,7 @@ class KubernetesStore:
         brokers can take over; at most `DRAIN_S`."""
         self._is_draining = True
         self._writer.changed()
-        if not await self._writer.written(SAY_DRAINING_S):
+        if not await self._writer.written(DRAINING_WRITE_TIMEOUT_S):
             return  # the operator cannot know of it
         deadline_s = self._parts.clock.monotonic_s() + DRAIN_S
         while self._can_still_hand_over() and self._parts.clock.monotonic_s() < deadline_s:

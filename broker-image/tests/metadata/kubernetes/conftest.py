@@ -438,7 +438,7 @@ async def eventually(holds: Callable[[], Any], within_s: float = 5.0) -> None:
 def member(kit: "Kit", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemberKit]:
     monkeypatch.setattr(lease_keeper, "RENEW_INTERVAL_S", 0.02)
     monkeypatch.setattr(maps, "RETRY_S", 0.05)
-    monkeypatch.setattr(store, "SAY_DRAINING_S", 0.2)
+    monkeypatch.setattr(store, "DRAINING_WRITE_TIMEOUT_S", 0.2)
     monkeypatch.setattr(admin_requests, "SHORTEST_TIMEOUT_MS", 100)
     monkeypatch.setattr(admin_requests, "CONFIG_SEEN_WITHIN_S", 0.3)
     one = MemberKit(kit, tmp_path)

@@ -12,7 +12,7 @@ from chiplog_broker.metadata.kubernetes.attestation import (
     intact_since,
 )
 from chiplog_broker.metadata.kubernetes.knowledge import why_older
-from chiplog_broker.metadata.kubernetes.readiness import behind
+from chiplog_broker.metadata.kubernetes.readiness import replicas_behind
 from chiplog_broker.metadata.kubernetes.reports import confirmed_tombstones
 from chiplog_broker.metadata.kubernetes.session_file import SessionRecord
 from chiplog_broker.metadata.kubernetes.topic_views import topic_view
@@ -170,14 +170,14 @@ def test_a_buried_topic_id_does_not_come_back() -> None:
 )
 def test_which_replica_is_behind(state: dict[str, Any], is_behind: bool) -> None:
     """In session 6, found intact since session 5."""
-    found = behind([spec([state])], ReplicaRef(ONE, Session(6)), Session(5), ())
+    found = replicas_behind([spec([state])], ReplicaRef(ONE, Session(6)), Session(5), ())
     assert found == (["orders-0"] if is_behind else [])
 
 
 def test_damaged_replicas_keep_nobody_waiting() -> None:
     state = part(isr=["2@8"], leader="2@8")
     own = ReplicaRef(ONE, Session(6))
-    assert not behind([spec([state])], own, Session(5), {("orders", 0)})
+    assert not replicas_behind([spec([state])], own, Session(5), {("orders", 0)})
 
 
 @pytest.mark.parametrize(
