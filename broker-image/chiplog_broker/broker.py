@@ -241,7 +241,7 @@ class Broker:
 
     def _silence_watch(self) -> SilenceWatch | None:
         """The part that finds isolated leaders on this broker: leaders that reach neither the API
-        server nor a follower. None for a standalone broker, whose leaders need nobody else."""
+        server nor a follower. None for a standalone broker: no other broker could lead."""
         authority = self._membership.authority
         if authority is None:
             return None

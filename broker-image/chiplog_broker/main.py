@@ -113,8 +113,8 @@ MEMBER_OPTIONS = ("broker_id", "data", "kubeconfig", "namespace", "credentials")
 
 
 def check_mode(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """End the process with an error if options of both modes are mixed or one is missing; the error
-    says which to use."""
+    """End the process with an error if options of both modes are mixed, or one is missing. The
+    error names the option and the remedy."""
     names = {name: "--" + name.replace("_", "-") for name in MEMBER_OPTIONS}
     if options.cluster is None:
         given = [option for name, option in names.items() if getattr(options, name) is not None]

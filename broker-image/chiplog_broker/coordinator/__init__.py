@@ -1,5 +1,5 @@
 """The group coordinator: the partitions of `__consumer_offsets` that this broker leads.
 
-What is decided is decided in `chiplog_core.groups` (members) and `chiplog_broker.groups` (what is
-stored); here it is loaded, appended, waited for and given up.
+The rules are in `chiplog_core.groups` (members) and `chiplog_broker.groups` (stored records). These
+modules load and append the records, and answer clients once the records are safe.
 """

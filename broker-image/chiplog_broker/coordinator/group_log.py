@@ -114,7 +114,7 @@ class GroupLog:
         A deposed leader may learn it late, while another coordinator already accepts commits. So a
         record is appended: once it is safe, every replica that could elect another leader has
         accepted it in this leader epoch. One record serves all callers in one iteration of the
-        event loop. If the partition has no other replicas, no record is needed: nobody else can
+        event loop. If the partition has no other replicas, no record is needed: no other broker can
         lead.
         """
         followers = self.partition.followers

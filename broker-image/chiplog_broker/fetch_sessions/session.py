@@ -207,8 +207,8 @@ class FetchSession:
         in `forgotten`. Other partitions stay as they are."""
         for topic in topics:
             self._put(topic)
-        for gone in forgotten:
-            self._forget(gone)
+        for removed in forgotten:
+            self._forget(removed)
         # After `_forget`: a partition that this request removes was last fetched by the previous
         # one.
         self.polled_s = now_s

@@ -14,5 +14,6 @@ def can_be_handed_over(broker_id: int, partition: PartitionView, min_isr: int) -
     others = [replica for replica in partition.isr if replica != broker_id]
     if partition.leader_id == broker_id:
         return bool(others)
+    # An ISR that has `min_isr` replicas or fewer, dead ones included, may not shrink.
     smallest_isr = max(min(min_isr, len(partition.isr_refs)), 1)
     return broker_id in partition.isr and len(others) >= smallest_isr

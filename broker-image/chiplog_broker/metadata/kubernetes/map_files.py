@@ -62,6 +62,7 @@ class MapFiles:
         """The map in a file. Raises `ValueError` naming the file if it cannot be read."""
         try:
             found = read_json(self._disk, path)
+            # As an object of the API, of which only the spec is used.
             manifest = {
                 "apiVersion": API_VERSION,
                 "kind": PartitionMap.KIND.kind,

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 MEASURE_INTERVAL_S = 60.0
 DRAINING_WRITE_TIMEOUT_S = 1.0
-"""How long a stopping broker waits until its status says so."""
+"""How long a stopping broker waits until `draining` is written to its status."""
 DRAIN_S = 10.0
 """How long it waits after that for the operator to move leaderships."""
 DRAIN_STEP_S = 0.05
@@ -254,7 +254,8 @@ class KubernetesStore:
             self._parts.config.update(config)
 
     def _find_live(self) -> frozenset[ReplicaRef]:
-        """The live brokers: others as the operator says, this one as the process knows."""
+        """The live brokers with their sessions: the others by their Broker objects, this one by the
+        session that this process has begun."""
         process, session = self._parts.process, self.registration.session
         others = {
             replica for replica in self._brokers.live if replica.broker_id != process.broker_id
