@@ -53,7 +53,8 @@ NO_SUCH_TOPIC = Outcome(
 TWICE = Outcome(ErrorCode.invalid_request, "the request contains this resource more than once")
 BROKER_IS_FIXED = Outcome(
     ErrorCode.policy_violation,
-    "a broker's configuration is changed in its server.properties or its BrokerCluster",
+    "clients cannot change a broker's configuration: change its server.properties (standalone) or "
+    "its BrokerCluster (Kubernetes)",
 )
 
 
@@ -97,6 +98,7 @@ class ConfigHandlers:
         return types.DescribeConfigsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
 
     def _entries(self, resource: Any) -> tuple[ErrorCode, str | None, list[Described]]:
+        """An error code with its message, and the configuration of one resource."""
         match resource.resource_type:
             case ResourceType.TOPIC:
                 view = self._cluster.topic(resource.resource_name)
@@ -107,14 +109,18 @@ class ConfigHandlers:
             case ResourceType.BROKER if resource.resource_name == str(self._cluster.broker_id):
                 return ErrorCode.none, None, broker_entries(self._broker_config)
             case ResourceType.BROKER if resource.resource_name:
-                message = f"this is broker {self._cluster.broker_id}"
+                message = (
+                    f"this is broker {self._cluster.broker_id}: ask broker "
+                    f"{resource.resource_name} for its own configuration"
+                )
                 return ErrorCode.invalid_request, message, []
             case kind if kind in tuple(ResourceType):
-                # There is no such resource; an empty name means the dynamic defaults of all
-                # brokers, of which there are none.
+                # Resources of these types have no configuration here. A broker with an empty name
+                # means the dynamic defaults of all brokers, of which there are none.
                 return ErrorCode.none, None, []
             case _:
-                return ErrorCode.invalid_request, "unknown resource type", []
+                message = f"unknown resource type {resource.resource_type}"
+                return ErrorCode.invalid_request, message, []
 
     async def incremental_alter_configs(self, call: Call[Any]) -> object:
         """Set, delete, append to or subtract from single values."""
@@ -127,7 +133,9 @@ class ConfigHandlers:
     async def _alter(
         self, call: Call[Any], key: ApiKey, change: Callable[[Any], ConfigChange]
     ) -> object:
+        """`change` makes a change from one entry of the request."""
         types = answers(key)
+        # `AlterConfigsResponse` or `IncrementalAlterConfigsResponse`
         response = getattr(types, key.name.title().replace("_", "") + "Response")
         resources = call.message.resources
         times = Counter((item.resource_type, item.resource_name) for item in resources)
@@ -157,7 +165,9 @@ class ConfigHandlers:
         if resource.resource_type == ResourceType.BROKER:
             return BROKER_IS_FIXED
         if resource.resource_type != ResourceType.TOPIC:
-            return Outcome(ErrorCode.invalid_request, "only topics can be configured")
+            return Outcome(
+                ErrorCode.invalid_request, "clients can change only topics' configuration"
+            )
         names = [config.name for config in resource.configs]
         if len(names) != len(set(names)):
             return Outcome(ErrorCode.invalid_request, "a configuration key is given more than once")
@@ -179,8 +189,8 @@ class ConfigHandlers:
         """The resources with a configuration: topics and brokers (KIP-1142)."""
         types = answers(ApiKey.LIST_CONFIG_RESOURCES)
         # Version 0 was ListClientMetricsResources (KIP-1000).
-        every = set(ResourceType) if call.header.version > 0 else {ResourceType.CLIENT_METRICS}
-        wanted = set(call.message.resource_types) or every
+        all_types = set(ResourceType) if call.header.version > 0 else {ResourceType.CLIENT_METRICS}
+        wanted = set(call.message.resource_types) or all_types
         if not wanted <= set(ResourceType):
             return types.ListConfigResourcesResponse(
                 throttle_time=NO_THROTTLE,

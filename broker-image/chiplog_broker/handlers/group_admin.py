@@ -110,7 +110,10 @@ class GroupAdminHandlers:
         )
 
     async def _list(self) -> list[tuple[str, Description]]:
-        """Raises `GroupError` if the list would be incomplete."""
+        """All groups of this broker's shards, which coordinate the groups of one partition each.
+
+        Raises `GroupError` if the list would be incomplete.
+        """
         if any(shard.is_loading for shard in self._coordinator):
             raise GroupError(ErrorCode.coordinator_load_in_progress)
         serving = [shard for shard in self._coordinator if shard.is_serving]
@@ -144,6 +147,7 @@ class GroupAdminHandlers:
 
 
 def not_described(types: Any, group_id: str, code: ErrorCode, state: str) -> object:
+    """The answer for a group that does not exist or is refused: an error code and no members."""
     is_missing = code is ErrorCode.group_id_not_found
     return types.DescribedGroup(
         error_code=code,

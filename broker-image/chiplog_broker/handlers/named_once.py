@@ -11,7 +11,8 @@ from chiplog_wire.protocol.messages import FetchPartition, FetchTopic
 
 
 def named_once(topics: list[FetchTopic]) -> list[FetchTopic]:
-    """The same topics and partitions without duplicates; usually the list itself."""
+    """Return the topics and their partitions, each once; usually there are no duplicates, and this
+    is the given list itself."""
     if not _names_twice(topics):
         return topics
     merged: dict[TopicKey, tuple[FetchTopic, dict[int, FetchPartition]]] = {}

@@ -1,7 +1,7 @@
 """Answers a fetch of a session: only partitions that may have changed are read.
 
-The session knows them. So a fetch that finds nothing, waits and finds nothing costs the same for
-one partition as for thousands.
+Partitions notify the session of their changes. So a fetch that finds no records costs the same in a
+session with one partition as in one with thousands.
 """
 
 from chiplog_broker.fetch_sessions.session import FetchSession, SessionEntry, SessionTopic
@@ -16,15 +16,16 @@ from chiplog_wire.protocol.messages import (
 )
 
 MOST_NEWS = 1_000
-"""Partitions in one answer to a consumer; the others follow in the next one. Without a limit, a
-request of a few bytes could read thousands of partitions for one answer."""
+"""Changed partitions in one answer to a consumer; other changes follow in the next one. Without a
+limit, a request of a few bytes could read thousands of partitions for one answer."""
 
 
 class SessionReading:
     """Attempts to find changes for the reader of a session."""
 
     def __init__(self, session: FetchSession, reading: Reading) -> None:
-        """`reading` reads single partitions, for consumers or for followers."""
+        """`reading` reads single partitions; it knows whether the reader is a consumer or a
+        follower."""
         self._session = session
         self._reading = reading
         self._epoch = session.epoch
@@ -33,7 +34,8 @@ class SessionReading:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the last attempt found what the reader wants, or cannot find more."""
+        """Whether the last attempt found enough for an answer, or more attempts cannot find
+        more."""
         return self._reading.is_enough or self._is_overtaken or self._is_full
 
     @property
@@ -47,7 +49,7 @@ class SessionReading:
         return self._session.epoch != self._epoch
 
     def attempt(self) -> FetchResponse:
-        """Read what may have changed, up to the size limit of the request."""
+        """Read the partitions that may have changed, up to the size limit of the request."""
         session = self._session
         self._reading.begin()
         self._news, self._is_full = [], False
@@ -69,13 +71,13 @@ class SessionReading:
         return FetchResponse(answers, session_id=session.id)
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """The last attempt is sent: remember what the reader has now."""
+        """Count the last attempt as sent: the session remembers what its reader has now."""
         for entry, found in self._news:
             self._session.note_sent(entry, found)
         return self._reading.sent(response)
 
     def join(self, waiter: FetchWaiter) -> None:
-        """Wait for changes in the session."""
+        """Register a fetch, which the session wakes when one of its partitions changes."""
         self._session.waiter = waiter
 
     def leave(self, waiter: FetchWaiter) -> None:
@@ -83,7 +85,10 @@ class SessionReading:
             self._session.waiter = None
 
     def _read(self, entry: SessionEntry) -> FetchPartitionResponse | None:
-        """The changes of one partition; None if there are none."""
+        """The changes of one partition; None if there are none.
+
+        Then the partition is not read again before it notifies the session, if `reading` allows it.
+        """
         reading, wanted = self._reading, entry.wanted
         name = reading.name_of(entry.topic.name, entry.topic.topic_id)
         try:
