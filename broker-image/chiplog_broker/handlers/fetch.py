@@ -200,7 +200,7 @@ class FetchHandler:
             of_any=is_debugging and call.header.version >= FOLLOWERS_FROM_VERSION,
         )
         if call.peer.memory is not None:
-            reading.available_bytes = call.peer.memory.budget.room_for_answer
+            reading.available_bytes = call.peer.memory.budget.available_for_answer
         return reading
 
 
