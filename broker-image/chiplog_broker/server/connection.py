@@ -108,7 +108,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
         else:
             self.peer = peer
-            self._memory = self._reader.room = peer.memory
+            self._memory = self._reader.memory = peer.memory
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.get_buffer(sizehint)

@@ -1,7 +1,7 @@
 """Commits of consumer groups as values: OffsetCommit and OffsetFetch.
 
-One type serves all versions. Versions differ in more than fields: from 10 on topics have ids
-and no names, and OffsetFetch asks for one group up to version 7 and for many from 8 on.
+One type is for all versions. Versions differ in more than fields: from 10 on topics have ids and no
+names, and OffsetFetch requests one group up to version 7 and many from 8 on.
 """
 
 from typing import Final, NamedTuple

@@ -14,17 +14,17 @@ class InvalidRecordError(RecordsError):
 
 
 class CorruptBatchError(RecordsError):
-    """The bytes have changed: a length or the checksum is wrong."""
+    """The bytes are not those of a batch, or have changed: a length or the checksum is wrong."""
 
     kafka_error = "CORRUPT_MESSAGE"
 
 
 class DamagedBatchError(CorruptBatchError):
-    """A batch of a file has changed."""
+    """The bytes of a batch in a file are not those that were written."""
 
     def __init__(self, message: str, position: int, offset: int | None = None) -> None:
-        """`position` is its first byte; `offset` its expected base offset, or None if that is
-        unknown."""
+        """`position` is that of the batch's first byte in the file. `offset` is its expected base
+        offset, or None if it is unknown."""
         super().__init__(message)
         self.position = position
         self.offset = offset

@@ -66,7 +66,8 @@ _HIGHEST_CODEC = max(Codec)
 
 
 def validate_produced(batch: Buffer, limits: ProduceLimits, now_ms: int) -> BatchHeader:
-    """The header of the only batch in the buffer. Raises the error that Kafka returns."""
+    """Check the only batch in the buffer and return its header. Raises a `RecordsError` with the
+    error that Kafka would return."""
     size_bytes = len(batch)
     if size_bytes < HEADER_BYTES:
         _refuse_fragment(size_bytes)
@@ -104,10 +105,12 @@ def _refuse_fragment(size_bytes: int) -> NoReturn:
 
 
 def _refuse_framing(header: BatchHeader, size_bytes: int) -> NoReturn:
+    """Raise the error for a wrong magic or length; `size_bytes` is the size of the buffer."""
     if header.magic in (0, 1):
         raise InvalidRecordError(f"record batches must have magic 2, not {header.magic}")
     if header.magic != MAGIC:
         raise CorruptBatchError(f"unknown magic {header.magic}")
+    # Another batch would fit after this one.
     if HEADER_BYTES <= header.size_bytes <= size_bytes - HEADER_BYTES:
         raise InvalidRecordError("a produce request must hold one record batch per partition")
     raise CorruptBatchError(
@@ -134,6 +137,7 @@ def _refuse_offsets(header: BatchHeader) -> NoReturn:
 
 
 def _check_attributes(header: BatchHeader, limits: ProduceLimits) -> None:
+    """Check the attribute bits of a batch, which are unusual for a producer."""
     attributes = header.attributes
     if attributes & CODEC_MASK > _HIGHEST_CODEC:
         raise UnsupportedCompressionError(f"codec {attributes & CODEC_MASK} is not defined")
@@ -159,5 +163,6 @@ def _check_timestamps(header: BatchHeader, limits: ProduceLimits, now_ms: int) -
             continue
         if timestamp_ms < 0 or not earliest_ms <= timestamp_ms <= latest_ms:
             raise InvalidTimestampError(
-                f"timestamp {timestamp_ms} is not within {earliest_ms} to {latest_ms}"
+                f"timestamp {timestamp_ms} is not within {earliest_ms} to {latest_ms}, as "
+                "message.timestamp.before.max.ms and message.timestamp.after.max.ms require"
             )
