@@ -74,6 +74,8 @@ class ConfigHandlers:
         self._long_work = long_work
 
     async def describe_configs(self, call: Call[Any]) -> object:
+        """The configuration of each requested resource, of all its keys or of the requested
+        ones."""
         types = answers(ApiKey.DESCRIBE_CONFIGS)
         request = call.message
         results, slices = [], self._long_work.slices()
@@ -162,6 +164,7 @@ class ConfigHandlers:
         change: Callable[[Any], ConfigChange],
         call: Call[Any],
     ) -> Outcome:
+        """Change the configuration of one resource, which must be a topic."""
         if resource.resource_type == ResourceType.BROKER:
             return BROKER_IS_FIXED
         if resource.resource_type != ResourceType.TOPIC:

@@ -79,6 +79,7 @@ class FetchHandler:
         self._max_bytes = setting(config, keys.FETCH_MAX_BYTES)
 
     def __call__(self, call: Call[FetchRequest]) -> FetchResponse | asyncio.Future[Answer]:
+        """Answer a fetch at once, or return a future of its answer if it waits or is large."""
         request = call.message
         if request.replica_id > LARGEST_CONSUMER_ID and not call.peer.is_internal:
             # A client that poses as a broker could delay the high watermark or advance it wrongly.

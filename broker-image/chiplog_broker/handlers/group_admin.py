@@ -27,6 +27,7 @@ class GroupAdminHandlers:
         self._long_work = long_work
 
     async def describe_groups(self, call: Call[Any]) -> object:
+        """The state and the members of each requested group."""
         types, version = answers(ApiKey.DESCRIBE_GROUPS), call.header.version
 
         async def described(group_id: str) -> object:
@@ -127,6 +128,7 @@ class GroupAdminHandlers:
         return listed
 
     async def delete_groups(self, call: Call[Any]) -> object:
+        """Delete groups without members; one result for each requested group id."""
         types = answers(ApiKey.DELETE_GROUPS)
 
         async def deleted(group_id: str) -> object:

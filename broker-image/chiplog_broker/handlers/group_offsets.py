@@ -89,6 +89,7 @@ class GroupOffsetHandlers:
     async def _commit_in_slices(
         self, call: Call[OffsetCommitRequest]
     ) -> asyncio.Future[Answer] | object:
+        """Like `offset_commit`, for a request with many partitions."""
         checked = await self._long_work.run(
             self._check_commits(call.message), self._long_work.slices()
         )

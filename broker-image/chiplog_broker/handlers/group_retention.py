@@ -30,6 +30,7 @@ class GroupRetentionHandler:
         )
 
     async def _set(self, wanted: GroupRetention) -> RetentionStored:
+        """Set the offset retention of one group, and wait until it is stored."""
         group_id, retention_ms = wanted.group_id, wanted.retention_ms
         try:
             shard = self._coordinator.shard(group_id)

@@ -39,6 +39,7 @@ class GroupHandlers:
         self._coordinator = coordinator
 
     def join_group(self, call: Call[Any]) -> Waiting | object:
+        """Pass a JoinGroup to the coordinator, which answers when the rebalance is complete."""
         request = call.message
         member_request = Join(
             member_id=request.member_id,
@@ -69,6 +70,8 @@ class GroupHandlers:
         return self._submit(call, group_id, submit, join_response, refused)
 
     def sync_group(self, call: Call[Any]) -> Waiting | object:
+        """Pass a SyncGroup to the coordinator, which answers when the leader has sent
+        assignments."""
         request = call.message
         protocol = request.protocol_type, request.protocol_name
         if call.header.version >= PROTOCOL_FROM_VERSION and None in protocol:

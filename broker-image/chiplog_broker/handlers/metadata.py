@@ -69,6 +69,7 @@ class MetadataHandlers:
         return self._metadata(call, {})
 
     async def _metadata_in_slices(self, call: Call[MetadataRequest]) -> MetadataResponse:
+        """Like `_metadata`, for a request with many topics."""
         slices, topics = self._long_work.slices(), []
         for topic in dict.fromkeys(call.message.topics or ()):
             topics.append(self._topic(topic, {}))

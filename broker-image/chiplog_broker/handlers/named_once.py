@@ -24,6 +24,7 @@ def named_once(topics: list[FetchTopic]) -> list[FetchTopic]:
 
 
 def _names_twice(topics: Sequence[FetchTopic]) -> bool:
+    """Whether a topic, or a partition of a topic, occurs twice."""
     if len(topics) > 1 and len({topic.topic_id or topic.name for topic in topics}) < len(topics):
         return True
     return any(

@@ -71,6 +71,7 @@ class LongWork:
         await future
 
     def _start_next(self) -> None:
+        """Let the request that has waited longest run its slice, and schedule the next one."""
         future = self._waiting.popleft()
         if not future.done():  # it is done if its request was cancelled
             future.set_result(None)

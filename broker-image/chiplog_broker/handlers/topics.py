@@ -69,6 +69,7 @@ class TopicHandlers:
         return types.CreateTopicsResponse(throttle_time=pace.throttle_time, topics=tuple(results))
 
     async def _create(self, topic: Any, call: Call[Any], pace: Pace) -> Outcome:
+        """Create one topic, unless the client address has used up its quota."""
         counts = topic.num_partitions, topic.replication_factor
         partitions, replicas = (None if count == CLUSTER_DEFAULT else count for count in counts)
         if any(config.value is None for config in topic.configs):
@@ -169,6 +170,7 @@ class TopicHandlers:
         return types.CreatePartitionsResponse(throttle_time=throttle_time, results=tuple(results))
 
     async def _grow(self, topic: Any, call: Call[Any], pace: Pace) -> Outcome:
+        """Add partitions to one topic, unless the client address has used up its quota."""
         view = self._cluster.topic(topic.name)
         added = topic.count - (len(view.partitions) if view is not None else 0)
         if (too_fast := await pace.spend(added)) is not None:

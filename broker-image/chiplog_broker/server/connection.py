@@ -102,6 +102,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Register the connection with the service, which may refuse it."""
         self._transport = cast("asyncio.Transport", transport)
         peer = self._service.connected(self)
         if peer is None:
@@ -214,6 +215,7 @@ class Connection(asyncio.BufferedProtocol):
         self._set_reading(on=False)
 
     def _may_start(self) -> bool:
+        """Whether another request may start now."""
         return (
             self._may_write
             and not self._finishing
@@ -223,6 +225,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _next_request(self) -> AnyRequest | None:
+        """The next complete request; None if it is not received completely yet."""
         frame = self._reader.next_frame()
         if frame is None:
             return None

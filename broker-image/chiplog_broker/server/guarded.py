@@ -77,8 +77,8 @@ class Guards:
         return READ_PAUSE_S * self._of_host[self._open.get(guard, "")]
 
     async def notify_guard(self, request: "web.Request", handler: Handler) -> "web.StreamResponse":
-        """An aiohttp middleware that notifies a connection's guard of the begin and end of an
-        answer."""
+        """An aiohttp middleware that notifies a connection's guard of the beginning and the end of
+        an answer."""
         guard = None if request.transport is None else self._of_transport.get(request.transport)
         if guard is None:
             return await handler(request)

@@ -99,6 +99,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
+        """The codec of the records. Raises `UnsupportedCompressionError`."""
         try:
             return Codec(self.attributes & CODEC_MASK)
         except ValueError:

@@ -131,6 +131,7 @@ def _inflate_snappy(data: Buffer, cap_bytes: int) -> Buffer:
 
 
 def _inflate_snappy_block(block: memoryview, cap_bytes: int) -> Buffer:
+    """Decompress one snappy block, which contains its decompressed size."""
     try:
         size_bytes = cramjam.snappy.decompress_raw_len(block)
         if size_bytes > cap_bytes:

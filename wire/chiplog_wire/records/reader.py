@@ -67,6 +67,7 @@ def read_varlong(buffer: memoryview, position: int) -> tuple[int, int]:
 
 
 def _read_zigzag(buffer: memoryview, position: int, max_bytes: int, bits: int) -> tuple[int, int]:
+    """A number of at most `max_bytes` bytes and `bits` bits, and the position after it."""
     value = shift = 0
     for index in range(position, position + max_bytes):
         if index >= len(buffer):
@@ -130,6 +131,7 @@ def _read_bytes(body: memoryview, position: int) -> tuple[bytes | None, int]:
 
 
 def _read_headers(body: memoryview, position: int) -> tuple[tuple[Header, ...], int]:
+    """The headers of a record, and the position after them. Raises `InvalidRecordError`."""
     count, position = read_varint(body, position)
     # Each header has at least two bytes, so a count that cannot be right is refused here.
     if count < 0 or 2 * count > len(body) - position:

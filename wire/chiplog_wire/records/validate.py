@@ -119,6 +119,7 @@ def _refuse_framing(header: BatchHeader, size_bytes: int) -> NoReturn:
 
 
 def _refuse_size(size_bytes: int, limits: ProduceLimits) -> NoReturn:
+    """Raise the error for a batch that is larger than the topic allows."""
     if size_bytes > limits.max_message_bytes:
         raise BatchTooLargeError(
             f"the batch has {size_bytes} bytes, max.message.bytes is {limits.max_message_bytes}"
@@ -129,6 +130,7 @@ def _refuse_size(size_bytes: int, limits: ProduceLimits) -> NoReturn:
 
 
 def _refuse_offsets(header: BatchHeader) -> NoReturn:
+    """Raise the error for offsets that do not begin at 0 or do not match the number of records."""
     if header.base_offset:
         raise InvalidRecordError(f"base offset must be 0, not {header.base_offset}")
     raise InvalidRecordError(

@@ -123,6 +123,7 @@ def _read_partitions(reader: Reader, version: int, count: int) -> list[FetchPart
 
 
 def _read_flexible_partitions(reader: Reader, count: int) -> list[FetchPartition]:
+    """The partitions of a topic from version 12 on, as one block if they have no tagged fields."""
     start = reader.position
     layout = _PARTITION_12_AND_TAGS
     # Without tagged fields, the last byte of each partition is 0, which is their number. If one of

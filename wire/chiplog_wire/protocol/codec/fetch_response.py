@@ -131,6 +131,7 @@ def _topic_key(version: int, name: str | None, topic_id: UUID | None) -> bytes:
 
 
 def _add_partitions(chunks: _Chunks, version: int, topic: FetchTopicResponse) -> None:
+    """Add the partitions of a topic before version 12."""
     for partition in topic.partitions:
         size_bytes = records_size(partition.records)
         if partition.aborted_transactions is None:
@@ -176,6 +177,7 @@ def _with_aborted(
 
 
 def _add_flexible_partitions(chunks: _Chunks, topic: FetchTopicResponse) -> None:
+    """Add the partitions of a topic from version 12 on."""
     parts = chunks.parts
     for partition in topic.partitions:
         if partition.aborted_transactions is None:
@@ -203,6 +205,7 @@ def _flexible_aborted(transactions: Sequence[AbortedTransaction]) -> bytes:
 
 
 def _partition_tags(partition: FetchPartitionResponse) -> bytes:
+    """The tagged fields of a partition, in ascending order of their tags."""
     if (
         partition.diverging_epoch is None
         and partition.current_leader is None

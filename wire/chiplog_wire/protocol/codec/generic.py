@@ -141,6 +141,8 @@ def _field_reader(shape: Shape, target_shape: Shape | None) -> Read:
 
 
 def _array_reader(read: Read, *, nullable: bool) -> Read:
+    """A function that reads an array, whose elements are read by `read`."""
+
     def read_array(reader: Reader) -> tuple[Any, ...]:
         return tuple([read(reader) for _ in range(reader.count())])
 
@@ -152,6 +154,8 @@ def _array_reader(read: Read, *, nullable: bool) -> Read:
 
 
 def _nullable_structure_reader(read: Read) -> Read:
+    """A function that reads a structure that may be null; `read` reads it if it is not."""
+
     def read_nullable_structure(reader: Reader) -> Any:
         # The first byte is -1 if the structure is null (KIP-893).
         (present,) = reader.unpack(INT8)

@@ -122,6 +122,7 @@ def _encode_topic(version: int, topic: MetadataTopic) -> bytes:
 
 
 def _topic_parts(version: int, topic: MetadataTopic) -> Iterator[bytes]:
+    """The fields of a topic, encoded."""
     flexible = version >= _FLEXIBLE_FROM
     yield writer.INT16.pack(topic.error_code)
     if version >= _NULL_NAMES_FROM:
@@ -142,6 +143,7 @@ def _topic_parts(version: int, topic: MetadataTopic) -> Iterator[bytes]:
 
 
 def _partitions(version: int, partitions: Sequence[MetadataPartition]) -> bytes:
+    """The partitions of a topic, encoded one after the other."""
     layout = _PARTITION_7 if version >= _LEADER_EPOCH_FROM else _PARTITION_0
     parts: list[bytes] = []
     for partition in partitions:

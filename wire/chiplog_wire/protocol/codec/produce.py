@@ -125,6 +125,7 @@ def _errors(partition: ProducePartitionResponse) -> bytes:
 
 
 def _encode_flexible(version: int, response: ProduceResponse) -> bytes:
+    """The body of an answer from version 9 on."""
     parts = [writer.uvarint(len(response.topics) + 1)]
     for topic in response.topics:
         parts += (writer.compact_string(topic.name), writer.uvarint(len(topic.partitions) + 1))
