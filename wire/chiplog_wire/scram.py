@@ -55,7 +55,7 @@ class ScramKeys:
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """One user. Several passwords may be valid while one replaces the other."""
+    """The credential of one user. Several passwords are valid while one replaces the other."""
 
     salt: bytes
     iterations: int

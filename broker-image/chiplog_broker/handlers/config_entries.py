@@ -35,7 +35,7 @@ configuration (AlterConfigs) unless it finds at least 2.3 in it."""
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """One key of a resource."""
+    """One key of a topic's or broker's configuration, as DescribeConfigs shows it."""
 
     key: ConfigKey[Any]
     value: str | None

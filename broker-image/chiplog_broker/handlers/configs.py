@@ -50,7 +50,10 @@ TYPES = {
 NO_SUCH_TOPIC = Outcome(
     ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
 )
-TWICE = Outcome(ErrorCode.invalid_request, "the request contains this resource more than once")
+TWICE = Outcome(
+    ErrorCode.invalid_request,
+    "the request contains this resource more than once, so nothing was done: name it once",
+)
 BROKER_IS_FIXED = Outcome(
     ErrorCode.policy_violation,
     "clients cannot change a broker's configuration: change its server.properties (standalone) or "
@@ -135,7 +138,11 @@ class ConfigHandlers:
     async def _alter(
         self, call: Call[Any], key: ApiKey, change: Callable[[Any], ConfigChange]
     ) -> object:
-        """`change` makes a change from one entry of the request."""
+        """Change the configuration of each resource in the request; one that occurs twice is
+        refused.
+
+        `change` makes a `ConfigChange` from one entry of a resource.
+        """
         types = answers(key)
         # `AlterConfigsResponse` or `IncrementalAlterConfigsResponse`
         response = getattr(types, key.name.title().replace("_", "") + "Response")
@@ -173,7 +180,11 @@ class ConfigHandlers:
             )
         names = [config.name for config in resource.configs]
         if len(names) != len(set(names)):
-            return Outcome(ErrorCode.invalid_request, "a configuration key is given more than once")
+            message = (
+                f"a configuration key of {resource.resource_name} is given more than once: give "
+                "each key once"
+            )
+            return Outcome(ErrorCode.invalid_request, message)
         try:
             changes = tuple(map(change, resource.configs))
         except ValueError as error:
@@ -217,7 +228,8 @@ class ConfigHandlers:
 
 
 def described(types: Any, request: Any, entry: Described) -> object:
-    """One value of a DescribeConfigs answer."""
+    """One key of a DescribeConfigs answer, with synonyms and documentation if they are
+    requested."""
     synonyms = entry.synonyms if request.include_synonyms else ()
     return types.DescribeConfigsResourceResult(
         name=entry.key.name,
@@ -237,7 +249,7 @@ def described(types: Any, request: Any, entry: Described) -> object:
 
 
 def incremental_change(config: Any) -> ConfigChange:
-    """One change of IncrementalAlterConfigs. Raises `ValueError`."""
+    """The change that an entry of IncrementalAlterConfigs requests. Raises `ValueError`."""
     change = Change(config.config_operation)
     if change is Change.DELETE:
         return ConfigChange(change, config.name)
@@ -245,11 +257,12 @@ def incremental_change(config: Any) -> ConfigChange:
 
 
 def new_value(config: Any) -> ConfigChange:
-    """One value of AlterConfigs. Raises `ValueError`."""
+    """The change that an entry of AlterConfigs requests: to set a value. Raises `ValueError`."""
     return ConfigChange(Change.SET, config.name, given_value(config))
 
 
 def given_value(config: Any) -> str:
+    """The value of an entry, which must not be null. Raises `ValueError`."""
     if config.value is None:
         raise ValueError(f"Null value not supported for : {config.name}")
     return str(config.value)

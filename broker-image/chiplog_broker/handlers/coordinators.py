@@ -56,7 +56,8 @@ class CoordinatorFinder:
         """The group's coordinator and its address on this listener. Raises `GroupError`."""
         if key_type == TRANSACTION:
             raise GroupError(
-                ErrorCode.transactional_id_authorization_failed, "transactions are not supported"
+                ErrorCode.transactional_id_authorization_failed,
+                "transactions are not supported: remove transactional.id from the producer",
             )
         if key_type != GROUP:
             raise GroupError(

@@ -107,7 +107,8 @@ def requested_partitions(
 def known_outcome(
     name: str, view: TopicView | None, index: int, *, is_unclean: bool
 ) -> Outcome | None:
-    """The result if it is known without the operator, else None."""
+    """The result if this broker's view shows it, so that the operator need not be asked; else
+    None."""
     if view is None or not 0 <= index < len(view.partitions):
         what = f"no topic '{name}'" if view is None else f"no partition {index} of '{name}'"
         return Outcome(ErrorCode.unknown_topic_or_partition, f"there is {what}")

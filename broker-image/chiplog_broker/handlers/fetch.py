@@ -167,7 +167,7 @@ class FetchHandler:
         return session_id
 
     def _use_session(self, session_id: int, peer: Peer) -> None:
-        """The connection uses this session from now on."""
+        """Note that the connection uses this session, and remove the one that it used before."""
         if peer.fetch_session != session_id:
             self._leave_session(peer)
             peer.fetch_session = session_id
@@ -206,7 +206,8 @@ class FetchHandler:
 
 
 def refused(request: FetchRequest, code: ErrorCode) -> FetchResponse:
-    """The same error for each partition, which every version can express."""
+    """An answer with the same error for each partition. Older versions have no error for a whole
+    answer."""
     return FetchResponse(
         [
             FetchTopicResponse(
@@ -246,7 +247,7 @@ class WaitingFetch:
         return self._future
 
     def changed(self) -> None:
-        """A partition has more records, or cannot be read here any more."""
+        """Try again, because a partition has more records or cannot be read here any more."""
         self._call.answer(self._future, partial(self._attempt, last=False))
 
     def _time_out(self) -> None:

@@ -20,7 +20,7 @@ NOT_FOUND_FROM_VERSION = 6
 
 
 class GroupAdminHandlers:
-    """Answers tools for the groups that this broker coordinates."""
+    """Describes, lists and deletes the groups that this broker coordinates."""
 
     def __init__(self, coordinator: Coordinator, long_work: LongWork) -> None:
         self._coordinator = coordinator
@@ -85,7 +85,8 @@ class GroupAdminHandlers:
         return types.ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
 
     async def list_groups(self, call: Call[Any]) -> object:
-        """The groups coordinated here; a tool combines the answers of all brokers."""
+        """The groups that this broker coordinates; a tool asks all brokers and combines the
+        answers."""
         types, request = answers(ApiKey.LIST_GROUPS), call.message
         states = {state.lower() for state in request.states_filter}
         kinds = {kind.lower() for kind in request.types_filter}

@@ -25,7 +25,7 @@ Assigned: TypeAlias = dict[TopicPartition, None]
 
 
 class GroupDescriber:
-    """Describes groups from the cluster view and the logs that are led here."""
+    """Describes groups by the cluster view and the logs that this broker leads."""
 
     def __init__(self, cluster: ClusterView, leaders: Leaders) -> None:
         self._cluster = cluster

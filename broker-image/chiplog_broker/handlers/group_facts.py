@@ -64,7 +64,8 @@ class Taken:
 
 
 class GroupFactsHandler:
-    """Answers from the coordinator's shards."""
+    """Reports groups from the coordinator's shards, each of which has the groups of one
+    partition."""
 
     def __init__(
         self, coordinator: Coordinator, cluster: ClusterView, leaders: Leaders, clock: Clock

@@ -59,7 +59,8 @@ Checked: TypeAlias = tuple[Refused, dict[TopicPartition, CommittedOffset]]
 
 
 class GroupOffsetHandlers:
-    """Commits through the coordinator; topics are those of the cluster view."""
+    """Commits and reads offsets through the coordinator; the cluster view says which topics
+    exist."""
 
     def __init__(
         self,

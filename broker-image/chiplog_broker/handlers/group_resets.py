@@ -64,7 +64,7 @@ class _OffsetsMissing(Exception):  # noqa: N818 - no error: it is asked again
 
 
 class GroupResets:
-    """Resets offsets through the coordinator; topics are those of the cluster view."""
+    """Resets offsets through the coordinator; the cluster view says which topics exist."""
 
     def __init__(self, coordinator: Coordinator, cluster: ClusterView) -> None:
         self._coordinator = coordinator
@@ -213,7 +213,8 @@ def _reset_position(
     if earliest is None or latest is None or (needs_time and of_time is None):
         why = f" ({reported.refusal})" if reported is not None and reported.refusal else ""
         raise _OffsetsMissing(
-            f"the leader of {at} has not reported its first and last offset yet{why}"
+            f"the leader of {at} has not reported its first and last offset yet{why}: "
+            "the reset is tried again"
         )
     if has_members and state.committed is not None:
         # Members may have read further after the leader reported its end offset. What they

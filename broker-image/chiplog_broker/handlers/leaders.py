@@ -19,7 +19,7 @@ DEBUGGING_CONSUMER_ID = -2
 
 
 class Leaders:
-    """The partitions that this broker leads, as requests name them."""
+    """Finds the partitions of this broker by the topic and index in a request."""
 
     def __init__(self, cluster: ClusterView, replicas: Replicas) -> None:
         self._cluster = cluster
@@ -101,7 +101,8 @@ class Leaders:
             partition.note_refusal(code)
 
     def fetch_failed(self, topic: str, index: int, code: ErrorCode) -> None:
-        """Like `produce_failed`, for a fetch that is answered with an error."""
+        """Count a fetch of a partition that got an error, unless the error is routine or there is
+        no replica here."""
         partition = self._replicas.get(topic, index)
         if partition is not None and code not in ROUTINE:
             partition.counters.failed_fetches += 1

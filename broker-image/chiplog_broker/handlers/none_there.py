@@ -73,7 +73,7 @@ def no_credentials(types: Any, user: str, times: int) -> object:
 
 
 def describe_transactions(call: Call[Any]) -> object:
-    """Every transactional id is unknown."""
+    """An error for every transactional id: none exists."""
     types = answers(ApiKey.DESCRIBE_TRANSACTIONS)
     return types.DescribeTransactionsResponse(
         throttle_time=NO_THROTTLE,

@@ -43,7 +43,7 @@ STILL_EXCEEDED: Final = Outcome(
 
 
 class Pace:
-    """The controller mutation quota, applied to one request."""
+    """Applies the controller mutation quota of a client address to one request."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Pace:
 
 
 class Pacing:
-    """The controller mutation quotas of all hosts that send requests to this broker."""
+    """The controller mutation quotas (KIP-599) of all client addresses of this broker."""
 
     def __init__(self, clock: Clock, config: Mapping[str, str]) -> None:
         self._clock = clock
@@ -93,7 +93,8 @@ class Pacing:
         self._stops = False
 
     def stop(self) -> None:
-        """The broker stops: waiting requests are answered, and no request waits any more."""
+        """Answer waiting requests soon, and let no request wait any more, because the broker
+        stops."""
         self._stops = True
 
     def of(self, call: Call[Any]) -> Pace:

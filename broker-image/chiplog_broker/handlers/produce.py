@@ -191,7 +191,7 @@ class PendingProduce:
             self.call.answer(self._future, self.response)
 
     def response(self) -> ProduceResponse:
-        """The answer with the present results."""
+        """The answer with the results so far."""
         topics, position = [], 0
         for topic in self.call.message.topics:
             end = position + len(topic.partitions)

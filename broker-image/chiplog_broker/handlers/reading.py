@@ -58,7 +58,7 @@ class Attempts(Protocol):
 
 
 class Reading:
-    """Attempts to answer a fetch; each reads all partitions again."""
+    """Reads for a fetch outside a session, in one or more attempts; each reads all partitions."""
 
     def __init__(
         self,
@@ -218,7 +218,8 @@ class Reading:
     def refused(
         self, topic: str | None, wanted: FetchPartition, code: ErrorCode
     ) -> FetchPartitionResponse:
-        """An error in place of records; the fetch is answered without waiting."""
+        """Count an error of one partition, and return it as the answer for this partition. The
+        fetch is then answered without waiting."""
         self._is_urgent = True
         if topic is not None:
             self._leaders.fetch_failed(topic, wanted.partition, code)
@@ -313,5 +314,5 @@ class Reading:
 
 
 def unreadable(wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
-    """An error in place of records."""
+    """The answer for one partition with an error and without records."""
     return FetchPartitionResponse(wanted.partition, code, UNKNOWN_OFFSET, UNKNOWN_OFFSET)

@@ -15,13 +15,14 @@ from chiplog_wire.protocol.messages import (
     FetchTopicResponse,
 )
 
-MOST_NEWS = 1_000
+MAX_CHANGED_PARTITIONS = 1_000
 """Changed partitions in one answer to a consumer; other changes follow in the next one. Without a
 limit, a request of a few bytes could read thousands of partitions for one answer."""
 
 
 class SessionReading:
-    """Attempts to find changes for the reader of a session."""
+    """Reads for a fetch of a session, in one or more attempts; each reads changed partitions
+    only."""
 
     def __init__(self, session: FetchSession, reading: Reading) -> None:
         """`reading` reads single partitions; it knows whether the reader is a consumer or a
@@ -40,7 +41,8 @@ class SessionReading:
 
     @property
     def has_news(self) -> bool:
-        """Whether the last attempt found changes that its reader should get soon."""
+        """Whether the last attempt found changes that its reader should get soon, though not at
+        once."""
         return self._reading.wants_news and bool(self._news)
 
     @property
@@ -57,8 +59,10 @@ class SessionReading:
             code = ErrorCode.invalid_fetch_session_epoch
             return FetchResponse([], error_code=code, session_id=session.id)
         topics: dict[SessionTopic, list[FetchPartitionResponse]] = {}
+        # `unsettled` are the partitions that may have changed. Only brokers get all changes at
+        # once.
         for entry in list(session.unsettled):
-            if len(self._news) >= MOST_NEWS and not session.owner.is_privileged:
+            if len(self._news) >= MAX_CHANGED_PARTITIONS and not session.owner.is_privileged:
                 self._is_full = True
                 break
             found = self._read(entry)
@@ -87,7 +91,8 @@ class SessionReading:
     def _read(self, entry: SessionEntry) -> FetchPartitionResponse | None:
         """The changes of one partition; None if there are none.
 
-        Then the partition is not read again before it notifies the session, if `reading` allows it.
+        If there are none and `reading` allows it, the session skips the partition until the
+        partition notifies it of a change.
         """
         reading, wanted = self._reading, entry.wanted
         name = reading.name_of(entry.topic.name, entry.topic.topic_id)

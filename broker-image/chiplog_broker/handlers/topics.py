@@ -25,11 +25,14 @@ from chiplog_wire.protocol.errors import ErrorCode
 
 CLUSTER_DEFAULT = -1
 NAME_OR_ID = Outcome(ErrorCode.invalid_request, "give either the name or the id of a topic")
-TWICE = Outcome(ErrorCode.invalid_request, "the request contains this topic more than once")
+TWICE = Outcome(
+    ErrorCode.invalid_request,
+    "the request contains this topic more than once, so nothing was done: name it once",
+)
 
 
 class TopicHandlers:
-    """Creates, deletes and extends topics."""
+    """Creates and deletes topics, and adds partitions to them."""
 
     def __init__(
         self,
@@ -39,7 +42,7 @@ class TopicHandlers:
         config: Mapping[str, str],
         pacing: Pacing,
     ) -> None:
-        """`spreading` is None if there are no other brokers."""
+        """`spreading` waits until all brokers know a topic; None if there are no other brokers."""
         self._cluster = cluster
         self._store = store
         self._spreading = spreading
@@ -77,11 +80,11 @@ class TopicHandlers:
                 ErrorCode.invalid_config,
                 f"a configuration value of topic {topic.name} is null: set or leave out the key",
             )
-        wanted = len(topic.assignments) or partitions or self._default_partitions
+        partition_count = len(topic.assignments) or partitions or self._default_partitions
         # As in Kafka, an existing topic does not count against the quota: many programs create
         # their topics whenever they start.
         is_new = self._cluster.topic(topic.name) is None
-        if is_new and (too_fast := await pace.spend(wanted)) is not None:
+        if is_new and (too_fast := await pace.spend(partition_count)) is not None:
             return too_fast
         return await self._submit(
             CreateTopic(

@@ -16,7 +16,7 @@ Encode: TypeAlias = "Callable[[Call[Any], object], Answer]"
 
 
 class Call(Generic[M]):
-    """A decoded request, its sender, and how its answer is encoded."""
+    """A decoded request with its sender, and the function that encodes its answer."""
 
     __slots__ = ("_encode", "began_s", "header", "message", "peer")
 

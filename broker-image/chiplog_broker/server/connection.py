@@ -91,7 +91,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def mid_frame(self) -> bool:
-        """Whether a request has been received in part."""
+        """Whether the connection reads, and has received only a part of a request so far."""
         return self._reading and self._reader.pending_bytes > 0
 
     @property

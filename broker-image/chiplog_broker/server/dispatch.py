@@ -46,7 +46,7 @@ records, which need no decoding; the others have no arrays."""
 
 
 class Dispatcher:
-    """Answers requests of all connections."""
+    """Handles the requests of all connections."""
 
     def __init__(self, handlers: Mapping[ApiKey, Handler], metrics: RequestMetrics) -> None:
         self._handlers = handlers

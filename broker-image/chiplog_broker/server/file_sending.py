@@ -100,7 +100,7 @@ class FileSender:
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is being sent."""
+        """Whether a part of an answer is not sent yet."""
         return bool(self._unsent_pieces)
 
     def send(self, answer: FileAnswer) -> bool:

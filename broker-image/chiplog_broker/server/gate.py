@@ -99,7 +99,7 @@ class Gate:
         self._connection.open(self._service, self._max_frame_bytes)
 
     def _close(self, peer: Peer, started: Started) -> None:
-        """The login failed: close the connection after the delayed answer."""
+        """Close the connection of a failed login, after its delayed answer."""
         self._refused(peer, self._session.why_failed)
         assert isinstance(started, asyncio.Future), "the answer to a failed login is delayed"
         # This callback runs before the connection's own one. So `finish` is called first; then the

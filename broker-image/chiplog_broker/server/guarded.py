@@ -157,7 +157,10 @@ class Guard(asyncio.Protocol):
             self.abort()
 
     def ended(self) -> None:
-        """Note that an answer was made, and pause reading. It may not be sent completely yet."""
+        """Note that an answer was made, and pause reading to limit the requests per second.
+
+        The answer may not be sent completely yet.
+        """
         self._is_answering = False
         self._bytes = 0
         self._close_after(IDLE_TIMEOUT_S)

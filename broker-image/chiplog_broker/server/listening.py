@@ -174,7 +174,7 @@ class Acceptor:
     def _close_longest_login(self) -> None:
         """Close the connection with the longest incomplete login, if there is one. Legitimate
         logins take a moment, and must not be kept out by connections that never log in."""
-        for connection in self._connections:
+        for connection in self._connections:  # the oldest one comes first
             if connection.peer.sasl is not None:
                 connection.abort()
                 self.disconnected(connection, None)

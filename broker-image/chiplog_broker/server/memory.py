@@ -72,15 +72,14 @@ class MemoryBudget:
         self._newest_first = True
         """Whether the account that has waited for the shortest time is served next."""
         self._is_short = False
-        """Whether an answer had to be smaller because less than an eighth of the budget was
-        left."""
+        """Whether less than an eighth of the budget was available for an answer."""
         self._timer: asyncio.TimerHandle | None = None
         self._frames_before: dict[Account, int] = {}
         """Complete requests of each account when the timer was started."""
 
     @property
     def available_bytes(self) -> int:
-        """Bytes that are still available."""
+        """Bytes of the budget that are not in use."""
         return max(self.limit_bytes - self.taken_bytes, 0)
 
     @property
@@ -196,7 +195,7 @@ class MemoryBudget:
 
 
 class Account:
-    """The memory of one connection."""
+    """Counts the memory of one connection, and requests more from the budget."""
 
     __slots__ = (
         "_budget",

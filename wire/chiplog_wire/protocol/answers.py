@@ -17,7 +17,7 @@ NO_THROTTLE: Final = timedelta(0)
 
 @cache
 def answers(key: ApiKey) -> Any:
-    """kio's module with the response of the newest version that we serve.
+    """kio's module with the response types of the newest supported version of an API.
 
     It is imported when the first such request arrives: importing all of them would take longer than
     everything else at start-up.

@@ -16,7 +16,7 @@ feature `metadata.version`. UIs choose features by it; there is no metadata log 
 
 
 class ApiKey(IntEnum):
-    """Kafka's numbers of the APIs that we serve."""
+    """Kafka's numbers of the APIs that this broker serves."""
 
     PRODUCE = 0
     FETCH = 1

@@ -212,7 +212,7 @@ class FetchResponse(NamedTuple):
 
 
 class MetadataRequestTopic(NamedTuple):
-    """A topic asked for by name, or from version 10 by id with the name null."""
+    """A requested topic: by name, or from version 10 by id with a null name."""
 
     topic_id: UUID | None
     name: str | None

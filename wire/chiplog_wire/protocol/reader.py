@@ -61,7 +61,7 @@ class Reader:
         self._allowance = [MAX_ELEMENTS] if allowance is None else allowance
 
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
-        """Fixed-size fields, all at once."""
+        """The next fields of fixed size, in this layout."""
         values = layout.unpack_from(self.buffer, self.position)
         self.position += layout.size
         return values
@@ -84,7 +84,7 @@ class Reader:
         return value
 
     def boolean(self) -> bool:
-        """Any byte but 0 is true."""
+        """A boolean: any byte but 0 is true."""
         value = self.buffer[self.position]
         self.position += 1
         return value != 0
@@ -169,7 +169,8 @@ class Reader:
             raise ProtocolViolation("bytes after the end of a field")
 
     def _tagged_sizes(self) -> Iterator[tuple[int, int]]:
-        """Tag and size of each tagged field; the caller must skip or read each before the next."""
+        """Tag and size of each tagged field. The caller must read or skip the value of each before
+        it takes the next."""
         count = self.uvarint()
         if count > MAX_TAGGED_FIELDS:
             raise ProtocolViolation(f"more than {MAX_TAGGED_FIELDS} tagged fields")

@@ -39,7 +39,7 @@ class Request(NamedTuple):
 
 
 class UnsupportedApiVersions(NamedTuple):
-    """ApiVersions in a version we do not know.
+    """An ApiVersions request in a version that is not supported.
 
     `codec.api_versions.encode_unsupported_version` answers it.
     """

@@ -83,7 +83,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The whole batch, header included."""
+        """The size of the batch, including its header."""
         return self.length_bytes + LENGTH_OVERHEAD_BYTES
 
     @property
@@ -92,7 +92,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record; they wrap to 0 after 2^31 - 1."""
+        """The sequence number of the last record. After 2^31 - 1 comes 0."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE

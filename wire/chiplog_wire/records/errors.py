@@ -31,19 +31,19 @@ class DamagedBatchError(CorruptBatchError):
 
 
 class BatchTooLargeError(RecordsError):
-    """Larger than `max.message.bytes`."""
+    """The batch is larger than `max.message.bytes`."""
 
     kafka_error = "MESSAGE_TOO_LARGE"
 
 
 class BatchExceedsSegmentError(RecordsError):
-    """Larger than the maximum size of a segment."""
+    """The batch is larger than the maximum size of a segment."""
 
     kafka_error = "RECORD_LIST_TOO_LARGE"
 
 
 class UnsupportedCompressionError(RecordsError):
-    """A codec number that Kafka has not defined."""
+    """The batch has a codec number that Kafka does not define."""
 
     kafka_error = "UNSUPPORTED_COMPRESSION_TYPE"
 
@@ -55,7 +55,7 @@ class InvalidTimestampError(RecordsError):
 
 
 class InvalidTransactionError(RecordsError):
-    """A transactional batch without a transaction."""
+    """The batch is transactional, but there is no transaction."""
 
     kafka_error = "INVALID_TXN_STATE"
 

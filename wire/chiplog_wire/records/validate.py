@@ -139,14 +139,16 @@ def _refuse_offsets(header: BatchHeader) -> NoReturn:
 
 
 def _check_attributes(header: BatchHeader, limits: ProduceLimits) -> None:
-    """Check the attribute bits of a batch, which are unusual for a producer."""
+    """Check the attribute bits of a batch if it has others than a known codec's."""
     attributes = header.attributes
     if attributes & CODEC_MASK > _HIGHEST_CODEC:
         raise UnsupportedCompressionError(f"codec {attributes & CODEC_MASK} is not defined")
     if attributes & CONTROL_MASK:
         raise InvalidRecordError("clients may not write control records")
     if attributes & TRANSACTIONAL_MASK and not limits.transactions:
-        raise InvalidTransactionError("transactions are not supported")
+        raise InvalidTransactionError(
+            "transactions are not supported: remove transactional.id from the producer"
+        )
     if attributes & TIMESTAMP_TYPE_MASK and limits.timestamp_type is TimestampType.CREATE_TIME:
         raise InvalidTimestampError("a producer may not set the timestamp type to LogAppendTime")
     if attributes & ~(_CLIENT_ATTRIBUTES | TIMESTAMP_TYPE_MASK):

@@ -69,7 +69,7 @@ PARTITION_SERIES: Final[tuple[Series[Led], ...]] = (
         "1 if the leader is the preferred leader, which is the first replica.",
         lambda led: int(led.view.replicas[0] == led.view.leader_id),
     ),
-    Series(f"{_OF_TOPIC}_replicas", "Replicas.", lambda led: len(led.view.replicas)),
+    Series(f"{_OF_TOPIC}_replicas", "Number of replicas.", lambda led: len(led.view.replicas)),
     Series(
         f"{_OF_TOPIC}_under_replicated_partition",
         "1 if a replica is not in sync.",

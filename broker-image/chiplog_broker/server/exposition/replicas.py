@@ -65,7 +65,7 @@ class ReplicaCollector(Collector):
             ),
             (
                 "kafka_controller_kafkacontroller_offlinepartitionscount",
-                "Partitions without a leader.",
+                "Partitions without a leader, and replicas on this broker that cannot be read.",
                 leaderless + unreadable,
             ),
             (

@@ -105,7 +105,7 @@ class RequestCollector(Collector):
         )
         yield CounterMetricFamily(
             f"{prefix}_incrementalfetchsessionevictions",
-            "Incremental fetch sessions evicted to make room for others.",
+            "Incremental fetch sessions evicted to make space for others.",
             sessions.evictions,
         )
 

@@ -78,7 +78,7 @@ def defaults(message_class: type[Any]) -> dict[str, object]:
 def _shape(field: Field[Any]) -> Shape:
     """The type of a field, from its annotation and kio's metadata."""
     annotation, is_nullable = _without_none(field.type)
-    is_array = get_origin(annotation) is tuple
+    is_array = get_origin(annotation) is tuple  # kio's arrays are tuples
     if is_array:
         annotation = get_args(annotation)[0]
     is_structure = isinstance(annotation, type) and is_dataclass(annotation)
