@@ -1,4 +1,4 @@
-"""Bytes, in whichever of Python's types they come."""
+"""The Python types that hold bytes."""
 
 from typing import TypeAlias
 

@@ -18,10 +18,11 @@ from functools import lru_cache
 from typing import Final
 
 ITERATIONS: Final = 4096
-"""The minimum of RFC 7677, which is sufficient because our passwords are random."""
+"""How often a new password is hashed. The minimum of RFC 7677 is sufficient, because passwords are
+random."""
 
 MIN_ITERATIONS: Final = 4096
-# The hash runs on the event loop, and the other end chooses the number of iterations.
+# The server chooses the number of iterations, and the client hashes on its event loop.
 MAX_ITERATIONS: Final = 100_000
 _NONCE_BYTES: Final = 18
 _MAX_MESSAGE_BYTES: Final = 4096
@@ -54,7 +55,7 @@ class ScramKeys:
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """One user. Several passwords may be valid while one replaces the other."""
+    """The credential of one user. Several passwords are valid while one replaces the other."""
 
     salt: bytes
     iterations: int
@@ -68,8 +69,8 @@ Find = Callable[[str], ScramCredential]
 def salted_password(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
     """RFC 5802's `SaltedPassword`; takes milliseconds, on purpose.
 
-    The last ones are remembered: a broker logs in to the same few peers again and again, and
-    keeps the password itself anyway.
+    The last ones are cached: a broker logs in to the same few brokers again and again, and has the
+    password in memory anyway. Raises `ValueError` like `saslprep`.
     """
     saslprep(password)
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
@@ -101,7 +102,7 @@ def saslprep(text: str) -> str:
 
 
 def new_nonce(token: Callable[[int], bytes]) -> bytes:
-    """A unique printable nonce, from as many random bytes as `token` is asked for."""
+    """A unique printable nonce. `token` returns as many random bytes as its argument says."""
     return b64encode(token(_NONCE_BYTES))
 
 
@@ -120,7 +121,7 @@ class ScramServer:
         self._credential: ScramCredential
         self._username = ""
         self.authenticated_as: str | None = None
-        """The user's name once it has proved itself."""
+        """The user's name once the client has proved that it knows the password."""
 
     def respond(self, message: bytes) -> bytes:
         """The answer to the client's next message. Raises `AuthenticationFailed`."""
@@ -134,6 +135,7 @@ class ScramServer:
         return answer
 
     def _first(self, message: bytes) -> bytes:
+        """Answer the client's first message with the nonce, the salt and the iterations."""
         self._header, bare = split_header(message)
         fields = parse(bare)
         self._username = unescaped(expect(fields, 0, b"n"))
@@ -146,27 +148,31 @@ class ScramServer:
         return answer
 
     def _final(self, message: bytes) -> bytes:
+        """Check the proof in the client's last message, and answer with the server's signature."""
         fields = parse(message)
         if decoded(expect(fields, 0, b"c")) != self._header:
             raise AuthenticationFailed("the channel binding differs from the first message's")
         if not hmac.compare_digest(expect(fields, 1, b"r"), self._nonce):
-            raise AuthenticationFailed("the nonce is another one")
+            raise AuthenticationFailed("the nonce is not that of this login")
         without_proof, separator, proof = message.rpartition(b",p=")
         if not separator or b"," in proof:
             raise AuthenticationFailed("a message does not end in its proof")
         exchanged = self._first_messages + without_proof
-        signing = self._keys_of(decoded(proof), exchanged)
+        proved_keys = self._keys_of(decoded(proof), exchanged)
         self.authenticated_as = self._username
-        return b"v=" + b64encode(mac(self._mechanism, signing.server_key, exchanged))
+        return b"v=" + b64encode(mac(self._mechanism, proved_keys.server_key, exchanged))
 
     def _keys_of(self, proof: bytes, exchanged: bytes) -> ScramKeys:
-        """The keys of the password that the client has proved to know."""
+        """The keys of the password that the client has proved to know; `exchanged` are the messages
+        that the proof signs. Raises `AuthenticationFailed`."""
         name = self._mechanism.hash_name
         for keys in self._credential.keys:
             signature = mac(self._mechanism, keys.stored_key, exchanged)
             if len(proof) == len(signature):
-                shown = hashlib.new(name, xor(proof, signature)).digest()
-                if hmac.compare_digest(shown, keys.stored_key):
+                # The proof is the client key XOR the signature; the stored key is the client key's
+                # hash.
+                proved_key = hashlib.new(name, xor(proof, signature)).digest()
+                if hmac.compare_digest(proved_key, keys.stored_key):
                     return keys
         raise AuthenticationFailed("unknown user or wrong password")
 
@@ -194,7 +200,10 @@ class ScramClient:
             raise AuthenticationFailed("the server's nonce does not continue ours")
         salt, iterations = decoded(expect(fields, 1, b"s")), number(expect(fields, 2, b"i"))
         if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
-            raise AuthenticationFailed(f"{iterations} iterations are requested")
+            raise AuthenticationFailed(
+                f"the server requests {iterations} iterations; {MIN_ITERATIONS} to "
+                f"{MAX_ITERATIONS} are allowed"
+            )
         salted = salted_password(self.mechanism, self._password, salt, iterations)
         keys = derived_keys(self.mechanism, salted)
         without_proof = b"c=%b,r=%b" % (b64encode(b"n,,"), nonce)
@@ -205,7 +214,8 @@ class ScramClient:
         return b"%b,p=%b" % (without_proof, b64encode(proof))
 
     def verify(self, server_final: bytes) -> None:
-        """Raises `AuthenticationFailed` if the server does not know the password either."""
+        """Verify the signature in the server's final message. Raises `AuthenticationFailed` if the
+        server does not know the password."""
         given = decoded(expect(parse(server_final), 0, b"v"))
         if not self._signature or not hmac.compare_digest(given, self._signature):
             raise AuthenticationFailed("the server's signature is wrong")
@@ -215,7 +225,10 @@ class ScramClient:
 
 
 def split_header(message: bytes) -> tuple[bytes, bytes]:
-    """(GS2 header with its last comma, the rest) of a client's first message."""
+    """Split a client's first message into the GS2 header with its last comma, and the rest.
+
+    Raises `AuthenticationFailed`, also for channel binding.
+    """
     parts = message.split(b",", 2)
     if len(parts) < 3 or len(message) > _MAX_MESSAGE_BYTES:
         raise AuthenticationFailed("a message is malformed")
@@ -226,14 +239,16 @@ def split_header(message: bytes) -> tuple[bytes, bytes]:
 
 
 def check_authorization(header: bytes, username: str) -> None:
-    """A user may not act for another user."""
+    """Raise `AuthenticationFailed` if the client requests to act as a user other than
+    `username`."""
     identity = header.split(b",")[1]
     if identity and (not identity.startswith(b"a=") or unescaped(identity[2:]) != username):
-        raise AuthenticationFailed("another identity is requested")
+        raise AuthenticationFailed("the client requests to act as another user")
 
 
 def parse(message: bytes) -> list[tuple[bytes, bytes]]:
-    """The (name, value) pairs. Raises `AuthenticationFailed`, also for a mandatory extension."""
+    """The (name, value) pairs of a message, without optional extensions. Raises
+    `AuthenticationFailed`, also for a mandatory extension."""
     if len(message) > _MAX_MESSAGE_BYTES:
         raise AuthenticationFailed("a message is too long")
     fields: list[tuple[bytes, bytes]] = []
@@ -245,26 +260,28 @@ def parse(message: bytes) -> list[tuple[bytes, bytes]]:
                 continue
             raise AuthenticationFailed("a message is malformed")
         if name == b"m":
-            raise AuthenticationFailed("an extension that is not supported is required")
+            raise AuthenticationFailed("a mandatory extension (m=) is not supported")
         if name == b"e":
-            raise AuthenticationFailed("the server refused")
+            raise AuthenticationFailed("the server refused the login (e=)")
         fields.append((name, value))
     return fields
 
 
 def expect(fields: list[tuple[bytes, bytes]], index: int, name: bytes) -> bytes:
-    """The value of the field with this name, which must be at this index."""
+    """The value of the field with this name, which must be at this index and not be empty. Raises
+    `AuthenticationFailed`."""
     if index >= len(fields) or fields[index][0] != name or not fields[index][1]:
         raise AuthenticationFailed("a message is malformed")
     return fields[index][1]
 
 
 def escaped(name: str) -> bytes:
+    """A user name in a message: `=` and `,` have a meaning there."""
     return name.encode().replace(b"=", b"=3D").replace(b",", b"=2C")
 
 
 def unescaped(name: bytes) -> str:
-    """Raises `AuthenticationFailed`."""
+    """The user name from a message; the reverse of `escaped`. Raises `AuthenticationFailed`."""
     parts = name.replace(b"=2C", b",").split(b"=3D")
     if any(b"=" in part for part in parts):
         raise AuthenticationFailed("a name is malformed")

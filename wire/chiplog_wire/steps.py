@@ -14,7 +14,10 @@ Steps: TypeAlias = Generator[Callable[[], Any] | None, Any, T]
 
 
 def run_steps(steps: Steps[T]) -> T:
-    """Run all steps without a break and return the generator's result."""
+    """Run all steps without a break and return the generator's result.
+
+    The functions that it yields are called here, and it gets their results or exceptions.
+    """
     done: Any = None
     try:
         while True:
@@ -25,7 +28,7 @@ def run_steps(steps: Steps[T]) -> T:
                     done = call()
                 except Exception as failed:  # noqa: BLE001 - the generator decides what a failure means
                     call = steps.throw(failed)
-                    assert call is None, "no call right after one that failed"
+                    assert call is None, "a generator must not yield a function after a failed one"
     except StopIteration as end:
         result: T = end.value
         return result

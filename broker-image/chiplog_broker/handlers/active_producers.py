@@ -13,18 +13,23 @@ from chiplog_wire.protocol.answers import NO_THROTTLE, answers
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 
-NOTHING = -1
+UNKNOWN = -1
+"""Kafka's value for a sequence, timestamp or offset that does not exist."""
 
 
 class ActiveProducers:
-    """Answers for the partitions that this broker leads."""
+    """Answers DescribeProducers for the partitions that this broker leads."""
 
     def __init__(self, leaders: Leaders, clock: Clock) -> None:
         self._leaders = leaders
         self._clock = clock
 
     async def describe_producers(self, call: Call[Any]) -> object:
-        """Each partition once: its name takes a few bytes, its answer may take thousands."""
+        """The producers of each requested partition.
+
+        A partition that is requested twice is answered once: its name takes a few bytes, its answer
+        may take thousands.
+        """
         types, slices = answers(ApiKey.DESCRIBE_PRODUCERS), Slices(self._clock)
         wanted = Counter(
             (topic.name, index)
@@ -44,10 +49,11 @@ class ActiveProducers:
         )
 
     async def _described(self, types: Any, topic: str, index: int, slices: Slices) -> object:
+        """One partition of the answer, with its producers or an error."""
         code, producers = ErrorCode.none, []
         await slices.pause()
         try:
-            # As they are at one instant: what follows may take several slices.
+            # A copy, so that all producers are of one instant: the loop may take several slices.
             for producer in list(self._leaders.get(topic, index).log.producers()):
                 producers.append(described(types, *producer))
                 await slices.pause()
@@ -62,14 +68,15 @@ class ActiveProducers:
 
 
 def described(types: Any, producer_id: int, entry: ProducerEntry) -> object:
-    """One producer; without transactions it has no coordinator."""
+    """One producer of the answer. Its transaction coordinator and transaction are those of the
+    log's records: this cluster starts no transactions."""
     last = entry.batches[-1] if entry.batches else None
     is_open = entry.transaction_start != NO_TRANSACTION
     return types.ProducerState(
         producer_id=producer_id,
         producer_epoch=entry.epoch,
-        last_sequence=NOTHING if last is None else last.last_sequence,
-        last_timestamp=NOTHING if last is None else last.timestamp_ms,
+        last_sequence=UNKNOWN if last is None else last.last_sequence,
+        last_timestamp=UNKNOWN if last is None else last.timestamp_ms,
         coordinator_epoch=entry.coordinator_epoch,
-        current_txn_start_offset=entry.transaction_start if is_open else NOTHING,
+        current_txn_start_offset=entry.transaction_start if is_open else UNKNOWN,
     )

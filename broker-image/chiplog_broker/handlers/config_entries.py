@@ -35,7 +35,7 @@ configuration (AlterConfigs) unless it finds at least 2.3 in it."""
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """One key of a resource."""
+    """One key of a topic's or broker's configuration, as DescribeConfigs shows it."""
 
     key: ConfigKey[Any]
     value: str | None
@@ -50,13 +50,13 @@ def config_source(source: ConfigSource) -> int:
 
 
 def topic_entries(config: TopicConfig, replicas: int) -> list[Described]:
-    """Every key of a topic with this number of replicas."""
+    """Every key of a topic; some effective values depend on its number of replicas."""
     found = []
     for key in TOPIC_KEYS.values():
         entry = config.entry_in_force(key, replicas)
         synonyms = topic_synonyms(config, key)
         if synonyms:
-            # The effective value, also if it depends on the number of replicas.
+            # The first synonym shows the effective value, as the key itself does.
             synonyms[0] = replace(synonyms[0], value=entry.value)
         found.append(
             Described(key, entry.value, config_source(entry.source), False, tuple(synonyms))
@@ -65,7 +65,8 @@ def topic_entries(config: TopicConfig, replicas: int) -> list[Described]:
 
 
 def topic_synonyms(config: TopicConfig, key: ConfigKey[Any]) -> list[ConfigEntry]:
-    """The synonyms of a topic's key, by priority. Values have each key's own unit."""
+    """The synonyms of a topic's key, by priority. Each value is in the unit of its own key, like
+    hours for `log.retention.hours`."""
     found = []
     if key.name in config.own:
         entry = config.entry(key)

@@ -50,10 +50,14 @@ TYPES = {
 NO_SUCH_TOPIC = Outcome(
     ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
 )
-TWICE = Outcome(ErrorCode.invalid_request, "the request contains this resource more than once")
+TWICE = Outcome(
+    ErrorCode.invalid_request,
+    "the request contains this resource more than once, so nothing was done: name it once",
+)
 BROKER_IS_FIXED = Outcome(
     ErrorCode.policy_violation,
-    "a broker's configuration is changed in its server.properties or its BrokerCluster",
+    "clients cannot change a broker's configuration: change its server.properties (standalone) or "
+    "its BrokerCluster (Kubernetes)",
 )
 
 
@@ -73,6 +77,8 @@ class ConfigHandlers:
         self._long_work = long_work
 
     async def describe_configs(self, call: Call[Any]) -> object:
+        """The configuration of each requested resource, of all its keys or of the requested
+        ones."""
         types = answers(ApiKey.DESCRIBE_CONFIGS)
         request = call.message
         results, slices = [], self._long_work.slices()
@@ -97,6 +103,7 @@ class ConfigHandlers:
         return types.DescribeConfigsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
 
     def _entries(self, resource: Any) -> tuple[ErrorCode, str | None, list[Described]]:
+        """An error code with its message, and the configuration of one resource."""
         match resource.resource_type:
             case ResourceType.TOPIC:
                 view = self._cluster.topic(resource.resource_name)
@@ -107,14 +114,18 @@ class ConfigHandlers:
             case ResourceType.BROKER if resource.resource_name == str(self._cluster.broker_id):
                 return ErrorCode.none, None, broker_entries(self._broker_config)
             case ResourceType.BROKER if resource.resource_name:
-                message = f"this is broker {self._cluster.broker_id}"
+                message = (
+                    f"this is broker {self._cluster.broker_id}: ask broker "
+                    f"{resource.resource_name} for its own configuration"
+                )
                 return ErrorCode.invalid_request, message, []
             case kind if kind in tuple(ResourceType):
-                # There is no such resource; an empty name means the dynamic defaults of all
-                # brokers, of which there are none.
+                # Resources of these types have no configuration here. A broker with an empty name
+                # means the dynamic defaults of all brokers, of which there are none.
                 return ErrorCode.none, None, []
             case _:
-                return ErrorCode.invalid_request, "unknown resource type", []
+                message = f"unknown resource type {resource.resource_type}"
+                return ErrorCode.invalid_request, message, []
 
     async def incremental_alter_configs(self, call: Call[Any]) -> object:
         """Set, delete, append to or subtract from single values."""
@@ -127,7 +138,13 @@ class ConfigHandlers:
     async def _alter(
         self, call: Call[Any], key: ApiKey, change: Callable[[Any], ConfigChange]
     ) -> object:
+        """Change the configuration of each resource in the request; one that occurs twice is
+        refused.
+
+        `change` makes a `ConfigChange` from one entry of a resource.
+        """
         types = answers(key)
+        # `AlterConfigsResponse` or `IncrementalAlterConfigsResponse`
         response = getattr(types, key.name.title().replace("_", "") + "Response")
         resources = call.message.resources
         times = Counter((item.resource_type, item.resource_name) for item in resources)
@@ -154,13 +171,20 @@ class ConfigHandlers:
         change: Callable[[Any], ConfigChange],
         call: Call[Any],
     ) -> Outcome:
+        """Change the configuration of one resource, which must be a topic."""
         if resource.resource_type == ResourceType.BROKER:
             return BROKER_IS_FIXED
         if resource.resource_type != ResourceType.TOPIC:
-            return Outcome(ErrorCode.invalid_request, "only topics can be configured")
+            return Outcome(
+                ErrorCode.invalid_request, "clients can change only topics' configuration"
+            )
         names = [config.name for config in resource.configs]
         if len(names) != len(set(names)):
-            return Outcome(ErrorCode.invalid_request, "a configuration key is given more than once")
+            message = (
+                f"a configuration key of {resource.resource_name} is given more than once: give "
+                "each key once"
+            )
+            return Outcome(ErrorCode.invalid_request, message)
         try:
             changes = tuple(map(change, resource.configs))
         except ValueError as error:
@@ -179,8 +203,8 @@ class ConfigHandlers:
         """The resources with a configuration: topics and brokers (KIP-1142)."""
         types = answers(ApiKey.LIST_CONFIG_RESOURCES)
         # Version 0 was ListClientMetricsResources (KIP-1000).
-        every = set(ResourceType) if call.header.version > 0 else {ResourceType.CLIENT_METRICS}
-        wanted = set(call.message.resource_types) or every
+        all_types = set(ResourceType) if call.header.version > 0 else {ResourceType.CLIENT_METRICS}
+        wanted = set(call.message.resource_types) or all_types
         if not wanted <= set(ResourceType):
             return types.ListConfigResourcesResponse(
                 throttle_time=NO_THROTTLE,
@@ -204,7 +228,8 @@ class ConfigHandlers:
 
 
 def described(types: Any, request: Any, entry: Described) -> object:
-    """One value of a DescribeConfigs answer."""
+    """One key of a DescribeConfigs answer, with synonyms and documentation if they are
+    requested."""
     synonyms = entry.synonyms if request.include_synonyms else ()
     return types.DescribeConfigsResourceResult(
         name=entry.key.name,
@@ -224,7 +249,7 @@ def described(types: Any, request: Any, entry: Described) -> object:
 
 
 def incremental_change(config: Any) -> ConfigChange:
-    """One change of IncrementalAlterConfigs. Raises `ValueError`."""
+    """The change that an entry of IncrementalAlterConfigs requests. Raises `ValueError`."""
     change = Change(config.config_operation)
     if change is Change.DELETE:
         return ConfigChange(change, config.name)
@@ -232,11 +257,12 @@ def incremental_change(config: Any) -> ConfigChange:
 
 
 def new_value(config: Any) -> ConfigChange:
-    """One value of AlterConfigs. Raises `ValueError`."""
+    """The change that an entry of AlterConfigs requests: to set a value. Raises `ValueError`."""
     return ConfigChange(Change.SET, config.name, given_value(config))
 
 
 def given_value(config: Any) -> str:
+    """The value of an entry, which must not be null. Raises `ValueError`."""
     if config.value is None:
         raise ValueError(f"Null value not supported for : {config.name}")
     return str(config.value)

@@ -23,7 +23,7 @@ NOWHERE = NodeEndpoint(-1, "", -1)
 
 
 class CoordinatorFinder:
-    """Any broker can answer, from the leaders in its cluster view."""
+    """Finds coordinators by the leaders in the cluster view, so any broker can answer."""
 
     def __init__(self, cluster: ClusterView, coordinator: Coordinator, long_work: LongWork) -> None:
         self._cluster = cluster
@@ -53,16 +53,19 @@ class CoordinatorFinder:
         return types.FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=tuple(found))
 
     def _find(self, group_id: str, key_type: int, listener: str) -> NodeEndpoint:
-        """Raises `GroupError`."""
+        """The group's coordinator and its address on this listener. Raises `GroupError`."""
         if key_type == TRANSACTION:
             raise GroupError(
-                ErrorCode.transactional_id_authorization_failed, "transactions are not supported"
+                ErrorCode.transactional_id_authorization_failed,
+                "transactions are not supported: remove transactional.id from the producer",
             )
         if key_type != GROUP:
-            raise GroupError(ErrorCode.invalid_request, f"unknown key type {key_type}")
+            raise GroupError(
+                ErrorCode.invalid_request, f"unknown key type {key_type}: use {GROUP} (group)"
+            )
         index = self._coordinator.partition_of(group_id)
         topic = self._cluster.topic(CONSUMER_OFFSETS)
-        assert topic is not None, "the node has this partition"
+        assert topic is not None, "`partition_of` raises if there is no such topic"
         leader_id = topic.advertised_leader(topic.partitions[index])
         node = next(
             (
@@ -74,6 +77,8 @@ class CoordinatorFinder:
         )
         if node is None:
             raise GroupError(
-                ErrorCode.coordinator_not_available, "its coordinator is being elected"
+                ErrorCode.coordinator_not_available,
+                f"partition {index} of {CONSUMER_OFFSETS}, which stores group '{group_id}', has no "
+                "leader that this listener can reach: try again",
             )
         return node

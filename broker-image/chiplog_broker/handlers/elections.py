@@ -32,14 +32,14 @@ LEADER_IS_LIVE = Outcome(ErrorCode.election_not_needed, "the partition has a liv
 
 
 class ElectionHandler:
-    """Forwards elections of preferred leaders."""
+    """Forwards elections of leaders, preferred or unclean, to the metadata store."""
 
     def __init__(self, cluster: ClusterView, store: MetadataStore) -> None:
         self._cluster = cluster
         self._store = store
 
     async def elect_leaders(self, call: Call[Any]) -> object:
-        """One result for each requested partition."""
+        """Elect leaders; one result for each requested partition."""
         types = answers(ApiKey.ELECT_LEADERS)
         request = call.message
         if request.election_type not in {PREFERRED, UNCLEAN}:
@@ -57,6 +57,7 @@ class ElectionHandler:
         return elect_response(types, ErrorCode.none, found)
 
     async def _elect(self, name: str, indexes: Iterable[int], call: Call[Any]) -> Outcomes:
+        """Elect leaders of partitions of one topic, unless the result is known without it."""
         is_unclean = call.message.election_type == UNCLEAN
         view = self._cluster.topic(name)
         outcomes = {
@@ -72,6 +73,8 @@ class ElectionHandler:
     async def _submit(
         self, view: TopicView, indexes: list[int], call: Call[Any], *, is_unclean: bool
     ) -> Outcomes:
+        """Submit an election; the leader epochs make sure that each partition is still as in
+        `view`."""
         outcome = await self._store.submit(
             ElectLeaders(
                 name=view.name,
@@ -88,7 +91,11 @@ class ElectionHandler:
 def requested_partitions(
     topics: Iterable[Any] | None, cluster: ClusterView
 ) -> dict[str, dict[int, None]]:
-    """Each topic and each of its partitions once, in the order of the request."""
+    """The requested partitions by topic, each once and in the order of the request.
+
+    Without topics in the request these are all partitions of the cluster. The dicts are ordered
+    sets.
+    """
     if topics is None:
         return {topic.name: dict.fromkeys(range(len(topic.partitions))) for topic in cluster}
     wanted: dict[str, dict[int, None]] = {}
@@ -100,7 +107,8 @@ def requested_partitions(
 def known_outcome(
     name: str, view: TopicView | None, index: int, *, is_unclean: bool
 ) -> Outcome | None:
-    """The result if it is known without the operator, else None."""
+    """The result if this broker's view shows it, so that the operator need not be asked; else
+    None."""
     if view is None or not 0 <= index < len(view.partitions):
         what = f"no topic '{name}'" if view is None else f"no partition {index} of '{name}'"
         return Outcome(ErrorCode.unknown_topic_or_partition, f"there is {what}")
@@ -115,6 +123,7 @@ def is_led_by_preferred(partition: PartitionView) -> bool:
 
 
 def without_unneeded(outcomes: Outcomes) -> Outcomes:
+    """The results without those of partitions that needed no election."""
     return {
         index: outcome
         for index, outcome in outcomes.items()
@@ -123,7 +132,7 @@ def without_unneeded(outcomes: Outcomes) -> Outcomes:
 
 
 def elect_response(types: Any, code: ErrorCode, found: Mapping[str, Outcomes]) -> object:
-    """The answer; version 0 has no error code of its own, only those of partitions."""
+    """The answer; version 0 of ElectLeaders has only the error codes of partitions, not `code`."""
     return types.ElectLeadersResponse(
         throttle_time=NO_THROTTLE,
         error_code=code,

@@ -56,8 +56,8 @@ LARGE_FETCH_PAUSE_FACTOR = 10
 class FetchHandler:
     """Serves consumers and followers from partitions led here, some consumers also from followers.
 
-    Replica id -2 reads the replica that is here, below its high watermark. In Kafka every consumer
-    may do that; here other consumers are referred to the leader.
+    A consumer with replica id -2 reads this broker's replica up to its high watermark, also if it
+    is a follower. Without that id, consumers are referred to the leader.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class FetchHandler:
         self._max_bytes = setting(config, keys.FETCH_MAX_BYTES)
 
     def __call__(self, call: Call[FetchRequest]) -> FetchResponse | asyncio.Future[Answer]:
+        """Answer a fetch at once, or return a future of its answer if it waits or is large."""
         request = call.message
         if request.replica_id > LARGEST_CONSUMER_ID and not call.peer.is_internal:
             # A client that poses as a broker could delay the high watermark or advance it wrongly.
@@ -103,8 +104,10 @@ class FetchHandler:
         return WaitingFetch(call, reading, self._metrics).start()
 
     async def _fetch_in_slices(self, call: Call[FetchRequest], reading: Reading) -> Answer:
-        """Read many partitions in slices; one such fetch at a time, so that their records do not
-        add up in memory."""
+        """Read many partitions in slices, again and again until there is enough or time is up.
+
+        Only one such fetch reads at a time, so that their records do not add up in memory.
+        """
         wait_s = min(max(call.message.max_wait_ms, 0) / 1000, LONGEST_WAIT_S)
         until_s = self._clock.monotonic_s() + wait_s
         self._metrics.waiting_fetches += 1
@@ -125,8 +128,9 @@ class FetchHandler:
             self._metrics.waiting_fetches -= 1
 
     def _new_attempts(self, call: Call[FetchRequest]) -> Attempts | FetchResponse:
-        """The reading for this request; or an answer, if its session is unknown."""
+        """An object that makes the answer; or the answer itself if there is nothing to read."""
         request = call.message
+        # Outside sessions, as all consumers fetch that do not know sessions.
         if request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION:
             return self._new_reading(call)
         peer = call.peer
@@ -151,6 +155,10 @@ class FetchHandler:
     def _open_session(
         self, call: Call[FetchRequest], owner: Owner, response: FetchResponse, *, uses_ids: bool
     ) -> int:
+        """Open a session with the partitions of a request, and return its id, or 0 for no session.
+
+        `response` is the answer to the request. `uses_ids`: the request names topics by id.
+        """
         now_s = self._clock.monotonic_s()
         session_id = self._sessions.open(
             owner, call.message, response, now_s, uses_topic_ids=uses_ids
@@ -159,7 +167,7 @@ class FetchHandler:
         return session_id
 
     def _use_session(self, session_id: int, peer: Peer) -> None:
-        """The connection uses this session from now on."""
+        """Note that the connection uses this session, and remove the one that it used before."""
         if peer.fetch_session != session_id:
             self._leave_session(peer)
             peer.fetch_session = session_id
@@ -167,9 +175,11 @@ class FetchHandler:
         self._sessions.set_holder(session_id, peer)
 
     def _leave_session(self, peer: Peer) -> None:
+        """Remove the session that the connection used until now."""
         self._sessions.holder_left(peer.fetch_session, peer)
 
     def _new_reading(self, call: Call[FetchRequest]) -> Reading:
+        """An object that reads partitions for the request's follower or consumer."""
         request, selector = call.message, self._read_replicas
         max_bytes = min(request.max_bytes, self._max_bytes)
         if request.replica_id > LARGEST_CONSUMER_ID:
@@ -191,12 +201,13 @@ class FetchHandler:
             of_any=is_debugging and call.header.version >= FOLLOWERS_FROM_VERSION,
         )
         if call.peer.memory is not None:
-            reading.room = call.peer.memory.budget.room_for_answer
+            reading.available_bytes = call.peer.memory.budget.available_for_answer
         return reading
 
 
 def refused(request: FetchRequest, code: ErrorCode) -> FetchResponse:
-    """The same error for each partition, which every version can express."""
+    """An answer with the same error for each partition. Older versions have no error for a whole
+    answer."""
     return FetchResponse(
         [
             FetchTopicResponse(
@@ -213,10 +224,10 @@ class WaitingFetch:
     """A fetch that found too little: it tries again when one of its partitions changes."""
 
     def __init__(
-        self, call: Call[FetchRequest], reading: Attempts, metrics: RequestMetrics
+        self, call: Call[FetchRequest], attempts: Attempts, metrics: RequestMetrics
     ) -> None:
         self._call = call
-        self._new_reading = reading
+        self._attempts = attempts
         self._metrics = metrics
         self._future: asyncio.Future[Answer]
         self._timeout: asyncio.TimerHandle
@@ -232,26 +243,27 @@ class WaitingFetch:
         self._timeout = loop.call_at(self._due_s, self._time_out)
         self._shorten_wait()
         self._metrics.waiting_fetches += 1
-        self._new_reading.join(self)
+        self._attempts.join(self)
         return self._future
 
     def changed(self) -> None:
-        """A partition has more records, or cannot be read here any more."""
+        """Try again, because a partition has more records or cannot be read here any more."""
         self._call.answer(self._future, partial(self._attempt, last=False))
 
     def _time_out(self) -> None:
         self._call.answer(self._future, partial(self._attempt, last=True))
 
     def _attempt(self, *, last: bool) -> FetchResponse | None:
-        response = self._new_reading.attempt()
-        if not (last or self._new_reading.is_enough):
+        """Read again; None if the fetch waits on. The `last` attempt is answered in any case."""
+        response = self._attempts.attempt()
+        if not (last or self._attempts.is_enough):
             self._shorten_wait()
             return None
-        return self._new_reading.sent(response)
+        return self._attempts.sent(response)
 
     def _shorten_wait(self) -> None:
-        """Shorten the wait if there are changes that justify an answer."""
-        if not self._new_reading.has_news:
+        """Shorten the wait to `NEWS_WAIT_S` if there are changes that justify an answer."""
+        if not self._attempts.has_news:
             return
         loop = asyncio.get_running_loop()
         due_s = loop.time() + NEWS_WAIT_S
@@ -261,7 +273,7 @@ class WaitingFetch:
             self._timeout = loop.call_at(due_s, self._time_out)
 
     def _leave(self, _: asyncio.Future[Answer]) -> None:
-        """The fetch was answered, or its client disconnected."""
+        """End the wait: the fetch was answered, or its client disconnected."""
         self._timeout.cancel()
         self._metrics.waiting_fetches -= 1
-        self._new_reading.leave(self)
+        self._attempts.leave(self)

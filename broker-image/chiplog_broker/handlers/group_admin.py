@@ -20,13 +20,14 @@ NOT_FOUND_FROM_VERSION = 6
 
 
 class GroupAdminHandlers:
-    """Answers tools for the groups that this broker coordinates."""
+    """Describes, lists and deletes the groups that this broker coordinates."""
 
     def __init__(self, coordinator: Coordinator, long_work: LongWork) -> None:
         self._coordinator = coordinator
         self._long_work = long_work
 
     async def describe_groups(self, call: Call[Any]) -> object:
+        """The state and the members of each requested group."""
         types, version = answers(ApiKey.DESCRIBE_GROUPS), call.header.version
 
         async def described(group_id: str) -> object:
@@ -84,7 +85,8 @@ class GroupAdminHandlers:
         return types.ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
 
     async def list_groups(self, call: Call[Any]) -> object:
-        """The groups coordinated here; a tool combines the answers of all brokers."""
+        """The groups that this broker coordinates; a tool asks all brokers and combines the
+        answers."""
         types, request = answers(ApiKey.LIST_GROUPS), call.message
         states = {state.lower() for state in request.states_filter}
         kinds = {kind.lower() for kind in request.types_filter}
@@ -110,7 +112,10 @@ class GroupAdminHandlers:
         )
 
     async def _list(self) -> list[tuple[str, Description]]:
-        """Raises `GroupError` if the list would be incomplete."""
+        """All groups of this broker's shards, which coordinate the groups of one partition each.
+
+        Raises `GroupError` if the list would be incomplete.
+        """
         if any(shard.is_loading for shard in self._coordinator):
             raise GroupError(ErrorCode.coordinator_load_in_progress)
         serving = [shard for shard in self._coordinator if shard.is_serving]
@@ -124,6 +129,7 @@ class GroupAdminHandlers:
         return listed
 
     async def delete_groups(self, call: Call[Any]) -> object:
+        """Delete groups without members; one result for each requested group id."""
         types = answers(ApiKey.DELETE_GROUPS)
 
         async def deleted(group_id: str) -> object:
@@ -144,6 +150,7 @@ class GroupAdminHandlers:
 
 
 def not_described(types: Any, group_id: str, code: ErrorCode, state: str) -> object:
+    """The answer for a group that does not exist or is refused: an error code and no members."""
     is_missing = code is ErrorCode.group_id_not_found
     return types.DescribedGroup(
         error_code=code,

@@ -21,11 +21,11 @@ MAX_NAME_LENGTH: Final = 512
 MAX_HOST_LENGTH: Final = 253
 
 Assigned: TypeAlias = dict[TopicPartition, None]
-"""In the order in which they were found."""
+"""The partitions that are assigned to members, as an ordered set."""
 
 
 class GroupDescriber:
-    """Describes groups from the cluster view and the logs that are led here."""
+    """Describes groups by the cluster view and the logs that this broker leads."""
 
     def __init__(self, cluster: ClusterView, leaders: Leaders) -> None:
         self._cluster = cluster
@@ -38,10 +38,10 @@ class GroupDescriber:
         described: list[Member] = []
         assigned: Assigned = {}
         for member in sorted(group.members, key=lambda member: member.member_id):
-            theirs = assignment_of(group, member)
-            assigned |= dict.fromkeys(theirs)
+            assignment = assignment_of(group, member)
+            assigned |= dict.fromkeys(assignment)
             if len(described) < MAX_GROUP_STATUS_MEMBERS:
-                described.append(member_status(member, theirs))
+                described.append(member_status(member, assignment))
             await slices.pause()
         return tuple(described), assigned
 
@@ -51,7 +51,10 @@ class GroupDescriber:
         assigned: Assigned,
         slices: Slices,
     ) -> tuple[tuple[TopicOffsets, ...], bool]:
-        """Each partition with a committed offset or a member, and whether these are all."""
+        """Each partition that has a committed offset or is assigned to a member.
+
+        Also returns whether these are all such partitions: their number is limited.
+        """
         by_topic: dict[str, list[PartitionOffset]] = {}
         partitions = sorted(commits.keys() | assigned.keys())
         for at in partitions[:MAX_EXCHANGED_ITEMS]:
@@ -67,12 +70,13 @@ class GroupDescriber:
     def _offset(
         self, at: TopicPartition, commit: CommittedOffset | None, *, is_assigned: bool
     ) -> PartitionOffset | None:
-        """None if the partition does not exist, or nothing is known of it."""
+        """The offsets of one partition. None if the partition does not exist, or if it has neither
+        a committed offset nor a member."""
         view = self._cluster.topic(at.topic)
         if view is None or not 0 <= at.partition < len(view.partitions):
             return None
         if commit is not None and not commit.is_for(view.topic_id):
-            commit = None  # it was for another topic of that name
+            commit = None  # it was for a deleted topic of the same name
         if commit is None and not is_assigned:
             return None
         end_offset = log_start_offset = None
@@ -81,7 +85,7 @@ class GroupDescriber:
             end_offset = Offset(partition.high_watermark)
             log_start_offset = Offset(partition.log.log_start_offset)
         except PartitionError:
-            pass  # the operator asks its leader
+            pass  # this broker does not lead the partition: the operator asks its leader
         return PartitionOffset(
             partition=PartitionIndex(at.partition),
             committed_offset=NO_COMMIT if commit is None else commit.offset,
@@ -100,6 +104,7 @@ def assignment_of(group: Description, member: MemberDescription) -> tuple[TopicP
 
 
 def member_status(member: MemberDescription, assignment: Iterable[TopicPartition]) -> Member:
+    """A member as the group's status shows it, with lengths and topics limited."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(set(assignment)):
         by_topic.setdefault(topic, []).append(partition)

@@ -45,7 +45,7 @@ ANSWERED_ITEMS: Final = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """The state of a group at one instant, or why it is not known."""
+    """The state of a group at one instant, or why this broker cannot report the group."""
 
     group_id: str
     shard: Shard | None = None
@@ -58,12 +58,14 @@ class Taken:
 
     @property
     def size(self) -> int:
+        """The number of items in the answer: committed offsets, members, and the group itself."""
         members = () if self.description is None else self.description.members
         return 1 + len(self.commits) + len(members)
 
 
 class GroupFactsHandler:
-    """Answers from the coordinator's shards."""
+    """Reports groups from the coordinator's shards, each of which has the groups of one
+    partition."""
 
     def __init__(
         self, coordinator: Coordinator, cluster: ClusterView, leaders: Leaders, clock: Clock
@@ -74,7 +76,12 @@ class GroupFactsHandler:
         self._describer = GroupDescriber(cluster, leaders)
 
     async def answer(self, request: GroupsRequest) -> GroupsAnswer:
-        """The named groups, or all groups of the named partitions."""
+        """The groups that the request names, or all groups of the requested partitions of
+        `__consumer_offsets`.
+
+        An answer of limited size names in `next_after` its last group id: the next request starts
+        after it.
+        """
         slices, time_ms = Slices(self._clock), self._clock.now_ms()
         shards = {shard.partition.name.partition: shard for shard in self._coordinator}
         refusals: dict[int, GroupRefusal | None] = {
@@ -109,8 +116,8 @@ class GroupFactsHandler:
         )
 
     def _refusal(self, shard: Shard | None, request: OffsetsPartition) -> GroupRefusal | None:
-        """Why this broker does not coordinate a partition's groups in that epoch; None if it
-        does."""
+        """Why this broker does not coordinate a partition's groups in the requested leader epoch;
+        None if it does. `shard` is None if this broker does not lead the partition."""
         cluster = self._cluster
         if shard is None or shard.leader_epoch != request.leader_epoch:
             return GroupRefusal.NOT_COORDINATOR
@@ -128,7 +135,11 @@ class GroupFactsHandler:
         serving: Mapping[int, Shard],
         refusals: Mapping[int, GroupRefusal | None],
     ) -> list[tuple[str, Shard | None, GroupRefusal | None]]:
-        """For each requested group its shard, or why it is refused."""
+        """The requested groups by id: each with its shard, or with the reason of its refusal.
+
+        `serving` has the shards of this broker by partition of `__consumer_offsets`, `refusals` the
+        requested partitions that it does not coordinate.
+        """
         after = "" if request.after is None else request.after
         found: list[tuple[str, Shard | None, GroupRefusal | None]] = []
         if not request.groups:
@@ -153,7 +164,7 @@ class GroupFactsHandler:
             return -1  # there are no groups yet: no partition has this index
 
     async def _until_safe(self, serving: Mapping[int, Shard]) -> dict[int, GroupRefusal]:
-        """The partitions whose records do not become safe, and why."""
+        """Wait until all records are safe; returns the partitions where they are not, and why."""
 
         async def safe(shard: Shard) -> GroupRefusal | None:
             try:
@@ -168,17 +179,19 @@ class GroupFactsHandler:
     async def _facts(
         self, taken: Taken, unsafe: Mapping[int, GroupRefusal], slices: Slices
     ) -> GroupFacts:
+        """The facts of one group; `unsafe` are the partitions whose records cannot be reported."""
         shard, group = taken.shard, taken.description
         if shard is None:
             return GroupFacts(group_id=taken.group_id, refusal=taken.refusal)
         if why := unsafe.get(shard.partition.name.partition):
             return GroupFacts(group_id=taken.group_id, refusal=why)
-        by = BrokerId(self._cluster.broker_id), LeaderEpoch(shard.leader_epoch)
+        coordinator = BrokerId(self._cluster.broker_id)
+        leader_epoch = LeaderEpoch(shard.leader_epoch)
         if group is None:
             return GroupFacts(
                 group_id=taken.group_id,
-                coordinator=by[0],
-                leader_epoch=by[1],
+                coordinator=coordinator,
+                leader_epoch=leader_epoch,
                 state=GroupState.DEAD,
                 offset_retention_ms=taken.retention_ms,
             )
@@ -186,8 +199,8 @@ class GroupFactsHandler:
         topics, is_whole = await self._describer.topics(taken.commits, assigned, slices)
         return GroupFacts(
             group_id=taken.group_id,
-            coordinator=by[0],
-            leader_epoch=by[1],
+            coordinator=coordinator,
+            leader_epoch=leader_epoch,
             state=group.state,
             protocol_type=group.protocol_type,
             protocol=group.protocol,
@@ -201,7 +214,8 @@ class GroupFactsHandler:
 
 
 def take(group_id: str, shard: Shard | None, refusal: GroupRefusal | None) -> Taken:
-    """The present state of a group; it must be safe before it is reported."""
+    """The present state of a group. It must not be reported before its records are safe, which
+    means that the high watermark has passed them."""
     if shard is None:
         return Taken(group_id=group_id, refusal=refusal)
     is_there = shard.exists(group_id)

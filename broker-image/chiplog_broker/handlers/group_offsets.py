@@ -50,15 +50,17 @@ _RETRIED_CODES: Final = {
 
 MAX_UNSLICED_PARTITIONS: Final = 2_000
 """Partitions of one commit that are handled in one slice; larger commits take several."""
-A_STEP: Final = 100
+PARTITIONS_PER_STEP: Final = 100
 
 Refused: TypeAlias = dict[tuple[int, int], ErrorCode]
 """Error codes by the positions of topic and partition in the request."""
 Checked: TypeAlias = tuple[Refused, dict[TopicPartition, CommittedOffset]]
+"""The errors of invalid offsets, and the valid offsets, which can be committed."""
 
 
 class GroupOffsetHandlers:
-    """Commits through the coordinator; topics are those of the cluster view."""
+    """Commits and reads offsets through the coordinator; the cluster view says which topics
+    exist."""
 
     def __init__(
         self,
@@ -75,7 +77,7 @@ class GroupOffsetHandlers:
     def offset_commit(
         self, call: Call[OffsetCommitRequest]
     ) -> asyncio.Future[Answer] | Coroutine[Any, Any, object] | object:
-        """Each partition has its own result; valid offsets are committed together."""
+        """Commit all valid offsets together; each partition has its own result."""
         request = call.message
         if sum(len(topic.partitions) for topic in request.topics) > MAX_UNSLICED_PARTITIONS:
             return self._commit_in_slices(call)
@@ -88,6 +90,7 @@ class GroupOffsetHandlers:
     async def _commit_in_slices(
         self, call: Call[OffsetCommitRequest]
     ) -> asyncio.Future[Answer] | object:
+        """Like `offset_commit`, for a request with many partitions."""
         checked = await self._long_work.run(
             self._check_commits(call.message), self._long_work.slices()
         )
@@ -100,6 +103,7 @@ class GroupOffsetHandlers:
     def _commit(
         self, call: Call[OffsetCommitRequest], shard: Shard, checked: Checked
     ) -> asyncio.Future[Answer]:
+        """Commit the valid offsets. The future gets the encoded answer once they are safe."""
         request, (refused, commits) = call.message, checked
         waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         who = Identity(
@@ -116,7 +120,7 @@ class GroupOffsetHandlers:
         return waiting
 
     def _check_commits(self, request: OffsetCommitRequest) -> Steps[Checked]:
-        """The errors of invalid offsets, and the valid ones; of duplicates the last one counts."""
+        """Check the offsets of a request. If it names a partition twice, the last offset counts."""
         refused: Refused = {}
         commits: dict[TopicPartition, CommittedOffset] = {}
         longest_bytes = setting(self._config, keys.OFFSET_METADATA_MAX_BYTES)
@@ -141,15 +145,15 @@ class GroupOffsetHandlers:
                         expire_timestamp_ms=now_ms + request.retention_ms if expires else None,
                         topic_id=view.topic_id,
                     )
-                if not index % A_STEP:
+                if not index % PARTITIONS_PER_STEP:
                     yield None
         return refused, commits
 
     def _for_commits(self, topic: TopicRef) -> tuple[TopicView | None, ErrorCode]:
-        """The topic, and the error if it is unknown, or not known yet.
+        """The topic, or None; then the second value is the error for its partitions.
 
-        An offset for a topic that is expected must not be committed for a previous topic of that
-        name.
+        An expected topic exists, but is not in this broker's cluster view yet. The view may still
+        have an older topic with the same name, for which the offset must not be committed.
         """
         view, unknown = self._find_topic(topic)
         if topic.name is not None and self._cluster.expected(topic.name) is not None:
@@ -159,6 +163,7 @@ class GroupOffsetHandlers:
         return view, unknown
 
     async def offset_fetch(self, call: Call[OffsetFetchRequest]) -> object:
+        """The committed offsets of the requested groups."""
         by_id = call.header.version >= IDS_FROM_VERSION
         slices = self._long_work.slices()
         # Each group once: its id takes a few bytes, its offsets up to some millions.
@@ -169,11 +174,12 @@ class GroupOffsetHandlers:
         return OffsetFetchResponse(tuple(found))
 
     async def _fetch(self, wanted: WantedGroup, slices: Slices, *, by_id: bool) -> FoundGroup:
+        """The offsets of one group. `by_id`: the answer has topic ids instead of names."""
         try:
             shard = self._coordinator.shard(wanted.group_id)
-            # As they are at one instant: what follows may take several slices.
+            # A copy, so that all offsets are of one instant: the answer may take several slices.
             offsets = dict(shard.offsets(wanted.group_id))
-            if self._is_behind(offsets, wanted):
+            if self._needs_expected_topic(offsets, wanted):
                 raise GroupError(ErrorCode.coordinator_load_in_progress)
             topics = (
                 self._all_offsets(offsets, by_id=by_id) if wanted.topics is None else wanted.topics
@@ -184,10 +190,11 @@ class GroupOffsetHandlers:
             return FoundGroup(wanted.group_id, (), _RETRIED_CODES.get(refused.code, refused.code))
         return FoundGroup(wanted.group_id, found, ErrorCode.none)
 
-    def _is_behind(
+    def _needs_expected_topic(
         self, offsets: Mapping[TopicPartition, CommittedOffset], wanted: WantedGroup
     ) -> bool:
-        """Whether the answer depends on a topic that this broker will know soon.
+        """Whether the answer depends on an expected topic: one that exists, but is not in this
+        broker's cluster view yet.
 
         "No committed offset" would make members reset their position by `auto.offset.reset`. So the
         whole group gets the one error that makes every client retry (decision 32).
@@ -212,7 +219,7 @@ class GroupOffsetHandlers:
     def _all_offsets(
         self, offsets: Mapping[TopicPartition, CommittedOffset], *, by_id: bool
     ) -> list[WantedTopic]:
-        """The committed offsets of existing topics."""
+        """The topics and partitions of all offsets, without those of topics that do not exist."""
         indexes: dict[str, list[int]] = {}
         for partition, commit in offsets.items():
             view = self._cluster.topic(partition.topic)
@@ -230,6 +237,7 @@ class GroupOffsetHandlers:
     async def _read_offsets(
         self, offsets: Mapping[TopicPartition, CommittedOffset], wanted: WantedTopic, slices: Slices
     ) -> FoundTopic:
+        """The committed offsets of one topic; -1 where there is none."""
         view, unknown = self._find_topic(wanted.topic)
         # An unknown name has no committed offsets; an unknown id is an error.
         code = unknown if view is None and wanted.topic.name is None else ErrorCode.none
@@ -240,12 +248,12 @@ class GroupOffsetHandlers:
             if commit is None or view is None or not commit.is_for(view.topic_id):
                 found.append(FoundPartition(index, NO_OFFSET, NO_LEADER_EPOCH, "", code))
             else:
-                known = commit.offset, commit.leader_epoch, commit.metadata
-                found.append(FoundPartition(index, *known, ErrorCode.none))
+                committed = commit.offset, commit.leader_epoch, commit.metadata
+                found.append(FoundPartition(index, *committed, ErrorCode.none))
         return FoundTopic(wanted.topic, tuple(found))
 
     def _find_topic(self, topic: TopicRef) -> tuple[TopicView | None, ErrorCode]:
-        """The topic, and the error if there is none."""
+        """The topic, or None; then the second value is the error for it."""
         if topic.name is not None:
             return self._cluster.topic(topic.name), ErrorCode.unknown_topic_or_partition
         topic_id: UUID | None = topic.topic_id
@@ -272,7 +280,8 @@ def commit_response(
 
 
 def errors_by_partition(wanted: WantedGroup, found: FoundGroup) -> FoundGroup:
-    """Older versions have no error for a group: each partition gets it."""
+    """Copy an error of the group to each of its partitions: older versions have no error for a
+    group."""
     if found.error_code is ErrorCode.none:
         return found
     topics = tuple(

@@ -59,19 +59,23 @@ class _PartitionToReset:
 
 
 class _OffsetsMissing(Exception):  # noqa: N818 - no error: it is asked again
-    """The request lacks an offset that the plan needs: the operator sends it again with more
-    offsets."""
+    """The request lacks an offset that the plan needs. The operator asks the leaders again, and
+    repeats the request with more offsets."""
 
 
 class GroupResets:
-    """Resets offsets through the coordinator; topics are those of the cluster view."""
+    """Resets offsets through the coordinator; the cluster view says which topics exist."""
 
     def __init__(self, coordinator: Coordinator, cluster: ClusterView) -> None:
         self._coordinator = coordinator
         self._cluster = cluster
 
     async def answer(self, request: ResetRequest) -> ResetAnswer:
-        """An answer with a state is safe: another coordinator would give it, too."""
+        """Plan or carry out a reset.
+
+        An answer with a state is safe: the group's next coordinator would give the same one. An
+        answer with a refusal makes the operator ask again.
+        """
         try:
             shard = self._coordinator.shard(request.group_id)
             return await self._answer(shard, request)
@@ -81,6 +85,7 @@ class GroupResets:
             return _answer(request, refusal=GroupRefusal.UNAVAILABLE, message=str(missing))
 
     async def _answer(self, shard: Shard, request: ResetRequest) -> ResetAnswer:
+        """The stored result if a reset with this id has run before; else carry it out."""
         group_id, reset = request.group_id, request.reset
         try:
             done = shard.done_reset(group_id, reset.id)
@@ -95,7 +100,10 @@ class GroupResets:
         return answer
 
     async def _carry_out(self, shard: Shard, request: ResetRequest) -> ResetAnswer:
-        """Raises `ResetRefused`, `GroupError`, `_OffsetsMissing`."""
+        """Plan the reset and store the new offsets; a dry run ends with the plan.
+
+        Raises `ResetRefused`, `GroupError`, `_OffsetsMissing`.
+        """
         group_id, reset = request.group_id, request.reset
         members = len(shard.describe(group_id).members) if shard.exists(group_id) else 0
         chosen = self._partitions_to_reset(shard, request)
@@ -130,7 +138,10 @@ class GroupResets:
     def _partitions_to_reset(
         self, shard: Shard, request: ResetRequest
     ) -> dict[At, _PartitionToReset]:
-        """The partitions to reset with their committed offsets. Raises `ResetRefused`."""
+        """The partitions to reset with their committed offsets. Raises `ResetRefused`.
+
+        Without topics in the request these are all partitions with a committed offset.
+        """
         offsets = shard.offsets(request.group_id)
         if not request.reset.topics:
             return {
@@ -146,7 +157,9 @@ class GroupResets:
             if view is None:
                 raise ResetRefused(f"there is no topic {topic.topic}: correct spec.reset.topics")
             if is_internal(topic.topic):
-                raise ResetRefused(f"{topic.topic} is an internal topic: remove it")
+                raise ResetRefused(
+                    f"{topic.topic} is an internal topic: remove it from spec.reset.topics"
+                )
             size = len(view.partitions)
             for index in topic.partitions or range(size):
                 if index >= size:
@@ -155,9 +168,10 @@ class GroupResets:
                         f"{index}: correct spec.reset.topics"
                     )
                 commit = offsets.get(TopicPartition(topic.topic, index))
-                is_known = commit is not None and commit.is_for(view.topic_id)
+                # A commit may be for a deleted topic of the same name.
+                has_commit = commit is not None and commit.is_for(view.topic_id)
                 chosen[At(topic.topic, index)] = _PartitionToReset(
-                    view.topic_id, commit.offset if commit is not None and is_known else None
+                    view.topic_id, commit.offset if commit is not None and has_commit else None
                 )
         return chosen
 
@@ -165,15 +179,17 @@ class GroupResets:
 def _reset_positions(
     request: ResetRequest, chosen: Mapping[At, _PartitionToReset], *, has_members: bool
 ) -> dict[At, Standing]:
-    """The offsets that each partition can be reset to. Raises `_OffsetsMissing`."""
-    said = {
+    """The offsets from which the plan makes each partition's new one. Raises `_OffsetsMissing`."""
+    reported = {
         At(topic.topic, position.partition): position
         for topic in request.positions
         for position in topic.partitions
     }
-    by_time = moment_ms(request.reset, 0) is not None
+    needs_time = moment_ms(request.reset, 0) is not None
     return {
-        at: _reset_position(at, state, said.get(at), has_members=has_members, by_time=by_time)
+        at: _reset_position(
+            at, state, reported.get(at), has_members=has_members, needs_time=needs_time
+        )
         for at, state in chosen.items()
     }
 
@@ -181,26 +197,34 @@ def _reset_positions(
 def _reset_position(
     at: At,
     state: _PartitionToReset,
-    said: PartitionPosition | None,
+    reported: PartitionPosition | None,
     *,
     has_members: bool,
-    by_time: bool,
+    needs_time: bool,
 ) -> Standing:
-    earliest = None if said is None else said.log_start_offset
-    latest = None if said is None else said.end_offset
-    of_time = None if said is None else said.since_offset
-    if earliest is None or latest is None or (by_time and of_time is None):
-        why = f" ({said.refusal})" if said is not None and said.refusal else ""
+    """The offsets of one partition, as its leader `reported` them to the operator.
+
+    `needs_time`: the reset is to a time, so the first offset of that time is needed, too. Raises
+    `_OffsetsMissing`.
+    """
+    earliest = None if reported is None else reported.log_start_offset
+    latest = None if reported is None else reported.end_offset
+    of_time = None if reported is None else reported.since_offset
+    if earliest is None or latest is None or (needs_time and of_time is None):
+        why = f" ({reported.refusal})" if reported is not None and reported.refusal else ""
         raise _OffsetsMissing(
-            f"the leader of {at} has not reported its first and last offset yet{why}"
+            f"the leader of {at} has not reported its first and last offset yet{why}: "
+            "the reset is tried again"
         )
     if has_members and state.committed is not None:
-        # Members consumed further since the end offset was requested: that offset exists.
+        # Members may have read further after the leader reported its end offset. What they
+        # committed exists.
         latest = Offset(max(latest, state.committed))
     return Standing(
         earliest=earliest,
         latest=latest,
         committed=state.committed,
+        # None: no record is as new as the time of the reset.
         of_time=of_time if of_time is not None and of_time < latest else None,
     )
 
@@ -208,6 +232,7 @@ def _reset_position(
 def _new_reset(
     reset: Reset, planned: ResetPlan, chosen: Mapping[At, _PartitionToReset], now_ms: int
 ) -> NewReset:
+    """The records to store: the reset under its id, and the new offsets as commits."""
     offsets = [
         MovedOffset(TopicPartition(moved.topic, moved.partition), moved.offset, moved.new_offset)
         for moved in planned.offsets
@@ -227,6 +252,7 @@ def _new_reset(
 
 
 def _moved_offsets(done: DoneReset) -> tuple[ResetOffset, ...]:
+    """The offsets before and after a stored reset, for the answer."""
     return tuple(
         ResetOffset(
             topic=at.topic,
@@ -239,15 +265,16 @@ def _moved_offsets(done: DoneReset) -> tuple[ResetOffset, ...]:
 
 
 def _with_members(message: str, reset: Reset, members: int) -> str:
-    """The refusal of a plan, which also says that members prevent the reset."""
+    """The message of a dry run, which also says what the group's members would mean for the reset:
+    it would remove them, or be refused."""
     if not members:
         return message
     group = f"the group has {counted(members, 'member')}"
     if reset.while_active is WhileActive.FENCE:
-        said = f"{group}, which the reset would remove"
+        about_members = f"{group}, which the reset would remove"
     else:
-        said = f"{group}: while it has any, the reset would be refused"
-    return f"{said}; {message}"[:MAX_MESSAGE_LENGTH] if message else said
+        about_members = f"{group}: the reset would be refused until all members have left"
+    return f"{about_members}; {message}"[:MAX_MESSAGE_LENGTH] if message else about_members
 
 
 def _answer(

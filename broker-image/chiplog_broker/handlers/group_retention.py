@@ -17,19 +17,20 @@ from chiplog_wire.protocol.errors import ErrorCode
 
 
 class GroupRetentionHandler:
-    """Sets it through the coordinator."""
+    """Sets the offset retention of groups through the coordinator."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
 
     async def answer(self, request: RetentionRequest) -> RetentionAnswer:
-        """One result for each group; the operator retries refused ones, here or at another
-        broker."""
+        """One result for each group. The operator sends refused ones again, to this broker or to
+        another one."""
         return RetentionAnswer(
             groups=tuple(await bounded_gather(self._set(group) for group in request.groups))
         )
 
     async def _set(self, wanted: GroupRetention) -> RetentionStored:
+        """Set the offset retention of one group, and wait until it is stored."""
         group_id, retention_ms = wanted.group_id, wanted.retention_ms
         try:
             shard = self._coordinator.shard(group_id)

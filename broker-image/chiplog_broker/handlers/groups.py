@@ -19,22 +19,27 @@ from chiplog_wire.protocol.errors import ErrorCode
 A = TypeVar("A")
 Respond: TypeAlias = Callable[[A], None]
 Waiting: TypeAlias = asyncio.Future[Answer]
+"""Gets the encoded answer once the coordinator has one."""
 
 KNOWN_MEMBERS_FROM_VERSION = 4
+"""From here on a new member first gets its id, and joins in a second request (KIP-394)."""
 PROTOCOL_FROM_VERSION = 5
 """A Sync says which protocol it is for (KIP-559)."""
 SKIPS_ASSIGNMENT_FROM_VERSION = 9
+"""The answer may ask a leader to skip the assignment (KIP-814)."""
 REASON_LENGTH = 255
 """Longer ones are cut, as clients do it (KIP-800)."""
 
 
 class GroupHandlers:
-    """Asks the coordinator, which answers when it can."""
+    """Passes requests to the coordinator. Its answer may come later: a JoinGroup waits for the
+    other members."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
 
     def join_group(self, call: Call[Any]) -> Waiting | object:
+        """Pass a JoinGroup to the coordinator, which answers when the rebalance is complete."""
         request = call.message
         member_request = Join(
             member_id=request.member_id,
@@ -42,6 +47,7 @@ class GroupHandlers:
             client_id=call.header.client_id or "",
             client_host=f"/{call.peer.host}",
             session_timeout_ms=milliseconds(request.session_timeout),
+            # Version 0 has no rebalance timeout; it is decoded as -1.
             rebalance_timeout_ms=milliseconds(
                 request.session_timeout
                 if request.rebalance_timeout < timedelta(0)
@@ -64,9 +70,11 @@ class GroupHandlers:
         return self._submit(call, group_id, submit, join_response, refused)
 
     def sync_group(self, call: Call[Any]) -> Waiting | object:
+        """Pass a SyncGroup to the coordinator, which answers when the leader has sent
+        assignments."""
         request = call.message
-        named = request.protocol_type, request.protocol_name
-        if call.header.version >= PROTOCOL_FROM_VERSION and None in named:
+        protocol = request.protocol_type, request.protocol_name
+        if call.header.version >= PROTOCOL_FROM_VERSION and None in protocol:
             return sync_response(Synced(code=Code.INCONSISTENT_GROUP_PROTOCOL))
         member_request = Sync(
             member_id=request.member_id,
@@ -126,11 +134,13 @@ class GroupHandlers:
         call: Call[Any],
         group_id: str,
         submit: Callable[[Shard, Respond[A]], None],
-        made: Callable[[A], object],
+        to_response: Callable[[A], object],
         refused: Callable[[ErrorCode], object],
     ) -> Waiting | object:
-        """Submit a request to the group's shard. `made` makes the response from the shard's answer,
-        `refused` from an error code."""
+        """Submit a request to the shard, which coordinates the groups of one partition.
+
+        `to_response` makes the response from the shard's answer, `refused` from an error code.
+        """
         if not group_id:
             return refused(ErrorCode.invalid_group_id)
         try:
@@ -138,7 +148,7 @@ class GroupHandlers:
         except GroupError as problem:
             return refused(problem.code)
         waiting: Waiting = asyncio.get_running_loop().create_future()
-        submit(shard, lambda answer: call.answer(waiting, lambda: made(answer)))
+        submit(shard, lambda answer: call.answer(waiting, lambda: to_response(answer)))
         return waiting
 
 

@@ -20,7 +20,7 @@ from chiplog_core.model.group_exchange import (
 
 
 def inquiry_table(parts: Parts) -> Inquiries:
-    """The handler of each inquiry of the operator, by path."""
+    """Make the handlers of the operator's inquiries, by URL path."""
     leaders = Leaders(parts.cluster, parts.replicas)
     facts = GroupFactsHandler(parts.coordinator, parts.cluster, leaders, parts.clock)
     positions = LogPositions(leaders, parts.clock)

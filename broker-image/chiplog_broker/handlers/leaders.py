@@ -19,14 +19,18 @@ DEBUGGING_CONSUMER_ID = -2
 
 
 class Leaders:
-    """The partitions that this broker leads, as requests name them."""
+    """Finds the partitions of this broker by the topic and index in a request."""
 
     def __init__(self, cluster: ClusterView, replicas: Replicas) -> None:
         self._cluster = cluster
         self._replicas = replicas
 
     def get(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """The partition in the leader epoch that the client knows. Raises `PartitionError`."""
+        """The partition, which this broker must lead. Raises `PartitionError`.
+
+        `current_leader_epoch` is the leader epoch that the client knows, or -1; another one than
+        the present epoch is an error.
+        """
         try:
             return self._replicas.leader(topic, index, current_leader_epoch)
         except PartitionError:
@@ -45,10 +49,11 @@ class Leaders:
         return self.get(topic, index)
 
     def settled(self, topic: str, index: int) -> Partition:
-        """The partition, if its high watermark is up to date.
+        """The partition, with a high watermark that covers all acknowledged records.
 
-        Raises `PartitionError` for a leader that is isolated or fenced, as another may lead now,
-        and for a new one whose high watermark may be below that of its predecessor.
+        Raises `PartitionError` if this leader is isolated or fenced, because another broker may
+        lead now. Also raises it for a new leader whose high watermark may still be below that of
+        the previous leader.
         """
         partition = self.get(topic, index)
         if partition.is_isolated or self._cluster.broker_id not in self._cluster.brokers:
@@ -58,9 +63,9 @@ class Leaders:
         return partition
 
     def readable(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """Like `get`, for consumers that may also read a follower (KIP-392).
+        """Like `get`, for consumers that may also read from a follower (KIP-392).
 
-        A fenced broker serves no followers' reads. Raises `PartitionError`.
+        A fenced broker serves only the partitions that it leads. Raises `PartitionError`.
         """
         if self._cluster.broker_id not in self._cluster.brokers:
             return self.get(topic, index, current_leader_epoch)
@@ -71,7 +76,7 @@ class Leaders:
             raise
 
     def any(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """Like `get`, for consumers that read the replica here whatever its role is.
+        """Like `get`, for consumers that read this broker's replica, be it leader or follower.
 
         Raises `PartitionError`.
         """
@@ -82,9 +87,10 @@ class Leaders:
             raise
 
     def produce_failed(self, topic: str, index: int, code: ErrorCode) -> None:
-        """A batch was refused: count it if the partition is here and the error is not routine.
+        """Count a refused batch, unless the error is routine or there is no replica here.
 
-        If it is led elsewhere, it may be led here a moment later.
+        If another broker leads the partition, this one may lead it a moment later, when the client
+        sends the batch again. So the replica notes the refusal.
         """
         partition = self._replicas.get(topic, index)
         if partition is None:
@@ -95,18 +101,22 @@ class Leaders:
             partition.note_refusal(code)
 
     def fetch_failed(self, topic: str, index: int, code: ErrorCode) -> None:
-        """Like `produce_failed`, for a fetch that is answered with an error."""
+        """Count a fetch of a partition that got an error, unless the error is routine or there is
+        no replica here."""
         partition = self._replicas.get(topic, index)
         if partition is not None and code not in ROUTINE:
             partition.counters.failed_fetches += 1
 
     def _check_exists(self, topic: str, index: int) -> None:
+        """Raises `PartitionError` if the partition does not exist: this error then replaces the one
+        that another broker leads it."""
         view = self._cluster.topic(topic)
         if view is None or not 0 <= index < len(view.partitions):
             raise PartitionError(ErrorCode.unknown_topic_or_partition) from None
 
     def for_replica(self, replica_id: int, peer: Peer) -> "Leaders":
-        """These leaders for a broker; none for a client that poses as a broker.
+        """The partitions that a request with this replica id may use: all of these, or none if it
+        comes from a client that poses as a broker.
 
         A follower's fetch can delay or advance the high watermark (CVE-2018-1288).
         """
@@ -116,7 +126,7 @@ class Leaders:
 
 
 class NoLeaders(Leaders):
-    """No partitions: for a client that poses as a broker."""
+    """Refuses every partition: for a client that poses as a broker."""
 
     def get(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
         raise PartitionError(ErrorCode.cluster_authorization_failed)

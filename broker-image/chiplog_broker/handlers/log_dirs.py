@@ -15,7 +15,7 @@ UNKNOWN_BYTES = -1
 
 
 class LogDirHandlers:
-    """Reports on the broker's one data directory."""
+    """Reports the broker's only data directory and the replicas in it."""
 
     def __init__(self, replicas: Replicas, disk: Disk, path: str, long_work: LongWork) -> None:
         self._replicas = replicas
@@ -24,14 +24,18 @@ class LogDirHandlers:
         self._path = path
 
     async def describe_log_dirs(self, call: Call[Any]) -> object:
+        """The sizes of the requested replicas; of all replicas if the request has no topics (null).
+
+        The directory of a broker whose disk has failed is offline: an error without replicas.
+        """
         types = answers(ApiKey.DESCRIBE_LOG_DIRS)
-        wanted = call.message.topics
-        requested = wanted and {
-            (topic.topic, index) for topic in wanted for index in topic.partitions
+        topics = call.message.topics
+        requested = topics and {
+            (topic.topic, index) for topic in topics for index in topic.partitions
         }
         by_topic: dict[str, list[object]] = {}
         slices = self._long_work.slices()
-        # As they are at one instant: a broker may have thousands.
+        # A copy: replicas may be added or removed between slices.
         for partition in list(self._replicas):
             await slices.pause()
             name = partition.name
@@ -57,7 +61,8 @@ class LogDirHandlers:
 
 
 def described(types: Any, partition: Partition) -> object:
-    """One replica; it leads, so it is behind nobody."""
+    """One replica. In Kafka `offset_lag` is how far the log end is below the high watermark, so it
+    is 0 for every replica that is not being moved to another directory."""
     return types.DescribeLogDirsPartition(
         partition_index=partition.name.partition,
         partition_size=partition.log.size_bytes,

@@ -30,14 +30,15 @@ LOOKUPS_LIMIT_S: Final = 2.0
 """For one request. The operator repeats it, possibly with other partitions first."""
 
 MAX_BATCHES: Final = 16
-"""Batches that are read for one offset: markers and compacted batches may have no record."""
+"""Batches that are read at most to find the record at an offset: transaction markers and compacted
+batches may have no record."""
 
-_LAST_BYTES: Final = 1
-"""With `min_one` this reads one whole batch."""
+_ONE_BATCH_BYTES: Final = 1
+"""A read returns at least one whole batch, so this size limit gives exactly one."""
 
 
 class LogPositions:
-    """Answers for the partitions that this broker leads."""
+    """Answers the operator for the partitions that this broker leads."""
 
     def __init__(self, leaders: Leaders, clock: Clock) -> None:
         self._leaders = leaders
@@ -59,6 +60,8 @@ class LogPositions:
     async def _position(
         self, topic: str, wanted: PartitionRequest, since_ms: int | None, lookups: "_Lookups"
     ) -> PartitionPosition:
+        """The offsets of one partition, and the first offset with a timestamp from `since_ms`
+        on."""
         await lookups.slices.pause()
         index = wanted.partition
         try:
@@ -71,11 +74,13 @@ class LogPositions:
             end_offset=Offset(end_offset),
             log_start_offset=Offset(log_start_offset),
             last_timestamp_ms=lookups.last_timestamp_ms(partition, end_offset),
-            since_offset=await lookups.since(partition, since_ms, end_offset),
+            since_offset=await lookups.first_offset_since(partition, since_ms, end_offset),
             times=tuple(
                 [
                     timestamp_ms
-                    async for timestamp_ms in lookups.times(partition, wanted.offsets, end_offset)
+                    async for timestamp_ms in lookups.record_times(
+                        partition, wanted.offsets, end_offset
+                    )
                 ]
             ),
         )
@@ -91,8 +96,11 @@ def refusal_of(code: ErrorCode) -> LogRefusal:
 
 
 class _Lookups:
-    """Reads logs until the time limit. What is not found or not readable is None: damage is
-    reported by other reads."""
+    """Reads logs until the time limit of a request.
+
+    A result is None if it was not found in time, or if the log is not readable. Damage needs no
+    error here: other reads report it.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -101,28 +109,28 @@ class _Lookups:
         self.slices = self._long_work.slices()
 
     @property
-    def _is_over(self) -> bool:
+    def _is_timed_out(self) -> bool:
         return self._clock.monotonic_s() >= self._until_s
 
     def last_timestamp_ms(self, partition: Partition, end_offset: int) -> int | None:
-        """The timestamp of the last batch, from its header."""
+        """The timestamp of the newest record of the last batch, from the header of this batch."""
         log = partition.log
-        if self._is_over or end_offset <= log.log_start_offset:
+        if self._is_timed_out or end_offset <= log.log_start_offset:
             return None
         try:
-            found = log.read(end_offset - 1, _LAST_BYTES, end_offset)
+            found = log.read(end_offset - 1, _ONE_BATCH_BYTES, end_offset)
             if not found.size_bytes:
                 return None
             return read_header(found.file.read(found.position, HEADER_BYTES)).newest_record_ms
         except REFUSALS:
             return None
 
-    async def since(
+    async def first_offset_since(
         self, partition: Partition, since_ms: int | None, end_offset: int
     ) -> Offset | None:
         """The offset of the first record with at least this timestamp; the end offset if there is
-        none."""
-        if since_ms is None or self._is_over:
+        no such record."""
+        if since_ms is None or self._is_timed_out:
             return None
         try:
             steps = partition.log.find_timestamp(since_ms, end_offset)
@@ -131,12 +139,12 @@ class _Lookups:
             return None
         return Offset(end_offset if found is None else found.offset)
 
-    async def times(
+    async def record_times(
         self, partition: Partition, offsets: tuple[Offset, ...], end_offset: int
     ) -> AsyncIterator[RecordTime]:
-        """The timestamps of offsets below the end offset, as far as found."""
+        """The timestamps of the records at these offsets, without those that are not found."""
         for offset in offsets:
-            if offset < end_offset and not self._is_over:
+            if offset < end_offset and not self._is_timed_out:
                 found = await self._timestamp_ms(partition, offset, end_offset)
                 if found is not None:
                     yield RecordTime(offset=offset, timestamp_ms=found)
@@ -145,25 +153,26 @@ class _Lookups:
         """The timestamp of the first record at or after an offset."""
         log = partition.log
         try:
-            at = offset = max(offset, log.log_start_offset)
+            read_offset = offset = max(offset, log.log_start_offset)
             for _ in range(MAX_BATCHES):
-                if at >= end_offset or self._is_over:
+                if read_offset >= end_offset or self._is_timed_out:
                     return None
-                found = log.read(at, _LAST_BYTES, end_offset)
+                found = log.read(read_offset, _ONE_BATCH_BYTES, end_offset)
                 if not found.size_bytes:
                     return None
                 for record in records_of(found.read()):
                     if record.offset >= offset:
                         return record.timestamp_ms
                     await self.slices.pause()
-                at = found.next_offset
+                read_offset = found.next_offset
         except REFUSALS:
             pass
         return None
 
 
 def records_of(batch: bytes) -> Iterator[Record]:
-    """The records that consumers see. Raises `RecordsError`."""
+    """The records of a batch that consumers see: none of a transaction marker. Raises
+    `RecordsError`."""
     header = read_header(batch)
     if not header.is_control:
         yield from read_records(batch, header)

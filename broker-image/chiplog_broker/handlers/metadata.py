@@ -33,10 +33,11 @@ LARGEST_PAGE = 2000
 MAX_UNSLICED_TOPICS = 500
 """Topics of one request that are looked up in one slice; larger requests take several."""
 OPERATIONS_NOT_REQUESTED = -(2**31)
+"""Kafka's value for authorized operations that the client did not request."""
 
 
 class MetadataHandlers:
-    """Answers from the cluster view."""
+    """Answers from this broker's view of the cluster."""
 
     def __init__(
         self,
@@ -64,10 +65,11 @@ class MetadataHandlers:
             if unknown:
                 return self._after_creating(unknown, call)
         if request.topics is not None and len(request.topics) > MAX_UNSLICED_TOPICS:
-            return self._in_slices(call)
+            return self._metadata_in_slices(call)
         return self._metadata(call, {})
 
-    async def _in_slices(self, call: Call[MetadataRequest]) -> MetadataResponse:
+    async def _metadata_in_slices(self, call: Call[MetadataRequest]) -> MetadataResponse:
+        """Like `_metadata`, for a request with many topics."""
         slices, topics = self._long_work.slices(), []
         for topic in dict.fromkeys(call.message.topics or ()):
             topics.append(self._topic(topic, {}))
@@ -75,18 +77,22 @@ class MetadataHandlers:
         return self._response(call, topics)
 
     def _can_be_created(self, name: str | None) -> bool:
-        known = name is None or self._cluster.topic(name) is not None
-        return not (known or why_not_a_topic_name(name or ""))
+        """Whether the name is valid, and there is no topic with it."""
+        if name is None or self._cluster.topic(name) is not None:
+            return False
+        return not why_not_a_topic_name(name)
 
     async def _after_creating(
         self, names: Iterable[str | None], call: Call[MetadataRequest]
     ) -> MetadataResponse:
+        """Create the topics with these names, then answer the request."""
         refused: dict[str, ErrorCode] = {}
         pace = self._pacing.of_peer(call.peer.host)
         for name in dict.fromkeys(names):
             assert name is not None
             if await pace.spend(self._default_partitions) is not None:
-                # Clients retry for an unknown topic; they know no quota error here.
+                # The quota is used up. Clients do not know the quota error in Metadata, but retry
+                # for an unknown topic.
                 refused[name] = ErrorCode.unknown_topic_or_partition
                 continue
             outcome = await self._store.submit(CreateTopic(name=name), call.peer.principal)
@@ -97,11 +103,13 @@ class MetadataHandlers:
     def _metadata(
         self, call: Call[MetadataRequest], refused: Mapping[str, ErrorCode]
     ) -> MetadataResponse:
+        """The answer; `refused` has the errors of topics that could not be created, by name."""
         wanted = call.message.topics
         if wanted is None:
             topics = [view.metadata for view in self._cluster]
         else:
-            # Each topic once: a name takes a few bytes, its answer up to a hundred thousand.
+            # A topic that is requested twice is answered once: its name takes a few bytes, its
+            # answer up to a hundred thousand.
             topics = [self._topic(topic, refused) for topic in dict.fromkeys(wanted)]
         return self._response(call, topics)
 
@@ -118,11 +126,12 @@ class MetadataHandlers:
     def _topic(
         self, wanted: MetadataRequestTopic, refused: Mapping[str, ErrorCode]
     ) -> MetadataTopic:
+        """The metadata of one topic, or its error; `refused` as in `_metadata`."""
         # As in Kafka, an id has priority: Java's describeTopics by id sends an empty name with it.
         if wanted.topic_id is not None or wanted.name is None:
-            known = wanted.topic_id and self._cluster.topic_with_id(wanted.topic_id)
-            if known:
-                return known.metadata
+            view_with_id = wanted.topic_id and self._cluster.topic_with_id(wanted.topic_id)
+            if view_with_id:
+                return view_with_id.metadata
             return MetadataTopic(ErrorCode.unknown_topic_id, None, wanted.topic_id)
         view = self._cluster.topic(wanted.name)
         if view is not None:
@@ -131,14 +140,16 @@ class MetadataHandlers:
         return MetadataTopic(code, wanted.name, None)
 
     def describe_cluster(self, call: Call[Any]) -> object:
-        """Brokers and controller. There are no controllers that clients could reach."""
+        """The brokers, and the broker that clients take for the controller. There are no
+        controllers with addresses of their own, so a request for these is an error."""
         types = answers(ApiKey.DESCRIBE_CLUSTER)
         code, message = ErrorCode.none, None
         if call.message.endpoint_type == CONTROLLERS_ENDPOINT:
             code = ErrorCode.mismatched_endpoint_type
-            message = "this is a broker's endpoint, and controllers have none"
+            message = "there are no controller endpoints: request the brokers (endpoint type 1)"
         elif call.message.endpoint_type != BROKERS_ENDPOINT:
-            code, message = ErrorCode.unsupported_endpoint_type, "unknown endpoint type"
+            code = ErrorCode.unsupported_endpoint_type
+            message = f"unknown endpoint type {call.message.endpoint_type}: request the brokers (1)"
         of_brokers = code is ErrorCode.none
         nodes = self._cluster.nodes(call.peer.listener.name) if of_brokers else []
         return types.DescribeClusterResponse(
@@ -162,7 +173,8 @@ class MetadataHandlers:
         )
 
     async def describe_topic_partitions(self, call: Call[Any]) -> object:
-        """Partitions page by page (KIP-966): the cursor names the first one not sent."""
+        """One page of partitions (KIP-966): the cursor names the first partition of the next
+        page."""
         request = call.message
         types = answers(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
         names = sorted(
@@ -172,18 +184,19 @@ class MetadataHandlers:
         start = 0
         if cursor is not None:
             names = [name for name in names if name >= cursor.topic_name]
+            # If the cursor's topic was deleted, the page starts with the next topic.
             start = max(cursor.partition_index, 0) if cursor.topic_name in names[:1] else 0
-        room = min(max(request.response_partition_limit, 1), LARGEST_PAGE)
+        remaining = min(max(request.response_partition_limit, 1), LARGEST_PAGE)
         topics, next_cursor, slices = [], None, self._long_work.slices()
         for name in names:
             await slices.pause()
             view = self._cluster.topic(name)
-            if room == 0:
+            if remaining == 0:
                 next_cursor = types.Cursor(topic_name=name, partition_index=0)
                 break
-            page = list(islice(view.partitions, start, start + room)) if view else []
+            page = list(islice(view.partitions, start, start + remaining)) if view else []
             topics.append(described_topic(types, name, view, page))
-            room -= len(page)
+            remaining -= len(page)
             if view and start + len(page) < len(view.partitions):
                 next_cursor = types.Cursor(topic_name=name, partition_index=start + len(page))
                 break
@@ -196,7 +209,8 @@ class MetadataHandlers:
 def described_topic(
     types: Any, name: str, view: TopicView | None, page: Iterable[PartitionView]
 ) -> object:
-    """One topic of DescribeTopicPartitions with the partitions of this page."""
+    """One topic of DescribeTopicPartitions with the partitions of this page; `view` is None if the
+    topic does not exist."""
     if view is None:
         return types.DescribeTopicPartitionsResponseTopic(
             error_code=ErrorCode(code_of_unknown(name)),

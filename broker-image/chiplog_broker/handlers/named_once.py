@@ -11,7 +11,8 @@ from chiplog_wire.protocol.messages import FetchPartition, FetchTopic
 
 
 def named_once(topics: list[FetchTopic]) -> list[FetchTopic]:
-    """The same topics and partitions without duplicates; usually the list itself."""
+    """Return the topics and their partitions, each once; usually there are no duplicates, and this
+    is the given list itself."""
     if not _names_twice(topics):
         return topics
     merged: dict[TopicKey, tuple[FetchTopic, dict[int, FetchPartition]]] = {}
@@ -23,6 +24,7 @@ def named_once(topics: list[FetchTopic]) -> list[FetchTopic]:
 
 
 def _names_twice(topics: Sequence[FetchTopic]) -> bool:
+    """Whether a topic, or a partition of a topic, occurs twice."""
     if len(topics) > 1 and len({topic.topic_id or topic.name for topic in topics}) < len(topics):
         return True
     return any(

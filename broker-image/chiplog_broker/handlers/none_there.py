@@ -31,21 +31,24 @@ NEVER = datetime.fromtimestamp(0, UTC)
 
 
 def list_partition_reassignments(_: Call[Any]) -> object:
-    """Empty: only the operator moves replicas, and its status shows it."""
+    """An empty list: only the operator moves replicas, and the PartitionMap shows the moves."""
     return answers(ApiKey.LIST_PARTITION_REASSIGNMENTS).ListPartitionReassignmentsResponse(
         throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, topics=()
     )
 
 
 def describe_client_quotas(_: Call[Any]) -> object:
-    """There are no quotas."""
+    """An empty list: there are no client quotas."""
     return answers(ApiKey.DESCRIBE_CLIENT_QUOTAS).DescribeClientQuotasResponse(
         throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, entries=()
     )
 
 
 def describe_user_scram_credentials(call: Call[Any]) -> object:
-    """No users; the credential of the brokers is not for clients."""
+    """Every requested user is unknown; without names in the request the list is empty.
+
+    The brokers' own SCRAM credential is not shown to clients.
+    """
     types = answers(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
     times = Counter(user.name for user in call.message.users or ())
     return types.DescribeUserScramCredentialsResponse(
@@ -57,6 +60,8 @@ def describe_user_scram_credentials(call: Call[Any]) -> object:
 
 
 def no_credentials(types: Any, user: str, times: int) -> object:
+    """The error for one user; a user that is requested several `times` gets another one
+    (KIP-554)."""
     code = ErrorCode.resource_not_found
     message = "Attempt to describe a user credential that does not exist"
     if times > 1:
@@ -68,7 +73,7 @@ def no_credentials(types: Any, user: str, times: int) -> object:
 
 
 def describe_transactions(call: Call[Any]) -> object:
-    """Every transactional id is unknown."""
+    """An error for every transactional id: none exists."""
     types = answers(ApiKey.DESCRIBE_TRANSACTIONS)
     return types.DescribeTransactionsResponse(
         throttle_time=NO_THROTTLE,
@@ -93,7 +98,8 @@ def describe_transactions(call: Call[Any]) -> object:
 
 
 def list_transactions(call: Call[Any]) -> object:
-    """No transactions; unknown states in the filter are reported all the same."""
+    """An empty list of transactions, with the states of the request's filter that Kafka does not
+    have."""
     unknown = [state for state in call.message.state_filters if state not in TRANSACTION_STATES]
     return answers(ApiKey.LIST_TRANSACTIONS).ListTransactionsResponse(
         throttle_time=NO_THROTTLE,

@@ -20,14 +20,15 @@ from chiplog_wire.protocol.errors import ErrorCode
 
 
 class OffsetDeletion:
-    """Deletes through the coordinator; topics are those of the cluster view."""
+    """Deletes offsets through the coordinator; the cluster view says which topics exist."""
 
     def __init__(self, coordinator: Coordinator, cluster: ClusterView) -> None:
         self._coordinator = coordinator
         self._cluster = cluster
 
     async def offset_delete(self, call: Call[Any]) -> object:
-        """Each partition has its own result, except for errors of the whole group."""
+        """Delete offsets. Each partition has its own result; after an error of the whole group
+        there are none."""
         types, request = answers(ApiKey.OFFSET_DELETE), call.message
         requested = {
             topic.name: tuple(partition.partition_index for partition in topic.partitions)
@@ -59,7 +60,10 @@ class OffsetDeletion:
     async def _delete(
         self, group_id: str, requested: dict[str, tuple[int, ...]]
     ) -> dict[TopicPartition, ErrorCode]:
-        """The result of each partition. Raises `GroupError`."""
+        """Delete the offsets that may be deleted; returns the result of each partition.
+
+        Raises `GroupError` for an error of the whole group.
+        """
         if not group_id:
             raise GroupError(ErrorCode.invalid_group_id)
         shard = self._coordinator.shard(group_id)
@@ -73,15 +77,17 @@ class OffsetDeletion:
             for index in indexes
         }
         stored = shard.offsets(group_id)
-        wanted = [
+        to_delete = [
             partition for partition, code in codes.items() if not code and partition in stored
         ]
-        code = await outcome(partial(shard.forget_offsets, group_id, wanted))
+        code = await outcome(partial(shard.forget_offsets, group_id, to_delete))
         if code is not ErrorCode.none:
             raise GroupError(code)
         return codes
 
     def _code(self, name: str, index: int, in_use: frozenset[str] | None) -> ErrorCode:
+        """Why a partition's offset must not be deleted; `none` if it may be. `in_use` is the result
+        of `topics_in_use`."""
         view = self._cluster.topic(name)
         if view is None or not 0 <= index < len(view.partitions):
             return ErrorCode.unknown_topic_or_partition
@@ -91,9 +97,9 @@ class OffsetDeletion:
 
 
 def topics_in_use(group: Description) -> frozenset[str] | None:
-    """The topics that members of a group subscribe to; None if it may be any, because the group
-    rebalances.
+    """The topics that members of a group subscribe to.
 
+    None if a subscription is unknown, because the group rebalances: then any topic may be in use.
     Raises `GroupError` for a group whose members are not consumers.
     """
     if not group.members:

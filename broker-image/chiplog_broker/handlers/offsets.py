@@ -25,11 +25,12 @@ EARLIEST_LOCAL = -4
 # KIP-1023): as in Kafka, unknown where a topic has no remote storage.
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
-NOWHERE = frozenset({LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
+REMOTE_OFFSETS = frozenset({LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
 # Not Kafka's: the offset up to which a replica is compacted, for readers of exactly this replica.
-# It cannot be seen in the log: older values may be next to gaps where a follower fetched while its
-# leader was compacting.
+# The log does not show it: where a follower fetched while its leader was compacting, older values
+# and gaps are next to each other.
 CLEAN_POINT = -1001
+# First versions of ListOffsets with these negative timestamps, which stand for places in the log.
 PLACES_FROM_VERSION = {
     ListOffset.LATEST: 1,
     ListOffset.EARLIEST: 1,
@@ -44,7 +45,7 @@ Find: TypeAlias = Callable[[str, int, int], Partition]
 
 
 class OffsetHandlers:
-    """Answers from the partitions that this broker leads."""
+    """Answers requests about offsets, for the partitions that this broker leads."""
 
     def __init__(self, leaders: Leaders, clock: Clock, long_work: LongWork) -> None:
         self._leaders = leaders
@@ -52,10 +53,11 @@ class OffsetHandlers:
         self._long_work = long_work
 
     async def list_offsets(self, call: Call[Any]) -> object:
-        """Offsets by timestamp, or the ends of the log.
+        """Offsets of the first records with given timestamps, or of the start or end of logs.
 
-        Replica id -2 means exactly this replica, as in Kafka. Its end is the high watermark that it
-        knows, which is as far as such a reader can fetch; in Kafka it is the log end offset.
+        Replica id -2 means this broker's replica, be it leader or follower, as in Kafka. Its end is
+        the high watermark that it knows, because its readers can fetch no further; in Kafka it is
+        the log end offset.
         """
         types = answers(ApiKey.LIST_OFFSETS)
         topics = call.message.topics
@@ -82,7 +84,7 @@ class OffsetHandlers:
         return types.ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=tuple(found))
 
     async def offset_for_leader_epoch(self, call: Call[Any]) -> object:
-        """The end offset of a leader epoch: clients detect truncations by it (KIP-320)."""
+        """The end offsets of leader epochs, by which consumers detect truncations (KIP-320)."""
         types = answers(ApiKey.OFFSET_FOR_LEADER_EPOCH)
         for_consumer = call.message.replica_id <= LARGEST_CONSUMER_ID
         leaders = self._leaders.for_replica(call.message.replica_id, call.peer)
@@ -101,7 +103,7 @@ class OffsetHandlers:
         return types.OffsetForLeaderEpochResponse(throttle_time=NO_THROTTLE, topics=tuple(topics))
 
     async def delete_records(self, call: Call[Any]) -> object:
-        """Raise the log start offset of partitions; -1 means their high watermark."""
+        """Delete the records below the given offsets; -1 means below the high watermark."""
         types = answers(ApiKey.DELETE_RECORDS)
         topics, slices = [], self._long_work.slices()
         for topic in call.message.topics:
@@ -115,6 +117,7 @@ class OffsetHandlers:
         return types.DeleteRecordsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics))
 
     async def _delete(self, types: Any, topic: str, wanted: Any) -> object:
+        """Delete records of one partition; its result has the new log start offset or an error."""
         code, low_watermark = ErrorCode.none, NO_OFFSET
         try:
             partition = self._leaders.changeable(topic, wanted.partition_index)
@@ -133,7 +136,8 @@ class Lookup:
     """The lookups of one ListOffsets request, partition by partition."""
 
     def __init__(self, find: Find, version: int, long_work: LongWork, *, of_any: bool) -> None:
-        """`of_any`: the replicas here are read whatever their role is."""
+        """`find` returns the partition that the request may read. `of_any`: this broker's replicas
+        are read, be they leaders or followers."""
         self._find = find
         self._version = version
         self._of_any = of_any
@@ -141,7 +145,8 @@ class Lookup:
         self._slices = long_work.slices()
 
     async def listed_offset(self, topic: str, wanted: Any, times: int) -> object:
-        """One partition of the answer; `times`: how often the request names it."""
+        """One partition of the answer. `times` is how often the request names it; more than once is
+        an error."""
         await self._slices.pause()
         code, timestamp, offset, epoch = ErrorCode.none, NO_TIMESTAMP, NO_OFFSET, -1
         try:
@@ -170,16 +175,18 @@ class Lookup:
     async def _in_log(
         self, partition: Partition, topic: str, wanted: Any, place: int
     ) -> TimestampOffset | None:
-        if place in NOWHERE:
+        """The record at a place or time (`place_or_time`); None if there is none."""
+        if place in REMOTE_OFFSETS:  # there is no remote storage
             return None
         steps = partition.log.find_timestamp(place, partition.high_watermark)
         found = await self._long_work.run(steps, self._slices)
-        if self._find(topic, wanted.partition_index, wanted.current_leader_epoch) is not partition:
-            raise PartitionError(
-                ErrorCode.not_leader_or_follower
-            )  # it was replaced in the meantime
+        present = self._find(topic, wanted.partition_index, wanted.current_leader_epoch)
+        if present is not partition:
+            # The replica was replaced while its log was searched.
+            raise PartitionError(ErrorCode.not_leader_or_follower)
         if not partition.is_settled and (found is None or place == ListOffset.LATEST):
-            # Consumers may have seen more of the previous leader than is safe here yet.
+            # Consumers may have read further from the previous leader than the high watermark is
+            # here yet, so a result that depends on it could send them back.
             has_code = self._version >= NOT_AVAILABLE_FROM_VERSION
             raise PartitionError(
                 ErrorCode.offset_not_available if has_code else ErrorCode.leader_not_available
@@ -188,13 +195,17 @@ class Lookup:
 
 
 def clean_point(partition: Partition, index: int) -> object:
-    """The offset up to which the log is compacted; -1 if it never was, here or where it was
-    fetched."""
+    """The answer for `CLEAN_POINT`: the offset up to which this log is compacted.
+
+    The offset is -1 if the log was never compacted, neither here nor before it was fetched from a
+    leader.
+    """
     log = partition.log
     offset = NO_OFFSET
     if log.gap_end_offset:
         cleaner_offset = log.compaction.cleaner_offset
-        # A value outside the log has no meaning: records were deleted or truncated.
+        # An offset outside the log has no meaning after records were deleted or truncated. 0 says
+        # that the log may have gaps, and that nothing is known to be compacted.
         is_within = log.log_start_offset <= cleaner_offset <= log.end_offset
         offset = cleaner_offset if is_within else 0
     return answers(ApiKey.LIST_OFFSETS).ListOffsetsPartitionResponse(
@@ -207,13 +218,16 @@ def clean_point(partition: Partition, index: int) -> object:
 
 
 def epoch_end(leaders: Leaders, topic: str, wanted: Any, *, for_consumer: bool) -> object:
-    """One partition of an OffsetForLeaderEpoch answer."""
+    """One partition of an OffsetForLeaderEpoch answer.
+
+    `for_consumer`: whether a consumer asks; a follower may get an end above the high watermark.
+    """
     code, epoch, end_offset = ErrorCode.none, -1, NO_OFFSET
     try:
         partition = leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
         epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
         if for_consumer and not partition.is_settled and end_offset > partition.high_watermark:
-            # Above the high watermark: the epoch that ends here may still be truncated.
+            # The end of this epoch is above the high watermark, so it may still be truncated.
             code, epoch, end_offset = ErrorCode.offset_not_available, -1, NO_OFFSET
     except (PartitionError, *REFUSALS) as refused:
         code = code_of(refused)
@@ -223,7 +237,11 @@ def epoch_end(leaders: Leaders, topic: str, wanted: Any, *, for_consumer: bool) 
 
 
 def place_or_time(timestamp: int, version: int) -> int:
-    """The meaning of a ListOffsets timestamp. Raises `PartitionError`."""
+    """What to look for: a timestamp in ms, or a negative value for a place like
+    `ListOffset.LATEST`.
+
+    Raises `PartitionError` for a place that this version of ListOffsets does not have.
+    """
     if timestamp >= 0:
         return timestamp
     if version < PLACES_FROM_VERSION.get(timestamp, version + 1):

@@ -1,8 +1,8 @@
 """Keeps clients from changing topics faster than the quota says (KIP-599).
 
-From these versions on a client knows THROTTLING_QUOTA_EXCEEDED, and the answer says when it may try
-again. An older client does not know this error, so its request waits here, at most for its own
-timeout.
+A client that knows THROTTLING_QUOTA_EXCEEDED (`THROTTLE_FROM_VERSION`) gets this error, and the
+answer says how long it must wait. An older client does not know the error, so its request waits
+here, at most for the request's own timeout.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ THROTTLE_FROM_VERSION: Final[Mapping[ApiKey, int]] = {
 """First version whose clients throttle themselves: these get an error at once, as in Kafka."""
 
 LONGEST_WAIT_S: Final = 30.0
-"""Longest wait of a request of an older version, whatever its timeout is."""
+"""Longest wait of an older client's request, also if the request's own timeout is longer."""
 
 STOP_CHECK_S: Final = 0.5
 """Interval at which a waiting request checks whether the broker stops: a stop waits for it."""
@@ -35,14 +35,15 @@ STOP_CHECK_S: Final = 0.5
 EXCEEDED: Final = Outcome(
     ErrorCode.throttling_quota_exceeded, "The throttling quota has been exceeded."
 )
-WAITED: Final = Outcome(
+STILL_EXCEEDED: Final = Outcome(
     ErrorCode.request_timed_out,
-    "this address changes topics faster than chiplog.controller.mutation.rate: try again later",
+    "this client address creates and deletes more partitions per second than "
+    "chiplog.controller.mutation.rate allows: try again later",
 )
 
 
 class Pace:
-    """The controller mutation quota, applied to one request."""
+    """Applies the controller mutation quota of a client address to one request."""
 
     def __init__(
         self,
@@ -52,8 +53,8 @@ class Pace:
         longest_wait_s: float | None,
         stops: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`longest_wait_s`: None if the client gets an error instead of waiting. `stops` returns
-        whether the broker stops; then waiting requests end."""
+        """`longest_wait_s` is None if the client gets an error instead of waiting. `stops` returns
+        whether the broker is stopping; then a waiting request is answered."""
         self._quota = quota
         self._clock = clock
         self._host = host
@@ -63,11 +64,14 @@ class Pace:
 
     @property
     def throttle_time(self) -> timedelta:
-        """When the client may try again, for the answer."""
+        """How long the client must wait before it tries again; part of the answer."""
         return timedelta(milliseconds=self._throttle_ms)
 
     async def spend(self, partitions: int) -> Outcome | None:
-        """Returns None if this many partitions may be created or deleted, and counts them."""
+        """Count this many partitions as created or deleted, after a wait if the client is old.
+
+        Returns None if they may be changed, else the error for the client.
+        """
         began_s = self._clock.monotonic_s()
         while wait_ms := self._quota.spend(self._host, partitions, self._clock.monotonic_s()):
             if self._longest_wait_s is None:
@@ -75,13 +79,13 @@ class Pace:
                 return EXCEEDED
             until_s = self._clock.monotonic_s() + wait_ms / 1000
             if until_s - began_s > self._longest_wait_s or self._stops():
-                return WAITED
+                return STILL_EXCEEDED
             await self._clock.sleep(min(wait_ms / 1000, STOP_CHECK_S))
         return None
 
 
 class Pacing:
-    """The controller mutation quotas of all hosts that send requests to this broker."""
+    """The controller mutation quotas (KIP-599) of all client addresses of this broker."""
 
     def __init__(self, clock: Clock, config: Mapping[str, str]) -> None:
         self._clock = clock
@@ -89,11 +93,12 @@ class Pacing:
         self._stops = False
 
     def stop(self) -> None:
-        """The broker stops: waiting requests are answered, and no request waits any more."""
+        """Answer waiting requests soon, and let no request wait any more, because the broker
+        stops."""
         self._stops = True
 
     def of(self, call: Call[Any]) -> Pace:
-        """For a request that changes topics."""
+        """The quota for a request that changes topics; old clients may wait."""
         longest_wait_s = None
         if call.header.version < THROTTLE_FROM_VERSION[call.header.api_key]:
             timeout_s = milliseconds(call.message.timeout) / 1000
@@ -102,5 +107,5 @@ class Pacing:
         return Pace(self._quota, self._clock, host, longest_wait_s, lambda: self._stops)
 
     def of_peer(self, host: str) -> Pace:
-        """For a topic that is created automatically by a Metadata request."""
+        """The quota for a topic that a Metadata request creates automatically; nobody waits."""
         return Pace(self._quota, self._clock, host, None)

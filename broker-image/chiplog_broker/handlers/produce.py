@@ -36,7 +36,7 @@ OK = int(ErrorCode.none)
 MAX_UNSLICED_BATCHES: Final = 256
 """Batches appended in one slice: some milliseconds. Larger requests take several slices."""
 LARGE_BYTES: Final = 16 * 1024
-"""Records of this size are released from memory before the request is answered."""
+"""Records of at least this size are released from memory once they are appended."""
 
 
 class ProduceHandler:
@@ -50,6 +50,8 @@ class ProduceHandler:
     def __call__(
         self, call: Call[ProduceRequest]
     ) -> ProduceResponse | asyncio.Future[Answer] | SlowRequest | None:
+        """Append the batches. Returns the answer, a future of the encoded one, or the rest of the
+        work; None for acks=0."""
         pending = PendingProduce(call)
         now_ms = self._clock.now_ms()
         for topic in call.message.topics:
@@ -71,8 +73,9 @@ class ProduceHandler:
     ) -> ProduceResponse | asyncio.Future[Answer] | None:
         """Append the remaining batches in slices."""
         topics, slices = pending.call.message.topics, self._long_work.slices()
-        wanted = ((topic.name, partition) for topic in topics for partition in topic.partitions)
-        for topic, partition in islice(wanted, len(pending.answers), None):
+        batches = ((topic.name, partition) for topic in topics for partition in topic.partitions)
+        # Each appended batch has an answer already, so these are skipped.
+        for topic, partition in islice(batches, len(pending.answers), None):
             await slices.pause()
             now_ms = self._clock.now_ms()
             try:
@@ -98,7 +101,11 @@ class ProduceHandler:
         *,
         keys_are_checked: bool = False,
     ) -> ProducePartitionResponse:
-        """Raises `TakesLong` if the keys of the records must be checked and are not yet."""
+        """Append the records for one partition; the answer is complete unless it is in
+        `pending.unsafe`.
+
+        Raises `TakesLong` if the keys of the records must be checked first, and that takes long.
+        """
         index = partition.partition
         acks = pending.call.message.acks
         if acks not in VALID_ACKS:
@@ -115,13 +122,13 @@ class ProduceHandler:
             return self._refused(topic, index, refused)
         if acks == ACKS_ALL and replica.high_watermark <= appended.last_offset:
             position = len(pending.answers)
-            settled = partial(pending.settle, position)
-            replica.when_safe(appended.last_offset + 1, settled)
+            replica.when_safe(appended.last_offset + 1, partial(pending.settle, position))
             pending.unsafe.add(position)
-        is_known = appended.base_offset >= 0
+        # Of an older duplicate only the sequence numbers are known, not the offset.
+        has_offset = appended.base_offset >= 0
         return ProducePartitionResponse(
             index,
-            OK if is_known else ErrorCode.duplicate_sequence_number,
+            OK if has_offset else ErrorCode.duplicate_sequence_number,
             appended.base_offset,
             appended.log_append_time_ms,
             appended.log_start_offset,
@@ -130,13 +137,17 @@ class ProduceHandler:
     def _refused(
         self, topic: str, index: int, why: PartitionError | Refusal
     ) -> ProducePartitionResponse:
+        """Count a refused batch, and return the error for it."""
         code = code_of(why)
         self._leaders.produce_failed(topic, index, code)
         return ProducePartitionResponse(index, code, error_message=str(why))
 
 
 class PendingProduce:
-    """A Produce in progress; with acks=all it may wait for some of its batches."""
+    """A Produce request in progress; with acks=all it waits until all its batches are safe.
+
+    A batch is safe when the high watermark has passed it.
+    """
 
     def __init__(self, call: Call[ProduceRequest]) -> None:
         self.call = call
@@ -147,7 +158,12 @@ class PendingProduce:
         self._future: asyncio.Future[Answer] | None = None
 
     def outcome(self) -> ProduceResponse | asyncio.Future[Answer] | None:
-        """The answer once all batches are appended. Raises `ProtocolViolation`."""
+        """To be called when all batches are appended: the answer, or a future of the encoded answer
+        if some batches are not safe yet.
+
+        None for acks=0, which gets no answer. Raises `ProtocolViolation` if such a batch was
+        refused, because only a closed connection shows this to its client.
+        """
         if self.call.message.acks == 0:
             if any(answer.error_code != OK for answer in self.answers):
                 raise ProtocolViolation("a batch sent with acks=0 was refused")
@@ -155,7 +171,7 @@ class PendingProduce:
         return self.start() if self.unsafe else self.response()
 
     def start(self) -> asyncio.Future[Answer]:
-        """Wait, at most as long as the request's timeout."""
+        """Wait until all batches are safe, at most as long as the request's timeout."""
         loop = asyncio.get_running_loop()
         self._future = future = loop.create_future()
         timeout_s = max(self.call.message.timeout_ms, 0) / 1000
@@ -164,7 +180,10 @@ class PendingProduce:
         return future
 
     def settle(self, position: int, code: ErrorCode) -> None:
-        """A batch is safe, or has failed. This may be called before `start`."""
+        """Note that the batch at this position of `answers` is safe (error `none`), or has failed.
+
+        This may be called before `start`.
+        """
         self.unsafe.discard(position)
         if code is not ErrorCode.none:
             self._fail([position], code)
@@ -172,7 +191,7 @@ class PendingProduce:
             self.call.answer(self._future, self.response)
 
     def response(self) -> ProduceResponse:
-        """The answer with the present results."""
+        """The answer with the results so far."""
         topics, position = [], 0
         for topic in self.call.message.topics:
             end = position + len(topic.partitions)
@@ -181,8 +200,8 @@ class PendingProduce:
         return ProduceResponse(topics)
 
     def _time_out(self) -> None:
-        """Answer with a timeout: the records may still become safe."""
-        assert self._future is not None, "nothing times out before it waits"
+        """Answer with a timeout error for each unsafe batch; its records may still become safe."""
+        assert self._future is not None, "`start` sets it together with the timer"
         self._fail(self.unsafe, ErrorCode.request_timed_out)
         self.call.answer(self._future, self.response)
 

@@ -17,15 +17,15 @@ COUNTER_BITS = 28
 
 
 class ProducerIds:
-    """The producer ids of one broker. In each session the counter starts at 0."""
+    """Assigns producer ids. In each session of this broker the counter starts at 0."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster
         self._session = cluster.session
-        self._next = 0
+        self._next_count = 0
 
     def init_producer_id(self, call: Call[Any]) -> object:
-        """A new id at epoch 0."""
+        """Assign a new producer id with producer epoch 0."""
         types = answers(ApiKey.INIT_PRODUCER_ID)
         code, producer_id, epoch = self._assign(call.message)
         return types.InitProducerIdResponse(
@@ -36,15 +36,18 @@ class ProducerIds:
         )
 
     def _assign(self, request: Any) -> tuple[ErrorCode, int, int]:
+        """An error code, a producer id and its epoch; after an error both are -1."""
         if request.transactional_id is not None:
             # Fatal on purpose: transactions are not supported, and clients would retry for ever.
             return ErrorCode.transactional_id_authorization_failed, -1, -1
         if self._session != self._cluster.session:
-            self._session, self._next = self._cluster.session, 0
-        if self._session == 0 or self._next >> COUNTER_BITS:
+            self._session, self._next_count = self._cluster.session, 0
+        # Session 0: the broker is not admitted yet. With all ids of a session used, the client
+        # retries, and another broker may answer.
+        if self._session == 0 or self._next_count >> COUNTER_BITS:
             return ErrorCode.coordinator_load_in_progress, -1, -1
         # Without a transactional id Kafka assigns a new id, whatever id the request contains.
         prefix = self._cluster.broker_id << SESSION_BITS | self._session
-        producer_id = prefix << COUNTER_BITS | self._next
-        self._next += 1
+        producer_id = prefix << COUNTER_BITS | self._next_count
+        self._next_count += 1
         return ErrorCode.none, producer_id, 0

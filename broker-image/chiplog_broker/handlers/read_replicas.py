@@ -1,8 +1,8 @@
 """Which replica consumers with a rack should read from (KIP-392, `replica.selector.class`).
 
-Only leaders send consumers to another replica, by their present setting. A follower does not check
-its own setting: while a changed setting reaches one broker after the other, leader and follower may
-have different ones, and would send a consumer to each other.
+Only leaders check the setting, and send consumers to another replica. A follower serves a consumer
+whatever its own setting is: a changed setting reaches one broker after the other, and a leader and
+a follower with different settings would send a consumer to each other.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,9 +25,10 @@ class ReadReplicas:
         return self._config.get(REPLICA_SELECTOR_CLASS.name) == RACK_AWARE_SELECTOR
 
     def near(self, rack_id: str, listener: str) -> Collection[int]:
-        """The other brokers in a client's rack that it can reach on its listener.
+        """The ids of the other brokers in a client's rack that the client can reach on its
+        listener.
 
-        Empty if this broker is in that rack itself.
+        Empty if this broker is in that rack itself, or if consumers only read from leaders.
         """
         if not rack_id or not self.is_rack_aware:
             return ()

@@ -28,11 +28,11 @@ SMALL_BYTES = 16 * 1024
 """Bytes that a client may get even if memory is short."""
 UNKNOWN_OFFSET = -1
 FetchQueue: TypeAlias = dict[FetchWaiter, None]
-"""The fetches that one partition wakes."""
+"""The waiting fetches that a partition wakes when it changes, as an ordered set."""
 
 
 class Attempts(Protocol):
-    """Answers a fetch: tries, and tries again when something changed."""
+    """Makes the answer to a fetch: one attempt at once, and others whenever a partition changes."""
 
     @property
     def is_enough(self) -> bool:
@@ -41,23 +41,24 @@ class Attempts(Protocol):
 
     @property
     def has_news(self) -> bool:
-        """Whether it found changes that its reader should get soon, though not at once."""
+        """Whether the last attempt found changes that the reader should get soon, though not at
+        once: for example a new high watermark."""
 
     def attempt(self) -> FetchResponse:
-        """Read what there is."""
+        """Read the records that there are now."""
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """The last attempt is sent; returns the answer in its final form."""
+        """Count the last attempt as sent, and return its answer in the final form."""
 
     def join(self, waiter: FetchWaiter) -> None:
-        """Wake this fetch when there may be more."""
+        """Register a fetch, which is woken when there may be more records."""
 
     def leave(self, waiter: FetchWaiter) -> None:
-        """Do not wake it any more."""
+        """Remove a fetch that was registered by `join`."""
 
 
 class Reading:
-    """Attempts to answer a fetch; each reads all partitions again."""
+    """Reads for a fetch outside a session, in one or more attempts; each reads all partitions."""
 
     def __init__(
         self,
@@ -69,20 +70,21 @@ class Reading:
         *,
         of_any: bool = False,
     ) -> None:
-        """`near` are the brokers in the consumer's rack, which it should read from.
+        """`near` are the ids of the brokers in the consumer's rack, from which it should read.
 
-        `of_any`: read the replicas here whatever their role is.
+        `of_any`: read this broker's replicas, be they leaders or followers.
         """
         self._request = request
         self._near = near
         self._of_any = of_any
         self._largest_bytes = max_bytes
-        self.room: Callable[[], int] | None = None
+        self.available_bytes: Callable[[], int] | None = None
         """Returns the memory available for an answer; None for no limit besides the request's."""
         self._max_bytes = max_bytes
-        """The limit of this attempt."""
+        """The size limit of this attempt's answer."""
         self._may_exceed = True
-        """Whether one batch may be larger, so that the reader makes progress (KIP-74)."""
+        """Whether the first batch may be larger than the limit, so that the reader makes progress
+        (KIP-74)."""
         # `min_bytes` above `max_bytes` could never be reached.
         self._min_bytes = min(request.min_bytes, max_bytes)
         self._cluster = cluster
@@ -91,11 +93,17 @@ class Reading:
         self.opens: Callable[[FetchResponse], int] | None = None
         """Set if this fetch opens a session: returns the session id for the answer."""
         self._found: list[tuple[Partition, int]] = []
+        """The partitions with records in the last attempt, and the size of these records in
+        bytes."""
         self._read_partitions: list[Partition] = []
         """The partitions that the last attempt read; they are counted if it is sent."""
         self._bytes = 0
+        """Size of the records that this attempt has found so far."""
         self._has_more = False
+        """Whether there are more records than the answer contains."""
         self._is_urgent = False
+        """Whether the answer must not wait for records, because it contains an error, for
+        example."""
 
     @property
     def is_enough(self) -> bool:
@@ -106,12 +114,13 @@ class Reading:
 
     @property
     def wants_news(self) -> bool:
-        """Whether its reader should get changes soon, also without records."""
+        """Whether the reader should get changes soon, also if there are no new records."""
         return False
 
     @property
     def has_news(self) -> bool:
-        """The first answer of a session contains all partitions."""
+        """Whether the answer opens a session: then it contains all partitions, so it has changes
+        for a reader that wants them."""
         return self.wants_news and self.opens is not None
 
     def attempt(self) -> FetchResponse:
@@ -122,7 +131,8 @@ class Reading:
         return FetchResponse([self._topic(topic) for topic in self._request.topics])
 
     async def attempt_in_slices(self, slices: Slices) -> FetchResponse:
-        """The same in slices. Logs may change in between, so records are copied to memory."""
+        """Like `attempt`, but in slices. Logs may change between slices, so the records are copied
+        to memory."""
         self.begin()
         answers = []
         for topic in self._request.topics:
@@ -140,16 +150,16 @@ class Reading:
         """Reset the state for another attempt."""
         self._bytes = 0
         self._has_more = self._is_urgent = False
-        if self.room is not None:
+        if self.available_bytes is not None:
             # Determined for each attempt: less memory may be available after a wait.
-            room_bytes = self.room()
-            self._may_exceed = room_bytes > 0
-            self._max_bytes = min(self._largest_bytes, max(room_bytes, SMALL_BYTES))
+            available_bytes = self.available_bytes()
+            self._may_exceed = available_bytes > 0
+            self._max_bytes = min(self._largest_bytes, max(available_bytes, SMALL_BYTES))
         self._found.clear()
         self._read_partitions.clear()
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """The last attempt is sent."""
+        """Count the last attempt as sent, and return its answer with the id of a new session."""
         for partition in self._read_partitions:
             partition.counters.fetches += 1
         for partition, size_bytes in self._found:
@@ -161,7 +171,7 @@ class Reading:
         return response
 
     def join(self, waiter: FetchWaiter) -> None:
-        """Wait for the partitions here that the request reads."""
+        """Register a fetch at the request's partitions, which wake it when they change."""
         self._queues = list(self._all_queues())
         for queue in self._queues:
             queue[waiter] = None
@@ -173,27 +183,30 @@ class Reading:
     # -- one partition
 
     def name_of(self, name: str | None, topic_id: UUID | None) -> str | None:
-        """The topic that a request names; None if it is not known here."""
+        """The topic's name, found by its id if the request has one; None if this broker does not
+        know the id."""
         if topic_id is None:
             return name
         view = self._cluster.topic_with_id(topic_id)
         return None if view is None else view.name
 
     def find(self, topic: str, wanted: FetchPartition) -> Partition:
-        """The partition to read. Raises `PartitionError`."""
+        """The replica to read, which this reader may use. Raises `PartitionError`."""
         return self._find(topic, wanted.partition, wanted.current_leader_epoch)
 
     def read(self, partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
-        """The records for this reader. Raises `PartitionError` and `REFUSALS`."""
+        """The records for this reader, or the broker from which it should read. Raises
+        `PartitionError` and `REFUSALS`."""
         self._read_partitions.append(partition)
         if self._near:
-            nearer = partition.best_to_read(self._near, wanted.fetch_offset)
-            if nearer is not None:
-                return self._sent_to(nearer, partition, wanted)
-        room_bytes = self._max_bytes - self._bytes
-        max_bytes = max(min(wanted.max_bytes, room_bytes), 0)
-        first = self._bytes == 0 and self._may_exceed
-        records = partition.read(wanted.fetch_offset, max_bytes, min_one=first)
+            nearer_broker_id = partition.best_to_read(self._near, wanted.fetch_offset)
+            if nearer_broker_id is not None:
+                return self._sent_to(nearer_broker_id, partition, wanted)
+        remaining_bytes = self._max_bytes - self._bytes
+        max_bytes = max(min(wanted.max_bytes, remaining_bytes), 0)
+        # The first batch of an answer is read even if it is larger than the limit.
+        min_one = self._bytes == 0 and self._may_exceed
+        records = partition.read(wanted.fetch_offset, max_bytes, min_one=min_one)
         high_watermark = partition.high_watermark
         found = FetchPartitionResponse(
             wanted.partition, OK, high_watermark, high_watermark, partition.log.log_start_offset
@@ -205,31 +218,34 @@ class Reading:
     def refused(
         self, topic: str | None, wanted: FetchPartition, code: ErrorCode
     ) -> FetchPartitionResponse:
-        """An error in place of records; the fetch is answered without waiting."""
+        """Count an error of one partition, and return it as the answer for this partition. The
+        fetch is then answered without waiting."""
         self._is_urgent = True
         if topic is not None:
             self._leaders.fetch_failed(topic, wanted.partition, code)
         return unreadable(wanted, code)
 
     def watchers(self, partition: Partition) -> dict[Watcher, None]:
-        """Where a session of such readers registers for changes of the partition."""
+        """The set in which a fetch session registers to be notified of changes of the partition."""
         return partition.watchers
 
     def try_idle(self, partition: Partition, entry: SessionEntry) -> bool:
-        """Whether the partition need not be read again for a reader that has everything, until it
-        changes.
+        """Whether a session can skip this partition until it changes, because its reader has all
+        records.
 
-        A follower may stop serving without a change, when it loses contact with its leader.
+        Only for a leader: a follower stops serving when it loses contact with its leader, without a
+        change of the partition.
         """
         return partition.is_leader and partition.high_watermark <= entry.wanted.fetch_offset
 
     # -- inner workings
 
     def _find(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
+        """The replica of this broker that the reader may use. Raises `PartitionError`."""
         if self._of_any:
             return self._leaders.any(topic, index, current_leader_epoch)
-        # A consumer without a rack was not sent to a follower: it does not know the leader yet.
-        # Racks exist in Fetch 11 and later (KIP-392).
+        # Leaders send only consumers with a rack to followers. A consumer without a rack that reads
+        # here takes this broker for the leader. Racks exist in Fetch 11 and later (KIP-392).
         if self._request.rack_id:
             return self._leaders.readable(topic, index, current_leader_epoch)
         return self._leaders.get(topic, index, current_leader_epoch)
@@ -237,7 +253,8 @@ class Reading:
     def _sent_to(
         self, broker_id: int, partition: Partition, wanted: FetchPartition
     ) -> FetchPartitionResponse:
-        """The replica to read from, in place of records; the fetch is answered without waiting."""
+        """An answer that sends the consumer to another broker's replica, without records. The fetch
+        is answered without waiting."""
         self._is_urgent = True
         partition.counters.sent_to_followers += 1
         high_watermark = partition.high_watermark
@@ -251,6 +268,7 @@ class Reading:
         )
 
     def _all_queues(self) -> Iterator[FetchQueue]:
+        """The queues of the request's partitions, without partitions that cannot be read here."""
         for topic in self._request.topics:
             name = self.name_of(topic.name, topic.topic_id) or ""
             for wanted in topic.partitions:
@@ -266,7 +284,8 @@ class Reading:
         return FetchTopicResponse(topic.name, topic.topic_id, answers)
 
     def _read_partition(self, topic: str | None, wanted: FetchPartition) -> FetchPartitionResponse:
-        """The answer for one partition, also of an unknown topic."""
+        """The answer for one partition: records or an error. `topic` is None if its id is
+        unknown."""
         if topic is None:
             return self.refused(None, wanted, ErrorCode.unknown_topic_id)
         try:
@@ -275,12 +294,18 @@ class Reading:
             return self.refused(topic, wanted, code_of(refused))
 
     def _response(
-        self, found: FetchPartitionResponse, partition: Partition, records: LogSlice, end: int
+        self,
+        found: FetchPartitionResponse,
+        partition: Partition,
+        records: LogSlice,
+        end_offset: int,
     ) -> FetchPartitionResponse:
-        """The answer with these records, and whether there are more up to `end`."""
-        # There may be more than fits into an answer, or than the rest of a segment. If memory is
-        # short, the fetch waits.
-        self._has_more |= records.next_offset < end and (self._may_exceed or records.size_bytes > 0)
+        """Add the records to the answer `found`; `end_offset` is the end of what may be read."""
+        # There may be more records than fit into an answer, or than one segment has. If memory is
+        # too short for any record, the fetch waits instead.
+        self._has_more |= records.next_offset < end_offset and (
+            self._may_exceed or records.size_bytes > 0
+        )
         if records.size_bytes == 0:
             return found
         self._bytes += records.size_bytes
@@ -289,5 +314,5 @@ class Reading:
 
 
 def unreadable(wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
-    """An error in place of records."""
+    """The answer for one partition with an error and without records."""
     return FetchPartitionResponse(wanted.partition, code, UNKNOWN_OFFSET, UNKNOWN_OFFSET)

@@ -11,6 +11,7 @@ NO_AUTHORIZER = "No Authorizer is configured."
 
 
 def describe_acls(_: Call[Any]) -> object:
+    """An error: there are no ACLs."""
     return answers(ApiKey.DESCRIBE_ACLS).DescribeAclsResponse(
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.security_disabled,
@@ -20,6 +21,7 @@ def describe_acls(_: Call[Any]) -> object:
 
 
 def create_acls(call: Call[Any]) -> object:
+    """An error for each ACL to create: there are no ACLs."""
     types = answers(ApiKey.CREATE_ACLS)
     refused = types.AclCreationResult(
         error_code=ErrorCode.security_disabled, error_message=NO_AUTHORIZER
@@ -30,6 +32,7 @@ def create_acls(call: Call[Any]) -> object:
 
 
 def delete_acls(call: Call[Any]) -> object:
+    """An error for each filter: there are no ACLs."""
     types = answers(ApiKey.DELETE_ACLS)
     refused = types.DeleteAclsFilterResult(
         error_code=ErrorCode.security_disabled, error_message=NO_AUTHORIZER, matching_acls=()

@@ -25,7 +25,11 @@ from chiplog_wire.protocol.messages import (
 
 
 class ReplicaReading(Reading):
-    """Attempts to answer a follower; only the first one counts as an acknowledgement."""
+    """Attempts to answer a follower's fetch.
+
+    Only the first attempt counts as an acknowledgement: later ones repeat it with the same offsets,
+    which may be outdated.
+    """
 
     def __init__(
         self,
@@ -48,24 +52,26 @@ class ReplicaReading(Reading):
 
     @property
     def wants_news(self) -> bool:
+        """Whether the follower should get a new high watermark soon, because consumers read
+        there."""
         return self._has_readers
 
     def find(self, topic: str, wanted: FetchPartition) -> Partition:
-        """The partition, which must be led here: replicas fetch from leaders only."""
+        """The partition, which this broker must lead: followers fetch from leaders only."""
         return self._leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
 
     def watchers(self, partition: Partition) -> dict[Watcher, None]:
         return partition.replica_watchers
 
     def try_idle(self, partition: Partition, entry: SessionEntry) -> bool:
-        """Like `Reading.try_idle`; from then on, each use of the session counts as a fetch at the
-        log end.
+        """Like `Reading.try_idle`. After it returned True, each fetch of the session counts as a
+        fetch of this partition at the log end.
 
-        Not for a follower outside the ISR, because each fetch may add it; nor while the leader is
-        isolated, because each fetch may end that.
+        False for a follower outside the ISR, because each of its fetches may add it to the ISR.
+        Also False while the leader is isolated, because each fetch may end the isolation.
         """
         followers = partition.followers
-        assert followers is not None, "it was read"
+        assert followers is not None, "`read` has checked that there are followers"
         if entry.wanted.fetch_offset < partition.log.end_offset or partition.is_isolated:
             return False
         if not followers.is_in_sync(self._follower):
@@ -74,7 +80,8 @@ class ReplicaReading(Reading):
         return True
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """Records that followers fetch are not counted as sent to consumers, as in Kafka."""
+        """Like `Reading.sent`, but records for followers do not count as bytes sent to consumers,
+        as in Kafka."""
         self._found.clear()
         return super().sent(response)
 
@@ -82,22 +89,27 @@ class ReplicaReading(Reading):
         return partition.replica_fetchers
 
     def read(self, partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
+        """The records from the follower's fetch offset to the log end, or the diverging epoch at
+        which it must truncate first.
+
+        Raises `PartitionError` for a replica that is not in its newest session or leader epoch.
+        """
         self._read_partitions.append(partition)
         followers = partition.followers
         if followers is None or not followers.admits(self._follower):
             raise PartitionError(ErrorCode.stale_broker_epoch)
         if wanted.current_leader_epoch == NO_EPOCH:
-            # Its offset may be from another leader epoch whose history this log does not have.
+            # Without an epoch, its offset may be from a leadership whose history this log lacks.
             raise PartitionError(ErrorCode.unknown_leader_epoch)
         if (diverging := diverging_epoch_of(partition, wanted)) is not None:
             self._is_urgent = True
             return without_records(partition, wanted)._replace(diverging_epoch=diverging)
         max_bytes = max(min(wanted.max_bytes, self._max_bytes - self._bytes), 0)
-        first = self._bytes == 0
+        min_one = self._bytes == 0  # the first batch of an answer may exceed the limit
         try:
-            records = partition.read_as_follower(wanted.fetch_offset, max_bytes, min_one=first)
+            records = partition.read_as_follower(wanted.fetch_offset, max_bytes, min_one=min_one)
         except OffsetOutOfRangeError:
-            # The follower has to start again at our log start offset.
+            # The follower has to start again at this leader's log start offset.
             self._is_urgent = True
             return FetchPartitionResponse(
                 wanted.partition,
@@ -110,12 +122,13 @@ class ReplicaReading(Reading):
             partition.fetched_by(self._follower, wanted.fetch_offset, wanted.log_start_offset)
         empty = without_records(partition, wanted)
         if records.size_bytes and wanted.fetch_offset < partition.log.gap_end_offset:
+            # Compaction may have removed records, so the follower must accept gaps in the offsets.
             empty = empty._replace(may_have_gaps=True)
         return self._response(empty, partition, records, partition.log.end_offset)
 
 
 def without_records(partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
-    """The answer for a partition without records."""
+    """The answer for one partition with its high watermark, but without records."""
     high_watermark = partition.high_watermark
     return FetchPartitionResponse(
         wanted.partition, OK, high_watermark, high_watermark, partition.log.log_start_offset
@@ -123,10 +136,11 @@ def without_records(partition: Partition, wanted: FetchPartition) -> FetchPartit
 
 
 def diverging_epoch_of(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:
-    """The diverging epoch: the end of the last epoch that both may have; None if the logs agree
-    (KIP-595).
+    """The last epoch that leader and follower may both have, and its end offset in this log, where
+    the follower must truncate; None if the logs agree (KIP-595).
 
-    Raises `PartitionError` for an epoch that this log does not know: then nobody truncates.
+    Raises `PartitionError` for an epoch that this log does not know: then the follower must not
+    truncate.
     """
     if wanted.last_fetched_epoch == NO_EPOCH:
         return None  # the follower has no records, so nothing can differ

@@ -24,13 +24,14 @@ UNLIMITED = timedelta(0)
 
 
 class SaslHandlers:
-    """Answers with the state of the connection's login."""
+    """Advances the login of a connection; its state is in `peer.sasl`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def handshake(self, call: Call[Any]) -> object:
-        """The client chooses a mechanism; version 0 announces tokens without headers."""
+        """The client chooses a mechanism. After version 0 it sends the mechanism's tokens without
+        request headers, later versions send them in SaslAuthenticate."""
         types = answers(ApiKey.SASL_HANDSHAKE)
         session = call.peer.sasl
         if session is None:
@@ -44,7 +45,7 @@ class SaslHandlers:
         return answer if chosen else self._answer_later(answer)
 
     def authenticate(self, call: Call[Any]) -> object:
-        """One step of the mechanism."""
+        """Pass the client's token to the mechanism, and answer with the server's token."""
         session = call.peer.sasl
         if session is None:
             return authenticate_response(ErrorCode.illegal_sasl_state, NOTHING_TO_DO)
@@ -56,6 +57,7 @@ class SaslHandlers:
             )
 
     async def _answer_later(self, answer: object) -> object:
+        """Delay the answer to a failure, so that guessing passwords takes long."""
         await self._clock.sleep(FAILURE_DELAY_S)
         return answer
 

@@ -1,7 +1,7 @@
 """Answers a fetch of a session: only partitions that may have changed are read.
 
-The session knows them. So a fetch that finds nothing, waits and finds nothing costs the same for
-one partition as for thousands.
+Partitions notify the session of their changes. So a fetch that finds no records costs the same in a
+session with one partition as in one with thousands.
 """
 
 from chiplog_broker.fetch_sessions.session import FetchSession, SessionEntry, SessionTopic
@@ -15,16 +15,18 @@ from chiplog_wire.protocol.messages import (
     FetchTopicResponse,
 )
 
-MOST_NEWS = 1_000
-"""Partitions in one answer to a consumer; the others follow in the next one. Without a limit, a
-request of a few bytes could read thousands of partitions for one answer."""
+MAX_CHANGED_PARTITIONS = 1_000
+"""Changed partitions in one answer to a consumer; other changes follow in the next one. Without a
+limit, a request of a few bytes could read thousands of partitions for one answer."""
 
 
 class SessionReading:
-    """Attempts to find changes for the reader of a session."""
+    """Reads for a fetch of a session, in one or more attempts; each reads changed partitions
+    only."""
 
     def __init__(self, session: FetchSession, reading: Reading) -> None:
-        """`reading` reads single partitions, for consumers or for followers."""
+        """`reading` reads single partitions; it knows whether the reader is a consumer or a
+        follower."""
         self._session = session
         self._reading = reading
         self._epoch = session.epoch
@@ -33,12 +35,14 @@ class SessionReading:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the last attempt found what the reader wants, or cannot find more."""
+        """Whether the last attempt found enough for an answer, or more attempts cannot find
+        more."""
         return self._reading.is_enough or self._is_overtaken or self._is_full
 
     @property
     def has_news(self) -> bool:
-        """Whether the last attempt found changes that its reader should get soon."""
+        """Whether the last attempt found changes that its reader should get soon, though not at
+        once."""
         return self._reading.wants_news and bool(self._news)
 
     @property
@@ -47,7 +51,7 @@ class SessionReading:
         return self._session.epoch != self._epoch
 
     def attempt(self) -> FetchResponse:
-        """Read what may have changed, up to the size limit of the request."""
+        """Read the partitions that may have changed, up to the size limit of the request."""
         session = self._session
         self._reading.begin()
         self._news, self._is_full = [], False
@@ -55,8 +59,10 @@ class SessionReading:
             code = ErrorCode.invalid_fetch_session_epoch
             return FetchResponse([], error_code=code, session_id=session.id)
         topics: dict[SessionTopic, list[FetchPartitionResponse]] = {}
+        # `unsettled` are the partitions that may have changed. Only brokers get all changes at
+        # once.
         for entry in list(session.unsettled):
-            if len(self._news) >= MOST_NEWS and not session.owner.is_privileged:
+            if len(self._news) >= MAX_CHANGED_PARTITIONS and not session.owner.is_privileged:
                 self._is_full = True
                 break
             found = self._read(entry)
@@ -69,13 +75,13 @@ class SessionReading:
         return FetchResponse(answers, session_id=session.id)
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """The last attempt is sent: remember what the reader has now."""
+        """Count the last attempt as sent: the session remembers what its reader has now."""
         for entry, found in self._news:
             self._session.note_sent(entry, found)
         return self._reading.sent(response)
 
     def join(self, waiter: FetchWaiter) -> None:
-        """Wait for changes in the session."""
+        """Register a fetch, which the session wakes when one of its partitions changes."""
         self._session.waiter = waiter
 
     def leave(self, waiter: FetchWaiter) -> None:
@@ -83,7 +89,11 @@ class SessionReading:
             self._session.waiter = None
 
     def _read(self, entry: SessionEntry) -> FetchPartitionResponse | None:
-        """The changes of one partition; None if there are none."""
+        """The changes of one partition; None if there are none.
+
+        If there are none and `reading` allows it, the session skips the partition until the
+        partition notifies it of a change.
+        """
         reading, wanted = self._reading, entry.wanted
         name = reading.name_of(entry.topic.name, entry.topic.topic_id)
         try:

@@ -15,14 +15,15 @@ MAX_CONCURRENT_INFLATIONS: Final = 2
 
 
 class LongWork:
-    """The long work of all requests: an iteration of the event loop runs one slice of one request.
+    """Schedules the slices of all long requests: one slice per iteration of the event loop.
 
-    So other requests wait for one slice only, however many requests take long.
+    So a short request waits for one slice at most, however many requests take long.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
+        # Limits memory: each function that runs in a thread decompresses a batch.
         self._inflating = asyncio.Semaphore(MAX_CONCURRENT_INFLATIONS)
 
     @property
@@ -31,11 +32,17 @@ class LongWork:
         return self._clock
 
     def slices(self) -> "Slices":
-        """The slices of one request. If others wait already, it starts at the end of the queue."""
+        """The slices of one request.
+
+        If other requests wait for a slice, the first `pause` puts this one at the end of the queue.
+        """
         return Slices(self._clock, self, begins_late=bool(self._waiting))
 
     async def run(self, steps: Steps[T], slices: "Slices") -> T:
-        """Run all steps with pauses; functions that they yield run in another thread."""
+        """Run a generator's steps with pauses in between, and return its result.
+
+        A function that the generator yields runs in another thread; the generator gets its result.
+        """
         done: Any = None
         try:
             while True:
@@ -64,27 +71,33 @@ class LongWork:
         await future
 
     def _start_next(self) -> None:
+        """Let the request that has waited longest run its slice, and schedule the next one."""
         future = self._waiting.popleft()
-        if not future.done():
+        if not future.done():  # it is done if its request was cancelled
             future.set_result(None)
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._start_next)
 
 
 class Slices:
-    """The slices of one task: it pauses after `SLICE_S`, and other tasks run."""
+    """The slices of one task: after `SLICE_S` of work it pauses, and other tasks run."""
 
     __slots__ = ("_clock", "_queue", "_until_s")
 
     def __init__(
         self, clock: Clock, queue: LongWork | None = None, *, begins_late: bool = False
     ) -> None:
+        """Without a `queue` a pause only lets other tasks run once. `begins_late`: the first
+        `pause` waits although no slice has been used."""
         self._clock = clock
         self._queue = queue
         self._until_s = clock.monotonic_s() + (0.0 if begins_late else SLICE_S)
 
     async def pause(self) -> None:
-        """Call this between steps that take well below a millisecond each."""
+        """Wait for the next slice if this one is used up, else return at once.
+
+        To be called between steps that take well below a millisecond each.
+        """
         if self._clock.monotonic_s() >= self._until_s:
             if self._queue is None:
                 await asyncio.sleep(0)

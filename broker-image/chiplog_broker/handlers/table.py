@@ -38,9 +38,10 @@ from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 
-# What a client may call itself and its version (KIP-511).
+# Form of a client's software name and of its software version (KIP-511).
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 NAMED_FROM_VERSION = 3
+"""First version of ApiVersions in which a client states its software name and version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Parts:
 
 
 def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
-    """A handler for every API that is advertised."""
+    """Make the handlers of all advertised APIs, by API key."""
     long_work, pacing = LongWork(parts.clock), parts.pacing
     metadata = MetadataHandlers(parts.cluster, parts.store, parts.config, long_work, pacing)
     leaders = Leaders(parts.cluster, parts.replicas)
@@ -131,9 +132,14 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
 
 
 def api_versions(call: Call[ApiVersionsRequest]) -> ApiVersionsResponse:
-    """ApiVersions; the client's name is kept for the log and metrics of its connection."""
-    given = call.message.client_software_name, call.message.client_software_version
-    if call.header.version >= NAMED_FROM_VERSION and not all(map(SOFTWARE.fullmatch, given)):
+    """Keep the client's software name for the log and metrics of its connection.
+
+    The encoder adds the list of versions to the answer.
+    """
+    name_and_version = call.message.client_software_name, call.message.client_software_version
+    if call.header.version >= NAMED_FROM_VERSION and not all(
+        map(SOFTWARE.fullmatch, name_and_version)
+    ):
         return ApiVersionsResponse(ErrorCode.invalid_request)
-    call.peer.software = " ".join(given).strip()
+    call.peer.software = " ".join(name_and_version).strip()
     return ApiVersionsResponse()

@@ -25,11 +25,14 @@ from chiplog_wire.protocol.errors import ErrorCode
 
 CLUSTER_DEFAULT = -1
 NAME_OR_ID = Outcome(ErrorCode.invalid_request, "give either the name or the id of a topic")
-TWICE = Outcome(ErrorCode.invalid_request, "the request contains this topic more than once")
+TWICE = Outcome(
+    ErrorCode.invalid_request,
+    "the request contains this topic more than once, so nothing was done: name it once",
+)
 
 
 class TopicHandlers:
-    """Creates, deletes and extends topics."""
+    """Creates and deletes topics, and adds partitions to them."""
 
     def __init__(
         self,
@@ -39,7 +42,7 @@ class TopicHandlers:
         config: Mapping[str, str],
         pacing: Pacing,
     ) -> None:
-        """`spreading` is None if there are no other brokers."""
+        """`spreading` waits until all brokers know a topic; None if there are no other brokers."""
         self._cluster = cluster
         self._store = store
         self._spreading = spreading
@@ -47,13 +50,14 @@ class TopicHandlers:
         self._pacing = pacing
 
     async def _submit(self, operation: CreateTopic | GrowTopic, call: Call[Any]) -> Outcome:
-        """Carry it out; if partitions were created, wait until all brokers know them."""
+        """Submit an operation; after it created partitions, wait until all brokers know them."""
         outcome = await self._store.submit(operation, call.peer.principal)
         if outcome.topic is not None and self._spreading is not None:
             await self._spreading.until_known(outcome.topic)
         return outcome
 
     async def create_topics(self, call: Call[Any]) -> object:
+        """Create topics within the quota of the client's address; one result for each name."""
         types = answers(ApiKey.CREATE_TOPICS)
         request = call.message
         times = Counter(topic.name for topic in request.topics)
@@ -68,15 +72,19 @@ class TopicHandlers:
         return types.CreateTopicsResponse(throttle_time=pace.throttle_time, topics=tuple(results))
 
     async def _create(self, topic: Any, call: Call[Any], pace: Pace) -> Outcome:
-        given = topic.num_partitions, topic.replication_factor
-        partitions, replicas = (None if count == CLUSTER_DEFAULT else count for count in given)
+        """Create one topic, unless the client address has used up its quota."""
+        counts = topic.num_partitions, topic.replication_factor
+        partitions, replicas = (None if count == CLUSTER_DEFAULT else count for count in counts)
         if any(config.value is None for config in topic.configs):
-            return Outcome(ErrorCode.invalid_config, "a configuration value is null")
-        wanted = len(topic.assignments) or partitions or self._default_partitions
+            return Outcome(
+                ErrorCode.invalid_config,
+                f"a configuration value of topic {topic.name} is null: set or leave out the key",
+            )
+        partition_count = len(topic.assignments) or partitions or self._default_partitions
         # As in Kafka, an existing topic does not count against the quota: many programs create
         # their topics whenever they start.
         is_new = self._cluster.topic(topic.name) is None
-        if is_new and (too_fast := await pace.spend(wanted)) is not None:
+        if is_new and (too_fast := await pace.spend(partition_count)) is not None:
             return too_fast
         return await self._submit(
             CreateTopic(
@@ -95,10 +103,11 @@ class TopicHandlers:
         )
 
     async def delete_topics(self, call: Call[Any]) -> object:
+        """Delete topics, named by name or by id, within the quota of the client's address."""
         types = answers(ApiKey.DELETE_TOPICS)
         times = Counter(call.message.topics)
         pace = self._pacing.of(call)
-        # A topic may be named twice, by name and by id.
+        # The same topic may be requested by name and by id: two entries that `times` does not join.
         times_of_id = Counter(
             view.topic_id for wanted in times if (view := self._find_topic(wanted))
         )
@@ -124,6 +133,7 @@ class TopicHandlers:
     async def _delete(
         self, wanted: Any, view: TopicView | None, call: Call[Any], pace: Pace
     ) -> Outcome:
+        """Delete one topic; `view` is None if it does not exist."""
         if view is not None:
             if (too_fast := await pace.spend(len(view.partitions))) is not None:
                 return too_fast
@@ -139,11 +149,13 @@ class TopicHandlers:
         return Outcome(code, "This server does not host this topic.")
 
     def _find_topic(self, wanted: Any) -> TopicView | None:
+        """The topic that an entry of DeleteTopics names by name or by id; None if there is none."""
         if wanted.name is not None:
             return self._cluster.topic(wanted.name)
         return self._cluster.topic_with_id(wanted.topic_id) if wanted.topic_id else None
 
     async def create_partitions(self, call: Call[Any]) -> object:
+        """Add partitions to topics within the quota of the client's address."""
         types = answers(ApiKey.CREATE_PARTITIONS)
         request = call.message
         times = Counter(topic.name for topic in request.topics)
@@ -161,6 +173,7 @@ class TopicHandlers:
         return types.CreatePartitionsResponse(throttle_time=throttle_time, results=tuple(results))
 
     async def _grow(self, topic: Any, call: Call[Any], pace: Pace) -> Outcome:
+        """Add partitions to one topic, unless the client address has used up its quota."""
         view = self._cluster.topic(topic.name)
         added = topic.count - (len(view.partitions) if view is not None else 0)
         if (too_fast := await pace.spend(added)) is not None:
@@ -180,11 +193,14 @@ class TopicHandlers:
 
 
 def creation_result(types: Any, name: str, outcome: Outcome) -> object:
-    """One topic of a CreateTopics answer, with the configuration it got (KIP-525)."""
-    made = outcome.topic
+    """One topic of a CreateTopics answer, with its configuration (KIP-525), or with an error.
+
+    With `validate_only` nothing is created, and the configuration is the planned one.
+    """
+    created = outcome.topic
     planned = outcome.planned
-    if made is not None:
-        planned = PlannedTopic(len(made.partitions), made.replication_factor, made.config)
+    if created is not None:
+        planned = PlannedTopic(len(created.partitions), created.replication_factor, created.config)
     if planned is None:
         return types.CreatableTopicResult(
             name=name,
@@ -207,7 +223,7 @@ def creation_result(types: Any, name: str, outcome: Outcome) -> object:
     )
     return types.CreatableTopicResult(
         name=name,
-        topic_id=made and made.topic_id,
+        topic_id=created and created.topic_id,
         error_code=ErrorCode.none,
         error_message=None,
         num_partitions=planned.partitions,

@@ -16,7 +16,7 @@ Encode: TypeAlias = "Callable[[Call[Any], object], Answer]"
 
 
 class Call(Generic[M]):
-    """A decoded request, its sender, and how its answer is encoded."""
+    """A decoded request with its sender, and the function that encodes its answer."""
 
     __slots__ = ("_encode", "began_s", "header", "message", "peer")
 
@@ -26,18 +26,18 @@ class Call(Generic[M]):
         self.header = header
         self.message = message
         self.peer = peer
-        self.began_s = began_s
+        self.began_s = began_s  # of `time.perf_counter`, to measure the duration
         self._encode = encode
 
     def encode(self, message: object) -> Answer:
-        """Encode an answer's message. To be called once, at any time."""
+        """Encode a call's answer and count it in the metrics. To be called once per call."""
         return self._encode(self, message)
 
     def answer(self, future: asyncio.Future[Answer], make: Callable[[], object]) -> None:
-        """Complete a future that waits for this call's answer; errors of `make` complete it, too.
+        """Complete a future with the encoded message that `make` returns, or with its exception.
 
-        Does nothing if the future is complete, or if `make` returns None: then it continues to
-        wait.
+        Does nothing if the future is already complete, or if `make` returns None: then the call
+        continues to wait for its answer.
         """
         if future.done():
             return

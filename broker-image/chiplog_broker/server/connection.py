@@ -1,9 +1,9 @@
 """One client's connection: receives requests, and sends answers in the order of the requests.
 
 A request starts when its frame is complete. Most are answered immediately. A Produce that waits
-until its records are safe, or a Fetch that waits for records, leaves a place in the queue that is
-filled later. Behind a waiting Produce further Produces may start, so that one sync of the disk
-serves all of them; behind any other waiting request nothing is read.
+until its records are safe, or a Fetch that waits for records, gets a place in the queue of answers,
+which is filled later. Behind a waiting Produce further Produces may start, so that one sync of the
+disk serves all of them; after any other waiting request no further request starts.
 
 Reading is limited by memory: the socket is not read while no request may start or no memory is
 available for one, and a client that does not receive its answers is not served.
@@ -28,34 +28,36 @@ MAX_WAITING: Final = 64
 Answer = list[bytes]
 
 
-class Alone(NamedTuple):
-    """A request whose frame is still in use: no other request starts before it ends."""
+class BlockingRequest(NamedTuple):
+    """A request that is handled while no other request of its connection is: its frame in the read
+    buffer is still in use."""
 
     future: asyncio.Future[Answer]
 
 
-Started = Answer | FileAnswer | asyncio.Future[Answer] | Alone
+Started = Answer | FileAnswer | asyncio.Future[Answer] | BlockingRequest
 AnyRequest = Request | UnsupportedApiVersions
 
 
 class Service(Protocol):
-    """Handles the requests of connections."""
+    """Handles the requests of connections: the broker itself, or the login in front of it."""
 
     def start(self, request: AnyRequest, peer: Peer) -> Started:
-        """Start a request; an answer without pieces sends nothing.
+        """Start a request; returns its answer or a future of it. An empty list means no answer.
 
         Views of the request belong to the frame and are invalid when this returns, unless it
-        returns `Alone`. Raises `ProtocolViolation`; then the connection is closed.
+        returns `BlockingRequest`. Raises `ProtocolViolation`; then the connection is closed.
         """
 
     def connected(self, connection: "Connection") -> Peer | None:
-        """A client connected; None refuses it."""
+        """Accept a client that has connected; returns None to refuse it."""
 
     def unsent(self, change_bytes: int) -> None:
-        """The unsent bytes of a slow client have changed by this many."""
+        """Count a change of the bytes that wait to be sent because a client receives slowly."""
 
     def disconnected(self, connection: "Connection", why: Exception | None) -> None:
-        """The connection is closed; `why` is a `ProtocolViolation` or the transport's error."""
+        """Remove a closed connection; `why` is a `ProtocolViolation`, or the transport's error or
+        None."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -65,17 +67,20 @@ class Connection(asyncio.BufferedProtocol):
         self._service = service
         self._reader = FrameReader(max_frame_bytes, are_requests=True)
         self._waiting: deque[Answer | asyncio.Future[Answer]] = deque()
-        # Whether the last waiting request lets no other request start.
-        self._waits_alone = False
+        # Whether no request may start before the last one is answered.
+        self._is_blocked = False
         self._waits_for_records = False
+        # Whether the transport can take more bytes to send.
         self._may_write = True
         self._unsent_bytes = 0
         self._files: FileSender | None = None
         self._finishing = False
         self._reading = True
         self._memory: Account | None = None
-        self._has_room = True
-        self._held: AnyRequest | None = None
+        # False while the rest of a request waits for memory.
+        self._has_memory = True
+        # A complete request that may not start yet.
+        self._held_request: AnyRequest | None = None
         self._violation: ProtocolViolation | None = None
         self._transport: asyncio.Transport
         self.parse: Callable[[memoryview], AnyRequest] = parse_request
@@ -86,7 +91,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def mid_frame(self) -> bool:
-        """Whether a request has been received in part."""
+        """Whether the connection reads, and has received only a part of a request so far."""
         return self._reading and self._reader.pending_bytes > 0
 
     @property
@@ -97,13 +102,14 @@ class Connection(asyncio.BufferedProtocol):
     # -- asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Register the connection with the service, which may refuse it."""
         self._transport = cast("asyncio.Transport", transport)
         peer = self._service.connected(self)
         if peer is None:
             self._transport.abort()
         else:
             self.peer = peer
-            self._memory = self._reader.room = peer.memory
+            self._memory = self._reader.memory = peer.memory
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.get_buffer(sizehint)
@@ -117,6 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
+        """The transport has too many unsent bytes: start no request before it has sent them."""
         self._may_write = False
         self._count_unsent(self._transport.get_write_buffer_size())
 
@@ -126,6 +133,7 @@ class Connection(asyncio.BufferedProtocol):
         self._start_requests()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel waiting requests and release all memory of the closed connection."""
         for started in self._waiting:
             if isinstance(started, asyncio.Future):
                 started.cancel()
@@ -134,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
             self._files.close()
         self._count_unsent(0)
         # Released now, because objects in reference cycles are freed only by a garbage collection.
-        self._held = None
+        self._held_request = None
         self._reader.drop()
         if self._memory is not None:
             self._memory.close()
@@ -155,37 +163,38 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def finish(self) -> None:
-        """Start no more requests; close once those that were started are answered and sent.
+        """Start no more requests, and close the connection once the started ones are answered.
 
-        Fetches that wait for records are not waited for.
+        A Fetch that waits for records is not answered: it may wait for a long time.
         """
         self._finishing = True
         if self._waits_for_records or (self.idle and not self._sends_files):
             self._transport.close()
 
     def open(self, service: Service, max_frame_bytes: int) -> None:
-        """The client has logged in; another service handles it from now on."""
+        """Continue with another service and frame size, because the client has logged in."""
         self._service = service
         self._reader.max_frame_bytes = max_frame_bytes
         self.parse = parse_request
 
     def trim(self) -> None:
         """Release the read buffer of an idle connection."""
-        if self.idle and self._held is None:
+        if self.idle and self._held_request is None:
             self._reader.trim()
 
     def _count_unsent(self, size_bytes: int) -> None:
+        """Report the size of the transport's write buffer to the service and the memory account."""
         self._service.unsent(size_bytes - self._unsent_bytes)
         self._unsent_bytes = size_bytes
         if self._memory is not None:
             self._memory.unsent(size_bytes)
 
     def _start_requests(self) -> None:
-        """Start all complete requests that may start; read on only if all could."""
+        """Start the complete requests that may start. The socket is read only if none is left."""
         try:
             while self._may_start():
-                request = self._held or self._next_request()
-                self._held = None
+                request = self._held_request or self._next_request()
+                self._held_request = None
                 if request is None:
                     if self._memory is not None and self._memory.is_wanted:
                         # A client that is always busy would keep its buffer, and others would get
@@ -194,7 +203,9 @@ class Connection(asyncio.BufferedProtocol):
                     self._set_reading(on=True)
                     return
                 if self._waiting and not is_produce(request):
-                    self._held = request  # it may not overtake; its frame stays where it is
+                    # It must wait for the requests before it. Its frame stays in the buffer,
+                    # because the socket is not read.
+                    self._held_request = request
                     break
                 self._start(request)
         except ProtocolViolation as violation:
@@ -204,15 +215,17 @@ class Connection(asyncio.BufferedProtocol):
         self._set_reading(on=False)
 
     def _may_start(self) -> bool:
+        """Whether another request may start now."""
         return (
             self._may_write
             and not self._finishing
-            and not self._waits_alone
+            and not self._is_blocked
             and len(self._waiting) < MAX_WAITING
             and not self._transport.is_closing()
         )
 
     def _next_request(self) -> AnyRequest | None:
+        """The next complete request; None if it is not received completely yet."""
         frame = self._reader.next_frame()
         if frame is None:
             return None
@@ -220,47 +233,53 @@ class Connection(asyncio.BufferedProtocol):
         return self.parse(frame)
 
     def _start(self, request: AnyRequest) -> None:
+        """Start a request. Its answer is sent at once, or gets a place in the queue of answers."""
         started = self._service.start(request, self.peer)
-        if isinstance(started, Alone):
+        if isinstance(started, BlockingRequest):
             self._reader.detach()
-            self._wait(started.future, alone=True)
+            self._wait(started.future, blocks_others=True)
         elif isinstance(started, asyncio.Future):
-            self._wait(started, alone=not is_produce(request))
+            self._wait(started, blocks_others=not is_produce(request))
             self._waits_for_records = is_fetch(request)
         elif isinstance(started, FileAnswer):
-            assert not self._waiting, "what reads records starts behind nothing"
+            assert not self._waiting, "only a Fetch reads files, and it starts when nothing waits"
             self._send_files(started)
         elif self._waiting:
             self._waiting.append(started)
         elif started:
             self._transport.writelines(started)
 
-    def _wait(self, future: asyncio.Future[Answer], *, alone: bool) -> None:
+    def _wait(self, future: asyncio.Future[Answer], *, blocks_others: bool) -> None:
+        """Give a future answer its place in the queue. `blocks_others`: no request may start before
+        it."""
         self._waiting.append(future)
-        self._waits_alone = alone
+        self._is_blocked = blocks_others
         future.add_done_callback(self._answered)
 
     def _send_files(self, answer: FileAnswer) -> None:
+        """Send an answer from its files; nothing else is sent before it is complete."""
         if self._files is None:
             self._files = FileSender(self._transport, self._sent_files, self.peer.descriptors_below)
         if not self._files.send(answer):
             self._may_write = False
 
     def _sent_files(self) -> None:
+        """Continue after an answer from files was sent."""
         self._may_write = True
         if self._finishing:
             self._transport.close()
         self._start_requests()
 
     def _answered(self, _: asyncio.Future[Answer]) -> None:
-        """Send all answers up to the first that is not ready, then start further requests."""
+        """Send the answers that are ready, up to the first one that is not, so that their order is
+        that of the requests. Then start further requests."""
         ready: Answer = []
         while self._waiting:
             first = self._waiting[0]
             if isinstance(first, asyncio.Future):
                 if not first.done():
                     break
-                if first.cancelled():
+                if first.cancelled():  # the connection is closed
                     return
                 if (why := first.exception()) is not None:
                     self._failed(why)
@@ -274,7 +293,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._memory is not None:
             self._memory.written()
         if not self._waiting:
-            self._waits_alone = self._waits_for_records = False
+            self._is_blocked = self._waits_for_records = False
             if self._finishing:
                 self._transport.close()
         self._start_requests()
@@ -285,9 +304,11 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.abort()  # other errors were logged by the task
 
     def _set_reading(self, *, on: bool) -> None:
-        on = on and self._has_room
+        """Read the socket or stop reading it. It is not read while there is no memory for the rest
+        of an incomplete request."""
+        on = on and self._has_memory
         if on and self._memory is not None and (wanted_bytes := self._reader.wanted_bytes):
-            on = self._has_room = self._memory.claim(wanted_bytes, self._granted)
+            on = self._has_memory = self._memory.claim(wanted_bytes, self._granted)
         if on != self._reading and not self._transport.is_closing():
             self._reading = on
             if on:
@@ -296,16 +317,16 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def _granted(self) -> None:
-        """There is memory for the rest of a request."""
-        self._has_room = True
+        """Read on, because there is memory for the rest of a request now."""
+        self._has_memory = True
         self._start_requests()
 
 
 def is_fetch(request: AnyRequest) -> bool:
-    """Whether the request may wait for records of other clients."""
+    """Whether this is a Fetch, which may wait for records of other clients."""
     return isinstance(request, Request) and request.header.api_key is ApiKey.FETCH
 
 
 def is_produce(request: AnyRequest) -> bool:
-    """Whether further requests of this kind may start while it waits."""
+    """Whether this is a Produce: while it waits, further Produce requests may start."""
     return isinstance(request, Request) and request.header.api_key is ApiKey.PRODUCE

@@ -1,4 +1,4 @@
-"""From a request to its answer: decode, call the handler, encode, count.
+"""Handles a request: decodes it, calls its handler, encodes the answer, and counts both.
 
 Every advertised API has a handler, which a test checks.
 """
@@ -12,7 +12,7 @@ from types import CoroutineType
 from typing import Any, Final, TypeVar
 
 from chiplog_broker.server.call import Answer, Call, Handler, SlowRequest
-from chiplog_broker.server.connection import Alone
+from chiplog_broker.server.connection import BlockingRequest
 from chiplog_broker.server.file_sending import FileAnswer, in_memory, with_files
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
@@ -41,21 +41,23 @@ DECODED_ON_LOOP: Final = frozenset(
         ApiKey.SASL_AUTHENTICATE,
     }
 )
-"""Requests that are large because of their records, decoded quickly, or without arrays."""
+"""Requests that are always decoded on the event loop. The first two are large because of their
+records, which need no decoding; the others have no arrays."""
 
 
 class Dispatcher:
-    """Answers requests of all connections."""
+    """Handles the requests of all connections."""
 
     def __init__(self, handlers: Mapping[ApiKey, Handler], metrics: RequestMetrics) -> None:
         self._handlers = handlers
         self._metrics = metrics
         self._running: set[asyncio.Task[Any]] = set()
-        self._reading, self._writing = asyncio.Lock(), asyncio.Lock()
+        # One large request at a time is decoded, and one large answer at a time is encoded.
+        self._decoding, self._encoding = asyncio.Lock(), asyncio.Lock()
 
     def start(
         self, request: Request | UnsupportedApiVersions, peer: Peer
-    ) -> Answer | FileAnswer | asyncio.Future[Answer] | Alone:
+    ) -> Answer | FileAnswer | asyncio.Future[Answer] | BlockingRequest:
         """Start a request. Raises `ProtocolViolation`, also for an error in a handler."""
         if isinstance(request, UnsupportedApiVersions):
             return [encode_unsupported_version(request.correlation_id)]
@@ -63,7 +65,9 @@ class Dispatcher:
         key = header.api.key
         self._metrics.apis[key].bytes_in += len(request.body)
         if len(request.body) > LARGE_BODY_BYTES and key not in DECODED_ON_LOOP:
-            return Alone(asyncio.get_running_loop().create_task(self._large(request, peer)))
+            return BlockingRequest(
+                asyncio.get_running_loop().create_task(self._handle_large(request, peer))
+            )
         try:
             message = decode_request(request, of_broker=peer.is_internal)
             call = Call(header, message, peer, time.perf_counter(), self._encode)
@@ -73,11 +77,14 @@ class Dispatcher:
         except Exception as fault:
             # An error costs one connection and not the broker; the client retries.
             logger.exception("request_failed", extra={"api": header.api.name})
-            raise ProtocolViolation("the request failed") from fault
+            raise ProtocolViolation(
+                f"a {header.api.name} request failed: see request_failed in the log"
+            ) from fault
 
     def _handle_outcome(
         self, call: Call[Any], outcome: object
-    ) -> Answer | FileAnswer | asyncio.Future[Answer] | Alone:
+    ) -> Answer | FileAnswer | asyncio.Future[Answer] | BlockingRequest:
+        """The answer, or a future of it, from what a handler returned (`call.Outcome`)."""
         if outcome is None:
             self._count(call, [])
             return []
@@ -86,20 +93,26 @@ class Dispatcher:
         if isinstance(outcome, CoroutineType):
             return self._run(call, outcome)
         if isinstance(outcome, SlowRequest):
-            return Alone(asyncio.get_running_loop().create_task(self._finish(call, outcome)))
+            return BlockingRequest(
+                asyncio.get_running_loop().create_task(self._finish(call, outcome))
+            )
         return self._encode_now(call, outcome)
 
-    async def _large(self, request: Request, peer: Peer) -> Answer:
-        """A request that may name thousands of partitions: decoded and encoded in another thread,
-        one at a time. Its handler runs in slices."""
+    async def _handle_large(self, request: Request, peer: Peer) -> Answer:
+        """Handle a request that may name thousands of partitions.
+
+        It is decoded and its answer is encoded in another thread, one at a time. Its handler runs
+        in slices.
+        """
         api, began_s = request.header.api, time.perf_counter()
         try:
-            async with self._reading:
+            async with self._decoding:
                 message = await in_thread(decode_request, request)
-            unwritten: list[object] = []
+            unencoded: list[object] = []
 
             def keep(_: Call[Any], answer: object) -> Answer:
-                unwritten.append(answer)
+                """Keep an answer instead of encoding it on the event loop."""
+                unencoded.append(answer)
                 return []
 
             call = Call(request.header, message, peer, began_s, keep)
@@ -108,7 +121,7 @@ class Dispatcher:
                 outcome = await self._run_to_end(outcome)
             if isinstance(outcome, asyncio.Future):
                 await outcome
-                (outcome,) = unwritten
+                (outcome,) = unencoded
             return await self._encode_in_thread(call, outcome)
         except ProtocolViolation:
             raise
@@ -117,17 +130,19 @@ class Dispatcher:
             raise
 
     async def _encode_in_thread(self, call: Call[Any], message: object) -> Answer:
-        async with self._writing:
+        async with self._encoding:
             chunks = await in_thread(encode_response, call.header, message)
         self._count(call, chunks)
         return [in_memory(chunk) for chunk in chunks]
 
     async def drain(self) -> None:
-        """Return when no request is running that changes something."""
+        """Return when no request is running that must not be interrupted (`_run_to_end`)."""
         while self._running:
             await asyncio.wait(self._running)
 
     def _run(self, call: Call[Any], outcome: Coroutine[Any, Any, object]) -> asyncio.Future[Answer]:
+        """Run a handler's coroutine, and encode the message that it returns."""
+
         async def answer() -> Answer:
             try:
                 message = await outcome
@@ -141,7 +156,11 @@ class Dispatcher:
         return self._run_to_end(answer())
 
     async def _finish(self, call: Call[Any], slow: SlowRequest) -> Answer:
-        """The answer of a slow request; waiting for records is not part of its work."""
+        """The answer of a slow request.
+
+        Its work runs to the end even if the client disconnects. If it then waits until its records
+        are safe, the wait ends with the connection.
+        """
 
         async def work() -> asyncio.Future[Answer] | Answer:
             try:
@@ -160,15 +179,16 @@ class Dispatcher:
         return await done if isinstance(done, asyncio.Future) else done
 
     def _run_to_end(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
-        """Run to the end even if the client disconnects: its request must not be carried out in
-        part."""
+        """Run a coroutine to its end even if the client disconnects, because its request must not
+        be carried out in part."""
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return asyncio.shield(task)
 
     def _encode(self, call: Call[Any], message: object) -> Answer:
-        """Encode an answer that is sent later: by then files may be deleted."""
+        """Encode an answer that is sent later. Its records are read now, because their files may be
+        deleted by then."""
         chunks = encode_response(call.header, message)
         self._count(call, chunks)
         answer = [in_memory(chunk) for chunk in chunks]
@@ -177,6 +197,7 @@ class Dispatcher:
         return answer
 
     def _encode_now(self, call: Call[Any], message: object) -> Answer | FileAnswer:
+        """Encode an answer that is sent at once. Large parts of records may stay in their files."""
         chunks = encode_response(call.header, message)
         self._count(call, chunks)
         return with_files(chunks)
@@ -190,24 +211,29 @@ class Dispatcher:
 
 def is_large(message: object) -> bool:
     """Whether a kio message has many elements, in all its arrays together."""
-    return elements_left(message, LARGE_ANSWER) < 0
+    return remaining_elements(message, LARGE_ANSWER) < 0
 
 
-def elements_left(message: object, most: int) -> int:
-    """How many more elements are allowed; stops counting below 0."""
+def remaining_elements(message: object, limit: int) -> int:
+    """`limit` minus the number of array elements in a kio message and in its nested messages.
+
+    The count stops when the result is negative: a large message is not counted to its end.
+    """
     if not is_dataclass(message):
-        return most
+        return limit
+    remaining = limit
     for field in fields(message):
         value = getattr(message, field.name)
         if isinstance(value, tuple):
-            most -= len(value)
+            remaining -= len(value)
             for element in value:
-                if most < 0:
-                    return most
-                most = elements_left(element, most)
-    return most
+                if remaining < 0:
+                    return remaining
+                remaining = remaining_elements(element, remaining)
+    return remaining
 
 
-async def in_thread(call: Callable[..., T], *given: Any) -> T:
-    """Run in a thread, and return or raise its result. Threads alternate every few milliseconds."""
-    return await asyncio.get_running_loop().run_in_executor(None, call, *given)
+async def in_thread(call: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in another thread. Python switches threads every few milliseconds, so the
+    event loop continues in the meantime."""
+    return await asyncio.get_running_loop().run_in_executor(None, call, *arguments)

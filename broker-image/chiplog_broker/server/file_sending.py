@@ -1,9 +1,9 @@
-"""Records from their file to the socket, without a copy through this process.
+"""Sends records from their file to the socket, without a copy through this process.
 
-A transport takes bytes only: what it sends is read into memory first and copied out of it
-again, which was most of what a consumer cost. `sendfile` does neither, but works on the
-socket itself. So it runs beside the transport, and only while that has nothing to send;
-until an answer is out, nothing else may be given to either.
+A transport takes bytes only, so records would be read into memory and copied out of it again. That
+would be most of the work of a consumer's fetch. `sendfile` needs no copy, but bypasses the
+transport. So it is used only while the transport has nothing to send, and until an answer is sent
+completely, nothing else may be sent on its connection.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from chiplog_wire.protocol.messages import Chunk
 logger = logging.getLogger(__name__)
 
 # Smaller slices are read: sendfile's extra system calls would cost more.
-FROM_BYTES: Final = 64 * 1024
+SENDFILE_FROM_BYTES: Final = 64 * 1024
 # Bytes of an answer sent in one slice, even if the reader could take more; then other tasks run.
 SLICE_BYTES: Final = 4 * 2**20
 
@@ -31,17 +31,23 @@ Piece: TypeAlias = bytes | memoryview | LogSlice
 
 
 class FileAnswer(NamedTuple):
-    """An answer whose slices are still in their files: send it before the next await."""
+    """An answer with parts of logs that are still in their files.
+
+    It must be sent before the next await, because the files may be deleted.
+    """
 
     pieces: list[Piece]
 
     def in_memory(self) -> list[bytes]:
-        """For transports that cannot send from a file."""
+        """Read the parts into memory, for a transport that cannot send from files."""
         return [in_memory(piece) for piece in self.pieces]
 
 
 def with_files(chunks: list[Chunk]) -> list[bytes] | FileAnswer:
-    """An answer whose large slices stay in their files where possible."""
+    """An answer whose large log slices stay in their files, if it has any; else only bytes.
+
+    Chunks between such slices are joined, to be sent by one system call.
+    """
     if len(chunks) == 1 or not any(map(from_file, chunks)):
         return [in_memory(chunk) for chunk in chunks]
     pieces: list[Piece] = []
@@ -54,10 +60,11 @@ def with_files(chunks: list[Chunk]) -> list[bytes] | FileAnswer:
 
 
 def from_file(chunk: Chunk) -> bool:
-    """Whether sending this slice from its file is possible and cheaper."""
+    """Whether a chunk is a log slice that can be sent from its file, and is large enough to save
+    time."""
     return (
         isinstance(chunk, LogSlice)
-        and chunk.size_bytes >= FROM_BYTES
+        and chunk.size_bytes >= SENDFILE_FROM_BYTES
         and chunk.file.fileno() is not None
     )
 
@@ -67,14 +74,14 @@ def in_memory(chunk: Chunk) -> bytes:
     if isinstance(chunk, LogSlice):
         data = chunk.read()
         # The answer contains its size already: missing bytes would be taken from the next answer.
-        assert len(data) == chunk.size_bytes, "a segment is shorter than its log"
+        assert len(data) == chunk.size_bytes, "a segment file is shorter than its log's end"
         return data
     assert isinstance(chunk, bytes), f"{type(chunk).__name__} in an answer"
     return chunk
 
 
 class FileSender:
-    """Sends such answers on one connection, in order."""
+    """Sends `FileAnswer`s on one connection, one after the other."""
 
     def __init__(
         self,
@@ -82,22 +89,23 @@ class FileSender:
         done: Callable[[], None],
         descriptors_below: int = UNBOUNDED,
     ) -> None:
-        """`done` is called when an answer that could not be sent at once is sent."""
+        """`done` is called when an answer is sent completely that could not be sent at once."""
         self._transport = transport
         self._done = done
         self._unsent_pieces: deque[Piece] = deque()
-        self._watching = False
-        # Files that must stay open while the socket accepts no more.
-        self._held: list[File] = []
+        self._waits_for_socket = False
+        # The files of unsent pieces, which must stay open while the socket accepts no more bytes.
+        self._held_files: list[File] = []
         self._socket = own_socket(transport, descriptors_below)
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is being sent."""
+        """Whether a part of an answer is not sent yet."""
         return bool(self._unsent_pieces)
 
     def send(self, answer: FileAnswer) -> bool:
-        """Whether the transport may be used again; if not, `done` is called later."""
+        """Send an answer. Returns True if the transport may be used again; if False, the rest of
+        the answer is sent later, and then `done` is called."""
         if self._socket is None or self._transport.get_write_buffer_size():
             self._transport.writelines(answer.in_memory())
             return True
@@ -105,7 +113,7 @@ class FileSender:
         return self._advance(self._socket)
 
     def close(self) -> None:
-        """The connection is closed."""
+        """Release the socket and the files of a closed connection."""
         if self._socket is not None:
             self._watch(self._socket, on=False)
             self._unsent_pieces.clear()
@@ -113,11 +121,11 @@ class FileSender:
             self._socket = None
 
     def _advance(self, to: socket.socket) -> bool:
-        """Send what the socket accepts; returns whether that was all."""
+        """Send as much as the socket accepts; returns whether the answer is sent completely."""
         try:
             self._send_some(to)
         except BlockingIOError:
-            pass
+            pass  # the socket accepts no more at the moment
         except OSError as error:
             # The peer disconnected, or the disk failed.
             logger.debug("not_sent", extra={"reason": str(error)})
@@ -127,56 +135,61 @@ class FileSender:
         return not self._unsent_pieces
 
     def _writable(self, to: socket.socket) -> None:
+        """Continue, because the socket accepts more bytes again."""
         if self._advance(to):
             self._done()
 
     def _send_some(self, to: socket.socket) -> None:
-        left, room_bytes = self._unsent_pieces, SLICE_BYTES
-        while left and room_bytes > 0:
-            first = left[0]
+        """Send up to `SLICE_BYTES`. Raises `BlockingIOError` if the socket accepts no more."""
+        pieces, allowed_bytes = self._unsent_pieces, SLICE_BYTES
+        while pieces and allowed_bytes > 0:
+            first = pieces[0]
             if isinstance(first, LogSlice):
-                sent = send_slice(to, first, room_bytes)
+                sent = send_slice(to, first, allowed_bytes)
                 is_complete = sent == first.size_bytes
                 rest: Piece = first.after(sent)
             else:
-                # This is the header of what follows, so both should be in one packet.
-                sent = to.send(first, socket.MSG_MORE if len(left) > 1 else 0)
+                # The header of the next piece: both should be in one packet.
+                sent = to.send(first, socket.MSG_MORE if len(pieces) > 1 else 0)
                 is_complete = sent == len(first)
                 rest = memoryview(first)[sent:]
-            room_bytes -= sent
+            allowed_bytes -= sent
             if is_complete:
-                left.popleft()
+                pieces.popleft()
             else:
-                left[0] = rest
+                pieces[0] = rest
 
     def _watch(self, to: socket.socket, *, on: bool) -> None:
-        """Start or stop waiting until the socket accepts more."""
-        if on == self._watching:
+        """Start or stop waiting until the socket accepts more.
+
+        During the wait, the files of unsent pieces are kept open, although they may be deleted.
+        """
+        if on == self._waits_for_socket:
             return
-        self._watching = on
+        self._waits_for_socket = on
         loop = asyncio.get_running_loop()
         if on:
-            self._held = [
+            self._held_files = [
                 piece.file for piece in self._unsent_pieces if isinstance(piece, LogSlice)
             ]
-            for file in self._held:
+            for file in self._held_files:
                 file.hold()
             loop.add_writer(to, self._writable, to)
         else:
             loop.remove_writer(to)
-            for file in self._held:
+            for file in self._held_files:
                 file.release()
-            self._held = []
+            self._held_files = []
 
 
-def send_slice(to: socket.socket, piece: LogSlice, most_bytes: int) -> int:
+def send_slice(to: socket.socket, piece: LogSlice, max_bytes: int) -> int:
     """Send the beginning of a slice; returns how many bytes the socket accepted."""
     descriptor = piece.file.fileno()
-    assert descriptor is not None, "what has no descriptor is sent from memory"
-    count = min(piece.size_bytes, most_bytes)
+    assert descriptor is not None, "`from_file` is False for a file without descriptor"
+    count = min(piece.size_bytes, max_bytes)
     sent = os.sendfile(to.fileno(), descriptor, piece.position, count)
     if sent == 0:
-        raise OSError("a segment is shorter than its log")
+        raise OSError("a segment file is shorter than its log's end")
     return sent
 
 
@@ -185,8 +198,8 @@ def own_socket(
 ) -> socket.socket | None:
     """A duplicate of the transport's socket, which the event loop can watch.
 
-    None if the transport changes bytes (TLS), or if descriptors are short: then answers are sent
-    from memory.
+    None if the transport encrypts (TLS), or if the duplicate's descriptor is not below
+    `descriptors_below`, because descriptors are short. Then answers are sent from memory.
     """
     shared = transport.get_extra_info("socket")
     if shared is None or transport.get_extra_info("sslcontext") is not None:

@@ -22,10 +22,12 @@ from chiplog_wire.scram import AuthenticationFailed
 # The time limit of a login.
 LOGIN_TIMEOUT_S: Final = 10.0
 
+# The requests that are answered in each state of a login.
 _ANSWERED: Final = {
     SaslState.HANDSHAKE: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
     SaslState.TOKENS: (ApiKey.SASL_AUTHENTICATE,),
 }
+# The header given to a token that arrives without one (SaslHandshake 0).
 _BARE_TOKEN: Final = RequestHeader(APIS[ApiKey.SASL_AUTHENTICATE], 0, 0, None)
 
 # Called with the peer whose login failed, and the reason.
@@ -43,7 +45,8 @@ class Gate:
         max_frame_bytes: int,
         refused: Refused,
     ) -> None:
-        """`max_frame_bytes` is the limit after the login."""
+        """`service` handles the connection after the login, and `max_frame_bytes` is its limit
+        then. `refused` is called if the login fails."""
         self._service = service
         self._session = session
         self._clock = clock
@@ -67,10 +70,11 @@ class Gate:
         self._service.disconnected(connection, why)
 
     def start(self, request: AnyRequest, peer: Peer) -> Started:
+        """Start a request of the login. Raises `ProtocolViolation` for any other request."""
         api = request.header.api if isinstance(request, Request) else APIS[ApiKey.API_VERSIONS]
         session = self._session
         if api.key not in _ANSWERED.get(session.state, ()):
-            raise ProtocolViolation(f"{api.name} before the login")
+            raise ProtocolViolation(f"{api.name} was sent before the login was complete")
         if isinstance(request, Request) and request.header is _BARE_TOKEN:
             started = self._bare_token(bytes(request.body))
         else:
@@ -86,6 +90,7 @@ class Gate:
     # -- the end of a login
 
     def _open(self, peer: Peer) -> None:
+        """The login succeeded: from now on the listener's service handles the connection."""
         peer.principal = self._session.principal
         peer.is_internal = peer.listener.is_internal
         if peer.memory is not None:
@@ -94,26 +99,30 @@ class Gate:
         self._connection.open(self._service, self._max_frame_bytes)
 
     def _close(self, peer: Peer, started: Started) -> None:
-        """The login failed: close the connection after the delayed answer."""
+        """Close the connection of a failed login, after its delayed answer."""
         self._refused(peer, self._session.why_failed)
-        assert isinstance(started, asyncio.Future), "a refusal is never quick"
-        # Runs before the connection's own callback, which sends the answer and then closes.
+        assert isinstance(started, asyncio.Future), "the answer to a failed login is delayed"
+        # This callback runs before the connection's own one. So `finish` is called first; then the
+        # answer is sent, and the connection closes itself.
         started.add_done_callback(lambda _: self._connection.finish())
 
     def _bare_token(self, token: bytes) -> Started:
-        """A token without headers, answered by another one (KIP-43). A refusal has no answer
-        then."""
+        """Answer a token without a header by another such token (KIP-43).
+
+        There is no such answer to a wrong token: the connection closes after the delay.
+        """
         try:
             answer = self._session.respond(token)
         except AuthenticationFailed:
-            return asyncio.get_running_loop().create_task(self._nothing())
+            return asyncio.get_running_loop().create_task(self._no_answer())
         return [INT32.pack(len(answer)) + answer]
 
-    async def _nothing(self) -> Answer:
+    async def _no_answer(self) -> Answer:
+        """An empty answer after the delay that makes guessing passwords slow."""
         await self._clock.sleep(FAILURE_DELAY_S)
         return []
 
 
 def bare_token(frame: memoryview) -> AnyRequest:
-    """A frame that is a token without a header, as after SaslHandshake 0."""
+    """Parse a frame that is a token without a header, as after SaslHandshake 0."""
     return Request(_BARE_TOKEN, frame)

@@ -1,10 +1,9 @@
 """HTTP ports with limits: on connections, request sizes and times.
 
-The HTTP library lets a peer send headers for ever, send a thousand requests before it reads an
+The HTTP library lets a client send headers for ever, send a thousand requests before it reads an
 answer, and open as many connections as there are descriptors. So each connection has a guard
-between the transport and the library. If there are too many connections, one of the address with
-the most connections is closed for a new one: probes and scrapers, which have one or two, can always
-connect.
+between the transport and the library. If there are too many connections, the guards close one of
+the address that has the most. So probes and scrapers, which have one or two, can always connect.
 """
 
 import asyncio
@@ -22,14 +21,14 @@ HEADER_BYTES: Final = 16 * 1024
 HEADER_TIMEOUT_S: Final = 5.0
 """The time from the first byte of a request, or of the connection, to the end of its headers."""
 UNREAD_TIMEOUT_S: Final = 10.0
-"""How long a peer may not receive its answer."""
-PIPELINED: Final = 4
-"""Requests that a peer may send without waiting for answers. No legitimate client sends more."""
-REST_S: Final = 0.005
-"""After each answer, for all connections of the same address: so it sends at most 200 requests a
-second, whatever the number of its connections."""
+"""A client that has not received an answer after this time is disconnected."""
+MAX_PIPELINED_REQUESTS: Final = 4
+"""Requests that a client may send without waiting for answers. No legitimate client sends more."""
+READ_PAUSE_S: Final = 0.005
+"""How long a connection is not read after an answer, times the connections of its address. So an
+address sends at most 200 requests a second, whatever the number of its connections."""
 IDLE_TIMEOUT_S: Final = 75.0
-"""Between two requests: clients that scrape every minute keep their connection."""
+"""The longest time between two requests of a connection: enough for a scrape every minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +53,17 @@ class Guards:
         return len(self._open)
 
     def enter(self, guard: "Guard", host: str) -> None:
-        """A connection was opened. If there are too many, one of the address with the most is
-        closed."""
+        """Count a new connection. If there are too many, close the oldest one of the address that
+        has the most."""
         self._open[guard] = host
         self._of_host[host] += 1
         self._of_transport[guard.transport] = guard
         if len(self._open) > self.bounds.connections:
-            greediest, _ = self._of_host.most_common(1)[0]
-            next(guard for guard, of in self._open.items() if of == greediest).abort()
+            busiest_host, _ = self._of_host.most_common(1)[0]
+            next(other for other, of_host in self._open.items() if of_host == busiest_host).abort()
 
     def leave(self, guard: "Guard") -> None:
+        """Remove a closed connection; does nothing if it was removed before."""
         host = self._open.pop(guard, None)
         if host is None:
             return
@@ -72,12 +72,13 @@ class Guards:
         if not self._of_host[host]:
             del self._of_host[host]
 
-    def rest_s(self, guard: "Guard") -> float:
-        """How long nothing is read from a connection after an answer."""
-        return REST_S * self._of_host[self._open.get(guard, "")]
+    def read_pause_s(self, guard: "Guard") -> float:
+        """How long a connection is not read after an answer, in seconds."""
+        return READ_PAUSE_S * self._of_host[self._open.get(guard, "")]
 
     async def notify_guard(self, request: "web.Request", handler: Handler) -> "web.StreamResponse":
-        """An aiohttp middleware that notifies a connection's guard of complete headers."""
+        """An aiohttp middleware that notifies a connection's guard of the beginning and the end of
+        an answer."""
         guard = None if request.transport is None else self._of_transport.get(request.transport)
         if guard is None:
             return await handler(request)
@@ -98,9 +99,9 @@ class Guard(asyncio.Protocol):
         self._read_timer: asyncio.TimerHandle | None = None
         self._is_answering = False
         self._bytes = 0
-        """Bytes received of this request."""
+        """Bytes of this request that were received."""
         self._requests_since_receive = 0
-        """Requests since data was received last."""
+        """Requests that were answered since data was received last: they came together."""
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -113,6 +114,8 @@ class Guard(asyncio.Protocol):
         self._protocol.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
+        """Pass data to the library, unless the request is too large; its first byte starts the time
+        limit."""
         if not (self._is_answering or self._bytes):
             self._close_after(HEADER_TIMEOUT_S)
         self._bytes += len(data)
@@ -146,29 +149,35 @@ class Guard(asyncio.Protocol):
         self.transport.abort()
 
     def began(self) -> None:
-        """The headers of a request are complete; it is being answered."""
+        """Note that the headers of a request are complete, and that it is being answered."""
         self._is_answering = True
         self._close_after(None)
         self._requests_since_receive += 1
-        if self._requests_since_receive > PIPELINED:
+        if self._requests_since_receive > MAX_PIPELINED_REQUESTS:
             self.abort()
 
     def ended(self) -> None:
-        """The answer was made; it may not be sent completely yet."""
+        """Note that an answer was made, and pause reading to limit the requests per second.
+
+        The answer may not be sent completely yet.
+        """
         self._is_answering = False
         self._bytes = 0
         self._close_after(IDLE_TIMEOUT_S)
         if not self.transport.is_closing():
             self.transport.pause_reading()
             loop = asyncio.get_running_loop()
-            self._read_timer = loop.call_later(self._guards.rest_s(self), self._resume_reading)
+            self._read_timer = loop.call_later(
+                self._guards.read_pause_s(self), self._resume_reading
+            )
 
     def _resume_reading(self) -> None:
         if not self.transport.is_closing():
             self.transport.resume_reading()
 
     def _close_after(self, seconds: float | None) -> None:
-        """Close the connection after this time, unless this is called again; None for no limit."""
+        """Close the connection after this time, unless another call replaces it; None means
+        never."""
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()

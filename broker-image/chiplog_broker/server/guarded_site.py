@@ -20,10 +20,11 @@ class GuardedSite(web.BaseSite):
 
     @property
     def name(self) -> str:
+        """The URL, which aiohttp requires of a site."""
         return f"http://{self._host}:{self._port}"
 
     async def start(self) -> None:
-        """Raises `OSError` if the address cannot be used."""
+        """Listen on the address. Raises `OSError` if the address cannot be used."""
         await super().start()
         server = self._runner.server
         assert server is not None, "the runner was set up"

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 Answer = tuple[bool, str]
+"""Whether a probe passes, and a text for people."""
 
 
 @dataclass(slots=True)
 class Health:
-    """The state of the broker. Its parts write it, probes read it."""
+    """The state of the broker: other components write it, probes read it."""
 
     logs_recovered: int = 0
     logs_total: int = 0
@@ -21,14 +22,14 @@ class Health:
     serving: bool = False
     log_directory_offline: str = ""
     waiting_for: str = ""
-    """The reason why the start waits, if it is not recovery."""
+    """What the start waits for if it is not the recovery of logs; else empty."""
     catching_up: Callable[[], Answer] = lambda: (True, "ready")
-    """Whether the replicas have caught up, and what is missing."""
+    """Returns whether the replicas have caught up, and a text with what is missing."""
     incarnation: str | None = None
     """The incarnation of this process; None for a standalone broker."""
 
     def startup(self) -> Answer:
-        """(passed, text) of `/startupz`; the text shows how far recovery is."""
+        """The answer to `/startupz`; the text shows the progress of recovery."""
         if self.started:
             return True, "started"
         if self.waiting_for:
@@ -36,13 +37,14 @@ class Health:
         return False, f"recovering logs: {self.logs_recovered} of {self.logs_total}"
 
     def readiness(self) -> Answer:
-        """(passed, text) of `/readyz`."""
+        """The answer to `/readyz`."""
         if not self.started:
             return self.startup()
         return self.catching_up() if self.serving else (False, "not serving clients")
 
     def liveness(self) -> Answer:
-        """(passed, text) of `/livez`: an answer at all shows that the event loop turns."""
+        """The answer to `/livez`. It fails if the log directory cannot be written; that there is an
+        answer at all shows that the event loop runs."""
         if self.log_directory_offline:
             return False, f"log directory offline: {self.log_directory_offline}"
         return True, "alive"

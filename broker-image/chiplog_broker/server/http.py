@@ -1,4 +1,5 @@
-"""Probes, `/incarnation` and signed inquiries on one port, `/metrics` on another."""
+"""HTTP: probes, `/incarnation` and the operator's signed inquiries on one port, `/metrics` on
+another."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
@@ -18,16 +19,16 @@ METRICS_CONNECTIONS: Final = 16
 PROBE_CONNECTIONS: Final = 64
 
 Answer = Callable[[], tuple[bool, str]]
+"""Returns whether a probe passes, and a text."""
 
 
 async def serve_health(
     health: Health, host: str, port: int, inquiries: "InquiryServer | None" = None
 ) -> "web.AppRunner":
-    """Answer probes, and inquiries, until the returned runner is cleaned up.
+    """Answer probes and inquiries until the returned runner is cleaned up.
 
-    Raises `CannotStart`.
+    Without `inquiries` there are only probes. Raises `CannotStart`.
     """
-
     body_bytes = 0 if inquiries is None else inquiries.max_body_bytes
     guards = Guards(Bounds(PROBE_CONNECTIONS, body_bytes))
     app = application(guards)
@@ -59,7 +60,7 @@ async def serve_metrics(exposition: "Exposition", host: str, port: int) -> "web.
 
 
 def probe(answer: Answer) -> "Callable[[web.Request], Awaitable[web.Response]]":
-    """An aiohttp handler that turns (passed, text) into 200 or 503."""
+    """An aiohttp handler of a probe: status 200 if it passes, else 503, with the probe's text."""
     from aiohttp import web  # noqa: PLC0415
 
     async def handler(_: web.Request) -> web.Response:
@@ -70,7 +71,7 @@ def probe(answer: Answer) -> "Callable[[web.Request], Awaitable[web.Response]]":
 
 
 def application(guards: Guards) -> "web.Application":
-    """One without routes whose connections are guarded."""
+    """An aiohttp application without routes, which notifies the connections' guards of requests."""
     from aiohttp import web  # noqa: PLC0415
 
     @web.middleware
@@ -84,6 +85,7 @@ def application(guards: Guards) -> "web.Application":
 
 
 async def start(app: "web.Application", guards: Guards, host: str, port: int) -> "web.AppRunner":
+    """Serve an application on an address. Raises `CannotStart` if the address cannot be used."""
     from aiohttp import web  # noqa: PLC0415
 
     from chiplog_broker.server.guarded_site import GuardedSite  # noqa: PLC0415

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 MAX_OPEN: Final = 8
-"""The operator has one. One whose client's machine lost power stays open for long."""
+"""Answers that may be open at once. The operator needs one; an answer whose client lost power stays
+open for a long time."""
 
 
 class Incarnation:
-    """The answers that are open."""
+    """Serves `/incarnation`, and keeps its answers open."""
 
     def __init__(self, health: Health) -> None:
         self._health = health
@@ -31,7 +32,8 @@ class Incarnation:
         app.on_shutdown.append(self._end_all)
 
     async def answer(self, request: "web.Request") -> "web.StreamResponse":
-        """Sends the name and a line feed; the answer is never completed."""
+        """Send the incarnation and a line feed, and keep the answer open until this process
+        stops."""
         from aiohttp import web  # noqa: PLC0415 - a tenth of a second of the log's start
 
         if self._health.incarnation is None:
@@ -39,21 +41,22 @@ class Incarnation:
                 status=404, text="this is a standalone broker without an operator\n"
             )
         response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
-        over = asyncio.Event()
-        self._open.append(over)
+        end = asyncio.Event()
+        self._open.append(end)
         if len(self._open) > MAX_OPEN:
             self._open.popleft().set()
         try:
             await response.prepare(request)
             await response.write(f"{self._health.incarnation}\n".encode())
-            await over.wait()
+            await end.wait()
         except ConnectionResetError:
             pass  # the client has disconnected already
         finally:
-            if over in self._open:
-                self._open.remove(over)
+            if end in self._open:
+                self._open.remove(end)
         return response
 
     async def _end_all(self, _app: "web.Application") -> None:
-        for over in self._open:
-            over.set()
+        """End all open answers, because the process stops."""
+        for end in self._open:
+            end.set()

@@ -1,20 +1,21 @@
-"""What the operator asks of this process over HTTP: signed, bounded, one table of paths.
+"""Answers the operator's inquiries about groups and logs: signed HTTP requests of limited size.
 
-It is served on the health port, where the operator has a connection already. A client without the
-secret of the internal listener learns nothing and changes nothing (`chiplog_core.signature`).
+They are served on the health port, where the operator has a connection already. A client without
+the secret of the internal listener learns nothing and changes nothing (`chiplog_core.signature`).
 
-| Status | Means |
+| Status | Meaning |
 | --- | --- |
 | 200 | answered; the body is the JSON of the answer |
-| 400 | signed, but not to be understood: the text says which field |
-| 403 | not signed with the secret, or too long ago |
-|| 404 | unknown path; or this broker is standalone ||
+| 400 | signed, but the body is invalid: the text says which field |
+| 403 | not signed with the secret, or signed too long ago |
+| 404 | unknown path; or this broker is standalone |
 | 408, 413, 415 | the body was too slow, too large, or compressed |
 | 409 | signed for another process |
-| 503 | too many at once, not serving yet or any more, or not answered in time: ask again |
+| 500 | the broker failed: see its log |
+| 503 | too many at once, not serving clients, or not answered in time: ask again |
 
-What was answered to a signed request is signed, whatever it says. JSON is read and written in a
-thread: a list of thousands of groups takes longer than clients should wait for the event loop.
+Every answer to a signed request is signed, also an error. JSON is read and written in a thread: a
+list of thousands of groups takes longer than clients should wait for the event loop.
 """
 
 import asyncio
@@ -45,7 +46,8 @@ logger = logging.getLogger(__name__)
 MAX_READING: Final = 8
 """Bodies that are read at the same time. Their senders are not authenticated yet."""
 MAX_ANSWERING: Final = 2
-"""Inquiries that are answered at the same time; they are signed, so only the operator waits."""
+"""Inquiries that are answered at the same time. Only the operator can sign inquiries, so a low
+number delays nobody else."""
 MAX_WAITING: Final = 16
 """Signed inquiries that may wait for an answer."""
 BODY_TIMEOUT_S: Final = 5.0
@@ -55,14 +57,14 @@ LOG_INTERVAL_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """One kind of inquiry."""
+    """One kind of inquiry: the type of its request, and the function that answers it."""
 
     request_class: type[Any]
     """The dataclass of `chiplog_core.model.group_exchange` that the body is parsed into."""
 
     answer: Callable[[Any], Awaitable[object]]
-    """Makes the answer from the parsed body. It may be cancelled at any await if the operator
-    disconnects; it must shield what must not be done in part."""
+    """Makes the answer from the parsed body. It may be cancelled at any await when the operator
+    disconnects. So it must shield work that must not be done in part."""
 
 
 Inquiries = Mapping[str, Inquiry]
@@ -71,6 +73,8 @@ Inquiries = Mapping[str, Inquiry]
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
+    """The status and body of an HTTP answer."""
+
     status: int
     body: bytes
 
@@ -80,7 +84,8 @@ class _Reply:
 
 
 class InquiryServer:
-    """Answers for one process; before `open` and after `close` clients get a retriable error."""
+    """Answers the inquiries to this process. Before `open` and after `close` the operator gets a
+    retriable error."""
 
     max_body_bytes: ClassVar = MAX_REQUEST_BYTES
 
@@ -95,11 +100,11 @@ class InquiryServer:
         self._logged_s = -LOG_INTERVAL_S
 
     def open(self, inquiries: Inquiries) -> None:
-        """Answer these from now on."""
+        """Answer inquiries by this table from now on."""
         self._inquiries = inquiries
 
     def close(self) -> None:
-        """Answer none any more."""
+        """Answer every inquiry with a retriable error from now on."""
         self._inquiries = None
 
     def serve_in(self, app: "web.Application") -> None:
@@ -124,7 +129,11 @@ class InquiryServer:
         )
 
     async def _body(self, request: "web.Request") -> bytes:
-        """Raises `_Refused`."""
+        """The body of a request whose sender is not known yet, within limits of size, time and
+        number.
+
+        Raises `_Refused`.
+        """
         from aiohttp import web  # noqa: PLC0415
 
         if request.headers.get("Content-Encoding", "identity") != "identity":
@@ -132,7 +141,7 @@ class InquiryServer:
         if (request.content_length or 0) > self.max_body_bytes:
             raise _Refused(413, f"the body may have at most {self.max_body_bytes} bytes")
         if self._reading >= MAX_READING:
-            raise _Refused(503, "too many requests at once")
+            raise _Refused(503, "too many requests at once: try again")
         self._reading += 1
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
@@ -147,8 +156,8 @@ class InquiryServer:
     def _signed(self, request: "web.Request", body: bytes) -> tuple[Message, str, str]:
         """The inquiry, the secret that was used, and the signature. Raises `_Refused`.
 
-        An inquiry for another process gets 409 without a signature: the operator then reads this
-        process's incarnation again, and trusts nothing else in the answer.
+        An inquiry for another process gets 409 without a signature. The operator then reads this
+        process's incarnation again, and uses nothing else of the answer.
         """
         found = message_of(request.method, request.raw_path, request.headers, body)
         if found is None:
@@ -170,12 +179,12 @@ class InquiryServer:
     async def _reply(self, message: Message) -> _Reply:
         """Answer an inquiry whose signature is valid."""
         if self._inquiries is None:
-            return _Reply.of_text(503, "not serving clients")
+            return _Reply.of_text(503, "this broker does not serve clients at present: try again")
         inquiry = self._inquiries.get(message.path)
         if inquiry is None:
-            return _Reply.of_text(404, "unknown path")
+            return _Reply.of_text(404, f"unknown path {message.path}")
         if self._waiting >= MAX_WAITING:
-            return _Reply.of_text(503, "too many requests at once")
+            return _Reply.of_text(503, "too many requests at once: try again")
         self._waiting += 1
         try:
             return await self._answer(inquiry, message)
@@ -183,24 +192,26 @@ class InquiryServer:
             self._waiting -= 1
 
     async def _answer(self, inquiry: Inquiry, message: Message) -> _Reply:
+        """Parse the body and answer it, or return the error; at most `MAX_ANSWERING` at a time."""
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S), self._answering:
-                request_class = await asyncio.to_thread(
+                request = await asyncio.to_thread(
                     request_from_body, inquiry.request_class, message.body
                 )
-                answer = await inquiry.answer(request_class)
+                answer = await inquiry.answer(request)
                 return _Reply(200, await asyncio.to_thread(to_body, answer))
         except InvalidManifest as problem:
             return _Reply.of_text(400, str(problem))
         except TimeoutError:
             logger.warning("inquiry_not_answered_in_time", extra={"path": message.path})
-            return _Reply.of_text(503, f"not answered in {ANSWER_TIMEOUT_S:g} s")
+            return _Reply.of_text(503, f"not answered in {ANSWER_TIMEOUT_S:g} s: try again")
         except Exception:
             logger.exception("inquiry_failed", extra={"path": message.path})
             return _Reply.of_text(500, "internal error of the broker; see its log")
 
     def _log_refused(self, request: "web.Request", reply: _Reply) -> None:
-        """Log some of them only: unauthenticated clients must not fill the log."""
+        """Log a refused inquiry, at most one in `LOG_INTERVAL_S`: clients that are not
+        authenticated must not fill the log."""
         now_s = self._clock.monotonic_s()
         if now_s - self._logged_s >= LOG_INTERVAL_S:
             self._logged_s = now_s
@@ -209,7 +220,7 @@ class InquiryServer:
 
 
 class _Refused(Exception):  # noqa: N818 - not an error of this process
-    """An unsigned answer: the sender did not prove that it knows the secret."""
+    """The request gets an unsigned answer: its sender did not prove that it knows the secret."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)

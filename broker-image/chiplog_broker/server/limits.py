@@ -1,4 +1,4 @@
-"""The limits of connections: their number over all listeners, and their slowness."""
+"""The limits of connections: their number over all listeners, their speed and their memory."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ class ConnectionLimits:
     answer_bytes: int = UNBOUNDED
     """The largest answer that is created in memory."""
     descriptors_below: int = UNBOUNDED
-    """A connection with a descriptor of this number or above is refused: the rest is reserved for
-    files."""
+    """A connection whose socket gets this descriptor number or a higher one is refused: the higher
+    descriptors are reserved for files."""
 
 
 class ConnectionQuota:
-    """The number of connections on all listeners, by address."""
+    """Counts the connections on all listeners, in total and by client address."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -42,7 +42,7 @@ class ConnectionQuota:
         return self._count >= self.limits.max_connections
 
     def enter(self, host: str) -> bool:
-        """Count a new connection, unless there are too many."""
+        """Count a new connection and return True; False if there are too many."""
         if self.is_full or self._of_host[host] >= self.limits.max_connections_per_ip:
             return False
         self._count += 1

@@ -1,8 +1,8 @@
 """The listening sockets and the connections that they accept.
 
-The number of connections, their idle time and the time for receiving a request are limited: a peer
-that sends a byte a second is no client. On listeners with authentication, a `Gate` handles each
-connection until its login is complete.
+The number of connections, their idle time and the time for receiving a request are limited: a
+client that sends a byte per second would hold its connection for ever. On listeners with
+authentication, a `Gate` handles each connection until its login is complete.
 """
 
 import asyncio
@@ -34,13 +34,14 @@ BACKLOG = 1024
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """The state of a connection when it was last active."""
+    """The state of a connection when a request was last completed or in progress."""
 
     frames: int
+    """Complete requests up to then."""
     since_s: float
     arrived: list[tuple[float, int]]
-    """A time, and the bytes that were received by then: the start of the interval in which the
-    speed of an incomplete request is measured."""
+    """(Time in seconds, bytes received by then) at each check since then. The first is the start of
+    the interval in which the speed of an incomplete request is measured."""
 
     @classmethod
     def of(cls, connection: Connection, now_s: float) -> "Activity":
@@ -59,7 +60,7 @@ class Acceptor:
         metrics: RequestMetrics,
     ) -> None:
         self._listener = listener
-        # Requests go straight to the dispatcher.
+        # `Service.start`: requests go directly to the dispatcher.
         self.start = dispatcher.start
         self._quota = quota
         self._limits = quota.limits
@@ -100,8 +101,10 @@ class Acceptor:
         )
 
     async def close(self) -> None:
-        """Stop accepting, wait until requests that wait for the disk are answered, then close all
-        connections."""
+        """Accept no more connections, and close the open ones.
+
+        Requests that wait for the disk are answered first, within `CLOSE_TIMEOUT_S`.
+        """
         if self._server is None:
             return
         if self._sweeper is not None:
@@ -117,6 +120,7 @@ class Acceptor:
         await self._server.wait_closed()
 
     def _new_connection(self) -> Connection:
+        """The protocol of a new connection, behind a `Gate` if the listener requires a login."""
         keyring, max_frame_bytes = self._listener.keyring, self._limits.max_frame_bytes
         if keyring is None:
             return Connection(self, max_frame_bytes)
@@ -127,7 +131,8 @@ class Acceptor:
     # -- Service
 
     def connected(self, connection: Connection) -> Peer | None:
-        # None for a client that has left already.
+        """Count a new connection; None refuses it because of the limits."""
+        # A client that has disconnected already has no address.
         host, port, *_ = connection.transport.get_extra_info("peername") or ("", 0)
         if not host:
             return None
@@ -148,7 +153,7 @@ class Acceptor:
         )
 
     def _why_refused(self, connection: Connection, host: str) -> str:
-        """The reason to refuse a connection; empty if it was counted."""
+        """Count a new connection; returns why it is refused instead, or an empty string."""
         # The kernel assigns the lowest free descriptor, so this number shows how many are in use.
         socket = connection.transport.get_extra_info("socket")
         if socket is not None and socket.fileno() >= self._limits.descriptors_below:
@@ -158,12 +163,18 @@ class Acceptor:
             )
         if self._quota.is_full:
             self._close_longest_login()
-        return "" if self._quota.enter(host) else "there are too many connections"
+        if self._quota.enter(host):
+            return ""
+        return (
+            f"there are too many connections: limits are {self._limits.max_connections} in total "
+            f"(max.connections) and {self._limits.max_connections_per_ip} for each client address "
+            "(max.connections.per.ip)"
+        )
 
     def _close_longest_login(self) -> None:
         """Close the connection with the longest incomplete login, if there is one. Legitimate
         logins take a moment, and must not be kept out by connections that never log in."""
-        for connection in self._connections:
+        for connection in self._connections:  # the oldest one comes first
             if connection.peer.sasl is not None:
                 connection.abort()
                 self.disconnected(connection, None)
@@ -173,6 +184,7 @@ class Acceptor:
         self._metrics.unsent_bytes += change_bytes
 
     def disconnected(self, connection: Connection, why: Exception | None) -> None:
+        """Remove a closed connection; does nothing if it was removed before."""
         if self._connections.pop(connection, None) is None:
             return
         peer = connection.peer
@@ -188,6 +200,8 @@ class Acceptor:
         self._log("login_failed", str(peer), reason)
 
     def _log(self, event: str, peer: str, reason: str) -> None:
+        """Log a refused or closed connection, at most one in `LOG_INTERVAL_S`: clients must not
+        fill the log."""
         now_s = self._clock.monotonic_s()
         if now_s - self._logged_s >= LOG_INTERVAL_S:
             self._logged_s = now_s
@@ -202,29 +216,30 @@ class Acceptor:
 
     def sweep(self, now_s: float) -> None:
         """Close connections that are idle or too slow; release the buffers of inactive ones."""
-        for connection, mark in list(self._connections.items()):
+        for connection, activity in list(self._connections.items()):
             login = connection.peer.sasl
             if login is not None and now_s > login.deadline_s:
                 connection.abort()
-            elif connection.frames_in != mark.frames or not connection.idle:
+            elif connection.frames_in != activity.frames or not connection.idle:
                 self._connections[connection] = Activity.of(connection, now_s)
-            elif self._is_idle_or_slow(connection, mark, now_s):
+            elif self._is_idle_or_slow(connection, activity, now_s):
                 connection.abort()
             else:
                 connection.trim()
 
-    def _is_idle_or_slow(self, connection: Connection, mark: Activity, now_s: float) -> bool:
-        """Whether a peer has been idle for too long, or sends a request too slowly."""
-        limits, arrived = self._limits, mark.arrived
+    def _is_idle_or_slow(self, connection: Connection, activity: Activity, now_s: float) -> bool:
+        """Whether a client has been idle for too long, or sends a request too slowly."""
+        limits, arrived = self._limits, activity.arrived
         if not connection.mid_frame:
             arrived[:] = [(now_s, connection.bytes_in)]
-            return now_s - mark.since_s > limits.max_idle_s
+            return now_s - activity.since_s > limits.max_idle_s
         arrived.append((now_s, connection.bytes_in))
+        # Keep one entry that is older than the interval: the speed is measured from there.
         while len(arrived) > 1 and arrived[1][0] <= now_s - limits.slow_after_s:
             arrived.pop(0)
         since_s, before_bytes = arrived[0]
         elapsed_s = now_s - since_s
-        came_bytes = connection.bytes_in - before_bytes
+        received_bytes = connection.bytes_in - before_bytes
         return elapsed_s >= limits.slow_after_s and (
-            came_bytes < elapsed_s * limits.slowest_bytes_per_s
+            received_bytes < elapsed_s * limits.slowest_bytes_per_s
         )

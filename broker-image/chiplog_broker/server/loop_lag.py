@@ -7,7 +7,8 @@ INTERVAL_S = 0.5
 
 
 async def measure_lag(clock: Clock, lag: Histogram) -> None:
-    """Until cancelled, record by how much each sleep was too long."""
+    """Sleep again and again, and record in `lag` by how many seconds each sleep was too long. Ends
+    when it is cancelled."""
     while True:
         began_s = clock.monotonic_s()
         await clock.sleep(INTERVAL_S)

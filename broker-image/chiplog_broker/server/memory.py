@@ -1,10 +1,11 @@
 """Limits the memory of connections: one budget, and an account for each connection.
 
-The budget covers three things: buffers of incomplete requests, beyond a small part that is free for
-each connection; answers that wait to be written; and written answers that the peer does not
-receive. A request that finds no memory is not read further until memory is available. If none
-becomes available for a moment, the connection with the largest use over time that has not completed
-a request is closed: slow peers use little memory, and fast peers with large requests finish soon.
+The budget covers three things: buffers of incomplete requests, without the first `FREE_BYTES` of
+each connection; answers that wait to be written; and written answers that the client does not
+receive. If there is no memory for the rest of a request, its connection is not read until memory is
+available. If none becomes available within `PATIENCE_S`, the connections that have used most memory
+for the longest time without completing a request are closed. These are attackers: slow clients use
+little memory, and fast clients with large requests finish soon.
 
 Everything runs on the event loop's thread.
 """
@@ -19,15 +20,15 @@ FREE_BYTES: Final = 16 * KIB
 COUNTED_FROM_BYTES: Final = 16 * KIB
 """Smaller answers are not counted: a connection has few of them."""
 PATIENCE_S: Final = 0.15
-"""How long a connection waits for memory before others are evicted. Other clients notice no longer
-delay during an attack."""
+"""How long a connection waits for memory before others are closed. During an attack other clients
+are delayed by about this time."""
 MAX_EVICTIONS: Final = 8
 """Evicted clients reconnect and send again, which costs time: so only this many at a time."""
 UNBOUNDED: Final = 2**62
 
 
 class Holder(Protocol):
-    """A connection, as the budget sees it."""
+    """The part of a connection that the budget uses."""
 
     frames_in: int
     """Number of requests that were received completely. A client that completes requests is no
@@ -37,11 +38,11 @@ class Holder(Protocol):
         """Release memory that is only kept for later use."""
 
     def abort(self) -> None:
-        """It uses too much memory: close the connection."""
+        """Close the connection, because it uses too much memory."""
 
 
 class ClosedHolder:
-    """Takes the place of a connection that is closed."""
+    """Takes the place of a closed connection in its account, so that its memory is released."""
 
     frames_in = 0
 
@@ -56,7 +57,7 @@ GONE: Final = ClosedHolder()
 
 
 class MemoryBudget:
-    """The memory budget of all connections of one kind."""
+    """The memory of all connections together, and which of them wait for memory."""
 
     def __init__(self, limit_bytes: int, answer_bytes: int = UNBOUNDED) -> None:
         """`answer_bytes`: the maximum memory for one answer."""
@@ -65,16 +66,20 @@ class MemoryBudget:
         self.taken_bytes = 0
         self.evictions = 0
         self._holders: dict[Account, float] = {}
-        """Accounts that use memory, with the time since when."""
+        """Accounts that use memory, with the time in seconds since when they do."""
         self._waiting: dict[Account, tuple[int, Callable[[], None]]] = {}
+        """Accounts that wait for memory: the bytes, and the function to call when they get them."""
         self._newest_first = True
+        """Whether the account that has waited for the shortest time is served next."""
         self._is_short = False
+        """Whether less than an eighth of the budget was available for an answer."""
         self._timer: asyncio.TimerHandle | None = None
         self._frames_before: dict[Account, int] = {}
+        """Complete requests of each account when the timer was started."""
 
     @property
-    def room_bytes(self) -> int:
-        """Bytes that are still available."""
+    def available_bytes(self) -> int:
+        """Bytes of the budget that are not in use."""
         return max(self.limit_bytes - self.taken_bytes, 0)
 
     @property
@@ -82,18 +87,19 @@ class MemoryBudget:
         """Whether a connection waits for memory."""
         return bool(self._waiting)
 
-    def room_for_answer(self) -> int:
-        """The maximum size of an answer that is made now."""
-        room_bytes = self.room_bytes
-        if room_bytes < self.limit_bytes // 8:
+    def available_for_answer(self) -> int:
+        """The maximum size in bytes of an answer that is made now. Connections may be closed soon
+        if this is little."""
+        available_bytes = self.available_bytes
+        if available_bytes < self.limit_bytes // 8:
             self._is_short = True
             self._check_again_soon()
-        return min(room_bytes, self.answer_bytes)
+        return min(available_bytes, self.answer_bytes)
 
     # -- for accounts
 
     def changed(self, account: "Account", change_bytes: int) -> None:
-        """An account uses this much more, or less."""
+        """Count that an account uses this many bytes more; fewer if negative."""
         self.taken_bytes += change_bytes
         if not account.held_bytes:
             self._holders.pop(account, None)
@@ -103,11 +109,11 @@ class MemoryBudget:
             self._serve()
 
     def reserve(self, account: "Account", size_bytes: int, granted: Callable[[], None]) -> bool:
-        """Reserve the bytes now and return True; otherwise call `granted` once they are
-        reserved."""
-        if self._timer is None and size_bytes > self.room_bytes:
+        """Reserve memory. Returns True if it is reserved now; if False, `granted` is called once it
+        is."""
+        if self._timer is None and size_bytes > self.available_bytes:
             self._trim()
-        if not self._waiting and size_bytes <= self.room_bytes:
+        if not self._waiting and size_bytes <= self.available_bytes:
             account.reserved(size_bytes)
             return True
         self._waiting[account] = size_bytes, granted
@@ -115,45 +121,48 @@ class MemoryBudget:
         return False
 
     def connection_closed(self, account: "Account") -> None:
-        """The connection of this account is closed."""
+        """Forget what the account of a closed connection waits for."""
         self._waiting.pop(account, None)
 
     # -- when memory is short
 
     def _serve(self) -> None:
-        """Serve alternately those that wait for the shortest and for the longest time.
+        """Give available memory to waiting accounts: alternately to the newest and to the oldest
+        one.
 
-        Otherwise a new request would wait for ever behind hundreds that never complete, or an old
-        one behind hundreds of new ones.
+        If the oldest always came first, a new request would wait for ever behind hundreds that
+        never complete. If the newest always came first, an old one would wait for ever.
         """
         while self._waiting:
             ends = reversed(self._waiting) if self._newest_first else iter(self._waiting)
             account = next(ends)
             size_bytes, granted = self._waiting[account]
-            if size_bytes > self.room_bytes:
+            if size_bytes > self.available_bytes:
                 return
             self._newest_first = not self._newest_first
             del self._waiting[account]
             account.reserved(size_bytes)
-            # Later: the caller that released memory may be in the middle of other work.
+            # Not called at once: the caller that released memory may be in the middle of its work.
             asyncio.get_running_loop().call_soon(granted)
 
     def _check_again_soon(self) -> None:
-        """Check again in a moment."""
+        """Start the timer after which connections are closed if memory is still short."""
         if self._timer is None:
             self._frames_before = {account: account.holder.frames_in for account in self._holders}
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(PATIENCE_S, self._make_room)
+            self._timer = loop.call_later(PATIENCE_S, self._evict)
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
+        """Close the connections with the largest use of memory while others wait for memory."""
         self._timer = None
         self._trim()
         freed_bytes = 0
         for worst in self._stuck()[:MAX_EVICTIONS]:
             is_wanted = self._waiting or (
-                self._is_short and self.room_bytes < self.limit_bytes // 4
+                self._is_short and self.available_bytes < self.limit_bytes // 4
             )
-            # Any request fits into half of the budget, so smaller users may be no attackers.
+            # Any request fits into half of the budget. More need not be freed, and connections with
+            # little memory may be no attackers.
             if not is_wanted or freed_bytes >= self.limit_bytes // 2:
                 break
             freed_bytes += worst.held_bytes
@@ -170,8 +179,8 @@ class MemoryBudget:
             account.holder.trim()
 
     def _stuck(self) -> "list[Account]":
-        """Connections that completed nothing since they began to use memory, the largest
-        byte-seconds first."""
+        """The accounts that have completed no request since the timer was started, without those of
+        brokers. Those with the most used bytes times seconds come first."""
         until_s, before = now_s(), self._frames_before
         stuck = [
             account
@@ -186,7 +195,7 @@ class MemoryBudget:
 
 
 class Account:
-    """The memory of one connection."""
+    """Counts the memory of one connection, and requests more from the budget."""
 
     __slots__ = (
         "_budget",
@@ -203,11 +212,12 @@ class Account:
         self._budget = budget
         self.holder = holder
         self.held_bytes = 0
+        # Bytes of the read buffer, of answers that wait for earlier ones, and in the transport.
         self._frame = self._promised = self._unsent = 0
         self._is_open = True
         self.is_trusted = False
-        """One of the cluster's brokers: its memory is counted, but it neither waits nor is
-        evicted."""
+        """Whether the client is a broker of this cluster: its memory is counted, but it neither
+        waits for memory nor is closed."""
 
     @property
     def budget(self) -> MemoryBudget:
@@ -217,53 +227,55 @@ class Account:
     # -- requests: the memory of a `FrameReader`
 
     def may_grow(self, change_bytes: int) -> bool:
-        """Whether a buffer may grow although it need not."""
-        return change_bytes <= self._budget.room_bytes // 4
+        """Whether a buffer may grow by this much only to save system calls."""
+        return change_bytes <= self._budget.available_bytes // 4
 
     def holds(self, capacity_bytes: int) -> None:
-        """The size of the buffer has changed."""
+        """Count the new size of the read buffer."""
         self._set_frame(max(capacity_bytes - FREE_BYTES, 0))
 
     def claim(self, capacity_bytes: int, granted: Callable[[], None]) -> bool:
-        """Whether the buffer may have this size now; its request cannot be read without it. If not,
-        `granted` is called later."""
+        """Reserve memory for a buffer of this size, without which a request cannot be read further.
+
+        Returns True if it may grow now; if False, `granted` is called once it may.
+        """
         more_bytes = capacity_bytes - FREE_BYTES - self._frame
         if more_bytes <= 0 or self.is_trusted:
             return True
         return self._budget.reserve(self, more_bytes, granted)
 
     def reserved(self, size_bytes: int) -> None:
-        """The buffer may grow by this many bytes, and is about to."""
+        """Count the bytes by which the buffer may and will grow."""
         self._set_frame(self._frame + size_bytes)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether others wait for the memory of this buffer."""
+        """Whether other connections wait for memory, and this one's buffer uses some."""
         return self._frame > 0 and self._budget.is_wanted
 
     # -- answers
 
     def answer_made(self, size_bytes: int) -> None:
-        """An answer of this size was made; it is sent after earlier ones."""
+        """Count an answer that was made, but is sent only after earlier ones."""
         if size_bytes >= COUNTED_FROM_BYTES and self._is_open:
             self._promised += size_bytes
             self._changed(size_bytes)
 
     def written(self) -> None:
-        """An answer of this size was given to the transport."""
+        """All answers that were made have been given to the transport, which counts them itself."""
         if self._promised and self._is_open:
             change_bytes, self._promised = -self._promised, 0
             self._changed(change_bytes)
 
     def unsent(self, size_bytes: int) -> None:
-        """The bytes in the transport that the peer does not receive."""
+        """Count the bytes in the transport that the client has not received yet."""
         change_bytes = size_bytes - self._unsent
         if change_bytes and self._is_open:
             self._unsent = size_bytes
             self._changed(change_bytes)
 
     def close(self) -> None:
-        """The connection is closed, or is closing; nothing is counted after this."""
+        """Release all memory of the account; changes after this are not counted."""
         if self._is_open:
             self._is_open = False
             self._budget.connection_closed(self)

@@ -27,8 +27,12 @@ class RequestMetrics:
         self.connections = 0
         self.connections_total = 0
         self.refused_total = 0
+        """Connections refused because of a limit."""
         self.violations_total = 0
+        """Connections closed because their client violated the protocol."""
         self.waiting_fetches = 0
         self.unsent_bytes = 0
+        """Bytes of answers that clients have not received yet."""
         self.budgets: list[MemoryBudget] = []
+        """The memory budgets of connections."""
         self.event_loop_lag = Histogram()

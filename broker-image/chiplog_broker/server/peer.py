@@ -10,14 +10,15 @@ from chiplog_broker.server.memory import UNBOUNDED, Account
 
 @dataclass(slots=True)
 class Peer:
-    """A client as far as it is known; `listener` determines the addresses that it gets."""
+    """What is known of a client. `listener` is the one that it is connected to: it gets the
+    addresses of brokers on this listener."""
 
     host: str
     port: int
     listener: Listener
     software: str = ""
     principal: str = ANONYMOUS
-    """Kafka's name of the user, for operations on its behalf."""
+    """The authenticated user in Kafka's form `User:name`; `ANONYMOUS` without authentication."""
     is_internal: bool = False
     """Whether it has authenticated as a process of this cluster."""
     sasl: SaslSession | None = None
@@ -28,7 +29,7 @@ class Peer:
     memory: Account | None = None
     """The memory account of its connection; None if memory is not counted."""
     descriptors_below: int = UNBOUNDED
-    """Its connection may use descriptors below this number."""
+    """Its connection may use only descriptors below this number; others are reserved for files."""
     on_left: "Callable[[Peer], None] | None" = None
     """Called when its connection is closed."""
 

@@ -299,7 +299,7 @@ def test_partitions_that_cannot_be_had_do_not_hold_up_the_others(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many there are, each request looks at some of them, and at others the next time."""
-    monkeypatch.setattr(session_reading, "MOST_NEWS", 2)
+    monkeypatch.setattr(session_reading, "MAX_CHANGED_PARTITIONS", 2)
 
     async def scenario() -> None:
         async with kit.running() as client:

@@ -15,7 +15,7 @@ from chiplog_broker.ports.disk import File
 from chiplog_broker.ports.system_disk import SystemDisk
 from chiplog_broker.server import file_sending
 from chiplog_broker.server.file_sending import (
-    FROM_BYTES,
+    SENDFILE_FROM_BYTES,
     FileAnswer,
     FileSender,
     Piece,
@@ -94,8 +94,8 @@ async def connected() -> "AsyncIterator[Line]":
 
 
 def test_only_large_slices_stay_in_their_files(file: File) -> None:
-    large, other = part(file, 0, FROM_BYTES), part(file, 9, FROM_BYTES + 1)
-    small = part(file, 3, FROM_BYTES - 1)
+    large, other = part(file, 0, SENDFILE_FROM_BYTES), part(file, 9, SENDFILE_FROM_BYTES + 1)
+    small = part(file, 3, SENDFILE_FROM_BYTES - 1)
     answer = with_files([b"head", b"er", large, other, small, b"tail"])
     assert answer == FileAnswer([b"header", large, other, small.read() + b"tail"])
     assert isinstance(answer, FileAnswer)
@@ -110,9 +110,12 @@ def test_only_large_slices_stay_in_their_files(file: File) -> None:
 def test_what_has_no_descriptor_is_read(file: File) -> None:
     memory = MemoryDisk().open("segment", create=True)
     memory.append(CONTENT)
-    slices = [part(memory, 0, FROM_BYTES), part(memory, 5, FROM_BYTES)]
+    slices = [part(memory, 0, SENDFILE_FROM_BYTES), part(memory, 5, SENDFILE_FROM_BYTES)]
     assert with_files([*slices]) == [one.read() for one in slices]
-    assert [from_file(one) for one in (slices[0], part(file, 0, FROM_BYTES))] == [False, True]
+    assert [from_file(one) for one in (slices[0], part(file, 0, SENDFILE_FROM_BYTES))] == [
+        False,
+        True,
+    ]
 
 
 def test_fewer_bytes_than_promised_are_no_answer(file: File) -> None:

@@ -82,7 +82,7 @@ def test_the_bytes_are_the_same_as_from_memory(
             from_files = records(await client.ask(ApiKey.FETCH, request))
             assert sendfile.sent_bytes == sum(map(len, from_files))
             assert sendfile.sent_bytes > PARTITIONS * BATCHES * VALUE_BYTES
-            monkeypatch.setattr(file_sending, "FROM_BYTES", 2**40)
+            monkeypatch.setattr(file_sending, "SENDFILE_FROM_BYTES", 2**40)
             sendfile.sent_bytes = 0
             assert records(await client.ask(ApiKey.FETCH, request)) == from_files
             assert sendfile.sent_bytes == 0

@@ -290,7 +290,7 @@ def test_nothing_but_the_login_is_answered_before_it(
     asyncio.run(scenario())
     (line,) = [one for one in caplog.records if one.levelno >= logging.WARNING]
     assert line.message == "connection_closed"
-    assert line.__dict__["reason"] == f"{name} before the login"
+    assert line.__dict__["reason"] == f"{name} was sent before the login was complete"
 
 
 def test_api_versions_of_the_future_is_answered_before_a_login() -> None:

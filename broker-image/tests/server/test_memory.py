@@ -214,7 +214,7 @@ def test_sleepers_that_wake_together_stay_within_the_budget(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each was told of the room that there was when it went to sleep."""
-    monkeypatch.setattr(file_sending, "FROM_BYTES", 2**40)
+    monkeypatch.setattr(file_sending, "SENDFILE_FROM_BYTES", 2**40)
 
     async def scenario() -> None:
         async with kit.running(**SMALL) as client:
@@ -335,7 +335,7 @@ def test_what_clients_hold_does_not_count_for_brokers(kit: "Kit") -> None:
             clients, brokers = kit.broker.requests.budgets
             greedy = Peer(clients)
             assert greedy.asks(clients.limit_bytes)
-            assert clients.room_bytes == 0
+            assert clients.available_bytes == 0
             follower = Peer(brokers)
             assert follower.asks(MIB)
             greedy.account.close()

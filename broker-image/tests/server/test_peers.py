@@ -63,7 +63,7 @@ def test_a_client_that_never_reads_stops_being_served(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where answers are held in memory, which those from files are not."""
-    monkeypatch.setattr(file_sending, "FROM_BYTES", 2**40)
+    monkeypatch.setattr(file_sending, "SENDFILE_FROM_BYTES", 2**40)
 
     async def scenario() -> None:
         async with kit.running() as client:

@@ -1,4 +1,4 @@
-"""One connection to a broker, as its client sees it: requests out, answers in, without I/O.
+"""The client's end of a connection to a broker: encodes requests and decodes answers, without I/O.
 
     write(client.send(ApiKey.METADATA, 12, [body]))
     client.receive_data(read())
@@ -22,7 +22,8 @@ from chiplog_wire.protocol.framing import SOCKET_REQUEST_MAX_BYTES, FrameReader
 from chiplog_wire.protocol.reader import MALFORMED, Reader
 from chiplog_wire.protocol.writer import NO_TAGS, nullable_string
 
-# An answer of this size is copied out of the read buffer, so that it does not keep all of it.
+# An answer of at most this size is copied, so that it does not keep the whole read buffer in
+# memory.
 COPIED_BYTES: Final = 16 * 1024
 _HEADER: Final = struct.Struct(">ihhi")
 _LAST_CORRELATION_ID: Final = 2**31 - 1
@@ -43,7 +44,7 @@ class Answer(NamedTuple):
     body: memoryview
 
     def message(self) -> Any:
-        """kio's response of that version. Raises `ProtocolViolation`."""
+        """The answer as kio's dataclass of the request's version. Raises `ProtocolViolation`."""
         return decoded(self.call.api.key, self.call.version, self.body)
 
 
@@ -66,27 +67,29 @@ class ClientConnection:
 
     @property
     def in_flight(self) -> int:
-        """Requests without an answer yet."""
+        """The number of requests that have no answer yet."""
         return len(self._calls)
 
     def common_version(self, key: ApiKey, ours: tuple[int, int] | None = None) -> int:
-        """The highest version that both support. Raises `NoCommonVersion`.
+        """The highest version of an API that client and broker support. Raises `NoCommonVersion`.
 
         `ours` are the lowest and highest version of the caller; by default those in `APIS`.
         """
         our_low, our_high = ours or (APIS[key].min_served, APIS[key].max_version)
         spoken = self.versions.get(key)
-        low, high = spoken or (0, -1)
+        low, high = spoken or (0, -1)  # an empty range if the broker does not have the API
         version = min(high, our_high)
         if version < max(low, our_low):
             raise NoCommonVersion(key, spoken)
         return version
 
     def send(self, key: ApiKey, version: int, body: Sequence[Buffer]) -> list[Buffer]:
-        """The pieces of a request's frame, to be written in this order."""
+        """Frame a request with this encoded body; returns the pieces to write, in order."""
         api = APIS[key]
+        # After the largest id comes 1 again.
         self._correlation_id = self._correlation_id % _LAST_CORRELATION_ID + 1
         tags = NO_TAGS if api.is_flexible(version) else b""
+        # The size field, which has 4 bytes, does not count itself.
         size = _HEADER.size - 4 + len(self._client_id) + len(tags) + sum(map(len, body))
         header = _HEADER.pack(size, key, version, self._correlation_id)
         self._calls.append(Call(self._correlation_id, api, version))
@@ -95,16 +98,16 @@ class ClientConnection:
     # -- answers
 
     def allow(self, max_frame_bytes: int) -> None:
-        """The broker is authenticated: its answers may be this large."""
+        """Allow answers up to this size from now on, because the broker is authenticated."""
         self._reader.max_frame_bytes = max_frame_bytes
 
     def receive_data(self, data: Buffer) -> None:
         """Add received bytes. They are copied."""
         rest = memoryview(data)
         while rest and self._violation is None:
-            room = self._reader.get_buffer()
-            count = min(len(room), len(rest))
-            room[:count] = rest[:count]
+            space = self._reader.get_buffer()
+            count = min(len(space), len(rest))
+            space[:count] = rest[:count]
             self.buffer_updated(count)
             rest = rest[count:]
 
@@ -113,7 +116,7 @@ class ClientConnection:
         return self._reader.get_buffer(size_hint)
 
     def buffer_updated(self, size_bytes: int) -> None:
-        """This many bytes were read into what `get_buffer` returned."""
+        """Add the bytes that were read into the buffer of `get_buffer`: this many."""
         self._reader.buffer_updated(size_bytes)
         if self._violation is not None:
             return
@@ -124,9 +127,10 @@ class ClientConnection:
             self._violation = violation
 
     def next_answer(self) -> Answer | None:
-        """The next answer, in the order of the requests; None until more bytes have come.
+        """The next answer, in the order of the requests; None if it is not received completely yet.
 
-        Raises `ProtocolViolation` after all answers that came before it.
+        After a violation of the protocol, the answers before it are returned first; then each call
+        raises `ProtocolViolation`.
         """
         if self._answers:
             return self._answers.popleft()
@@ -135,6 +139,7 @@ class ClientConnection:
         return None
 
     def _answer(self, frame: memoryview) -> Answer:
+        """The answer in a frame, for the oldest request without one. Raises `ProtocolViolation`."""
         if not self._calls:
             raise ProtocolViolation("an answer without a request")
         call = self._calls[0]
@@ -142,13 +147,13 @@ class ClientConnection:
         self._calls.popleft()
         if len(body) <= COPIED_BYTES:
             return Answer(call, memoryview(bytes(body)))
-        self._reader.detach()
+        self._reader.detach()  # the answer keeps the buffer
         return Answer(call, body)
 
 
 def body_of(frame: memoryview, call: Call) -> memoryview:
-    """The answer without its header. Raises `ProtocolViolation` if it belongs to another
-    request."""
+    """The body of an answer to this request. Raises `ProtocolViolation` if the frame answers
+    another request."""
     flexible = call.api.response_header_version(call.version) == 1
     reader = Reader(frame, compact=flexible)
     try:
@@ -163,7 +168,7 @@ def body_of(frame: memoryview, call: Call) -> memoryview:
 
 
 def encoded(message: object) -> bytes:
-    """The body of a request, from kio's message of its version.
+    """Encode the body of a request, given as kio's dataclass of its version.
 
     kio's serializers are imported with the first message that needs them: they cost more than all
     our own code at start-up.
@@ -174,7 +179,8 @@ def encoded(message: object) -> bytes:
 
 
 def decoded(key: ApiKey, version: int, body: memoryview) -> Any:
-    """kio's response of that version. Raises `ProtocolViolation`."""
+    """Decode the body of an answer to kio's dataclass of its version. Raises
+    `ProtocolViolation`."""
     from chiplog_wire.protocol.codec import outgoing  # noqa: PLC0415
 
     return outgoing.decode_response(key, version, body)

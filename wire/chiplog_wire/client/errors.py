@@ -1,4 +1,4 @@
-"""Errors of an exchange with a broker whose messages are valid."""
+"""Errors of a client whose broker sends valid messages, but cannot be used."""
 
 from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
@@ -12,16 +12,18 @@ class NoCommonVersion(ClientError):  # noqa: N818 - a name for what happened
     """The broker supports no version of an API that this client supports."""
 
     def __init__(self, key: ApiKey, spoken: tuple[int, int] | None) -> None:
-        """`spoken` is the broker's lowest and highest version; None where it has none."""
-        super().__init__(f"no common version of {APIS[key].name}")
+        """`spoken` are the broker's lowest and highest version; None if it does not have the
+        API."""
+        has = "does not have this API" if spoken is None else f"has {spoken[0]} to {spoken[1]}"
+        super().__init__(f"no common version of {APIS[key].name}: the broker {has}")
         self.key = key
         self.spoken = spoken
 
 
 class OpeningRefused(ClientError):  # noqa: N818
-    """The broker answered with an error before the first real request."""
+    """The broker answered a request of the opening (API versions or login) with an error."""
 
     def __init__(self, key: ApiKey, code: ErrorCode) -> None:
-        super().__init__(f"{APIS[key].name} was answered with {code.name}")
+        super().__init__(f"the broker answered {APIS[key].name} with the error {code.name}")
         self.key = key
         self.code = code

@@ -17,7 +17,7 @@ from chiplog_wire.client.errors import OpeningRefused
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.scram import ScramClient
 
-# Every broker supports it: it is used before a version is agreed.
+# Every broker supports this version of ApiVersions, which is sent before its versions are known.
 API_VERSIONS_VERSION: Final = 0
 HANDSHAKE_VERSION: Final = 1
 
@@ -47,13 +47,13 @@ def opening(client: ClientConnection, new_scram: Callable[[], ScramClient] | Non
 
 
 def learn_versions(client: ClientConnection) -> Opening:
-    """Fill `client.versions`."""
+    """Request the broker's API versions, and store them in `client.versions`."""
     answer = yield from _request(ApiKey.API_VERSIONS, API_VERSIONS_VERSION)
     client.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
 
 def log_in(client: ClientConnection, scram: ScramClient) -> Opening:
-    """Choose the mechanism, then exchange its two pairs of messages."""
+    """Choose the SASL mechanism, exchange its two pairs of messages, and verify the broker."""
     yield from _request(ApiKey.SASL_HANDSHAKE, HANDSHAKE_VERSION, mechanism=scram.mechanism.value)
     version = client.common_version(ApiKey.SASL_AUTHENTICATE)
     first = yield from _request(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=scram.first())
@@ -63,6 +63,7 @@ def log_in(client: ClientConnection, scram: ScramClient) -> Opening:
 
 
 def _request(key: ApiKey, version: int, **values: Any) -> Generator[OpeningRequest, Any, Any]:
+    """Yield a request with these fields, and return its answer. Raises `OpeningRefused`."""
     from chiplog_wire.protocol.codec import schema  # noqa: PLC0415 - kio, with the first connection
 
     answer = yield OpeningRequest(key, version, schema.request_class(key, version)(**values))

@@ -1,8 +1,8 @@
 """The types of answers, for every API whose codec is kio's.
 
-`answers(ApiKey.LIST_OFFSETS).ListOffsetsResponse(...)`. kio has types of its own for integers, in
-which every number would have to be wrapped. So answers have the type `Any` here; the codec's tests
-and real clients check them.
+For example: `answers(ApiKey.LIST_OFFSETS).ListOffsetsResponse(...)`. Type checkers see only `Any`:
+kio has its own integer types, and every number would have to be wrapped in one. Tests of the codec
+and real clients check the answers.
 """
 
 import importlib
@@ -17,7 +17,7 @@ NO_THROTTLE: Final = timedelta(0)
 
 @cache
 def answers(key: ApiKey) -> Any:
-    """kio's module with the response of the newest version that we serve.
+    """kio's module with the response types of the newest supported version of an API.
 
     It is imported when the first such request arrives: importing all of them would take longer than
     everything else at start-up.
@@ -27,5 +27,5 @@ def answers(key: ApiKey) -> Any:
 
 
 def milliseconds(duration: timedelta) -> int:
-    """A duration of kio's as a number of milliseconds."""
+    """A duration in milliseconds."""
     return duration // timedelta(milliseconds=1)

@@ -11,12 +11,12 @@ from types import MappingProxyType
 
 KAFKA_VERSION = "4.3-IV0"
 METADATA_VERSION = 30
-"""The release of Apache Kafka whose protocol this is, and its number as the level of the feature
-`metadata.version`. UIs choose by it what they use; there is no such metadata log."""
+"""The release of Apache Kafka whose protocol this broker speaks, and its number as the level of the
+feature `metadata.version`. UIs choose features by it; there is no metadata log like Kafka's."""
 
 
 class ApiKey(IntEnum):
-    """Kafka's numbers of the APIs that we serve."""
+    """Kafka's numbers of the APIs that this broker serves."""
 
     PRODUCE = 0
     FETCH = 1
@@ -71,7 +71,8 @@ class Api:
     max_version: int
     # The first version with compact lengths and tagged fields (KIP-482).
     flexible_from: int
-    # Below this a request is refused although ApiVersions offers it.
+    # A request of a lower version is refused, although ApiVersions offers versions from
+    # `min_version`.
     min_served: int
 
     @property
@@ -88,14 +89,14 @@ class Api:
         return version >= self.flexible_from
 
     def request_header_version(self, version: int) -> int:
-        """Header 2 adds tagged fields; its client id stays a plain string."""
+        """2 for flexible versions, whose header has tagged fields, else 1."""
         return 2 if self.is_flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        """Header 1 adds tagged fields.
+        """1 for flexible versions, whose header has tagged fields, else 0.
 
-        ApiVersions keeps header 0 in every version (KIP-511): a client must be able to read
-        the answer of a broker that does not know the version it asked for.
+        ApiVersions has header 0 in every version (KIP-511): a client must be able to read the
+        answer of a broker that does not know the requested version.
         """
         if self.key is ApiKey.API_VERSIONS:
             return 0
@@ -103,12 +104,14 @@ class Api:
 
 
 def _api(key: ApiKey, versions: tuple[int, int], *, flexible: int, served: int = 0) -> Api:
+    """An entry of the table: lowest and highest version, the first flexible version, and the first
+    one that is not refused if that is not the lowest."""
     return Api(key, versions[0], versions[1], flexible, max(versions[0], served))
 
 
 _TABLE = (
-    # librdkafka takes Produce to be missing unless 0 is offered (KAFKA-18659); 0-2 carried
-    # message formats that KIP-896 removed. 12 asks for transactions v2, 13 for topic ids.
+    # librdkafka believes that Produce is missing unless 0 is offered (KAFKA-18659), although
+    # KIP-896 removed the message formats of 0-2. 12 requires transactions v2, 13 topic ids.
     _api(ApiKey.PRODUCE, (0, 11), flexible=9, served=3),
     # 17 and 18 only add fields for followers of Kafka's metadata log.
     _api(ApiKey.FETCH, (4, 18), flexible=12),
@@ -149,8 +152,8 @@ _TABLE = (
     _api(ApiKey.OFFSET_DELETE, (0, 0), flexible=1),
     _api(ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), flexible=1),
     _api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0), flexible=0),
-    # 55, DescribeQuorum, is missing on purpose: there is no quorum, and whatever is answered would
-    # name voters that do not exist. Java's Admin then says UNSUPPORTED_VERSION, which UIs expect.
+    # 55, DescribeQuorum, is missing on purpose: there is no quorum, so an answer would name voters
+    # that do not exist. Without it, Java's Admin reports UNSUPPORTED_VERSION, which UIs expect.
     _api(ApiKey.DESCRIBE_CLUSTER, (0, 2), flexible=0),
     _api(ApiKey.DESCRIBE_PRODUCERS, (0, 0), flexible=0),
     _api(ApiKey.DESCRIBE_TRANSACTIONS, (0, 0), flexible=0),

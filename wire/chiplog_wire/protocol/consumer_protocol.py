@@ -52,7 +52,7 @@ def subscribed_topics(subscription: bytes) -> frozenset[str] | None:
 
 
 def parse_subscription(subscription: bytes) -> Subscription | None:
-    """None if it cannot be read."""
+    """A member's subscription; None if it cannot be read."""
     return _parse(subscription, _read_subscription)
 
 
@@ -67,6 +67,7 @@ def parse_assignment(assignment: bytes) -> tuple[AssignedPartition, ...] | None:
 
 
 def _parse(message: bytes, read: Callable[[Reader, int], T]) -> T | None:
+    """Read the version of a message, then the rest by `read`; None if the message is invalid."""
     reader = Reader(memoryview(message), compact=False)
     try:
         version = reader.int16()
@@ -94,6 +95,7 @@ def _topics(reader: Reader) -> tuple[str, ...]:
 
 
 def _partitions(reader: Reader) -> tuple[AssignedPartition, ...]:
+    """Partitions, which are encoded by topic."""
     partitions: list[AssignedPartition] = []
     for _ in range(reader.count()):
         topic = reader.string()

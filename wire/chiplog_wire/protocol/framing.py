@@ -1,14 +1,12 @@
-"""Cutting a byte stream into frames: four bytes of length, then that many bytes.
+"""Divides a byte stream into frames: four bytes of length, then that many bytes.
 
-One buffer a connection, reused from read to read. It starts small and grows only as bytes
-arrive, so a peer that announces 2 GiB and stays silent costs nothing, and 10,000 idle
-connections cost a few KiB each. A frame that lies whole in the buffer is handed out where
-it lies; a larger one makes the buffer grow, never beyond four times what has arrived.
+Each connection has one buffer, which is reused. It starts small and grows only when bytes arrive:
+a client that announces 2 GiB and sends nothing costs no memory, and 10,000 idle connections cost a
+few KiB each. The buffer never grows beyond four times what has arrived.
 
-Who owns the bytes: a frame from `next_frame` is a writable view into the buffer. It is the
-caller's until the next `get_buffer`, which may overwrite it. A caller that needs its
-frames for longer either stops reading (`transport.pause_reading`) or calls `detach`, after
-which every frame handed out so far stays as it is for good.
+A frame of `next_frame` is a writable view into the buffer. It is valid until the next `get_buffer`,
+which may overwrite it. A caller that needs frames for longer either stops reading
+(`transport.pause_reading`) or calls `detach`, which keeps all frames returned so far valid.
 """
 
 import struct
@@ -37,20 +35,21 @@ _BULK_BYTES: Final = 256 * 1024
 _RETAINED_BYTES: Final = 2 * 1024 * 1024
 
 
-class Room(Protocol):
-    """The memory for buffers."""
+class BufferMemory(Protocol):
+    """Limits and counts the memory of one buffer."""
 
     def may_grow(self, change_bytes: int) -> bool:
-        """Whether a buffer may be larger than it need be, to save system calls."""
+        """Whether the buffer may grow by this many bytes that it does not need, to save system
+        calls."""
 
     def holds(self, capacity_bytes: int) -> None:
-        """The buffer has this size now."""
+        """Count the buffer's new size."""
 
 
 class FrameReader:
-    """Collects bytes and hands out frames, for `asyncio.BufferedProtocol` or `receive`.
+    """Collects bytes and returns frames, for `asyncio.BufferedProtocol` or `receive`.
 
-    After a `ProtocolViolation` the stream has no frame boundaries any more: close it.
+    After a `ProtocolViolation` frames cannot be found any more: the connection must be closed.
     """
 
     __slots__ = (
@@ -62,7 +61,7 @@ class FrameReader:
         "_start",
         "_view",
         "max_frame_bytes",
-        "room",
+        "memory",
     )
 
     def __init__(
@@ -71,14 +70,17 @@ class FrameReader:
         """`are_requests` says that frames begin with an API key, and that only a Produce may be
         larger than `OTHER_REQUEST_MAX_BYTES`."""
         self._are_requests = are_requests
-        # May be raised at any time, which is what a successful authentication does.
+        # May be raised at any time, for example after an authentication.
         self.max_frame_bytes = max_frame_bytes
-        self.room: Room | None = None
+        self.memory: BufferMemory | None = None
         self._buffer = bytearray()
         self._view = memoryview(self._buffer)
+        # The bytes of incomplete or unread frames are between `_start` and `_end`.
         self._start = 0
         self._end = 0
+        # Whether the last read filled the buffer: then a larger one saves system calls.
         self._filled = False
+        # Whether returned frames must stay valid, so that the buffer must not be reused.
         self._detached = False
 
     @property
@@ -93,9 +95,9 @@ class FrameReader:
 
     @property
     def wanted_bytes(self) -> int:
-        """The size that the buffer must have before anything more can be read; 0 if it has it.
+        """The size to which the buffer must grow before more can be read; 0 if it has space.
 
-        Then it is full of a part of one frame.
+        The buffer must grow when it is full of an incomplete frame.
         """
         capacity = len(self._buffer)
         if self._end - self._start < capacity:
@@ -103,22 +105,23 @@ class FrameReader:
         return self._wanted_capacity(capacity, capacity)
 
     def get_buffer(self, _size_hint: int = -1) -> memoryview:
-        """Where the next bytes go. All frames returned so far become invalid."""
+        """The free part of the buffer, for the next bytes. Frames returned so far become invalid,
+        unless `detach` was called."""
         if self._start == self._end:
             self._start = self._end = 0
-            # Between requests, which is where it is called most, there is nothing to decide.
+            # The usual case, between two requests: the whole buffer is free and has the right size.
             if not (self._filled or self._detached) and 0 < len(self._buffer) <= _RETAINED_BYTES:
                 return self._view
-        self._make_room()
+        self._make_space()
         return self._view[self._end :]
 
     def buffer_updated(self, size_bytes: int) -> None:
-        """`size_bytes` were written to what `get_buffer` returned."""
+        """Add the bytes that were written to the buffer of `get_buffer`: this many."""
         self._end += size_bytes
         self._filled = self._end == len(self._buffer)
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its length, or None until more bytes have come."""
+        """The next frame without its length; None if it is not received completely yet."""
         start = self._start + _PREFIX.size
         if start > self._end:
             return None
@@ -129,15 +132,15 @@ class FrameReader:
         return self._view[start:end]
 
     def receive(self, data: bytes | bytearray | memoryview) -> list[memoryview]:
-        """Copy `data` in and return every frame that it completes; they stay valid."""
+        """Add a copy of `data`, and return every frame that it completes; these stay valid."""
         frames = []
         rest = memoryview(data)
         while rest:
-            room = self.get_buffer()
-            taken = min(len(room), len(rest))
-            room[:taken] = rest[:taken]
-            self.buffer_updated(taken)
-            rest = rest[taken:]
+            space = self.get_buffer()
+            count = min(len(space), len(rest))
+            space[:count] = rest[:count]
+            self.buffer_updated(count)
+            rest = rest[count:]
             while (frame := self.next_frame()) is not None:
                 frames.append(frame)
                 self._detached = True
@@ -159,23 +162,25 @@ class FrameReader:
             self._replace(capacity)
 
     def drop(self) -> None:
-        """Release everything: nothing is read any more."""
+        """Release all memory, because nothing is read any more."""
         self._start = self._end = 0
         self._replace(0)
 
     def _frame_size(self) -> int:
-        """The announced size of the frame at the start of the buffer."""
+        """The announced size of the first frame. Raises `ProtocolViolation` if it is not
+        allowed."""
         (size,) = _PREFIX.unpack_from(self._buffer, self._start)
         if 0 < size <= self.max_frame_bytes:
             if size > OTHER_REQUEST_MAX_BYTES and self._are_requests:
                 self._check_large(size)
             return int(size)
         if size <= 0:
-            raise ProtocolViolation("frame length is not positive")
-        raise ProtocolViolation(f"frame length is above {self.max_frame_bytes}")
+            raise ProtocolViolation(f"frame length {size} is not positive")
+        raise ProtocolViolation(f"frame length {size} is above {self.max_frame_bytes}")
 
     def _check_large(self, size: int) -> None:
-        """Refuse a large request of another kind as soon as its kind is known."""
+        """Raise `ProtocolViolation` for a large request that is no Produce, as soon as its first
+        bytes show its API key."""
         if self.pending_bytes < _PREFIX_AND_KEY.size:
             return
         _, key = _PREFIX_AND_KEY.unpack_from(self._buffer, self._start)
@@ -185,21 +190,26 @@ class FrameReader:
                 f"only a Produce may be above {OTHER_REQUEST_MAX_BYTES}"
             )
 
-    def _make_room(self) -> None:
-        """Make sure that at least one byte can be added after the pending ones."""
+    def _make_space(self) -> None:
+        """Make sure that the buffer has space after the pending bytes: by a new buffer, or by
+        moving these bytes to the beginning."""
         capacity = len(self._buffer)
         pending = self.pending_bytes
         wanted = self._wanted_capacity(capacity, pending)
         if wanted != capacity or self._detached:
             self._replace(wanted)
-        elif self._start and self._lacks_room(capacity, pending):
+        elif self._start and self._lacks_space(capacity, pending):
             self._view[:pending] = self._view[self._start : self._end]
             self._start, self._end = 0, pending
         if self._end == len(self._buffer):
             raise RuntimeError("get_buffer with a full buffer: take frames or pause reading")
 
     def _wanted_capacity(self, capacity: int, pending: int) -> int:
-        """Larger if more bytes have come than fit, smaller after a large frame."""
+        """The size that the buffer should have, by its `capacity` and the `pending` bytes in it.
+
+        It grows for a frame that does not fit and after a read that filled it. It shrinks after a
+        large frame.
+        """
         if not pending and capacity > _RETAINED_BYTES:
             return _BULK_BYTES
         if pending == capacity:
@@ -207,28 +217,30 @@ class FrameReader:
             return max(capacity, min(frame_bytes, capacity * _GROWTH), _INITIAL_BYTES)
         if self._filled and capacity < _BULK_BYTES:
             wanted = capacity * _GROWTH
-            if self.room is None or self.room.may_grow(wanted - capacity):
+            if self.memory is None or self.memory.may_grow(wanted - capacity):
                 return wanted
         return capacity
 
-    def _lacks_room(self, capacity: int, pending: int) -> bool:
-        """Whether the next bytes do not fit after the pending ones."""
+    def _lacks_space(self, capacity: int, pending: int) -> bool:
+        """Whether the first frame does not fit into the buffer from where it starts now."""
         return self._end == capacity or self._start + self._frame_bytes(pending) > capacity
 
     def _frame_bytes(self, pending: int) -> int:
-        """The size of the frame at the start, length included, as far as it is known."""
+        """The size of the first frame with its length field; only of this field if the frame's
+        length is not received yet or invalid."""
         if pending < _PREFIX.size:
             return _PREFIX.size
         (size,) = _PREFIX.unpack_from(self._buffer, self._start)
-        # A bad length is for `next_frame` to report: a transport cannot handle it here.
+        # `next_frame` raises an error for an invalid length. Here it would reach the transport.
         return _PREFIX.size + (int(size) if 0 < size <= self.max_frame_bytes else 0)
 
     def _replace(self, capacity: int) -> None:
-        """Continue in a new buffer. The old one exists as long as frames in it are used."""
+        """Copy the pending bytes to a new buffer of this size. The old one exists as long as frames
+        in it are used."""
         pending = self.pending_bytes
         old = self._view[self._start : self._end]
-        if self.room is not None and capacity != len(self._buffer):
-            self.room.holds(capacity)
+        if self.memory is not None and capacity != len(self._buffer):
+            self.memory.holds(capacity)
         self._buffer = bytearray(capacity)
         self._view = memoryview(self._buffer)
         self._view[:pending] = old

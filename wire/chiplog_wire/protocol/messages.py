@@ -1,11 +1,11 @@
 """The messages of the hot path as values: Produce, Fetch, Metadata, ApiVersions.
 
-One type serves all versions of a message; a field that a version lacks holds Kafka's
-default. They are tuples because thousands are made a second, and a tuple costs a third of
-a frozen dataclass. All other messages are kio's (see `codec.generic`).
+One type is for all versions of a message; a field that a version lacks has Kafka's default. They
+are tuples because thousands are created per second, and a tuple takes a third of the time of a
+frozen dataclass. All other messages are kio's dataclasses (see `codec.generic`).
 
-Record data is opaque here: a run of bytes in a request, a run of bytes or something that
-only knows its size in a response. A topic id of None is Kafka's all-zero id.
+Records are not decoded here: they are bytes, or in a response a `RecordSource`, of which only the
+size is known. A topic id of None is Kafka's all-zero id.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ AUTHORIZED_OPERATIONS_UNKNOWN: Final = -(2**31)
 class RecordSource(Protocol):
     """Record data that is not in memory yet, such as a slice of a segment file.
 
-    The size is a promise: it is on the wire before the data is.
+    Its size must not change: it is sent before the data.
     """
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes will be sent in this place."""
+        """The number of bytes that will be sent for it."""
 
 
 Records: TypeAlias = bytes | bytearray | memoryview | RecordSource
@@ -212,14 +212,14 @@ class FetchResponse(NamedTuple):
 
 
 class MetadataRequestTopic(NamedTuple):
-    """A topic asked for by name, or from version 10 by id with the name null."""
+    """A requested topic: by name, or from version 10 by id with a null name."""
 
     topic_id: UUID | None
     name: str | None
 
 
 class MetadataRequest(NamedTuple):
-    """Metadata 0-13. `topics` is None where all are wanted, in whatever way that was said."""
+    """Metadata 0-13. `topics` is None for all topics, in every version."""
 
     topics: list[MetadataRequestTopic] | None
     allow_auto_topic_creation: bool = True
@@ -240,9 +240,10 @@ class MetadataPartition(NamedTuple):
 
 
 class MetadataTopic:
-    """One topic of a Metadata answer. Keep and share it: it remembers its own encodings.
+    """One topic of a Metadata answer. It caches its encodings, so the same object should be used in
+    many answers, and must not be changed.
 
-    Immutable by contract. `name` is None only for an unknown topic id.
+    `name` is None only for an unknown topic id.
     """
 
     __slots__ = (
@@ -299,7 +300,7 @@ class ApiVersionsRequest(NamedTuple):
 
 
 class ApiVersionsResponse(NamedTuple):
-    """The answer to ApiVersions; `apis` has the constant part."""
+    """The answer to ApiVersions; its list of APIs is constant (`protocol.apis`)."""
 
     error_code: int = 0
     throttle_time_ms: int = 0

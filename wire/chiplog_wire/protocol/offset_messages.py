@@ -1,7 +1,7 @@
 """Commits of consumer groups as values: OffsetCommit and OffsetFetch.
 
-One type serves all versions. Versions differ in more than fields: from 10 on topics have ids
-and no names, and OffsetFetch asks for one group up to version 7 and for many from 8 on.
+One type is for all versions. Versions differ in more than fields: from 10 on topics have ids and no
+names, and OffsetFetch requests one group up to version 7 and many from 8 on.
 """
 
 from typing import Final, NamedTuple
@@ -39,7 +39,7 @@ class CommitTopic(NamedTuple):
 
 
 class OffsetCommitRequest(NamedTuple):
-    """OffsetCommit 2-10. `retention_ms` is what versions 2 to 4 may ask for; -1 elsewhere."""
+    """OffsetCommit 2-10. `retention_ms` is -1 from version 5 on, and for the broker's retention."""
 
     group_id: str
     generation: int
@@ -63,14 +63,14 @@ class OffsetCommitResponse(NamedTuple):
 
 
 class WantedTopic(NamedTuple):
-    """The partitions of one topic whose commits are asked for."""
+    """The partitions of one topic whose committed offsets are requested."""
 
     topic: TopicRef
     partitions: tuple[int, ...]
 
 
 class WantedGroup(NamedTuple):
-    """The commits of one group that are asked for; None for all of them."""
+    """A group whose committed offsets are requested; `topics` is None for all of them."""
 
     group_id: str
     topics: tuple[WantedTopic, ...] | None
@@ -87,7 +87,7 @@ class OffsetFetchRequest(NamedTuple):
 
 
 class FoundPartition(NamedTuple):
-    """The commit of one partition; offset -1 where there is none."""
+    """The committed offset of one partition; -1 if there is none."""
 
     number: int
     offset: int
@@ -112,6 +112,6 @@ class FoundGroup(NamedTuple):
 
 
 class OffsetFetchResponse(NamedTuple):
-    """OffsetFetch 1-10; one group for each that was asked for, in that order."""
+    """OffsetFetch 1-10, with the groups in the order of the request."""
 
     groups: tuple[FoundGroup, ...]

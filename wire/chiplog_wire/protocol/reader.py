@@ -27,8 +27,8 @@ MAX_ELEMENTS: Final = 40_000
 holds, if each has a topic of its own."""
 
 BROKERS_MAX_ELEMENTS: Final = 1_000_000
-"""The same of a Fetch between brokers: a follower asks for all that it has of one leader, however
-much that is, and may name the topic with each partition again."""
+"""The same limit for a Fetch between brokers: a follower requests all partitions that it follows
+from one leader, and may repeat the topic with each of them."""
 
 MAX_TAGGED_FIELDS: Final = 256
 """Tagged fields in one structure. Kafka's own messages have at most five."""
@@ -44,15 +44,16 @@ _MAX_VARINT_BYTES: Final = 5
 
 
 class Reader:
-    """A position in a message. `compact` selects the lengths of flexible versions (KIP-482)."""
+    """Reads a message from a position on. `compact`: lengths are those of flexible versions
+    (KIP-482)."""
 
     __slots__ = ("_allowance", "_end", "buffer", "compact", "position")
 
     def __init__(
         self, buffer: memoryview, *, compact: bool, allowance: list[int] | None = None
     ) -> None:
-        """`allowance` is the number of elements that may still be read, if it is shared with other
-        readers."""
+        """`allowance` has one item, the number of elements that may still be read: a list, because
+        readers of the same message share it."""
         self.buffer = buffer
         self.compact = compact
         self.position = 0
@@ -60,7 +61,7 @@ class Reader:
         self._allowance = [MAX_ELEMENTS] if allowance is None else allowance
 
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
-        """Fixed-size fields, all at once."""
+        """The next fields of fixed size, in this layout."""
         values = layout.unpack_from(self.buffer, self.position)
         self.position += layout.size
         return values
@@ -83,7 +84,7 @@ class Reader:
         return value
 
     def boolean(self) -> bool:
-        """Any byte but 0 is true."""
+        """A boolean: any byte but 0 is true."""
         value = self.buffer[self.position]
         self.position += 1
         return value != 0
@@ -98,7 +99,7 @@ class Reader:
         return value
 
     def nullable_count(self) -> int:
-        """The count of an array, -1 where it is null."""
+        """The number of elements of an array; -1 if the array is null."""
         count = self.uvarint() - 1 if self.compact else self.int32()
         # No element takes less than a byte.
         if not -1 <= count <= self._end - self.position:
@@ -107,7 +108,7 @@ class Reader:
         return count
 
     def count(self) -> int:
-        """The count of an array that may not be null."""
+        """The number of elements of an array that may not be null."""
         count = self.nullable_count()
         if count < 0:
             raise ProtocolViolation("array is null where it must not be")
@@ -126,7 +127,7 @@ class Reader:
         return str(self._take(length), "utf-8")
 
     def nullable_view(self) -> memoryview | None:
-        """Bytes or record data, as a view."""
+        """Bytes or records as a view into the message; None if they are null."""
         length = self.uvarint() - 1 if self.compact else self.int32()
         return None if length == -1 else self._take(length)
 
@@ -140,19 +141,19 @@ class Reader:
         return None if raw == _ZERO_UUID else _uuid(raw)
 
     def tagged_fields(self) -> dict[int, "Reader"]:
-        """The tagged fields of a structure, each with a reader of its own."""
+        """The tagged fields of a structure by tag, each as a reader of its value."""
         return {
             tag: Reader(self._take(size), compact=self.compact, allowance=self._allowance)
             for tag, size in self._tagged_sizes()
         }
 
     def skip_tagged_fields(self) -> None:
-        """Skip the tagged fields of a structure, none of which we know."""
+        """Skip the tagged fields of a structure without known tags."""
         if self.buffer[self.position] == 0:
             self.position += 1
             return
         for _, size in self._tagged_sizes():
-            # Counts are bounded by the remaining bytes; this bounds sizes, too.
+            # Sizes are limited by the remaining bytes, as counts are.
             if size > self._end - self.position:
                 raise ProtocolViolation("length is beyond the end of the message")
             self.position += size
@@ -168,7 +169,8 @@ class Reader:
             raise ProtocolViolation("bytes after the end of a field")
 
     def _tagged_sizes(self) -> Iterator[tuple[int, int]]:
-        """Tag and size of each tagged field; the caller must skip or read each before the next."""
+        """Tag and size of each tagged field. The caller must read or skip the value of each before
+        it takes the next."""
         count = self.uvarint()
         if count > MAX_TAGGED_FIELDS:
             raise ProtocolViolation(f"more than {MAX_TAGGED_FIELDS} tagged fields")
@@ -198,6 +200,7 @@ class Reader:
         return self.buffer[start:end]
 
     def _long_uvarint(self) -> int:
+        """Like `uvarint`, for numbers of more than one byte."""
         value = 0
         for index in range(_MAX_VARINT_BYTES):
             byte = self.buffer[self.position + index]
@@ -214,5 +217,6 @@ class Reader:
 
 @lru_cache(maxsize=4096)
 def _uuid(raw: bytes) -> UUID:
-    """Topic ids come back with every request, and making a `UUID` takes a microsecond."""
+    """The id with these bytes. Cached, because topic ids come with every request, and creating a
+    `UUID` takes a microsecond."""
     return UUID(bytes=raw)

@@ -39,7 +39,7 @@ class Request(NamedTuple):
 
 
 class UnsupportedApiVersions(NamedTuple):
-    """ApiVersions in a version we do not know.
+    """An ApiVersions request in a version that is not supported.
 
     `codec.api_versions.encode_unsupported_version` answers it.
     """
@@ -56,6 +56,7 @@ def parse_request(frame: memoryview) -> Request | UnsupportedApiVersions:
 
 
 def _parse(frame: memoryview) -> Request | UnsupportedApiVersions:
+    """Like `parse_request`; also raises the errors of `MALFORMED`."""
     key, version, correlation_id, length = _FIXED.unpack_from(frame)
     api = APIS.get(key)
     if api is None:
@@ -75,6 +76,7 @@ def _parse(frame: memoryview) -> Request | UnsupportedApiVersions:
 
 
 def _after_tagged_fields(frame: memoryview, position: int) -> int:
+    """The position after the tagged fields that begin at `position`; usually there are none."""
     if frame[position] == 0:
         return position + 1
     reader = Reader(frame, compact=True)

@@ -1,8 +1,7 @@
 """Kafka's primitive types as bytes, and the frame around a finished body.
 
-Hot encoders collect byte strings in a list and join once. Text goes through `string` and
-`compact_string`, which remember what they encoded: names of topics and hosts come back
-with every response.
+Encoders collect byte strings in a list and join them once. `string` and `compact_string` cache
+encoded text, because the same names of topics and hosts are part of every response.
 """
 
 import struct
@@ -22,16 +21,16 @@ _HEADER_1: Final = struct.Struct(">iib")
 ZERO_UUID: Final = bytes(16)
 NO_TAGS: Final = b"\x00"
 
-# Names of topics have at most 249 characters. Longer text is an attack or an error message,
-# and remembering it would let a client decide how much memory we use.
-_REMEMBERED_LENGTH: Final = 255
-_REMEMBERED_STRINGS: Final = 4096
+# Names of topics have at most 249 characters. Longer text is an error message or an attack, and a
+# cache of it would let a client decide how much memory is used.
+_CACHED_LENGTH: Final = 255
+_CACHED_STRINGS: Final = 4096
 
 _ONE_BYTE: Final = [bytes([value]) for value in range(128)]
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned number, seven bits a byte."""
+    """An unsigned number of variable length: seven bits in each byte, low ones first."""
     if value < 0x80:
         return _ONE_BYTE[value]
     out = bytearray()
@@ -44,16 +43,12 @@ def uvarint(value: int) -> bytes:
 
 def string(value: str) -> bytes:
     """Text with a two-byte length."""
-    return _string(value) if len(value) <= _REMEMBERED_LENGTH else _encode_string(value)
+    return _string(value) if len(value) <= _CACHED_LENGTH else _encode_string(value)
 
 
 def compact_string(value: str) -> bytes:
     """Text with a varint length."""
-    return (
-        _compact_string(value)
-        if len(value) <= _REMEMBERED_LENGTH
-        else _encode_compact_string(value)
-    )
+    return _compact_string(value) if len(value) <= _CACHED_LENGTH else _encode_compact_string(value)
 
 
 def _encode_string(value: str) -> bytes:
@@ -66,10 +61,8 @@ def _encode_compact_string(value: str) -> bytes:
     return uvarint(len(raw) + 1) + raw
 
 
-_string: Final[Callable[[str], bytes]] = lru_cache(_REMEMBERED_STRINGS)(_encode_string)
-_compact_string: Final[Callable[[str], bytes]] = lru_cache(_REMEMBERED_STRINGS)(
-    _encode_compact_string
-)
+_string: Final[Callable[[str], bytes]] = lru_cache(_CACHED_STRINGS)(_encode_string)
+_compact_string: Final[Callable[[str], bytes]] = lru_cache(_CACHED_STRINGS)(_encode_compact_string)
 
 
 def nullable_string(value: str | None) -> bytes:
@@ -83,7 +76,7 @@ def compact_nullable_string(value: str | None) -> bytes:
 
 
 def uuid(value: UUID | None) -> bytes:
-    """An id, all zero where there is none."""
+    """An id; all zero for None."""
     return ZERO_UUID if value is None else value.bytes
 
 
@@ -113,7 +106,10 @@ def node_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
 
 
 def frame_header(header: RequestHeader, body_bytes: int) -> bytes:
-    """The beginning of a response: the length of the frame, and the response header."""
+    """The beginning of a response: the length of the frame, and the response header.
+
+    The length counts 4 bytes of correlation id and, in header 1, an empty list of tagged fields.
+    """
     if header.api.response_header_version(header.version) == 0:
         return _HEADER.pack(body_bytes + 4, header.correlation_id)
     return _HEADER_1.pack(body_bytes + 5, header.correlation_id, 0)

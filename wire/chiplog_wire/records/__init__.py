@@ -1,6 +1,6 @@
 """Record batches: Kafka's format with magic 2, as opaque bytes after a header of 61 bytes.
 
-A batch of a client is checked by its header and CRC, patched in place and written as it was sent;
-no single record is read on that path. Code that reads records (lookups by timestamp, compaction,
-tests) uses `reader`, which trusts no byte.
+A client's batch is checked by its header and CRC, patched in place and written as it was sent,
+without reading single records. Code that reads records (lookups by timestamp, tests) uses `reader`,
+compaction uses `scan`; both accept any bytes, and raise errors for invalid ones.
 """

@@ -40,7 +40,8 @@ TIMESTAMP_TYPE_MASK = 0x08
 TRANSACTIONAL_MASK = 0x10
 CONTROL_MASK = 0x20
 DELETE_HORIZON_MASK = 0x40
-"""Compaction has been here and tombstones stayed: the base timestamp says until when (KIP-534)."""
+"""Compaction kept tombstones in this batch: the base timestamp is the time from which they may be
+removed (KIP-534)."""
 
 _PLACE = Struct(">qii")
 _LENGTH = Struct(">i")
@@ -82,7 +83,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The whole batch, header included."""
+        """The size of the batch, including its header."""
         return self.length_bytes + LENGTH_OVERHEAD_BYTES
 
     @property
@@ -91,13 +92,14 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record; they wrap to 0 after 2^31 - 1."""
+        """The sequence number of the last record. After 2^31 - 1 comes 0."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
 
     @property
     def codec(self) -> Codec:
+        """The codec of the records. Raises `UnsupportedCompressionError`."""
         try:
             return Codec(self.attributes & CODEC_MASK)
         except ValueError:
@@ -130,7 +132,8 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; only its framing is checked (magic, length at least a header)."""
+    """The header at `position`. Only its magic is checked, and that its length is at least that of
+    a header. Raises `CorruptBatchError`."""
     if len(buffer) - position < HEADER_BYTES:
         raise CorruptBatchError(f"{len(buffer) - position} bytes are too few for a batch header")
     header = BatchHeader._make(HEADER.unpack_from(buffer, position))
@@ -142,19 +145,20 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch. Raises an error for bytes that are no complete batch."""
+    """Position and header of each batch. Raises `CorruptBatchError` for bytes that are no complete
+    batch."""
     position, end = 0, len(buffer)
     while position < end:
         header = read_header(buffer, position)
-        following = position + header.size_bytes
-        if following > end:
+        next_position = position + header.size_bytes
+        if next_position > end:
             raise CorruptBatchError(f"the batch at byte {position} ends past the buffer")
         yield position, header
-        position = following
+        position = next_position
 
 
 def check_crc(batch: memoryview, header: BatchHeader) -> None:
-    """Compare the checksum of one complete batch."""
+    """Verify the checksum of one complete batch. Raises `CorruptBatchError`."""
     computed = crc32c(batch[CRC_START : header.size_bytes])
     if computed != header.crc:
         raise CorruptBatchError(f"CRC is {computed:#010x}, the header says {header.crc:#010x}")

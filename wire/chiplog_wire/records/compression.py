@@ -1,7 +1,7 @@
 """Compresses and decompresses the records of batches, with limits.
 
-A few bytes can decompress to gigabytes, so the size of the output buffer is ours and not that of
-the input. The formats are those of Apache Kafka's clients:
+A few bytes can decompress to gigabytes, so the size of the output buffer is limited here instead of
+taken from the input. The formats are those of Apache Kafka's clients:
 
 * gzip and zstd as usual;
 * lz4 as one frame of independent 64 KiB blocks without checksums (Kafka's reader refuses linked
@@ -44,7 +44,8 @@ _LZ4_END = _LZ4_LENGTH.pack(0)
 
 
 def decompress(codec: Codec, data: Buffer, max_output_bytes: int) -> Buffer:
-    """The decompressed records; raises `DecompressionError`."""
+    """The decompressed records. Raises `DecompressionError`, also if they exceed `max_output_bytes`
+    or a suspicious ratio (`MAX_RATIO`)."""
     if codec is Codec.NONE:
         return data
     cap_bytes = min(max_output_bytes, max(len(data) * MAX_RATIO, UNJUDGED_BYTES))
@@ -78,7 +79,11 @@ _INFLATERS: dict[Codec, Callable[[Buffer, bytearray | mmap.mmap], int]] = {
 def _inflate(
     inflate_into: Callable[[Buffer, bytearray | mmap.mmap], int], data: Buffer, cap_bytes: int
 ) -> Buffer:
-    """Try a small buffer first: the format does not contain the decompressed size."""
+    """Decompress with a small output buffer, and with larger ones up to `cap_bytes` if it is too
+    small.
+
+    The formats do not contain the decompressed size.
+    """
     size_bytes = max(len(data) * _FIRST_GUESS_RATIO, _SMALLEST_BUFFER_BYTES)
     while True:
         size_bytes = min(size_bytes, cap_bytes)
@@ -103,6 +108,7 @@ def _output_buffer(size_bytes: int) -> bytearray | mmap.mmap:
 
 
 def _inflate_snappy(data: Buffer, cap_bytes: int) -> Buffer:
+    """Decompress blocks in xerial's framing, or a single bare block; at most `cap_bytes`."""
     view = memoryview(data)
     if bytes(view[: len(_SNAPPY_MAGIC)]) != _SNAPPY_MAGIC:
         return _inflate_snappy_block(view, cap_bytes)
@@ -125,6 +131,7 @@ def _inflate_snappy(data: Buffer, cap_bytes: int) -> Buffer:
 
 
 def _inflate_snappy_block(block: memoryview, cap_bytes: int) -> Buffer:
+    """Decompress one snappy block, which contains its decompressed size."""
     try:
         size_bytes = cramjam.snappy.decompress_raw_len(block)
         if size_bytes > cap_bytes:
@@ -135,6 +142,7 @@ def _inflate_snappy_block(block: memoryview, cap_bytes: int) -> Buffer:
 
 
 def _deflate_snappy(data: memoryview) -> Buffer:
+    """Compress to blocks in xerial's framing."""
     output = bytearray(_SNAPPY_HEADER)
     for start in range(0, len(data), _SNAPPY_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _SNAPPY_BLOCK_BYTES]))
@@ -144,6 +152,7 @@ def _deflate_snappy(data: memoryview) -> Buffer:
 
 
 def _deflate_lz4(data: memoryview) -> Buffer:
+    """Compress to one frame. A block that would not become smaller is stored as it is."""
     output = bytearray(_LZ4_HEADER)
     for start in range(0, len(data), _LZ4_BLOCK_BYTES):
         plain = data[start : start + _LZ4_BLOCK_BYTES]

@@ -14,36 +14,36 @@ class InvalidRecordError(RecordsError):
 
 
 class CorruptBatchError(RecordsError):
-    """The bytes have changed: a length or the checksum is wrong."""
+    """The bytes are not those of a batch, or have changed: a length or the checksum is wrong."""
 
     kafka_error = "CORRUPT_MESSAGE"
 
 
 class DamagedBatchError(CorruptBatchError):
-    """A batch of a file has changed."""
+    """The bytes of a batch in a file are not those that were written."""
 
     def __init__(self, message: str, position: int, offset: int | None = None) -> None:
-        """`position` is its first byte; `offset` its expected base offset, or None if that is
-        unknown."""
+        """`position` is that of the batch's first byte in the file. `offset` is its expected base
+        offset, or None if it is unknown."""
         super().__init__(message)
         self.position = position
         self.offset = offset
 
 
 class BatchTooLargeError(RecordsError):
-    """Larger than `max.message.bytes`."""
+    """The batch is larger than `max.message.bytes`."""
 
     kafka_error = "MESSAGE_TOO_LARGE"
 
 
 class BatchExceedsSegmentError(RecordsError):
-    """Larger than the maximum size of a segment."""
+    """The batch is larger than the maximum size of a segment."""
 
     kafka_error = "RECORD_LIST_TOO_LARGE"
 
 
 class UnsupportedCompressionError(RecordsError):
-    """A codec number that Kafka has not defined."""
+    """The batch has a codec number that Kafka does not define."""
 
     kafka_error = "UNSUPPORTED_COMPRESSION_TYPE"
 
@@ -55,7 +55,7 @@ class InvalidTimestampError(RecordsError):
 
 
 class InvalidTransactionError(RecordsError):
-    """A transactional batch without a transaction."""
+    """The batch is transactional, but there is no transaction."""
 
     kafka_error = "INVALID_TXN_STATE"
 

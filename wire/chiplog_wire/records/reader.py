@@ -1,7 +1,7 @@
 """Reads single records from untrusted bytes.
 
-It is used on cold paths only: a lookup by timestamp in one batch, compaction, tests. Whatever a
-batch contains, reading it gives records or a typed error, within the given limits.
+It is used where speed does not matter, like a lookup by timestamp in one batch, and in tests. For
+any bytes the result is records or a `RecordsError`, within the given limits.
 """
 
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ _VARLONG_MAX_BYTES = 10
 
 
 class Header(NamedTuple):
-    """A key and value that travel beside the record."""
+    """A key and value in addition to those of the record."""
 
     key: str
     value: bytes | None
 
 
 class Record(NamedTuple):
-    """One record, with what its batch says about it."""
+    """One record, with the offset, timestamp and sequence number that follow from its batch."""
 
     offset: int
     timestamp_ms: int
@@ -57,16 +57,17 @@ def read_records(
 
 
 def read_varint(buffer: memoryview, position: int) -> tuple[int, int]:
-    """A zigzag varint of at most 32 bits, and where the next byte is."""
+    """A signed number of variable length (zigzag, at most 32 bits), and the position after it."""
     return _read_zigzag(buffer, position, _VARINT_MAX_BYTES, 32)
 
 
 def read_varlong(buffer: memoryview, position: int) -> tuple[int, int]:
-    """A zigzag varint of at most 64 bits, and where the next byte is."""
+    """A signed number of variable length (zigzag, at most 64 bits), and the position after it."""
     return _read_zigzag(buffer, position, _VARLONG_MAX_BYTES, 64)
 
 
 def _read_zigzag(buffer: memoryview, position: int, max_bytes: int, bits: int) -> tuple[int, int]:
+    """A number of at most `max_bytes` bytes and `bits` bits, and the position after it."""
     value = shift = 0
     for index in range(position, position + max_bytes):
         if index >= len(buffer):
@@ -82,6 +83,7 @@ def _read_zigzag(buffer: memoryview, position: int, max_bytes: int, bits: int) -
 
 
 def _read_record(payload: memoryview, position: int, header: BatchHeader) -> tuple[Record, int]:
+    """The record at `position`, and the position after it. Raises `InvalidRecordError`."""
     size_bytes, start = read_varint(payload, position)
     end = start + size_bytes
     if size_bytes < 0 or end > len(payload):
@@ -89,14 +91,14 @@ def _read_record(payload: memoryview, position: int, header: BatchHeader) -> tup
     body = payload[start:end]
     if not body:
         raise InvalidRecordError("an empty record")
-    at = 1  # the attributes byte has no meaning yet
-    timestamp_delta_ms, at = read_varlong(body, at)
-    offset_delta, at = read_varint(body, at)
-    key, at = _read_bytes(body, at)
-    value, at = _read_bytes(body, at)
-    headers, at = _read_headers(body, at)
-    if at != len(body):
-        raise InvalidRecordError(f"{len(body) - at} bytes too many in a record")
+    body_position = 1  # the attributes byte has no meaning yet
+    timestamp_delta_ms, body_position = read_varlong(body, body_position)
+    offset_delta, body_position = read_varint(body, body_position)
+    key, body_position = _read_bytes(body, body_position)
+    value, body_position = _read_bytes(body, body_position)
+    headers, body_position = _read_headers(body, body_position)
+    if body_position != len(body):
+        raise InvalidRecordError(f"{len(body) - body_position} bytes too many in a record")
     record = Record(
         offset=header.base_offset + offset_delta,
         timestamp_ms=header.max_timestamp_ms
@@ -111,12 +113,14 @@ def _read_record(payload: memoryview, position: int, header: BatchHeader) -> tup
 
 
 def _sequence(header: BatchHeader, offset_delta: int) -> int:
+    """The sequence number of a record. After 2^31 - 1 comes 0."""
     if header.base_sequence < 0:
         return NO_SEQUENCE
     return (header.base_sequence + offset_delta) & 0x7FFF_FFFF
 
 
 def _read_bytes(body: memoryview, position: int) -> tuple[bytes | None, int]:
+    """Bytes or null, and the position after them. Raises `InvalidRecordError`."""
     length, position = read_varint(body, position)
     if length < 0:
         return None, position
@@ -127,8 +131,9 @@ def _read_bytes(body: memoryview, position: int) -> tuple[bytes | None, int]:
 
 
 def _read_headers(body: memoryview, position: int) -> tuple[tuple[Header, ...], int]:
+    """The headers of a record, and the position after them. Raises `InvalidRecordError`."""
     count, position = read_varint(body, position)
-    # Each header needs two bytes at least, so the count is bounded before anything is made.
+    # Each header has at least two bytes, so a count that cannot be right is refused here.
     if count < 0 or 2 * count > len(body) - position:
         raise InvalidRecordError(f"{count} headers do not fit their record")
     headers = []

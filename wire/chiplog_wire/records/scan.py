@@ -1,8 +1,7 @@
 """Finds the keys of many records quickly, without creating an object for each record.
 
-Compaction reads every record of a log twice, so this is the only hot reader of single records. It
-returns plain tuples, and does not read values and headers. Like `reader` it trusts no byte: invalid
-bytes raise `InvalidRecordError`.
+Compaction reads every record of a log twice, so this must be fast: it returns plain tuples, and
+does not read values and headers. Invalid bytes raise `InvalidRecordError`, as in `reader`.
 """
 
 from collections.abc import Iterator
@@ -28,8 +27,8 @@ QUICK_BYTES: Final = 256 * 2**10
 """The limits of records and bytes that are checked without a pause."""
 
 
-class TakesLong(Exception):  # noqa: N818 - no error: somebody else has to do it
-    """The work takes longer than one slice."""
+class TakesLong(Exception):  # noqa: N818 - no error: the caller does the work in steps
+    """The work would take longer than one slice, and was not done."""
 
 
 def payload_of(batch: memoryview, header: BatchHeader) -> bytes:
@@ -39,69 +38,79 @@ def payload_of(batch: memoryview, header: BatchHeader) -> bytes:
 
 
 def scan_payload(payload: Buffer, count: int) -> Iterator[list[ScannedRecord]]:
-    """All records of a payload, a few hundred at a time; they must fill it."""
-    at = 0
+    """The `count` records of a decompressed payload, a few hundred at a time.
+
+    Raises `InvalidRecordError`, also if bytes are left after them.
+    """
+    position = 0
     while count > 0:
-        records, at = scan_records(payload, at, min(count, RECORDS_A_STEP))
+        records, position = scan_records(payload, position, min(count, RECORDS_A_STEP))
         count -= RECORDS_A_STEP
         yield records
-    if at != len(payload):
-        raise InvalidRecordError(f"{len(payload) - at} bytes follow the last record")
+    if position != len(payload):
+        raise InvalidRecordError(f"{len(payload) - position} bytes follow the last record")
 
 
 def scan_records(  # noqa: C901, PLR0912 (hot: a call per number would double the time)
-    payload: Buffer, at: int, count: int
+    payload: Buffer, position: int, count: int
 ) -> tuple[list[ScannedRecord], int]:
-    """The next `count` records of a payload, and the position after them."""
+    """The next `count` records of a payload, and the position after them.
+
+    Signed numbers are in zigzag encoding: twice the value, and odd for a negative one.
+    """
     found: list[ScannedRecord] = []
     try:
         for _ in range(count):
-            start = at
+            start = position
             # Variable-length numbers are read in place: they have one or two bytes nearly always.
-            size = payload[at]
+            size = payload[position]
             if size < 0x80:
-                at += 1
-            elif payload[at + 1] < 0x80:
-                size = size & 0x7F | payload[at + 1] << 7
-                at += 2
+                position += 1
+            elif payload[position + 1] < 0x80:
+                size = size & 0x7F | payload[position + 1] << 7
+                position += 2
             else:
-                size, at = read_raw_varint(payload, at)
-            if size & 1 or not size:
+                size, position = read_raw_varint(payload, position)
+            if size & 1 or not size:  # negative or 0
                 raise InvalidRecordError("a record without a size")
-            end = at + (size >> 1)
-            time = payload[at + 1]  # skips the attributes byte, which has no meaning yet
-            if time < 0x80:
-                at += 2
-            elif payload[at + 2] < 0x80:
-                time = time & 0x7F | payload[at + 2] << 7
-                at += 3
+            end = position + (size >> 1)
+            # Skips the attributes byte, which has no meaning yet.
+            timestamp_delta = payload[position + 1]
+            if timestamp_delta < 0x80:
+                position += 2
+            elif payload[position + 2] < 0x80:
+                timestamp_delta = timestamp_delta & 0x7F | payload[position + 2] << 7
+                position += 3
             else:
-                time, at = read_raw_varint(payload, at + 1)
-            delta = payload[at]
-            if delta < 0x80:
-                at += 1
+                timestamp_delta, position = read_raw_varint(payload, position + 1)
+            offset_delta = payload[position]
+            if offset_delta < 0x80:
+                position += 1
             else:
-                delta, at = read_raw_varint(payload, at)
-            length = payload[at]
-            if length < 0x80:
-                at += 1
+                offset_delta, position = read_raw_varint(payload, position)
+            key_length = payload[position]
+            if key_length < 0x80:
+                position += 1
             else:
-                length, at = read_raw_varint(payload, at)
-            if length & 1:
+                key_length, position = read_raw_varint(payload, position)
+            if key_length & 1:  # -1: no key
                 key = None
             else:
-                key_at, at = at, at + (length >> 1)
-                key = payload[key_at:at]
-            if at >= end or delta & 1:
+                key_start, position = position, position + (key_length >> 1)
+                key = payload[key_start:position]
+            if position >= end or offset_delta & 1:
                 raise InvalidRecordError("a record whose parts do not fit")
-            time = (time >> 1) ^ -(time & 1)
-            found.append((delta >> 1, start, end, time, key, payload[at] & 1 == 1))
-            at = end
+            timestamp_delta = (timestamp_delta >> 1) ^ -(timestamp_delta & 1)
+            # A negative length of the value means null: a tombstone.
+            found.append(
+                (offset_delta >> 1, start, end, timestamp_delta, key, payload[position] & 1 == 1)
+            )
+            position = end
     except IndexError:
         raise InvalidRecordError("a record is cut short") from None
-    if at > len(payload):
+    if position > len(payload):
         raise InvalidRecordError("a record does not fit its batch")
-    return found, at
+    return found, position
 
 
 def check_keys_quickly(batch: memoryview, header: BatchHeader) -> None:
@@ -120,7 +129,7 @@ def check_keys_quickly(batch: memoryview, header: BatchHeader) -> None:
 
 
 def check_keys(batch: memoryview, header: BatchHeader) -> Steps[None]:
-    """The same for any batch, in steps."""
+    """Like `check_keys_quickly` for a batch of any size, in steps. Raises `RecordsError`."""
     payload: Buffer = batch[HEADER_BYTES : header.size_bytes]
     if header.codec is Codec.NONE:
         payload = bytes(payload)
@@ -130,6 +139,7 @@ def check_keys(batch: memoryview, header: BatchHeader) -> Steps[None]:
 
 
 def _check(payload: Buffer, count: int) -> Steps[None]:
+    """Check that the records have keys and successive offsets. Raises `InvalidRecordError`."""
     expected = 0
     for records in scan_payload(payload, count):
         for offset_delta, _, _, _, key, _ in records:
@@ -143,16 +153,15 @@ def _check(payload: Buffer, count: int) -> Steps[None]:
 
 def attributes_and_rest(payload: bytes, start: int) -> tuple[bytes, int]:
     """The attributes of the record at `start`, and the position after its timestamp delta."""
-    _, at = read_raw_varint(payload, start)
-    _, rest = read_raw_varint(payload, at + 1)
-    return payload[at : at + 1], rest
+    _, position = read_raw_varint(payload, start)
+    _, rest = read_raw_varint(payload, position + 1)
+    return payload[position : position + 1], rest
 
 
-def read_raw_varint(payload: Buffer, at: int) -> tuple[int, int]:
-    """A variable-length number, and the position after it. The caller decodes the zigzag
-    encoding."""
+def read_raw_varint(payload: Buffer, position: int) -> tuple[int, int]:
+    """A number of variable length, still in zigzag encoding, and the position after it."""
     value = shift = 0
-    for index in range(at, at + 10):
+    for index in range(position, position + 10):
         byte = payload[index]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:

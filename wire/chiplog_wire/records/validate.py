@@ -66,7 +66,8 @@ _HIGHEST_CODEC = max(Codec)
 
 
 def validate_produced(batch: Buffer, limits: ProduceLimits, now_ms: int) -> BatchHeader:
-    """The header of the only batch in the buffer. Raises the error that Kafka returns."""
+    """Check the only batch in the buffer and return its header. Raises a `RecordsError` with the
+    error that Kafka would return."""
     size_bytes = len(batch)
     if size_bytes < HEADER_BYTES:
         _refuse_fragment(size_bytes)
@@ -104,10 +105,12 @@ def _refuse_fragment(size_bytes: int) -> NoReturn:
 
 
 def _refuse_framing(header: BatchHeader, size_bytes: int) -> NoReturn:
+    """Raise the error for a wrong magic or length; `size_bytes` is the size of the buffer."""
     if header.magic in (0, 1):
         raise InvalidRecordError(f"record batches must have magic 2, not {header.magic}")
     if header.magic != MAGIC:
         raise CorruptBatchError(f"unknown magic {header.magic}")
+    # Another batch would fit after this one.
     if HEADER_BYTES <= header.size_bytes <= size_bytes - HEADER_BYTES:
         raise InvalidRecordError("a produce request must hold one record batch per partition")
     raise CorruptBatchError(
@@ -116,6 +119,7 @@ def _refuse_framing(header: BatchHeader, size_bytes: int) -> NoReturn:
 
 
 def _refuse_size(size_bytes: int, limits: ProduceLimits) -> NoReturn:
+    """Raise the error for a batch that is larger than the topic allows."""
     if size_bytes > limits.max_message_bytes:
         raise BatchTooLargeError(
             f"the batch has {size_bytes} bytes, max.message.bytes is {limits.max_message_bytes}"
@@ -126,6 +130,7 @@ def _refuse_size(size_bytes: int, limits: ProduceLimits) -> NoReturn:
 
 
 def _refuse_offsets(header: BatchHeader) -> NoReturn:
+    """Raise the error for offsets that do not begin at 0 or do not match the number of records."""
     if header.base_offset:
         raise InvalidRecordError(f"base offset must be 0, not {header.base_offset}")
     raise InvalidRecordError(
@@ -134,13 +139,16 @@ def _refuse_offsets(header: BatchHeader) -> NoReturn:
 
 
 def _check_attributes(header: BatchHeader, limits: ProduceLimits) -> None:
+    """Check the attribute bits of a batch if it has others than a known codec's."""
     attributes = header.attributes
     if attributes & CODEC_MASK > _HIGHEST_CODEC:
         raise UnsupportedCompressionError(f"codec {attributes & CODEC_MASK} is not defined")
     if attributes & CONTROL_MASK:
         raise InvalidRecordError("clients may not write control records")
     if attributes & TRANSACTIONAL_MASK and not limits.transactions:
-        raise InvalidTransactionError("transactions are not supported")
+        raise InvalidTransactionError(
+            "transactions are not supported: remove transactional.id from the producer"
+        )
     if attributes & TIMESTAMP_TYPE_MASK and limits.timestamp_type is TimestampType.CREATE_TIME:
         raise InvalidTimestampError("a producer may not set the timestamp type to LogAppendTime")
     if attributes & ~(_CLIENT_ATTRIBUTES | TIMESTAMP_TYPE_MASK):
@@ -159,5 +167,6 @@ def _check_timestamps(header: BatchHeader, limits: ProduceLimits, now_ms: int) -
             continue
         if timestamp_ms < 0 or not earliest_ms <= timestamp_ms <= latest_ms:
             raise InvalidTimestampError(
-                f"timestamp {timestamp_ms} is not within {earliest_ms} to {latest_ms}"
+                f"timestamp {timestamp_ms} is not within {earliest_ms} to {latest_ms}, as "
+                "message.timestamp.before.max.ms and message.timestamp.after.max.ms require"
             )

@@ -35,7 +35,8 @@ class NewRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Producer:
-    """The producer of batches that may be sent twice."""
+    """The idempotent producer of a batch, by which the log recognizes a batch that is sent
+    again."""
 
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_PRODUCER_EPOCH
@@ -47,7 +48,7 @@ NOT_IDEMPOTENT = Producer()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """The fields of a batch besides its records."""
+    """The fields of a new batch that do not follow from its records."""
 
     base_offset: int = 0
     leader_epoch: int = -1
@@ -61,7 +62,7 @@ DEFAULT_OPTIONS = BatchOptions()
 
 
 def build_batch(records: Iterable[NewRecord], options: BatchOptions = DEFAULT_OPTIONS) -> bytearray:
-    """One batch of these records, sealed. There must be at least one."""
+    """A batch of these records, with length and checksum. Raises `ValueError` without records."""
     items = list(records)
     if not items:
         raise ValueError("a batch holds at least one record")
@@ -100,7 +101,7 @@ def recompress(
     codec: Codec,
     max_inflated_bytes: int = MAX_INFLATED_BYTES,
 ) -> bytearray:
-    """The same records with another codec (`compression.type`); no record is read."""
+    """A batch of the same records, compressed by another codec (`compression.type`)."""
     packed = batch[HEADER_BYTES : header.size_bytes]
     payload = decompress(header.codec, packed, max_inflated_bytes)
     attributes = header.attributes & ~CODEC_MASK | codec.value
@@ -108,12 +109,14 @@ def recompress(
 
 
 def pack_batch(header: BatchHeader, payload: Buffer) -> bytearray:
-    """A complete batch of records that are compressed as the header says."""
+    """A complete batch of uncompressed records: they are compressed with the codec of the
+    header."""
     return _assemble(header, compress(header.codec, payload))
 
 
 def encode_varint(value: int) -> bytes:
-    """The zigzag encoding, seven bits per byte, low ones first."""
+    """A signed number of variable length: in zigzag encoding, seven bits per byte, low ones
+    first."""
     rest = (value << 1) ^ (value >> 63)
     output = bytearray()
     while rest > 0x7F:
@@ -124,6 +127,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def _assemble(header: BatchHeader, payload: Buffer) -> bytearray:
+    """A batch of a header and compressed records, with the right length and checksum."""
     batch = bytearray(HEADER_BYTES + len(payload))
     HEADER.pack_into(batch, 0, *header)
     batch[HEADER_BYTES:] = payload
@@ -132,6 +136,7 @@ def _assemble(header: BatchHeader, payload: Buffer) -> bytearray:
 
 
 def _encode_record(record: NewRecord, offset_delta: int, timestamp_delta_ms: int) -> bytes:
+    """A record without its size, which comes before it. Its first byte, the attributes, is 0."""
     parts = [
         b"\0",
         encode_varint(timestamp_delta_ms),

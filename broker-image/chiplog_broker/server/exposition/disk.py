@@ -9,7 +9,7 @@ from chiplog_broker.partitions.replicas import Replicas
 
 
 class DiskCollector(Collector):
-    """Collects these families at each scrape."""
+    """Collects the metrics of the volume and of damaged replicas at each scrape."""
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
@@ -28,19 +28,19 @@ class DiskCollector(Collector):
                 [replica.topic, str(replica.partition), replica.file, offset, refetching], 1
             )
         yield damaged
-        room = self._replicas.room
-        unknown, usage = float("nan"), room.usage
+        space = self._replicas.room
+        unknown, usage = float("nan"), space.usage
         free_bytes = unknown if usage is None else usage.free_bytes
         total_bytes = unknown if usage is None else usage.total_bytes
         for name, text, value in (
             (
                 "disk_full",
                 "1 if writes are refused because the volume is full.",
-                int(room.is_short),
+                int(space.is_short),
             ),
             ("disk_free_bytes", "Free bytes on the volume.", free_bytes),
             ("disk_size_bytes", "Size of the volume in bytes.", total_bytes),
-            ("disk_reserve_bytes", "Bytes that are kept free on the volume.", room.reserve_bytes),
+            ("disk_reserve_bytes", "Bytes that are kept free on the volume.", space.reserve_bytes),
         ):
             yield GaugeMetricFamily(f"chiplog_broker_{name}", text, value)
         yield CounterMetricFamily(

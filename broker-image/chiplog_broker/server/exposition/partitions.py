@@ -16,7 +16,7 @@ from chiplog_core.telemetry.series import Rows, Series, of_partition
 
 
 class Led(NamedTuple):
-    """A partition that is led here."""
+    """A partition that this broker leads: its entry in the cluster view, and its replica."""
 
     view: PartitionView
     min_isr: int
@@ -24,7 +24,8 @@ class Led(NamedTuple):
 
 
 def led_rows(cluster: ClusterView, replicas: Replicas) -> Rows[Led]:
-    """Partitions whose leader this broker is, as clients see it."""
+    """The partitions that this broker leads, with their labels. An isolated leader does not count:
+    clients are not sent to it."""
     own, found = cluster.broker_id, []
     for topic in cluster:
         for view in topic.partitions:
@@ -38,7 +39,7 @@ def led_rows(cluster: ClusterView, replicas: Replicas) -> Rows[Led]:
 
 
 def size_rows(replicas: Iterable[Partition]) -> Rows[Partition]:
-    """All replicas, with their names."""
+    """All replicas on this broker, with their labels."""
     return [
         (of_partition(partition.name.topic, partition.name.partition), partition)
         for partition in replicas
@@ -68,7 +69,7 @@ PARTITION_SERIES: Final[tuple[Series[Led], ...]] = (
         "1 if the leader is the preferred leader, which is the first replica.",
         lambda led: int(led.view.replicas[0] == led.view.leader_id),
     ),
-    Series(f"{_OF_TOPIC}_replicas", "Replicas.", lambda led: len(led.view.replicas)),
+    Series(f"{_OF_TOPIC}_replicas", "Number of replicas.", lambda led: len(led.view.replicas)),
     Series(
         f"{_OF_TOPIC}_under_replicated_partition",
         "1 if a replica is not in sync.",

@@ -12,7 +12,7 @@ from chiplog_broker.server.metrics import RequestMetrics
 
 
 class ReplicaCollector(Collector):
-    """Collects these families at each scrape."""
+    """Collects the metrics of all replicas, and of this broker as a member, at each scrape."""
 
     def __init__(self, cluster: ClusterView, replicas: Replicas, requests: RequestMetrics) -> None:
         self._cluster = cluster
@@ -31,6 +31,7 @@ class ReplicaCollector(Collector):
         following = [
             partition.following for partition in replicas if partition.following is not None
         ]
+        # Partitions without a leader, and replicas here that cannot be read, are all offline.
         leaderless = sum(view.leader_id == NO_LEADER for _, view in views)
         unreadable = len(replicas) if self._replicas.is_offline else self._replicas.quarantined
         prefix = "kafka_server_replicamanager"
@@ -64,7 +65,7 @@ class ReplicaCollector(Collector):
             ),
             (
                 "kafka_controller_kafkacontroller_offlinepartitionscount",
-                "Partitions without a leader.",
+                "Partitions without a leader, and replicas on this broker that cannot be read.",
                 leaderless + unreadable,
             ),
             (
@@ -126,7 +127,8 @@ class ReplicaCollector(Collector):
             yield CounterMetricFamily(f"{prefix}_{name}", text, count)
 
     def _info(self) -> Metric:
-        """The addresses of this broker; no series before it is a member of its cluster."""
+        """The address of this broker's first listener; no series before it is a member of its
+        cluster."""
         family = GaugeMetricFamily(
             "kafka_broker_info",
             "1 for this broker, with the address of its first listener.",

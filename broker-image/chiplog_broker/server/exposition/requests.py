@@ -17,7 +17,7 @@ from chiplog_wire.protocol.apis import APIS
 
 
 class RequestCollector(Collector):
-    """Collects these families at each scrape."""
+    """Collects the metrics of requests, connections and fetch sessions at each scrape."""
 
     def __init__(self, requests: RequestMetrics, fetch_sessions: FetchSessionCache) -> None:
         self._requests = requests
@@ -29,6 +29,7 @@ class RequestCollector(Collector):
         yield from self._session_families()
 
     def _request_families(self) -> Iterator[Metric]:
+        """Latency and bytes of each API that was requested at least once."""
         latency = HistogramMetricFamily(
             "kafka_network_requestmetrics_totaltime_seconds",
             "Time from the complete request to its answer.",
@@ -104,13 +105,13 @@ class RequestCollector(Collector):
         )
         yield CounterMetricFamily(
             f"{prefix}_incrementalfetchsessionevictions",
-            "Incremental fetch sessions evicted to make room for others.",
+            "Incremental fetch sessions evicted to make space for others.",
             sessions.evictions,
         )
 
 
 def histogram(name: str, text: str, counted: Histogram) -> HistogramMetricFamily:
-    """A histogram without labels."""
+    """A metric family of one histogram without labels."""
     family = HistogramMetricFamily(name, text)
     family.add_metric([], counted.cumulative(), counted.sum_s)
     return family

@@ -29,7 +29,7 @@ from chiplog_core.telemetry.build_info import BUILD_INFO, BUILD_INFO_ABOUT, BUIL
 from chiplog_core.telemetry.series import series_text
 
 FRESH_S: Final = 1.0
-"""More frequent scrapes get the same text again."""
+"""Scrapes within this time after a text was begun get the same text again."""
 
 
 class Exposition:
@@ -56,18 +56,19 @@ class Exposition:
         ProcessCollector(registry=self.registry)
         build = Gauge(BUILD_INFO, BUILD_INFO_ABOUT, tuple(BUILD_LABELS), registry=self.registry)
         build.labels(**BUILD_LABELS).set(1)
-        self._making: asyncio.Task[bytes] | None = None
-        """Makes the current text; the last one once it is done."""
-        self._made_s = 0.0
+        self._text_task: asyncio.Task[bytes] | None = None
+        """Makes the current text; when it is done, it has the latest text as its result."""
+        self._began_s = 0.0
 
     async def scraped(self) -> bytes:
         """The text for a scrape. It is made once a second at most, and concurrent scrapes share
         it."""
         now_s = time.monotonic()
-        if self._making is None or (self._making.done() and now_s - self._made_s >= FRESH_S):
-            self._made_s = now_s
-            self._making = asyncio.get_running_loop().create_task(self.text())
-        return await asyncio.shield(self._making)
+        if self._text_task is None or (self._text_task.done() and now_s - self._began_s >= FRESH_S):
+            self._began_s = now_s
+            self._text_task = asyncio.get_running_loop().create_task(self.text())
+        # Shielded: other scrapes may wait for it when this one is cancelled.
+        return await asyncio.shield(self._text_task)
 
     async def text(self) -> bytes:
         """The current values of all metrics, made in slices: other tasks run in between."""
@@ -78,6 +79,10 @@ class Exposition:
         return bytes(body)
 
     def _slices(self) -> Iterator[str]:
+        """The text of single topics and partitions, in parts that are made quickly.
+
+        If partitions have no series of their own, topics have the size of their logs instead.
+        """
         names_partitions = setting(self._config, METRICS_PARTITIONS)
         topics = topic_rows(self._cluster, self._replicas)
         yield from chain.from_iterable(series_text(series, topics) for series in TOPIC_SERIES)

@@ -15,7 +15,7 @@ from chiplog_core.telemetry.series import Rows, Series, labels
 
 
 class TopicTotals(PartitionCounters):
-    """The totals of one topic on this broker."""
+    """The sums over this broker's replicas of one topic."""
 
     __slots__ = ("partitions", "size_bytes")
 
@@ -27,19 +27,20 @@ class TopicTotals(PartitionCounters):
         """Partitions of the whole topic; None if another broker exposes this number."""
 
     def count(self, partition: Partition) -> None:
-        """Add a replica."""
+        """Add the counters and the size of one replica."""
         self.add(partition.counters)
         self.size_bytes = (self.size_bytes or 0) + partition.log.size_bytes
 
 
 def topic_rows(cluster: ClusterView, replicas: Iterable[Partition]) -> Rows[TopicTotals]:
-    """All topics for which this broker exposes metrics."""
+    """The topics for which this broker exposes metrics, with their labels: those with a replica
+    here, and those that it exposes as a whole."""
     totals: dict[str, TopicTotals] = {}
     for partition in replicas:
         topic = partition.name.topic
-        if (known := totals.get(topic)) is None:
-            known = totals[topic] = TopicTotals()
-        known.count(partition)
+        if (of_topic := totals.get(topic)) is None:
+            of_topic = totals[topic] = TopicTotals()
+        of_topic.count(partition)
     for view in cluster:
         if exposing_broker(view) == cluster.broker_id:
             totals.setdefault(view.name, TopicTotals()).partitions = len(view.partitions)
@@ -47,8 +48,8 @@ def topic_rows(cluster: ClusterView, replicas: Iterable[Partition]) -> Rows[Topi
 
 
 def exposing_broker(topic: TopicView) -> int:
-    """The one broker that exposes a topic as a whole, so that the values of all brokers can be
-    added: the leader of its first partition that has one."""
+    """The id of the one broker that exposes metrics of a topic as a whole: the leader of its first
+    partition that has one. Only one does, so that the values of all brokers can be added."""
     return next(
         (partition.leader_id for partition in topic.partitions if partition.leader_id != NO_LEADER),
         NO_LEADER,

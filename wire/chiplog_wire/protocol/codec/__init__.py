@@ -38,8 +38,8 @@ _HOT_ENCODERS: Final[dict[ApiKey, Callable[[int, Any], bytes]]] = {
 def decode_request(request: Request, *, of_broker: bool = False) -> object:
     """The message of a request: a type of `messages`, or kio's newest dataclass for that API.
 
-    Views in it belong to the frame. `of_broker` says that another broker of the cluster sent it:
-    its Fetch may be larger. Raises `ProtocolViolation`.
+    It may contain views into the frame. `of_broker`: another broker of the cluster sent it, whose
+    Fetch may have more elements. Raises `ProtocolViolation`.
     """
     header, body = request
     decode = _HOT_DECODERS.get(header.api.key)
@@ -57,7 +57,7 @@ def decode_request(request: Request, *, of_broker: bool = False) -> object:
 def encode_response(header: RequestHeader, message: Any) -> list[Chunk]:
     """The whole response with length and header, as pieces to send in order.
 
-    A `RecordSource` of a Fetch is passed through; all other pieces are bytes.
+    A piece may be a `RecordSource` of a Fetch answer, unread; all others are bytes.
     """
     if header.api.key is ApiKey.FETCH:
         return fetch_response.encode_response(header, message)

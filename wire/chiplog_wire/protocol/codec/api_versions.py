@@ -25,7 +25,7 @@ _TAG_SUPPORTED_FEATURES: Final = 0
 _TAG_FEATURES_EPOCH: Final = 1
 _TAG_FINALIZED_FEATURES: Final = 2
 _FEATURES_EPOCH: Final = 0
-"""They never change; -1 would say that they are not known."""
+"""The features never change, so neither does their epoch; -1 would mean that they are unknown."""
 FEATURES: Final = {"eligible.leader.replicas.version": 1, "metadata.version": METADATA_VERSION}
 """Finalized features. Clients before Kafka 3.9 close the connection if a level can be 0."""
 
@@ -34,7 +34,7 @@ _FLEXIBLE_FROM: Final = 3
 
 
 def decode_request(version: int, body: memoryview) -> ApiVersionsRequest:
-    """Raises `ProtocolViolation` or `MALFORMED`."""
+    """The request; empty names before version 3. Raises `ProtocolViolation` or `MALFORMED`."""
     reader = Reader(body, compact=True)
     request = ApiVersionsRequest()
     if version >= _FLEXIBLE_FROM:
@@ -44,7 +44,7 @@ def decode_request(version: int, body: memoryview) -> ApiVersionsRequest:
 
 
 def encode_response(version: int, response: ApiVersionsResponse) -> bytes:
-    """The body of the answer."""
+    """The body of the answer: the error, the served APIs and the features."""
     parts = [writer.INT16.pack(response.error_code), _ranges(version)]
     if version >= _THROTTLE_FROM:
         parts.append(writer.INT32.pack(response.throttle_time_ms))
@@ -56,8 +56,8 @@ def encode_response(version: int, response: ApiVersionsResponse) -> bytes:
 def encode_unsupported_version(correlation_id: int) -> bytes:
     """The frame that answers an unknown version (KIP-511).
 
-    It has the layout of version 0, with our range of ApiVersions as the only entry: franz-go
-    retries with a lower version only if the list is exactly that.
+    It has the layout of version 0, and its list has only the served versions of ApiVersions:
+    franz-go retries with a lower version only after exactly this list.
     """
     body = writer.INT16.pack(ErrorCode.unsupported_version) + _encode_ranges(
         [APIS[ApiKey.API_VERSIONS]], flexible=False
@@ -67,17 +67,19 @@ def encode_unsupported_version(correlation_id: int) -> bytes:
 
 @cache
 def _ranges(version: int) -> bytes:
+    """The list of all APIs with their versions, in the layout of this version of ApiVersions."""
     return _encode_ranges(APIS.values(), flexible=version >= _FLEXIBLE_FROM)
 
 
 @cache
 def _features() -> bytes:
-    """The tagged fields at the end of the answer."""
+    """The tagged fields at the end of the answer: supported features from level 1 on, and the
+    levels in force."""
     supported = finalized = writer.count(len(FEATURES), compact=True)
     for name, level in FEATURES.items():
-        named = writer.compact_string(name)
-        supported += named + _LEVELS.pack(1, level) + writer.NO_TAGS
-        finalized += named + _LEVELS.pack(level, level) + writer.NO_TAGS
+        encoded_name = writer.compact_string(name)
+        supported += encoded_name + _LEVELS.pack(1, level) + writer.NO_TAGS
+        finalized += encoded_name + _LEVELS.pack(level, level) + writer.NO_TAGS
     return writer.tagged_fields(
         [
             (_TAG_SUPPORTED_FEATURES, supported),
@@ -88,6 +90,7 @@ def _features() -> bytes:
 
 
 def _encode_ranges(apis: Iterable[Api], *, flexible: bool) -> bytes:
+    """A list of APIs, each with its key, lowest and highest version."""
     tags = writer.NO_TAGS if flexible else b""
     entries = [_RANGE.pack(api.key, api.min_version, api.max_version) + tags for api in apis]
     return writer.count(len(entries), compact=flexible) + b"".join(entries)

@@ -1,8 +1,8 @@
-"""Fetch requests 4-16, by hand.
+"""Decodes Fetch requests of versions 4-18.
 
-A wide consumer asks for thousands of partitions in every request, so partitions, which
-have a fixed size, are read as one block. Only when a partition carries tagged fields,
-which none of our versions defines, is it read alone.
+A consumer may request thousands of partitions each time. They have a fixed size, so all partitions
+of a topic are read as one block. If one of them has tagged fields, which no supported version
+defines, they are read one by one.
 """
 
 import struct
@@ -42,6 +42,8 @@ _TAG_REPLICA_STATE: Final = 1
 
 
 class _Limits(NamedTuple):
+    """The fields of fixed size at the start of a request, with defaults for older versions."""
+
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
@@ -53,7 +55,8 @@ class _Limits(NamedTuple):
 def decode_request(
     version: int, body: memoryview, max_elements: int = MAX_ELEMENTS
 ) -> FetchRequest:
-    """Raises `ProtocolViolation` or `MALFORMED`."""
+    """A Fetch request with at most `max_elements` array elements. Raises `ProtocolViolation` or
+    `MALFORMED`."""
     reader = Reader(body, compact=version >= _FLEXIBLE_FROM, allowance=[max_elements])
     replica_id = reader.int32() if version < _REPLICA_STATE_FROM else -1
     limits = _Limits(*reader.unpack(_LIMITS_7 if version >= _SESSIONS_FROM else _LIMITS_4))
@@ -91,12 +94,14 @@ def _read_topic(reader: Reader, version: int) -> FetchTopic:
 
 
 def _read_topic_key(reader: Reader, version: int) -> tuple[str | None, UUID | None]:
+    """The topic's name or its id; the other one is None."""
     if version >= _TOPIC_IDS_FROM:
         return None, reader.uuid()
     return reader.string(), None
 
 
 def _read_partitions(reader: Reader, version: int, count: int) -> list[FetchPartition]:
+    """The partitions of a topic; fields that a version does not have are -1."""
     if version >= _FLEXIBLE_FROM:
         return _read_flexible_partitions(reader, count)
     if version >= 9:
@@ -118,10 +123,11 @@ def _read_partitions(reader: Reader, version: int, count: int) -> list[FetchPart
 
 
 def _read_flexible_partitions(reader: Reader, count: int) -> list[FetchPartition]:
+    """The partitions of a topic from version 12 on, as one block if they have no tagged fields."""
     start = reader.position
     layout = _PARTITION_12_AND_TAGS
-    # The last byte of each partition is its count of tagged fields. If one is not 0, the next
-    # partition does not begin at its place in the block, and all are read one by one.
+    # Without tagged fields, the last byte of each partition is 0, which is their number. If one of
+    # these bytes is not 0, the partitions have no fixed size, and are read one by one.
     tag_counts = reader.buffer[start + layout.size - 1 : start + count * layout.size : layout.size]
     if not any(tag_counts):
         return [FetchPartition._make(row[:6]) for row in _block(reader, layout, count)]
@@ -133,7 +139,7 @@ def _read_flexible_partitions(reader: Reader, count: int) -> list[FetchPartition
 
 
 def _block(reader: Reader, layout: struct.Struct, count: int) -> Sequence[tuple[Any, ...]]:
-    """`count` structures of a fixed size, side by side."""
+    """The next `count` structures of fixed size, each as a tuple of its fields."""
     start = reader.position
     end = start + count * layout.size
     if end > len(reader.buffer):
@@ -151,6 +157,7 @@ def _read_forgotten_topic(reader: Reader, version: int) -> ForgottenTopic:
 
 
 def _read_replica_state(reader: Reader) -> tuple[int, int]:
+    """The follower's replica id and replica epoch (KIP-903)."""
     replica_id, replica_epoch = reader.unpack(_REPLICA_STATE)
     reader.skip_tagged_fields()
     return replica_id, replica_epoch

@@ -1,9 +1,8 @@
-"""Fetch responses 4-16, by hand, with the record data left out.
+"""Encodes Fetch responses of versions 4-18, without copying records.
 
-The response is a list of chunks: bytes made here, and in between the record data as it was
-given, a buffer or a `RecordSource` that only promises its size. All sizes are on the wire
-before any record is read, so the sender may read, `sendfile` or stream each source when
-its turn comes, and must then send exactly what was promised.
+The response is a list of chunks: encoded bytes, and in between the records as they are, bytes or a
+`RecordSource`, of which only the size is known. Sizes are sent before the records are read. So the
+sender may use `sendfile` for a source, but must then send exactly as many bytes.
 """
 
 import struct
@@ -49,11 +48,13 @@ _NO_RECORDS_NO_TAGS: Final = b"\x01\x00"
 
 
 TAG_MAY_HAVE_GAPS: Final = 10_000
-"""Ours, and nothing follows it. Far from Kafka's numbers; who does not know a tag skips it."""
+"""Not Kafka's tag, but only for our followers: the field is present and empty if compaction may
+have removed records. Its number is far from Kafka's tags, and readers skip unknown tags."""
 
 
 class _Chunks:
-    """Collects a body: joins what is made here, keeps record data apart."""
+    """Collects the chunks of a response: `parts` of encoded bytes are joined, records are not
+    copied."""
 
     __slots__ = ("_chunks", "_size_bytes", "parts")
 
@@ -63,14 +64,14 @@ class _Chunks:
         self._size_bytes = 0
 
     def records(self, records: Records, size_bytes: int) -> None:
-        """Record data goes here, after all parts so far."""
+        """Add records after all parts so far."""
         if size_bytes:
             self._join()
             self._chunks.append(records)
             self._size_bytes += size_bytes
 
     def finish(self, header: RequestHeader) -> list[Chunk]:
-        """The whole frame."""
+        """The chunks of the whole frame, with its header."""
         self._join()
         first = self._chunks[0]
         assert isinstance(first, bytes)  # a body begins with its throttle time
@@ -78,6 +79,7 @@ class _Chunks:
         return self._chunks
 
     def _join(self) -> None:
+        """Make one chunk of the parts so far."""
         joined = b"".join(self.parts)
         self.parts.clear()
         self._chunks.append(joined)
@@ -108,13 +110,14 @@ def encode_response(header: RequestHeader, response: FetchResponse) -> list[Chun
 
 
 def records_size(records: Records) -> int:
-    """How many bytes record data takes on the wire."""
+    """The number of bytes that records, or another chunk of a response, take when they are sent."""
     if isinstance(records, _IN_MEMORY):
         return len(records)
     return records.size_bytes
 
 
 def _top(version: int, response: FetchResponse) -> bytes:
+    """The fields before the topics."""
     if version >= _SESSIONS_FROM:
         return _TOP_7.pack(response.throttle_time_ms, response.error_code, response.session_id)
     return writer.INT32.pack(response.throttle_time_ms)
@@ -123,11 +126,12 @@ def _top(version: int, response: FetchResponse) -> bytes:
 def _topic_key(version: int, name: str | None, topic_id: UUID | None) -> bytes:
     if version >= _TOPIC_IDS_FROM:
         return writer.uuid(topic_id)
-    assert name is not None  # answers name topics the way the request did
+    assert name is not None  # an answer has names of topics if the request has
     return writer.compact_string(name) if version >= _FLEXIBLE_FROM else writer.string(name)
 
 
 def _add_partitions(chunks: _Chunks, version: int, topic: FetchTopicResponse) -> None:
+    """Add the partitions of a topic before version 12."""
     for partition in topic.partitions:
         size_bytes = records_size(partition.records)
         if partition.aborted_transactions is None:
@@ -139,10 +143,12 @@ def _add_partitions(chunks: _Chunks, version: int, topic: FetchTopicResponse) ->
         chunks.records(partition.records, size_bytes)
 
 
-# The first fields of the value are in the order in which they are encoded.
+# The first fields of `FetchPartitionResponse` are in the order in which they are encoded.
 
 
 def _committed(version: int, partition: FetchPartitionResponse, size_bytes: int) -> bytes:
+    """A partition without a list of aborted transactions (-1 is a null list), up to the size of its
+    records."""
     if version >= _PREFERRED_REPLICA_FROM:
         preferred = partition.preferred_read_replica
         return _COMMITTED_11.pack(*partition[:5], -1, preferred, size_bytes)
@@ -157,6 +163,7 @@ def _with_aborted(
     aborted: Sequence[AbortedTransaction],
     size_bytes: int,
 ) -> Iterator[bytes]:
+    """A partition with a list of aborted transactions, up to the size of its records."""
     if version >= _LOG_START_OFFSET_FROM:
         yield _PARTITION_5.pack(*partition[:5])
     else:
@@ -170,6 +177,7 @@ def _with_aborted(
 
 
 def _add_flexible_partitions(chunks: _Chunks, topic: FetchTopicResponse) -> None:
+    """Add the partitions of a topic from version 12 on."""
     parts = chunks.parts
     for partition in topic.partitions:
         if partition.aborted_transactions is None:
@@ -180,7 +188,7 @@ def _add_flexible_partitions(chunks: _Chunks, topic: FetchTopicResponse) -> None
                 _flexible_aborted(partition.aborted_transactions),
                 writer.INT32.pack(partition.preferred_read_replica),
             )
-        # In a large fetch most partitions have no records and no error.
+        # In a large fetch most partitions have neither records nor tagged fields.
         if partition[7:] == (b"", None, None, False):
             parts.append(_NO_RECORDS_NO_TAGS)
             continue
@@ -197,6 +205,7 @@ def _flexible_aborted(transactions: Sequence[AbortedTransaction]) -> bytes:
 
 
 def _partition_tags(partition: FetchPartitionResponse) -> bytes:
+    """The tagged fields of a partition, in ascending order of their tags."""
     if (
         partition.diverging_epoch is None
         and partition.current_leader is None

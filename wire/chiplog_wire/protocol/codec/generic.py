@@ -1,4 +1,4 @@
-"""All messages without a codec of their own: kio's types and kio's writer, but our own reader.
+"""All messages without a codec of their own: kio's types and writer, but another reader.
 
 kio's native reader allocates memory for every announced element: twenty bytes of a client, an array
 of 2^31-1 inside an array of 2^31-1, abort the process. So requests are read here, with the limits
@@ -58,6 +58,7 @@ def encode_response(key: ApiKey, version: int, message: object) -> bytes:
 
 @cache
 def _exact_reader(key: ApiKey, version: int) -> Read:
+    """A function that reads requests as dataclasses of their own version."""
     layout = schema.request_class(key, version)
     return structure_reader(layout, layout)
 
@@ -69,6 +70,7 @@ def _response_writer(key: ApiKey, version: int) -> Callable[[io.BytesIO, Any], N
 
 @cache
 def _request_reader(key: ApiKey, version: int) -> Read:
+    """A function that reads requests of this version as dataclasses of the newest version."""
     newest = schema.request_class(key, APIS[key].max_version)
     return structure_reader(
         schema.request_class(key, version), newest, reshape.request_values(key, version)
@@ -76,29 +78,31 @@ def _request_reader(key: ApiKey, version: int) -> Read:
 
 
 def structure_reader(
-    layout: type[Any], target: type[Any], fix: Callable[[dict[str, Any]], None] | None = None
+    layout: type[Any], target: type[Any], convert: Callable[[dict[str, Any]], None] | None = None
 ) -> Read:
-    """Reads a structure laid out like `layout` and makes a `target` of it.
+    """Create a function that reads a structure with the fields of the dataclass `layout` and
+    returns a `target`.
 
-    `fix` may change the fields read before the target is made.
+    Fields that `layout` lacks get their default. `convert` changes the fields in place before the
+    target is created.
     """
-    wanted = schema.shapes(target)
+    target_shapes = schema.shapes(target)
     plain: list[tuple[str, Read]] = []
     tagged: list[tuple[int, str, Read]] = []
     for name, shape in schema.shapes(layout).items():
-        read = _field_reader(shape, wanted.get(name))
+        read = _field_reader(shape, target_shapes.get(name))
         if shape.tag is None:
             plain.append((name, read))
         else:
             tagged.append((shape.tag, name, read))
-    absent = schema.defaults(target)
+    defaults = schema.defaults(target)
 
     def read_structure(reader: Reader) -> Any:
-        values = absent | {name: read(reader) for name, read in plain}
+        values = defaults | {name: read(reader) for name, read in plain}
         if reader.compact:
             _read_tagged(reader, tagged, values)
-        if fix is not None:
-            fix(values)
+        if convert is not None:
+            convert(values)
         return target(**values)
 
     return read_structure
@@ -107,6 +111,8 @@ def structure_reader(
 def _read_tagged(
     reader: Reader, tagged: list[tuple[int, str, Read]], values: dict[str, Any]
 ) -> None:
+    """Add the tagged fields that are present to `values`. `tagged` has tag, name and reader of each
+    known one."""
     if not tagged:
         reader.skip_tagged_fields()
         return
@@ -117,12 +123,14 @@ def _read_tagged(
             present[tag].finish()
 
 
-def _field_reader(shape: Shape, wanted: Shape | None) -> Read:
+def _field_reader(shape: Shape, target_shape: Shape | None) -> Read:
+    """A function that reads a field. `target_shape` is the field of the target; None if it has
+    none, because a conversion removes the field."""
     if isinstance(shape.element, str):
-        # In a nullable array it is the array that may be null.
+        # Of a nullable array, the array may be null, but not its elements.
         read = _primitive_reader(shape.element, nullable=shape.is_nullable and not shape.is_array)
     else:
-        target = wanted.element if wanted is not None else shape.element
+        target = target_shape.element if target_shape is not None else shape.element
         assert not isinstance(target, str)
         read = structure_reader(shape.element, target)
     if shape.is_array:
@@ -133,6 +141,8 @@ def _field_reader(shape: Shape, wanted: Shape | None) -> Read:
 
 
 def _array_reader(read: Read, *, nullable: bool) -> Read:
+    """A function that reads an array, whose elements are read by `read`."""
+
     def read_array(reader: Reader) -> tuple[Any, ...]:
         return tuple([read(reader) for _ in range(reader.count())])
 
@@ -144,8 +154,10 @@ def _array_reader(read: Read, *, nullable: bool) -> Read:
 
 
 def _nullable_structure_reader(read: Read) -> Read:
+    """A function that reads a structure that may be null; `read` reads it if it is not."""
+
     def read_nullable_structure(reader: Reader) -> Any:
-        # A byte says whether the structure is there (KIP-893).
+        # The first byte is -1 if the structure is null (KIP-893).
         (present,) = reader.unpack(INT8)
         return read(reader) if present >= 0 else None
 
@@ -175,11 +187,12 @@ def _bytes(reader: Reader) -> bytes:
 
 def _error_code(reader: Reader) -> ErrorCode:
     code = reader.int16()
-    # A code of a newer broker that we do not know is still an error.
+    # An unknown code of a newer broker is an error, too.
     return ErrorCode(code) if code in _ERROR_CODES else ErrorCode.unknown_server_error
 
 
 def _long_milliseconds(reader: Reader) -> timedelta:
+    """A 64-bit duration, limited to what a timedelta can hold."""
     return timedelta(milliseconds=max(_SHORTEST_MS, min(_int64(reader), _LONGEST_MS)))
 
 

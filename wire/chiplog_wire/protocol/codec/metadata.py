@@ -1,8 +1,8 @@
-"""Metadata 0-13, by hand.
+"""Decodes Metadata requests and encodes their answers, versions 0-13.
 
-Every client requests it when it connects, and all of them again when a leader changes. A topic is
-encoded once for each layout and cached in its `MetadataTopic`, so the answer to the next client
-only joins encoded pieces.
+Every client sends this request when it connects, and all of them again when a leader changes. A
+topic is encoded once for each version and cached in its `MetadataTopic`. So the answer to the next
+client only joins encoded pieces.
 """
 
 import struct
@@ -40,7 +40,7 @@ _TOP_ERROR_FROM: Final = 13  # KIP-1102
 
 
 def decode_request(version: int, body: memoryview) -> MetadataRequest:
-    """Raises `ProtocolViolation` or `MALFORMED`."""
+    """A Metadata request. Raises `ProtocolViolation` or `MALFORMED`."""
     reader = Reader(body, compact=version >= _FLEXIBLE_FROM)
     topics = _read_topics(reader, version)
     allow_auto_creation = reader.boolean() if version >= _AUTO_CREATION_FROM else True
@@ -52,6 +52,7 @@ def decode_request(version: int, body: memoryview) -> MetadataRequest:
 
 
 def _read_topics(reader: Reader, version: int) -> list[MetadataRequestTopic] | None:
+    """The requested topics; None for all topics."""
     if version < _NULL_TOPICS_FROM:
         return [MetadataRequestTopic(None, reader.string()) for _ in range(reader.count())] or None
     count = reader.nullable_count()
@@ -71,7 +72,7 @@ def _read_topic(reader: Reader, version: int) -> MetadataRequestTopic:
 
 
 def encode_response(version: int, response: MetadataResponse) -> bytes:
-    """The body of the answer."""
+    """The body of the answer, from cached pieces where possible."""
     return b"".join(_response_parts(version, response))
 
 
@@ -93,6 +94,7 @@ def _response_parts(version: int, response: MetadataResponse) -> Iterator[bytes]
 
 
 def _response_end(version: int, response: MetadataResponse) -> bytes:
+    """The fields after the topics."""
     end = b""
     if version in _CLUSTER_OPERATIONS:
         end += writer.INT32.pack(response.cluster_authorized_operations)
@@ -113,18 +115,20 @@ def _broker(version: int, broker: NodeEndpoint) -> bytes:
 
 
 def _encode_topic(version: int, topic: MetadataTopic) -> bytes:
+    """Encode a topic and cache the result in it."""
     encoded = b"".join(_topic_parts(version, topic))
     topic.encoded[version] = encoded
     return encoded
 
 
 def _topic_parts(version: int, topic: MetadataTopic) -> Iterator[bytes]:
+    """The fields of a topic, encoded."""
     flexible = version >= _FLEXIBLE_FROM
     yield writer.INT16.pack(topic.error_code)
     if version >= _NULL_NAMES_FROM:
         yield _nullable_string(version, topic.name)
     else:
-        # Versions 10 and 11 have ids but no way to say that a name is unknown.
+        # Names cannot be null here; versions 10 and 11 have an empty one for an unknown id.
         yield _string(version, topic.name or "")
     if version >= _TOPIC_IDS_FROM:
         yield writer.uuid(topic.topic_id)
@@ -139,10 +143,11 @@ def _topic_parts(version: int, topic: MetadataTopic) -> Iterator[bytes]:
 
 
 def _partitions(version: int, partitions: Sequence[MetadataPartition]) -> bytes:
+    """The partitions of a topic, encoded one after the other."""
     layout = _PARTITION_7 if version >= _LEADER_EPOCH_FROM else _PARTITION_0
     parts: list[bytes] = []
     for partition in partitions:
-        # The first fields of the value are in the order in which they are encoded.
+        # The first fields of `MetadataPartition` are in the order in which they are encoded.
         fixed = partition[:4] if layout is _PARTITION_7 else partition[:3]
         nodes = (
             tuple(partition.replica_nodes),
@@ -158,7 +163,8 @@ Nodes: TypeAlias = tuple[int, ...]
 
 @lru_cache(maxsize=4096)
 def _nodes(version: int, replicas: Nodes, isr: Nodes, offline: Nodes) -> bytes:
-    """The end of a partition; thousands of partitions share a handful of replica lists."""
+    """The lists of brokers at the end of a partition. Cached, because thousands of partitions have
+    the same few lists."""
     flexible = version >= _FLEXIBLE_FROM
     lists = [replicas, isr]
     if version >= _OFFLINE_REPLICAS_FROM:

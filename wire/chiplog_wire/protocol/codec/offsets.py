@@ -126,9 +126,10 @@ def encode_fetch(version: int, response: OffsetFetchResponse) -> bytes:
     return write_exactly(response_class(**fields))
 
 
-def _found_topics(version: int, around: type[Any], group: FoundGroup) -> tuple[Any, ...]:
-    """`around` is the kio class that contains the topics."""
-    topics = schema.element(around, "topics")
+def _found_topics(version: int, parent: type[Any], group: FoundGroup) -> tuple[Any, ...]:
+    """The offsets of a group in kio's dataclasses. `parent` is the dataclass with the field
+    `topics`: a group, or before version 8 the answer itself."""
+    topics = schema.element(parent, "topics")
     partitions = schema.element(topics, "partitions")
 
     def found(topic: FoundTopic) -> Any:

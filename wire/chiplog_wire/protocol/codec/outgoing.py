@@ -1,4 +1,5 @@
-"""Requests of a broker to another broker: encodes requests and decodes answers.
+"""The client's side of all messages without a codec of their own: encodes requests, decodes
+answers.
 
 Both are kio's dataclasses of the used version. Answers are read with our own limits: before a login
 is complete, they may come from any process at the address.
@@ -15,7 +16,7 @@ from chiplog_wire.protocol.reader import MALFORMED, Reader
 
 
 def encode_request(message: Any) -> bytes:
-    """The body of a request."""
+    """The body of a request, given as kio's dataclass of its version."""
     return write_exactly(message)
 
 
@@ -29,5 +30,6 @@ def decode_response(key: ApiKey, version: int, body: memoryview) -> Any:
 
 @cache
 def _response_reader(key: ApiKey, version: int) -> Read:
+    """A function that reads the answers of one API and version; creating it takes long."""
     response = schema.response_class(key, version)
     return structure_reader(response, response)

@@ -1,7 +1,7 @@
-"""Produce 3-11, by hand.
+"""Decodes Produce requests and encodes their answers, versions 3-11.
 
-A partition's record data is handed out as a view into the frame: it is checked, patched
-and written to the log where it lies. The answer is mostly one `struct` a partition.
+The records of a partition are a view into the frame. They are checked and patched there, and
+written to the log without a copy. Most of the answer is one `struct` for each partition.
 """
 
 import struct
@@ -24,15 +24,16 @@ _ACKS_TIMEOUT: Final = struct.Struct(">hi")
 # partition, error code, base offset, log append time [, log start offset]
 _PARTITION_3: Final = struct.Struct(">ihqq")
 _PARTITION_5: Final = struct.Struct(">ihqqq")
-# The common shape of a flexible request: no transactional id, one topic, one partition.
+# The usual flexible request: no transactional id, one topic, one partition. Its fixed parts:
 # transactional id, acks, timeout, topics, length of the name
 _SINGLE_TOPIC: Final = struct.Struct(">bhiBB")
 # partitions, partition
 _SINGLE_PARTITION: Final = struct.Struct(">Bi")
 # No tagged fields: of the partition, of the topic, of the request.
 _SINGLE_END: Final = b"\x00\x00\x00"
-# Counts and lengths have one added to them on the wire.
+# Compact counts and lengths are encoded with 1 added: 2 means one element.
 _ONE: Final = 2
+# The largest encoded length that takes one byte.
 _ONE_BYTE_MAX: Final = 127
 _LEADER: Final = struct.Struct(">iib")
 
@@ -47,7 +48,7 @@ _NO_ERRORS_FLEXIBLE: Final = b"\x01\x00\x00"
 
 
 def decode_request(version: int, body: memoryview) -> ProduceRequest:
-    """Raises `ProtocolViolation` or `MALFORMED`."""
+    """A Produce request; its records are views. Raises `ProtocolViolation` or `MALFORMED`."""
     flexible = version >= _FLEXIBLE_FROM
     single = _read_single(body) if flexible else None
     if single is not None:
@@ -62,7 +63,8 @@ def decode_request(version: int, body: memoryview) -> ProduceRequest:
 
 
 def _read_single(body: memoryview) -> ProduceRequest | None:
-    """A request with records for one partition, which most are; None for any other shape."""
+    """A flexible request with records for one partition, which is the usual case and decoded faster
+    than others; None if the request is another one."""
     transaction, acks, timeout_ms, topics, name_size = _SINGLE_TOPIC.unpack_from(body)
     if transaction or topics != _ONE or not _ONE <= name_size <= _ONE_BYTE_MAX:
         return None
@@ -112,6 +114,7 @@ def encode_response(version: int, response: ProduceResponse) -> bytes:
 
 
 def _errors(partition: ProducePartitionResponse) -> bytes:
+    """The record errors and the error message of a partition, before flexible versions."""
     if not partition.record_errors and partition.error_message is None:
         return _NO_ERRORS
     parts = [writer.INT32.pack(len(partition.record_errors))]
@@ -122,12 +125,13 @@ def _errors(partition: ProducePartitionResponse) -> bytes:
 
 
 def _encode_flexible(version: int, response: ProduceResponse) -> bytes:
+    """The body of an answer from version 9 on."""
     parts = [writer.uvarint(len(response.topics) + 1)]
     for topic in response.topics:
         parts += (writer.compact_string(topic.name), writer.uvarint(len(topic.partitions) + 1))
         for partition in topic.partitions:
             parts.append(_PARTITION_5.pack(*partition[:5]))
-            if partition[5:] == ((), None, None):
+            if partition[5:] == ((), None, None):  # no errors, no message, no leader
                 parts.append(_NO_ERRORS_FLEXIBLE)
             else:
                 parts.append(_flexible_errors(version, partition))
@@ -141,6 +145,7 @@ def _encode_flexible(version: int, response: ProduceResponse) -> bytes:
 
 
 def _flexible_errors(version: int, partition: ProducePartitionResponse) -> bytes:
+    """The record errors, the error message and the tagged fields of a partition."""
     return b"".join(
         (
             _record_errors(partition.record_errors),
@@ -162,7 +167,7 @@ def _record_errors(errors: Sequence[RecordError]) -> bytes:
 
 
 def _current_leader(version: int, leader: LeaderIdAndEpoch | None) -> bytes:
-    """Tagged fields of a partition; older clients would skip the leader, so they get none."""
+    """The tagged fields of a partition: the current leader, from version 10 on."""
     if leader is None or version < _CURRENT_LEADER_FROM:
         return writer.NO_TAGS
     return writer.tagged_fields([(0, _LEADER.pack(leader.leader_id, leader.leader_epoch, 0))])

@@ -1,7 +1,7 @@
-"""Fetch as a follower uses it, by hand: encodes requests and decodes answers.
+"""The follower's side of Fetch: encodes requests and decodes answers.
 
-Record data is not copied: it is a view of the frame. Only version 15 and later, in which a follower
-names its session (KIP-903) and topics have ids.
+Records are not copied: they are views into the frame. Only versions from 15 on, in which the
+request contains the follower's session (KIP-903) and topics have ids.
 """
 
 import struct
@@ -50,7 +50,7 @@ _ENDPOINTS_FROM: Final = 16
 
 
 def encode_request(version: int, request: FetchRequest) -> bytes:
-    """The body of a request."""
+    """The body of a request; its fields 2 to 7 are in the order in which they are encoded."""
     assert LOWEST_VERSION <= version <= HIGHEST_VERSION, f"Fetch {version} is not for followers"
     parts = [_LIMITS.pack(*request[2:8]), writer.count(len(request.topics), compact=True)]
     for topic in request.topics:
@@ -82,7 +82,7 @@ def _add_forgotten(parts: list[bytes], topic: ForgottenTopic) -> None:
 
 
 def decode_response(version: int, body: memoryview) -> FetchResponse:
-    """An answer; views in it belong to the frame. Raises `ProtocolViolation`."""
+    """An answer; its records are views into the frame. Raises `ProtocolViolation`."""
     try:
         return _decode(version, Reader(body, compact=True, allowance=[BROKERS_MAX_ELEMENTS]))
     except MALFORMED as error:
@@ -139,8 +139,9 @@ def _read_aborted(reader: Reader) -> AbortedTransaction:
 def _read_partition_tags(
     reader: Reader,
 ) -> tuple[EpochEndOffset | None, LeaderIdAndEpoch | None, bool]:
+    """The diverging epoch, the current leader, and whether the records may have gaps."""
     if reader.buffer[reader.position] == 0:
-        # None, as nearly always.
+        # No tagged fields, as nearly always.
         reader.position += 1
         return None, None, False
     tags = reader.tagged_fields()

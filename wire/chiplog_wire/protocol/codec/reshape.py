@@ -16,41 +16,42 @@ Values = dict[str, Any]
 
 
 def request_values(key: ApiKey, version: int) -> Callable[[Values], None] | None:
-    """A function that converts the fields of an older request to those of the newest version."""
+    """A function that changes the fields of an older request to those of the newest version; None
+    if they differ only by missing fields."""
     if key is ApiKey.DELETE_TOPICS and version < 6:
         return _delete_topics_by_name
     if key is ApiKey.FIND_COORDINATOR and version < 4:
         return _find_one_coordinator
     if key is ApiKey.LEAVE_GROUP and version < 3:
-        return _one_leaves
+        return _one_member_leaves
     return None
 
 
 def older_response(key: ApiKey, version: int, message: Any) -> Any:
-    """An answer in the form of an older version."""
+    """An answer of the newest version, converted to an older one as far as `generic` cannot."""
     if key is ApiKey.FIND_COORDINATOR and version < 4:
         return _one_coordinator(version, message)
     if key is ApiKey.LEAVE_GROUP and version < 3:
-        return _one_left(version, message)
+        return _one_member_left(version, message)
     if key is ApiKey.JOIN_GROUP and version < 7 and message.protocol_name is None:
-        return replace(message, protocol_name="")
+        return replace(message, protocol_name="")  # null only from version 7 on
     return message
 
 
 def _delete_topics_by_name(values: Values) -> None:
-    """Version 6 deletes by name or by id (KIP-516)."""
+    """DeleteTopics before version 6 has only names, no ids (KIP-516)."""
     state = schema.shapes(schema.request_class(ApiKey.DELETE_TOPICS, 6))["topics"].element
     assert not isinstance(state, str)
     values["topics"] = tuple(state(name=name, topic_id=None) for name in values.pop("topic_names"))
 
 
 def _find_one_coordinator(values: Values) -> None:
-    """Version 4 asks for many keys at once (KIP-699)."""
+    """FindCoordinator before version 4 has one key instead of many (KIP-699)."""
     values["coordinator_keys"] = (values.pop("key"),)
 
 
 def _one_coordinator(version: int, message: Any) -> Any:
-    """Older versions ask for one key and get its coordinator without the key."""
+    """The answer of FindCoordinator before version 4: one coordinator without its key."""
     (coordinator,) = message.coordinators
     fields: Values = {
         "error_code": ErrorCode(coordinator.error_code),
@@ -64,16 +65,17 @@ def _one_coordinator(version: int, message: Any) -> Any:
     return schema.response_class(ApiKey.FIND_COORDINATOR, version)(**fields)
 
 
-def _one_leaves(values: Values) -> None:
-    """Version 3 names many members, dynamic and static ones (KIP-345)."""
+def _one_member_leaves(values: Values) -> None:
+    """LeaveGroup before version 3 has one member instead of many (KIP-345)."""
     member = schema.element(schema.request_class(ApiKey.LEAVE_GROUP, 5), "members")
     values["members"] = (
         member(member_id=values.pop("member_id"), group_instance_id=None, reason=None),
     )
 
 
-def _one_left(version: int, message: Any) -> Any:
-    """Older versions have one error code for the group and its only member."""
+def _one_member_left(version: int, message: Any) -> Any:
+    """The answer of LeaveGroup before version 3: the first error of the group and its only
+    member."""
     codes = [message.error_code, *(member.error_code for member in message.members)]
     fields: Values = {
         "error_code": next((ErrorCode(code) for code in codes if code), ErrorCode.none)

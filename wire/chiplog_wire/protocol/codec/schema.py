@@ -59,9 +59,9 @@ def _message_class(key: ApiKey, version: int, kind: str) -> type[Any]:
 
 
 def element(message_class: type[Any], name: str) -> type[Any]:
-    """The dataclass of the structures in a field."""
+    """The dataclass of a field's structure, or of its elements if the field is an array."""
     found = shapes(message_class)[name].element
-    assert not isinstance(found, str), f"{name} holds no structures"
+    assert not isinstance(found, str), f"{name} is not a structure or an array of structures"
     return found
 
 
@@ -71,13 +71,14 @@ def shapes(message_class: type[Any]) -> dict[str, Shape]:
 
 
 def defaults(message_class: type[Any]) -> dict[str, object]:
-    """The default of each field, for versions and messages without it."""
+    """The default of each field by name, for messages of versions without this field."""
     return {field.name: _default(field) for field in fields(message_class)}
 
 
 def _shape(field: Field[Any]) -> Shape:
+    """The type of a field, from its annotation and kio's metadata."""
     annotation, is_nullable = _without_none(field.type)
-    is_array = get_origin(annotation) is tuple
+    is_array = get_origin(annotation) is tuple  # kio's arrays are tuples
     if is_array:
         annotation = get_args(annotation)[0]
     is_structure = isinstance(annotation, type) and is_dataclass(annotation)
@@ -86,6 +87,7 @@ def _shape(field: Field[Any]) -> Shape:
 
 
 def _without_none(annotation: Any) -> tuple[Any, bool]:
+    """An annotation without `| None`, and whether it had that."""
     if get_origin(annotation) is not UnionType:
         return annotation, False
     (inner,) = (part for part in get_args(annotation) if part is not NoneType)
@@ -93,6 +95,7 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
 
 
 def _default(field: Field[Any]) -> object:
+    """kio's default; without one, Kafka's: null, empty or 0, and defaults within a structure."""
     if field.default is not MISSING:
         return field.default
     shape = _shape(field)
