@@ -182,7 +182,7 @@ class PendingProduce:
     def settle(self, position: int, code: ErrorCode) -> None:
         """Note that the batch at this position of `answers` is safe (error `none`), or has failed.
 
-        This may be called before `start`.
+        Safe means that the high watermark has passed it. This may be called before `start`.
         """
         self.unsafe.discard(position)
         if code is not ErrorCode.none:

@@ -93,7 +93,7 @@ class MemoryBudget:
         available_bytes = self.available_bytes
         if available_bytes < self.limit_bytes // 8:
             self._is_short = True
-            self._check_again_soon()
+            self._start_timer()
         return min(available_bytes, self.answer_bytes)
 
     # -- for accounts
@@ -117,7 +117,7 @@ class MemoryBudget:
             account.reserved(size_bytes)
             return True
         self._waiting[account] = size_bytes, granted
-        self._check_again_soon()
+        self._start_timer()
         return False
 
     def connection_closed(self, account: "Account") -> None:
@@ -145,7 +145,7 @@ class MemoryBudget:
             # Not called at once: the caller that released memory may be in the middle of its work.
             asyncio.get_running_loop().call_soon(granted)
 
-    def _check_again_soon(self) -> None:
+    def _start_timer(self) -> None:
         """Start the timer after which connections are closed if memory is still short."""
         if self._timer is None:
             self._frames_before = {account: account.holder.frames_in for account in self._holders}
@@ -157,7 +157,8 @@ class MemoryBudget:
         self._timer = None
         self._trim()
         freed_bytes = 0
-        for worst in self._stuck()[:MAX_EVICTIONS]:
+        for worst in self._eviction_candidates()[:MAX_EVICTIONS]:
+            # Memory is wanted by waiting requests, or by answers while three quarters are in use.
             is_wanted = self._waiting or (
                 self._is_short and self.available_bytes < self.limit_bytes // 4
             )
@@ -171,14 +172,14 @@ class MemoryBudget:
             worst.close()
         self._is_short = False
         if self._waiting:
-            self._check_again_soon()
+            self._start_timer()
 
     def _trim(self) -> None:
         """Take back memory that connections only keep for later use."""
         for account in list(self._holders):
             account.holder.trim()
 
-    def _stuck(self) -> "list[Account]":
+    def _eviction_candidates(self) -> "list[Account]":
         """The accounts that have completed no request since the timer was started, without those of
         brokers. Those with the most used bytes times seconds come first."""
         until_s, before = now_s(), self._frames_before

@@ -189,7 +189,7 @@ def _add_flexible_partitions(chunks: _Chunks, topic: FetchTopicResponse) -> None
                 writer.INT32.pack(partition.preferred_read_replica),
             )
         # In a large fetch most partitions have neither records nor tagged fields.
-        if partition[7:] == (b"", None, None, False):
+        if partition[7:] == (b"", None, None, False):  # the fields from `records` on
             parts.append(_NO_RECORDS_NO_TAGS)
             continue
         size_bytes = records_size(partition.records)
