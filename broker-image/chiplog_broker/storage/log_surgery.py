@@ -140,7 +140,7 @@ class LogSurgery:
             checkpoints.recovery_points,
             checkpoints.high_watermarks,
             checkpoints.cleaner_offsets,
-            checkpoints.cut_tails,
+            checkpoints.high_watermarks_before_truncation,
         ):
             if (checkpoint.get(state.partition) or 0) > offset:
                 await checkpoint.put(state.partition, offset)

@@ -77,7 +77,7 @@ class Opening:
                 reports.append(await self._open_log(partition, config, meter, clean=clean))
             meter.done()
         await self._write_gap_ends()
-        self._env.checkpoints.cut_tails.damaged = False  # all are in it now
+        self._env.checkpoints.high_watermarks_before_truncation.damaged = False  # all are in it now
         return reports
 
     async def _open_log(
@@ -127,7 +127,7 @@ class Opening:
             return await self._set_apart(partition, topic_id, recovery_point, error)
         log = PartitionLog(LogState(self._env, partition, topic_id, config, recovery.loaded()))
         self.logs[partition] = log
-        if checkpoints.cut_tails.damaged:
+        if checkpoints.high_watermarks_before_truncation.damaged:
             await self._remember_cut(partition)  # it is unknown whether it was
         if log.end_offset < (checkpoints.high_watermarks.get(partition) or 0):
             # The checkpoint will be lowered to the new end.
@@ -176,8 +176,9 @@ class Opening:
         """Store durably that recovery truncated the log, and its last known high watermark."""
         checkpoints = self._env.checkpoints
         committed = checkpoints.high_watermarks.get(partition) or 0
-        await checkpoints.cut_tails.put(
-            partition, max(committed, checkpoints.cut_tails.get(partition) or 0)
+        await checkpoints.high_watermarks_before_truncation.put(
+            partition,
+            max(committed, checkpoints.high_watermarks_before_truncation.get(partition) or 0),
         )
 
     async def _set_apart(
