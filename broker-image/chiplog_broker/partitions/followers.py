@@ -287,7 +287,7 @@ class Followers:
 def newest_sessions(view: PartitionView) -> dict[int, ReplicaRef]:
     """By broker id: the newest session of each follower, which alone may fetch.
 
-    A session is known from the live brokers or from the ISR, where an ended one may still be listed.
+    A session is known from the live brokers, or from the ISR, which may still list an ended one.
     """
     newest: dict[int, ReplicaRef] = {}
     for replica in (*view.live_refs, *view.isr_refs):

@@ -104,7 +104,7 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.end_offset)
         self.confirmed_epoch = log.last_epoch
-        """The newest epoch whose leader is known to have had all records below our high watermark."""
+        """The newest epoch whose leader is known to have all records below our high watermark."""
         self.has_min_isr = True
         """Whether enough in-sync replicas are alive for `min.insync.replicas`."""
         self.in_sync: tuple[int, ...] | None = None
@@ -282,7 +282,7 @@ class Partition:
         self._fetch_waiters.notify(self.replica_watchers, wakes=False)
 
     def _update_followers(self, view: PartitionView, min_isr: int, *, is_new: bool) -> None:
-        """Set the followers from the map; `is_new`: without knowledge from an earlier leadership."""
+        """Set the followers from the map. `is_new`: forget those of an earlier leadership."""
         if len(view.replicas) <= 1 and len(view.isr_refs) <= 1:
             self.followers = None
             return

@@ -172,7 +172,7 @@ class Replicas:
         return partition
 
     def _replica_here(self, topic: str, index: int) -> Partition:
-        """The replica on this broker. Raises `PartitionError` if there is none, or a damaged one."""
+        """The replica on this broker. Raises `PartitionError` if it is missing or damaged."""
         partition = self._partitions.get((topic, index))
         if partition is not None:
             return partition

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S: Final = 0.5
 STALL_S: Final = 2.0
-"""If this time passes between two checks, the process was stalled and could not receive anything."""
+"""If this time passes between two checks, the process was stalled and received nothing."""
 
 
 class SilenceWatch:

@@ -15,9 +15,9 @@ from chiplog_broker.storage.group_commit import GroupCommit
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.names import (
     CLEANER_OFFSETS,
-    CUT_TAILS,
     GAP_ENDS,
     HIGH_WATERMARKS,
+    HIGH_WATERMARKS_BEFORE_TRUNCATION,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     TopicPartition,
@@ -108,9 +108,9 @@ class DirectoryCheckpoints:
 
     __slots__ = (
         "cleaner_offsets",
-        "high_watermarks_before_truncation",
         "gap_ends",
         "high_watermarks",
+        "high_watermarks_before_truncation",
         "log_starts",
         "recovery_points",
     )
@@ -124,7 +124,9 @@ class DirectoryCheckpoints:
         self.gap_ends = OffsetCheckpoint(disk, GAP_ENDS, health)
         """The offsets below which logs may have gaps, because compaction removed records here or on
         the leader that the log was fetched from. A log without an entry has no gaps."""
-        self.high_watermarks_before_truncation = OffsetCheckpoint(disk, CUT_TAILS, health)
+        self.high_watermarks_before_truncation = OffsetCheckpoint(
+            disk, HIGH_WATERMARKS_BEFORE_TRUNCATION, health
+        )
         """The last known high watermarks of logs whose end was lost at a start of the broker: it
         was truncated, or the log was found shorter than its high watermark."""
 

@@ -151,7 +151,7 @@ class LogDirectory:
     async def create(
         self, partition: TopicPartition, topic_id: UUID, config: LogConfig
     ) -> PartitionLog:
-        """Create an empty replica, durable on return; returns the existing one of the same topic id.
+        """Create an empty replica, durable on return, or return the one of this topic id.
 
         If damage of an earlier replica is recorded, the new one counts as damaged until it has been
         refetched.

@@ -172,7 +172,7 @@ def test_the_segments_of_a_split_are_sealed_but_for_the_newest(
         assert [one.sealed for one in log._state.segments] == [True] * (count - 1) + [False]
         assert {one.created_ms for one in log._state.segments} == {kit.clock.now_ms()}
         for one in list(log._state.segments)[:-1]:
-            assert one.indexes_are_whole()
+            assert one.indexes_are_complete()
         kit.disk = type(kit.disk)()
 
 
