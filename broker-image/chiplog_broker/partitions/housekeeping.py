@@ -47,7 +47,7 @@ class Housekeeping:
         self._clock = clock
         self._config = config
         self._most_dedupe_bytes = most_dedupe_bytes
-        self._next_free_space_s = float("-inf")
+        self._next_early_retention_s = float("-inf")
         """Monotonic time before which retention does not run early again."""
         check_ms = setting(config, keys.LOG_RETENTION_CHECK_INTERVAL_MS)
         checkpoint_ms = setting(config, keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS)
@@ -97,16 +97,16 @@ class Housekeeping:
         """Run the tasks that must not be late: measure the disk, flush, check replicas, scrub."""
         self._directory.room.configure(setting(self._config, keys.DISK_RESERVE_BYTES))
         self._replicas.check_free_space()
-        await self._free_space()
+        await self._apply_retention_early()
         await self.flush()
         self._replicas.check_catch_up_goals()
         await self.scrub()
 
-    async def _free_space(self) -> None:
+    async def _apply_retention_early(self) -> None:
         """Apply retention early if the volume is short of space."""
         now_s = self._clock.monotonic_s()
-        if self._directory.room.is_short and now_s >= self._next_free_space_s:
-            self._next_free_space_s = now_s + MAKE_ROOM_INTERVAL_S
+        if self._directory.room.is_short and now_s >= self._next_early_retention_s:
+            self._next_early_retention_s = now_s + MAKE_ROOM_INTERVAL_S
             await self.maintain()
 
     async def scrub(self) -> None:

@@ -165,13 +165,15 @@ class Partition:
         The log's records become readable once all in-sync replicas have them. The caller must have
         stopped `following` before.
         """
-        assert self.following is None, "a leader copies from nobody"
+        assert self.following is None, "a leader does not fetch"
         is_new = view.leader_epoch != self.leader_epoch
         if is_new:
             self.log.begin_epoch(view.leader_epoch)
             self.leader_epoch = self.confirmed_epoch = view.leader_epoch
             self.is_isolated, self.led_since_s = False, self._clock.monotonic_s()
-            # Until now its batches were refused here, and by the last leader since it resigned.
+            # Until now produced batches were refused here, and by the last leader since it
+            # resigned. Note that, so that the next batches of these producers are not answered as
+            # sequence gaps (see `refusals`).
             self.note_refusal(ErrorCode.not_leader_or_follower)
             self.high_watermark = min(self.high_watermark, self.log.end_offset)
         # If a follower that the high watermark waits for does not count any more, the high
@@ -384,6 +386,7 @@ class Partition:
             self.counters.produces -= 1  # the caller appends it again, after the check
             raise
         except (PartitionError, DiskFullError) as refused:
+            # Noted, because the next batch of an idempotent producer must get the same error.
             self._refusals.note(code_of(refused), self._clock.monotonic_s())
             raise
         except OutOfOrderSequenceError as gap:
@@ -494,7 +497,7 @@ class Partition:
         that the reader retries instead of resetting its offset.
         """
         if self.high_watermark <= offset <= self.log.end_offset:
-            return None
+            return None  # nothing to read yet
         if self.following is not None and offset > self.log.end_offset:
             raise PartitionError(ErrorCode.offset_not_available)
         return self.log.read(offset, max_bytes, self.high_watermark, min_one=min_one)

@@ -33,7 +33,7 @@ from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import DamagedLogError, StorageError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
-from chiplog_broker.storage.room import DiskRoom
+from chiplog_broker.storage.room import FreeSpace
 from chiplog_wire.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -329,7 +329,7 @@ class Replicas:
         self._events.problems_changed()
 
     @property
-    def room(self) -> DiskRoom:
+    def room(self) -> FreeSpace:
         """The free space of the volume."""
         return self._directory.room
 

@@ -61,7 +61,7 @@ class SilenceWatch:
             self._running_since_s = now_s
         self._checked_s = now_s
         if not self._isolated and now_s - self._authority.answered_s < self._silence_s():
-            return
+            return  # no leader is isolated, because the API server has answered recently
         for partition in self._replicas:
             if self._is_isolated(partition, now_s):
                 if not partition.is_isolated:

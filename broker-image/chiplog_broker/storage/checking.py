@@ -51,10 +51,10 @@ class Checked(NamedTuple):
 def check_batches(
     data: memoryview, first_offset: int, history: History, *, more_follows: bool = False
 ) -> Checked:
-    """Check that `data` consists of complete, consecutive batches; the first has `first_offset`.
+    """Check that `data` consists of complete, consecutive batches.
 
-    With `more_follows` the last batch may be incomplete; it is left out. Raises
-    `DamagedBatchError`.
+    The first one contains `first_offset`. With `more_follows` the last one may be incomplete; it is
+    left out. Raises `DamagedBatchError`.
     """
     unpack, end, start = HEADER.unpack_from, len(data), history.log_start_offset
     # `expected`: the offset at which the next batch should begin. `epoch`: the leader epoch that

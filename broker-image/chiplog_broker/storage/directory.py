@@ -54,7 +54,7 @@ from chiplog_broker.storage.partition_metadata import (
     encode_partition_metadata,
 )
 from chiplog_broker.storage.producers import ProducerStates
-from chiplog_broker.storage.room import DiskRoom
+from chiplog_broker.storage.room import FreeSpace
 from chiplog_broker.storage.scrub import Scrubber
 from chiplog_broker.storage.segment import Segment
 
@@ -105,7 +105,7 @@ class LogDirectory:
         self.damage = DamageMarks(ports.disk, health)
         self.damage_history = DamageHistory(ports.clock)
         self._checkpoints = DirectoryCheckpoints(ports.disk, health)
-        self.room = DiskRoom(ports.disk)
+        self.room = FreeSpace(ports.disk)
         self.cleaner_stats = CleanerStats()
         self._env = LogEnvironment(
             ports.disk,

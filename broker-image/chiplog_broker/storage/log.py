@@ -279,6 +279,7 @@ class PartitionLog:
             except OSError as error:
                 state.health.write_failed(error)
             self._roller.snapshot_producers()
+            # The flush syncs the indexes of a sealed segment, too, and then the file names.
             active.sealed = True
             state.sync.wrote_to(active, 0)
             state.sync.names_changed()

@@ -20,7 +20,7 @@ from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.log_events import LogEvents
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_broker.storage.producers import ProducerStates
-from chiplog_broker.storage.room import DiskRoom
+from chiplog_broker.storage.room import FreeSpace
 from chiplog_broker.storage.segment import IndexSettings, Segment
 from chiplog_broker.storage.segments import LogSegments
 
@@ -34,7 +34,7 @@ class LogEnvironment:
     rng: Rng
     health: DirectoryHealth
     checkpoints: DirectoryCheckpoints
-    room: DiskRoom
+    room: FreeSpace
     events: LogEvents
 
 

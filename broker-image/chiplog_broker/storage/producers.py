@@ -86,7 +86,7 @@ class ProducerEntry:
         return (self.batches[-1].last_sequence + 1) & MAX_SEQUENCE if self.batches else 0
 
     def add(self, batch: SentBatch) -> None:
-        """Add the producer's next batch in the log."""
+        """Add the producer's next batch in the log; `in_a_row` begins again after a gap."""
         count = batch.last_offset - batch.first_offset + 1
         continues = batch.first_sequence == self.next_sequence
         before = self.in_a_row if continues else 0
@@ -162,6 +162,8 @@ class FirstSequences:
         """
         producer, sequence = (header.producer_id, header.producer_epoch), header.base_sequence
         first, since_s = self._refused.get(producer, (sequence, self.now_s))
+        # A moment after a refusal a producer may begin at 0 only. Later it may begin at any number
+        # that is not after its first refused one.
         may_begin = sequence == 0 if self.all_at_0 else not _is_after(sequence, first)
         if may_begin:
             return False

@@ -253,6 +253,7 @@ class LogRecovery:
 
         Used if the volume has no space for a new file.
         """
+        # The kernel may still report a failed sync of the last process, once: ignore it here.
         with suppress(SyncFailedError):
             await segment.log.sync()
         for data in _read_chunks(segment, position):
@@ -311,7 +312,7 @@ class LogRecovery:
         if start_is_missing:
             self._check_nothing_durable_is_missing()
             yield from self._replace_all(
-                self.log_start_offset, "the segments it held are not there"
+                self.log_start_offset, "the segment of the log start offset is missing"
             )
 
     def _finish_deletion(self, bases: list[int]) -> Steps:
@@ -443,6 +444,7 @@ class LogRecovery:
         for number, segment in enumerate(self.unsynced, first_unverified):
             fault = self._gap_before(number)
             if fault is not None:
+                # This segment and all later ones are removed.
                 yield from self._truncate_after(number - 1, fault)
                 break
             if number > first_unverified:
@@ -456,6 +458,8 @@ class LogRecovery:
                 self.segments[-1],
                 f"the log ends here, it was durable up to {self._known_durable_end}",
             )
+        # Recovery has changed segments: set again those that must be synced. All but the last one
+        # are finished.
         self.unsynced = [*self._rebuilt, *self.segments[first_unverified:]]
         for segment in self.segments[first_unverified:-1]:
             segment.seal()
@@ -494,8 +498,8 @@ class LogRecovery:
         Snapshots above the recovery point are removed, because they may be wrong. Missing ones
         below it are created again.
         """
-        # But the snapshot at the start of the oldest segment stays in any case: its producers
-        # cannot be restored from the log.
+        # The snapshot at the start of the oldest segment is kept in any case: the batches before
+        # it are deleted, so its producers cannot be restored from the log.
         durable_end = max(self._known_durable_end, self.segments[0].base_offset)
         for offset in snapshot_offsets(self._disk, self._source.directory):
             if offset > durable_end:
@@ -679,7 +683,8 @@ class LogRecovery:
     # --- the rest ------------------------------------------------------------------
 
     def _damage_error(self, segment: Segment, why: str) -> DamagedLogError:
-        """The error to raise for damage after the batches of the segment that were counted."""
+        """The error to raise for damage that follows the correct batches of a segment, of which
+        `size_bytes` and `end_offset` are known from `Segment.count`."""
         path = self._path(segment_file(segment.base_offset, LOG_SUFFIX))
         place = f"{path} at byte {segment.size_bytes}"
         return DamagedLogError(

@@ -35,7 +35,7 @@ def reserve_of(total_bytes: int, setting: int) -> int:
     return min(part, total_bytes // _LARGEST_PART)
 
 
-class DiskRoom:
+class FreeSpace:
     """The free space of the volume of one data directory."""
 
     __slots__ = (

@@ -250,6 +250,7 @@ def _records(payload: Buffer, header: BatchHeader) -> Iterator[list[tuple[int, i
     base_ms = header.base_timestamp_ms
     is_stamped, stamp_ms = header.is_log_append_time, header.max_timestamp_ms
     for records in scan_payload(payload, header.record_count):
+        # record[0] is the offset delta, record[3] the timestamp delta.
         yield [
             (
                 base_offset + min(record[0], last_delta),

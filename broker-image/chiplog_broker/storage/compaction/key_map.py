@@ -71,6 +71,7 @@ class KeyMap:
         last_of, latest = self._offsets.get, self.latest_offset
         kept = []
         for record in records:
+            # record[0] is the offset delta, [4] the key, [5] whether the record is a tombstone.
             offset, key = base_offset + record[0], record[4]
             if offset > latest:
                 kept.append(record)

@@ -155,7 +155,7 @@ def _retained_records(
             left.count += len(kept)
             for begin, end in _adjacent_ranges(kept):
                 left.payload += payload[begin:end]
-            newest_delta_ms = max(record[3] for record in kept)
+            newest_delta_ms = max(record[3] for record in kept)  # [3]: the timestamp delta
             if left.newest_delta_ms is None or newest_delta_ms > left.newest_delta_ms:
                 left.newest_delta_ms = newest_delta_ms
             left.has_tombstones |= any(record[5] for record in kept)  # [5]: whether it is one
