@@ -130,7 +130,10 @@ def _step_out_of_range(log: EpochLog, kept_offset: int, leader_start: int) -> St
         # because a leader compares epochs before it checks the offset.
         return Retry(f"offset {log.end_offset} is out of range of a log from {leader_start}")
     if leader_start < kept_offset:
-        return Halt(f"the leader reports {leader_start} as its log start offset")
+        return Halt(
+            f"the leader's log starts at offset {leader_start}, below the high watermark "
+            f"{kept_offset} here"
+        )
     return StartOver(leader_start)
 
 
@@ -138,10 +141,16 @@ def _step_at_divergence(log: EpochLog, kept_offset: int, leaders: EpochEndOffset
     """The step if the logs diverge. `leaders` is the leader's largest epoch that is not above ours,
     with its end offset in the leader's log; -1 if the leader has none."""
     if leaders.epoch < 0 or leaders.end_offset < 0:
-        return Halt(f"the leader has no leader epoch up to {log.last_epoch}")
+        return Halt(
+            f"the leader's log has no leader epoch up to {log.last_epoch}, the last one here"
+        )
     target = min(_common_end(log, leaders), log.end_offset)
     if target < kept_offset:
-        return Halt(f"epoch {leaders.epoch} ends at {leaders.end_offset} on the leader")
+        return Halt(
+            f"leader epoch {leaders.epoch} ends at offset {leaders.end_offset} in the leader's "
+            f"log, so this log would be truncated to {target}, below its high watermark "
+            f"{kept_offset}"
+        )
     # A truncation to the log end can still remove leader epochs that begin there and have no
     # records. If there are none, it would change nothing and be repeated for ever. (Of an empty
     # log `epoch_at` finds no epoch, because its epoch history does not begin below the log.)
