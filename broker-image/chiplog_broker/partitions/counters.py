@@ -23,29 +23,32 @@ class PartitionCounters:
         self.bytes_out = 0
         self.records_in = 0
         self.follower_bytes_out = 0
-        """The part of those bytes that consumers read from this replica as a follower."""
+        """The part of `bytes_out` that consumers read while this replica was a follower."""
         self.sent_to_followers = 0
-        """Answers that sent a consumer to a follower in its rack."""
+        """Fetches answered with "read from this follower in your rack" (KIP-392)."""
         self.produces = 0
-        """Batches that producers asked it to take."""
+        """Batches that producers sent to this partition."""
         self.failed_produces = 0
         self.fetches = 0
-        """How often it was looked at for a fetch that was answered. One that rests in a fetch
-        session is not looked at."""
+        """How often an answered fetch read this partition. A partition that a fetch session
+        (KIP-227) skips because it has nothing new is not counted."""
         self.failed_fetches = 0
 
-    def add(self, more: "PartitionCounters") -> None:
-        """Add another partition's counters. Written out because every scrape does it for every
-        replica."""
-        self.bytes_in += more.bytes_in
-        self.bytes_out += more.bytes_out
-        self.records_in += more.records_in
-        self.follower_bytes_out += more.follower_bytes_out
-        self.sent_to_followers += more.sent_to_followers
-        self.produces += more.produces
-        self.failed_produces += more.failed_produces
-        self.fetches += more.fetches
-        self.failed_fetches += more.failed_fetches
+    def add(self, other: "PartitionCounters") -> None:
+        """Add another partition's counters to these.
+
+        There is no loop over the names, for speed: every metrics scrape does this for every
+        replica.
+        """
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+        self.records_in += other.records_in
+        self.follower_bytes_out += other.follower_bytes_out
+        self.sent_to_followers += other.sent_to_followers
+        self.produces += other.produces
+        self.failed_produces += other.failed_produces
+        self.fetches += other.fetches
+        self.failed_fetches += other.failed_fetches
 
 
 class IsrChanges:
@@ -58,7 +61,11 @@ class IsrChanges:
         self.shrinks = 0
 
     def count_change(self, before: Iterable[int] | None, after: Iterable[int]) -> None:
-        """Compare the in-sync replicas of two maps; `before` is None if this is the first map."""
+        """Count a shrink if brokers left the ISR, and an expand if brokers joined it.
+
+        `before` and `after` are the broker ids in the ISRs of two successive PartitionMaps. With
+        the first map of a partition `before` is None, and nothing is counted.
+        """
         if before is not None:
             removed, added = set(before) - set(after), set(after) - set(before)
             self.shrinks += bool(removed)

@@ -20,8 +20,8 @@ ROUTINE: Final = frozenset(
         ErrorCode.offset_not_available,
     }
 )
-"""What clients are answered in the ordinary course of things: they look elsewhere, or begin
-elsewhere. It is not counted as failed, and in Apache Kafka neither."""
+"""Errors that are normal in operation: the client finds the new leader or resets its offset. A
+request with such an error does not count as failed in the metrics, as in Apache Kafka."""
 
 
 class PartitionError(Exception):
@@ -36,4 +36,5 @@ def code_of(refusal: Refusal | PartitionError) -> ErrorCode:
     """The error code that a client gets for this refusal."""
     if isinstance(refusal, PartitionError):
         return refusal.code
+    # `RecordsError` and `StorageError` carry the code's name in Kafka, in upper case.
     return ErrorCode[refusal.kafka_error.lower()]

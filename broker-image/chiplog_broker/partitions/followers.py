@@ -1,4 +1,4 @@
-"""What the leader of a partition knows of its followers: their offsets, times and sessions.
+"""The leader's knowledge of the followers of a partition: their offsets, times and sessions.
 
 A leadership starts without this knowledge: an offset that a follower reported to the previous
 leader says nothing of its log under this one. A follower is a broker in one session (R1); offsets
@@ -25,7 +25,8 @@ from chiplog_core.ids import BrokerId, ReplicaRef, Session
 
 FIRST_PAUSE_S = 1.0
 LAST_PAUSE_S = 30.0
-"""Longest pause after refused proposals: operator and leader must not retry endlessly."""
+"""First and longest pause after ISR proposals that the operator refused: operator and leader must
+not propose and refuse in a tight loop."""
 
 
 class IdleEntry(Protocol):
@@ -44,31 +45,31 @@ class Follower:
     end_offset: int = NOTHING
     fetched_s: float = NEVER_S
     leader_end_offset: int = NOTHING
-    """The leader's log end offset when it fetched last."""
+    """The leader's log end offset at the follower's last fetch."""
     log_start_offset: int = 0
-    """Its log start offset when it fetched last."""
+    """The follower's log start offset, as sent with its last fetch."""
     has_valid_high_watermark: bool = False
     """Whether it has received an answer in this leader epoch, and with it a valid high
     watermark."""
     idle_entry: IdleEntry | None = None
-    """Set while the follower has everything: each use of its fetch session then counts as a
-    fetch."""
+    """Set while the follower has every record of the leader: each use of its fetch session then
+    counts as a fetch of this partition."""
 
     def end_idle(self) -> None:
-        """The follower is not idle any more; the times of its last fetches are kept."""
+        """End the idle state, and take over the time of the last fetch from the session."""
         if self.idle_entry is not None:
             self.fetched_s = max(self.fetched_s, self.idle_entry.polled_s)
             self.caught_up_s = max(self.caught_up_s, self.fetched_s)
             self.idle_entry = None
 
     def holds(self, offset: int) -> bool:
-        """Whether a consumer can read from this follower at this offset."""
+        """Whether a consumer at this offset can read from this follower."""
         return self.has_valid_high_watermark and self.log_start_offset <= offset <= self.end_offset
 
     @property
     def last_fetch_s(self) -> float:
-        """When it fetched last. While it is idle, each use of its fetch session counts as a
-        fetch."""
+        """When it fetched last, in monotonic seconds. While it is idle, each use of its fetch
+        session counts as a fetch."""
         return (
             self.fetched_s
             if self.idle_entry is None
@@ -118,14 +119,18 @@ class Followers:
         self._newest_sessions: dict[int, ReplicaRef] = {}
 
     def begin(self, end_offset: int) -> None:
-        """A leadership starts at this log end offset; `update` sets the replicas."""
+        """Start a leadership at this log end offset, without any follower; call `update` next."""
         self.epoch_start_offset = end_offset
         self._followers = {}
         self._not_before_s = NEVER_S
         self._pause_s = FIRST_PAUSE_S
 
     def update(self, view: PartitionView, min_isr: int, now_s: float) -> None:
-        """Set the replicas and sessions of the map."""
+        """Set the replicas and sessions of the PartitionMap.
+
+        A refused proposal delays the next one. It was refused if the map answers it and lists
+        another ISR.
+        """
         self._view, self._min_isr, self._isr = view, min_isr, view.isr_refs
         self._own = ReplicaRef(BrokerId(view.leader_id), Session(view.leader_session))
         before = self._proposal
@@ -139,7 +144,7 @@ class Followers:
         self._count(now_s)
 
     def admits(self, follower: ReplicaRef) -> bool:
-        """Whether this is a replica in its newest known session (R1)."""
+        """Whether this broker session may fetch: it is the newest one known of a replica (R1)."""
         return self._newest_sessions.get(follower.broker_id) == follower
 
     def fetched(
@@ -150,9 +155,10 @@ class Followers:
         now_s: float,
         log_start_offset: int = 0,
     ) -> None:
-        """A follower fetches from `offset`: it has everything below.
+        """Record that a follower fetches from `offset`: it has all records below.
 
-        It sends one fetch at a time, so a second fetch proves that it got the first answer.
+        A follower sends one fetch at a time, so its second fetch proves that it got the answer to
+        the first one, and with it a valid high watermark.
         """
         known = self._followers.get(follower)
         if known is None:
@@ -163,16 +169,17 @@ class Followers:
         if offset >= leader_end_offset:
             known.caught_up_s = now_s
         elif offset >= known.leader_end_offset > NOTHING:
-            # It had everything that existed when it fetched the last time (Kafka's rule).
+            # The follower has everything that existed at its previous fetch, so it had caught up
+            # at that time (Kafka's rule).
             known.caught_up_s = max(known.caught_up_s, known.fetched_s)
         known.end_offset = max(known.end_offset, offset)
         known.fetched_s, known.leader_end_offset = now_s, leader_end_offset
 
     def mark_idle(self, follower: ReplicaRef, idle_entry: IdleEntry) -> None:
-        """The follower has everything, and only uses its fetch session from now on.
+        """Record that the follower has every record, so that its fetch session has nothing new.
 
-        A partition that a fetch does not name counts as fetched at its last offset, as in Kafka,
-        but costs no work. Call this after `fetched`.
+        While `idle_entry` is set, each use of the fetch session counts as a fetch of this partition
+        at the same offset, as in Kafka, without work for it. Call this after `fetched`.
         """
         known = self._followers.get(follower)
         if known is not None:
@@ -184,8 +191,11 @@ class Followers:
             follower.end_idle()
 
     def safe_offset(self, own_end_offset: int) -> int:
-        """The offset below which all counted followers have everything; -1 if one has not fetched
-        yet."""
+        """The offset below which this leader and all counted followers have every record.
+
+        Counted are the followers that the high watermark waits for. -1 if one of them has not
+        fetched yet.
+        """
         for follower in self._counted_followers:
             own_end_offset = min(own_end_offset, follower.end_offset)
         return own_end_offset
@@ -197,26 +207,26 @@ class Followers:
 
     @property
     def last_fetch_s(self) -> float:
-        """When a counted follower fetched last."""
+        """The time of the last fetch of any follower that the high watermark waits for."""
         return max((follower.last_fetch_s for follower in self._counted_followers), default=NEVER_S)
 
     def counts(self, follower: ReplicaRef) -> bool:
-        """Whether the high watermark waits for it."""
+        """Whether the high watermark waits for this follower."""
         known = self._followers.get(follower)
         return known is not None and any(
             known is counted_follower for counted_follower in self._counted_followers
         )
 
     def is_in_sync(self, follower: ReplicaRef) -> bool:
-        """Whether it is in the ISR of the map."""
+        """Whether this follower is in the ISR of the PartitionMap, in this session."""
         return follower in self._isr
 
     def best_to_read(self, broker_ids: Collection[int], offset: int) -> int | None:
-        """Which of these brokers a consumer at this offset should read from, or None.
+        """The broker id of the follower that a consumer at this offset should read from, or None.
 
-        It must be in sync, alive and have the offset. Of several: the longest log, then the latest
-        to have everything, then the largest id (Kafka's order, KIP-392). A follower that is
-        proposed for removal from the ISR is not returned.
+        It is one of `broker_ids`, in sync, alive and has the offset. Among several the one with the
+        longest log is preferred, then the one that caught up last, then the largest id (Kafka's
+        order, KIP-392). A follower that is proposed for removal from the ISR is not returned.
         """
         remaining = self._isr if self._proposal is None else self._proposal.isr
         ranks = []
@@ -227,10 +237,16 @@ class Followers:
             if known is not None and known.holds(offset) and replica in self._view.live_refs:
                 progress = known.progress
                 ranks.append((progress.end_offset, progress.caught_up_s, replica.broker_id))
-        return max(ranks)[-1] if ranks else None
+        if not ranks:
+            return None
+        _, _, broker_id = max(ranks)
+        return broker_id
 
     def propose(self, high_watermark: int, now_s: float, lag_max_s: float) -> bool:
-        """Propose another ISR if the present one is not right."""
+        """Propose another ISR if the present one is not right; returns whether it was proposed.
+
+        Nothing is proposed while a proposal is open, or in the pause after a refused one.
+        """
         if self._proposal is not None or now_s < self._not_before_s:
             return False
         view = self._view
@@ -256,6 +272,7 @@ class Followers:
         return True
 
     def _count(self, now_s: float) -> None:
+        """Set the followers that the high watermark waits for, and forget old sessions."""
         waited_for = counted_followers(self._own, self._isr, self._proposal)
         for replica in waited_for:
             # A replica in the ISR gets time to make its first fetch.
@@ -268,7 +285,10 @@ class Followers:
 
 
 def newest_sessions(view: PartitionView) -> dict[int, ReplicaRef]:
-    """The newest session of each replica in the map or the list of brokers: only it may fetch."""
+    """By broker id: the newest session of each follower, which alone may fetch.
+
+    A session is known from the live brokers, or from the ISR, which may still list an ended one.
+    """
     newest: dict[int, ReplicaRef] = {}
     for replica in (*view.live_refs, *view.isr_refs):
         if replica.broker_id != view.leader_id:

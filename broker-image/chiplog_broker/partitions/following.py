@@ -1,11 +1,11 @@
 """Following a leader for one leader epoch: fetch, append, make durable, repeat.
 
-A fetch position covers only records that count as stored here: with `Fsync` those that are synced,
-so that the leader may take a fetch offset as an acknowledgement. Diverging histories are truncated
-by leader epochs, never below the high watermark. Where that would be necessary, the replica halts
-until the next leader epoch. The exception is a loss that was accepted: records from before the
-map's last unclean election may be truncated below the high watermark if no leader since has
-confirmed them.
+The offset of a fetch covers only records that are stored as the topic's durability asks: with
+`Fsync` those that are synced. So the leader may take a fetch offset as an acknowledgement. If the
+log diverges from the leader's, its end is truncated, but never below the high watermark. Where that
+would be necessary, the replica halts until the next leader epoch. The exception is a loss that an
+unclean election accepted: records from before it may be truncated below the high watermark if no
+leader since has confirmed them.
 
 Everything runs on the event loop's thread, and one fetcher at a time calls `take`.
 """
@@ -52,7 +52,7 @@ _IN_MEMORY: Final = (bytes, bytearray, memoryview)
 
 
 class Taken(Enum):
-    """The result of `Following.take`."""
+    """The result of `Following.take`: what the fetcher does with this partition next."""
 
     NOTHING_NEW = auto()
     PROGRESS = auto()
@@ -80,13 +80,14 @@ class FollowedReplica(Protocol):
         """The newest epoch whose leader is known to have every record below our high watermark."""
 
     def confirm_by_leader(self, leader_epoch: int) -> None:
-        """The leader of this epoch has every record below our log end offset."""
+        """Record that the leader of this epoch has every record below our log end offset."""
 
     def follow_to(self, high_watermark: int) -> None:
-        """Raise the high watermark to that of the leader."""
+        """Raise our high watermark to the leader's, but at most to our log end offset."""
 
     async def follow_log_start(self, log_start_offset: int) -> None:
-        """The leader's log start offset is this: delete older records as far as they are safe."""
+        """Delete our records below the leader's log start offset, but none above our high
+        watermark."""
 
     async def truncate_to(self, offset: int) -> None:
         """Truncate the log to `offset`."""
@@ -108,9 +109,9 @@ class Contact:
 
     def __init__(self) -> None:
         self.answered_s = NEVER_S
-        """When it answered last."""
+        """When the leader answered last, in monotonic seconds."""
         self.news = asyncio.Event()
-        """Set when a fetch may return more."""
+        """Set when a partition that this leader serves can be fetched again."""
 
     def answered(self, now_s: float) -> None:
         """Record that the leader has answered."""
@@ -118,7 +119,7 @@ class Contact:
 
 
 class Following:
-    """A partition of this broker under a leader elsewhere, in one leader epoch."""
+    """A replica here that follows a leader on another broker, for one leader epoch."""
 
     __slots__ = (
         "_clock",
@@ -129,10 +130,10 @@ class Following:
         "_lag_max_s",
         "_log",
         "_partition",
+        "_problem",
         "_sync",
         "_taking",
         "_warn_at_s",
-        "_why",
         "is_halted",
         "leader_epoch",
         "leader_high_watermark",
@@ -148,7 +149,8 @@ class Following:
         halted: Callable[[], None],
         lag_max_s: Callable[[], float],
     ) -> None:
-        """`halted` is called when it halts; `lag_max_s`: how long the leader may be silent."""
+        """`halted` is called if this replica halts. `lag_max_s` returns the age at which the
+        leader's last answer is too old for consumers to read here."""
         self.leader_id = view.leader_id
         self.leader_epoch = view.leader_epoch
         self.unclean_epoch = view.unclean_epoch
@@ -164,7 +166,7 @@ class Following:
         self._taking = asyncio.Lock()
         self._sync: asyncio.Task[None] | None = None
         self._is_over = False
-        self._why = ""
+        self._problem = ""
         self._warn_at_s = math.inf
         self.is_halted = False
         """Whether it stopped because following would lose acknowledged records: an operator must
@@ -176,7 +178,7 @@ class Following:
 
     @property
     def key(self) -> tuple[bytes, int]:
-        """The partition as fetch requests name it."""
+        """The partition as fetch requests name it: topic id and partition index."""
         return self._log.topic_id.bytes, self._partition.name.partition
 
     @property
@@ -186,15 +188,21 @@ class Following:
 
     @property
     def why_over(self) -> str:
-        """Why it ended; empty if simply another leader epoch began."""
-        return self._why
+        """Why following ended; empty if it ended because another leader epoch began.
+
+        Meaningless while `is_over` is false.
+        """
+        return self._problem
 
     @property
     def is_current(self) -> bool:
-        """Whether consumers may read here: the leader of this epoch has compared our log with its
-        own, we have everything below its high watermark, and its last answer is not older than the
-        time after which a follower leaves the ISR."""
-        if self._is_over or self._why or not self._is_confirmed or self.lag:
+        """Whether consumers may read here.
+
+        They may if the leader of this epoch has compared our log with its own, we have every record
+        below its high watermark, and its last answer is not older than the time after which a
+        lagging follower leaves the ISR.
+        """
+        if self._is_over or self._problem or not self._is_confirmed or self.lag:
             return False
         answered_s = NEVER_S if self._contact is None else self._contact.answered_s
         return self._clock.monotonic_s() - answered_s <= self._lag_max_s()
@@ -214,7 +222,11 @@ class Following:
         return max(self.leader_high_watermark - self._log.end_offset, 0)
 
     def position(self) -> FetchPosition | None:
-        """The next fetch position. None until the log end is synced; the sync is started here."""
+        """The position of the next fetch; None if this partition cannot be fetched now.
+
+        That is so after following has ended, while the log is not writable, and until its end is
+        synced, because a fetch acknowledges all records below its offset. The sync starts here.
+        """
         if self._is_over or not self._log.is_writable:
             return None
         if self._log.countable_end_offset < self._log.end_offset:
@@ -229,6 +241,7 @@ class Following:
         """Act on the leader's answer. Does not raise for errors of the log or the disk."""
         async with self._taking:
             if self._is_over or fetched.requested != self.position():
+                # Our log has changed since this fetch was sent.
                 return Taken.IGNORED
             step = next_step(self._log, self._kept_offset, fetched.answer)
             try:
@@ -247,6 +260,7 @@ class Following:
         log."""
         self._is_over = True
         self._contact = None
+        # Wait until a `take` in progress is complete. A later one does nothing.
         async with self._taking:
             pass
         if self._sync is not None:
@@ -264,6 +278,7 @@ class Following:
         return self._partition.high_watermark
 
     async def _carry_out(self, step: Step, answer: FetchPartitionResponse) -> Taken:
+        """Carry out the step that `next_step` chose for this answer."""
         match step:
             case Append():
                 return await self._append(answer)
@@ -285,39 +300,43 @@ class Following:
                 return taken
 
     async def _append(self, answer: FetchPartitionResponse) -> Taken:
+        """Append the records of the answer, and take over the leader's offsets."""
         taken = Taken.NOTHING_NEW
         records = answer.records
         assert isinstance(records, _IN_MEMORY)  # the codec returns them as a view
         if len(records):
             if answer.may_have_gaps:
                 await self._allow_gaps(memoryview(records))
-            await self._continue(memoryview(records))
+            await self._append_records(memoryview(records))
             taken = Taken.PROGRESS
-        # The leader has compared our log end with its log, so it has everything below it.
+        # The leader compares our log end with its log before it sends records or an empty answer,
+        # so it has every record below our log end.
         self._partition.confirm_by_leader(self.leader_epoch)
-        self._is_confirmed, self._why = True, ""
+        self._is_confirmed, self._problem = True, ""
         self.leader_high_watermark = answer.high_watermark
         self._partition.follow_to(answer.high_watermark)
         await self._partition.follow_log_start(answer.log_start_offset)
-        # This starts a sync if one is necessary.
-        self.position()
+        self.position()  # called only because it starts a sync if one is necessary
         return taken
 
     async def _allow_gaps(self, records: memoryview) -> None:
-        """Record that offsets are missing below these records, if they are.
+        """Record up to which offset our log may have gaps, if offsets are missing in the records.
 
-        The topic's present policy may not be compact: the topic may have been compacted before.
+        The topic's present cleanup policy is not asked: the gaps may come from a compaction that
+        took place before the policy changed.
         """
         gap_end_offset = end_of_last_gap(records, self._log.end_offset)
         if gap_end_offset:
             await self._log.compaction.allow_gaps(gap_end_offset)
 
-    async def _continue(self, records: memoryview) -> None:
+    async def _append_records(self, records: memoryview) -> None:
+        """Append records; an empty log that they do not fit starts over where they fit."""
         log, now_ms = self._log, self._clock.now_ms()
         is_empty = log.end_offset == log.log_start_offset
         if is_empty and read_header(records).leader_epoch < log.last_epoch:
-            # No record here is of that epoch: we did not follow its leader, or the epoch history is
-            # damaged. No later fetch would change that.
+            # The log has no records, but its epoch history names a later epoch than the leader's
+            # records: the history is outdated or damaged. The append would always be refused, so
+            # remove the history.
             logger.warning("epochs_dropped", extra=self._log_fields(epoch=log.last_epoch))
             await self._partition.start_over_at(log.log_start_offset)
         try:
@@ -326,36 +345,43 @@ class Following:
             found = unexpected.found_offset
             if not (is_empty and 0 <= found < log.log_start_offset):
                 raise
-            # The leader's log start offset is within this batch, and batches are sent whole.
+            # The leader's log start offset, where our empty log begins, is within this batch. The
+            # leader sends complete batches, so our log has to begin at the batch's first offset.
             await self._partition.start_over_at(found)
             log.append_as_follower(records, self.leader_epoch, now_ms)
 
     async def _truncate(self, offset: int) -> Taken:
+        """Truncate to `offset`, and sync. The next fetch compares epochs again."""
         if offset < self._partition.high_watermark:
             facts = self._log_fields(offset=offset, unclean_epoch=self.unclean_epoch)
             logger.warning("acknowledged_records_cut_off", extra=facts)
         else:
             logger.info("follower_truncated", extra=self._log_fields(offset=offset))
         await self._partition.truncate_to(offset)
-        # Before anything is appended: after a power cut, an old batch behind a new one would look
-        # like damage.
+        # Sync before anything is appended: otherwise, after a power cut, removed batches could
+        # stand behind new ones, which would look like damage.
         await self._log.flush()
         return Taken.PROGRESS
 
     def _retry_later(self, reason: str) -> Taken:
+        """Have the fetch repeated after a pause, and log the reason.
+
+        Short interruptions are normal during elections and restarts: they are logged as info. One
+        with the same reason for as long as a follower may lag is logged as a warning, once.
+        """
         now_s = self._clock.monotonic_s()
-        if reason != self._why:
-            # Short silences are normal during elections and restarts; longer ones are reported.
+        if reason != self._problem:
             logger.info("follower_waits", extra=self._log_fields(reason=reason))
-            self._why, self._warn_at_s = reason, now_s + self._lag_max_s()
+            self._problem, self._warn_at_s = reason, now_s + self._lag_max_s()
         elif now_s >= self._warn_at_s:
             logger.warning("follower_waits", extra=self._log_fields(reason=reason))
             self._warn_at_s = math.inf
         return Taken.FAILED
 
     def _end_following(self, reason: str) -> Taken:
+        """Stop fetching in this leader epoch. Waiting consumers get an error and read elsewhere."""
         self._is_over = True
-        self._why = reason
+        self._problem = reason
         self._partition.wake_readers()
         return Taken.OVER
 
@@ -364,6 +390,7 @@ class Following:
             self._sync = asyncio.get_running_loop().create_task(self._make_durable())
 
     async def _make_durable(self) -> None:
+        """Sync the log up to its end, also records that are appended during a sync."""
         log = self._log
         try:
             while log.countable_end_offset < log.end_offset and not self._is_over:
@@ -373,7 +400,8 @@ class Following:
                     self._retry_later(str(full))
                     await self._clock.sleep(FULL_DISK_RETRY_S)
         except Exception as failed:
-            # Whatever the reason, this replica must not be counted any more.
+            # Whatever the error was, the leader must not count this replica any more: it cannot
+            # tell which of its records are durable.
             logger.exception("sync_failed", extra=self._log_fields())
             self._partition.go_offline(str(failed))
             self._end_following(str(failed))
@@ -383,6 +411,7 @@ class Following:
                 self._contact.news.set()
 
     def _log_fields(self, **more: object) -> dict[str, object]:
+        """The fields of this replica's log entries."""
         return {
             "partition": str(self._partition.name),
             "leader": self.leader_id,

@@ -19,8 +19,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
-# How late a flush that `flush.ms` asks for may come.
+# A flush that `flush.ms` asks for is late by at most this time.
 FLUSH_INTERVAL_S = 0.2
+# Retention runs at most this run_frequent_tasks to free space on a nearly full volume.
 MAKE_ROOM_INTERVAL_S = 2.0
 
 
@@ -36,27 +37,33 @@ class Housekeeping:
         silence: SilenceWatch | None = None,
         most_dedupe_bytes: int = 2**62,
     ) -> None:
-        """Without `silence` no leader here can be isolated. `most_dedupe_bytes` limits the memory
-        of compaction, whatever is configured."""
+        """`silence` is None for a standalone broker, whose leaders cannot be isolated.
+
+        `most_dedupe_bytes` limits the memory of compaction, even if a larger
+        `log.cleaner.dedupe.buffer.size` is configured.
+        """
         self._directory = directory
         self._replicas = replicas
         self._clock = clock
         self._config = config
         self._most_dedupe_bytes = most_dedupe_bytes
-        self._make_room_s = float("-inf")
+        self._next_early_retention_s = float("-inf")
+        """Monotonic time before which retention does not run early again."""
         check_ms = setting(config, keys.LOG_RETENTION_CHECK_INTERVAL_MS)
         checkpoint_ms = setting(config, keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS)
         lag_max_ms = setting(config, keys.REPLICA_LAG_TIME_MAX_MS)
-        self._rounds: list[tuple[str, float, Work]] = [
-            ("flush_failed", FLUSH_INTERVAL_S, self.often),
+        # (log event if it fails, interval in seconds, task)
+        self._tasks: list[tuple[str, float, Work]] = [
+            ("flush_failed", FLUSH_INTERVAL_S, self.run_frequent_tasks),
             ("retention_failed", check_ms / 1000, self.maintain),
             ("checkpoint_failed", max(checkpoint_ms, 1) / 1000, self.checkpoint),
+            # Twice per replica.lag.time.max.ms, as in Apache Kafka.
             ("followers_not_checked", lag_max_ms / 2000, self.check_followers),
         ]
         self._cleaner = LogCleaner(directory, clock)
         self._cleaning: asyncio.Task[None] | None = None
         if silence is not None:
-            self._rounds.append(("silence_not_checked", CHECK_INTERVAL_S, silence.check))
+            self._tasks.append(("silence_not_checked", CHECK_INTERVAL_S, silence.check))
         self._is_running = False
         self._loops: list[asyncio.Task[None]] = []
         self._running: set[asyncio.Task[Any]] = set()
@@ -65,9 +72,9 @@ class Housekeeping:
         """Start the loops; each waits one interval before its first run."""
         loop = asyncio.get_running_loop()
         self._loops = [
-            loop.create_task(self._repeat(*loop_arguments)) for loop_arguments in self._rounds
+            loop.create_task(self._repeat(*loop_arguments)) for loop_arguments in self._tasks
         ]
-        # Without compacted logs there is no task for compaction.
+        # Compaction runs only while there are compacted logs; `log_compacts` starts it later.
         self._is_running = True
         if self._cleaner.has_work:
             self._begin_cleaning()
@@ -75,7 +82,8 @@ class Housekeeping:
     async def stop(self) -> None:
         """Stop the loops, each after its present run is complete.
 
-        A compaction may take minutes, so it is cancelled: its source segments still exist.
+        A compaction may take minutes, so it is cancelled. Nothing is lost: its source segments
+        still exist.
         """
         self._is_running = False
         self._cleaner.stop()
@@ -85,30 +93,31 @@ class Housekeeping:
             loop.cancel()
         await asyncio.gather(*self._loops, *self._running, return_exceptions=True)
 
-    async def often(self) -> None:
-        """Run the tasks that must not be late."""
+    async def run_frequent_tasks(self) -> None:
+        """Run the tasks that must not be late: measure the disk, flush, check replicas, scrub."""
         self._directory.room.configure(setting(self._config, keys.DISK_RESERVE_BYTES))
         self._replicas.check_free_space()
-        await self._make_room()
+        await self._apply_retention_early()
         await self.flush()
-        self._replicas.check_copies()
+        self._replicas.check_catch_up_goals()
         await self.scrub()
 
-    async def _make_room(self) -> None:
+    async def _apply_retention_early(self) -> None:
         """Apply retention early if the volume is short of space."""
         now_s = self._clock.monotonic_s()
-        if self._directory.room.is_short and now_s >= self._make_room_s:
-            self._make_room_s = now_s + MAKE_ROOM_INTERVAL_S
+        if self._directory.room.is_short and now_s >= self._next_early_retention_s:
+            self._next_early_retention_s = now_s + MAKE_ROOM_INTERVAL_S
             await self.maintain()
 
     async def scrub(self) -> None:
         """Continue to verify the checksums of stored records."""
-        pace = self._pace()
+        pace = self._scrub_pace()
         if pace is not None:
             async with self._replicas.unchanged():
                 await self._directory.scrubber.advance(pace)
 
-    def _pace(self) -> Pace | None:
+    def _scrub_pace(self) -> Pace | None:
+        """The configured pace of scrubbing; None if scrubbing is disabled."""
         interval_ms = setting(self._config, keys.SCRUB_INTERVAL_MS)
         if interval_ms <= 0:
             return None
@@ -122,7 +131,10 @@ class Housekeeping:
             await self._directory.flush_due()
 
     async def maintain(self) -> None:
-        """Apply retention, and remove the files of segments that were deleted some time ago."""
+        """Apply retention, and remove the files of segments that were deleted some time ago.
+
+        Idle producers are forgotten first, as `producer.id.expiration.ms` asks.
+        """
         async with self._replicas.unchanged():
             self._directory.forget_idle_producers(
                 setting(self._config, keys.PRODUCER_ID_EXPIRATION_MS)
@@ -132,7 +144,7 @@ class Housekeeping:
                 partition.report_log_start()
 
     async def checkpoint(self) -> None:
-        """Store how far each log is durable, so that recovery need not read it again."""
+        """Store up to which offset each log is durable: recovery need not read older records."""
         async with self._replicas.unchanged():
             await self._directory.checkpoint(self._replicas.high_watermarks())
 
@@ -141,7 +153,10 @@ class Housekeeping:
         self._replicas.check_followers()
 
     async def clean(self) -> bool:
-        """Compact the log that needs it most; False if none does, or compaction failed."""
+        """Compact the log with the largest share of records that are not compacted yet.
+
+        Returns False if no log needs it, or if compaction failed.
+        """
         dedupe_bytes = setting(self._config, keys.LOG_CLEANER_DEDUPE_BUFFER_SIZE)
         return await self._cleaner.clean_dirtiest(
             self._replicas.high_watermarks(),
@@ -155,7 +170,7 @@ class Housekeeping:
         )
 
     def log_compacts(self) -> None:
-        """Compaction was enabled for a log: start to compact."""
+        """Start to compact: compaction was enabled for a log."""
         if self._is_running:
             self._begin_cleaning()
 
@@ -164,26 +179,30 @@ class Housekeeping:
             self._cleaning = asyncio.get_running_loop().create_task(self._keep_clean())
 
     async def _keep_clean(self) -> None:
-        """Compact logs as long as there are compacted ones."""
+        """Compact one log after another as long as logs with compaction exist."""
         backoff_s = setting(self._config, keys.LOG_CLEANER_BACKOFF_MS) / 1000
         while self._cleaner.has_work and not self._replicas.is_offline:
-            if not await self._one_round("compaction_failed", self.clean):
+            if not await self._run_once("compaction_failed", self.clean):
                 await self._clock.sleep(backoff_s)
 
     async def _repeat(self, failed: str, interval_s: float, work: Work) -> None:
+        """Run a task at intervals; `failed` is the log event if it raises."""
         while True:
             await self._clock.sleep(interval_s)
             if self._replicas.is_offline:
                 return  # logged where it happened; nothing is retried on a failed disk
-            await self._one_round(failed, work)
+            await self._run_once(failed, work)
 
-    async def _one_round(self, failed: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
-        """Run the task; it is completed even if its loop is cancelled. Returns None if it fails."""
-        one_round = asyncio.get_running_loop().create_task(work())
-        self._running.add(one_round)
-        one_round.add_done_callback(self._running.discard)
+    async def _run_once(self, failed: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        """Run the task once; returns None if it raises, which is logged as the event `failed`.
+
+        The task runs to its end even if the loop that awaits it is cancelled.
+        """
+        run = asyncio.get_running_loop().create_task(work())
+        self._running.add(run)
+        run.add_done_callback(self._running.discard)
         try:
-            return await asyncio.shield(one_round)
+            return await asyncio.shield(run)
         except Exception:
             logger.exception(failed)
             return None

@@ -1,16 +1,16 @@
-"""Whether a leader is isolated: it reaches nobody who could know that another broker leads now.
+"""Whether a leader is isolated: it reaches neither the API server nor another in-sync replica.
 
-A pure decision on facts. Silence does not prove that another broker leads. But while it lasts, no
-record written here can be acknowledged with acks=all, and a record acknowledged with acks=1 is
-lost if another broker does lead. So clients get an error that makes them look for the leader
-elsewhere.
+Then another broker may lead the partition in the meantime. It is not certain, but until a contact
+returns, no record written here can be acknowledged with acks=all, and a record acknowledged with
+acks=1 is lost if another broker does lead. So clients get an error that makes them look for the
+leader elsewhere.
 """
 
 from dataclasses import dataclass
 
 NEVER_S = float("-inf")
 SILENCE_S = 5.0
-"""How long a leader serves without an answer from the API server or a follower."""
+"""How long a leader accepts records without an answer from the API server or a follower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,18 +20,21 @@ class LastContact:
     waits_for_others: bool
     """Whether its high watermark waits for another broker: one in the ISR, or proposed for it."""
     followers_s: float
-    """The newest fetch of any of those; `NEVER_S` if none came in this leader epoch."""
+    """The newest fetch of any of these brokers; `NEVER_S` if none fetched in this leader epoch."""
     authority_s: float
-    """The last answer of the authority that elects leaders."""
+    """The last answer of the authority that elects leaders (in Kubernetes the API server)."""
     led_since_s: float
-    """When the leadership began, which is a contact, too."""
+    """When the leadership began, which proves a contact at that time."""
     running_since_s: float
-    """The time since which this process has run without a stall: during a stall it cannot receive
-    anything."""
+    """Since when this process has run without a stall. During a stall it receives nothing, which
+    does not mean that nobody sends."""
 
 
 def is_isolated(last: LastContact, now_s: float, silence_s: float = SILENCE_S) -> bool:
-    """Whether there was no contact for `silence_s`; never if the leader waits for nobody."""
+    """Whether the leader had no contact for `silence_s` seconds.
+
+    Never if its high watermark waits for no other broker: then nobody else can lead.
+    """
     if not last.waits_for_others:
         return False
     last_s = max(last.followers_s, last.authority_s, last.led_since_s, last.running_since_s)
@@ -39,5 +42,9 @@ def is_isolated(last: LastContact, now_s: float, silence_s: float = SILENCE_S) -
 
 
 def silence_s(fetch_wait_max_s: float) -> float:
-    """The limit where a follower's fetch may wait `fetch_wait_max_s` before the next one comes."""
+    """The time without contact after which a leader counts as isolated.
+
+    A follower's fetch may wait for `fetch_wait_max_s` before the next one comes. So the limit is at
+    least twice as long.
+    """
     return max(SILENCE_S, 2 * fetch_wait_max_s)

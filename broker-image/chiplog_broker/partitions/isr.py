@@ -1,8 +1,8 @@
-"""Decides the ISR, and how far records are safe. Decisions of the leader, without a clock.
+"""The leader's decisions: which ISR to propose, and for which followers the high watermark waits.
 
-A proposal is binding (R5): until the map shows a higher partition epoch the leader neither changes
-nor withdraws it, because the operator may have accepted it already. So the high watermark waits for
-the replicas of the present ISR and of the proposed one.
+A proposal is binding (rule R5): until the PartitionMap shows a higher partition epoch, the leader
+neither changes nor withdraws it, because the operator may have accepted it already. So the high
+watermark waits for the replicas of the present ISR and of the proposed one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,21 +12,22 @@ from typing import NamedTuple
 from chiplog_core.ids import BrokerId, ReplicaRef
 
 NOTHING = -1
-"""The progress of a replica that has not fetched in this leader epoch."""
+"""The end offset of a replica that has not fetched in this leader epoch."""
 
 
 class Progress(NamedTuple):
     """The progress of a follower, as reported in this leader epoch and session."""
 
     end_offset: int
-    """It has everything below, as durable as the topic requires; -1 before its first fetch."""
+    """The follower has all records below, as durable as the topic requires; -1 before its first
+    fetch."""
     caught_up_s: float
-    """When it last had every record of the leader."""
+    """When it last had every record of the leader, in monotonic seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingProposal:
-    """A proposal that was made: it is binding until the map answers it."""
+    """An ISR proposal that was made: it is binding until a PartitionMap answers it."""
 
     base_partition_epoch: int
     isr: tuple[ReplicaRef, ...]
@@ -52,7 +53,9 @@ class InSync:
 def wanted_isr(known: InSync) -> tuple[ReplicaRef, ...] | None:
     """The ISR to propose; None if the present one is right.
 
-    A replica whose session has ended is replaced by its new session once that has caught up.
+    Followers that have caught up join. Lagging replicas leave, but never so many that fewer than
+    `min_isr` remain, or than the ISR has now if it is already smaller. A replica whose broker got a
+    new session is replaced by the one in the new session once that has caught up.
     """
     joining = [
         replica for replica in known.live if replica not in known.isr and may_join(replica, known)
@@ -70,10 +73,11 @@ def wanted_isr(known: InSync) -> tuple[ReplicaRef, ...] | None:
 
 
 def may_join(follower: ReplicaRef, known: InSync) -> bool:
-    """Whether a follower has every record that was acknowledged, also by earlier leaders.
+    """Whether a follower is alive, does not lag and has every acknowledged record.
 
-    The high watermark is not enough: at the start of a leadership it may be below what the previous
-    leader had acknowledged. The leader's own log at that time has all of it.
+    To have the records below the high watermark is not enough: at the start of a leadership the
+    high watermark may be below records that the previous leader has acknowledged. But the new
+    leader had all of them in its log at that time, so a follower must reach that offset, too.
     """
     if follower.broker_id not in known.replicas or follower not in known.live:
         return False
@@ -92,13 +96,15 @@ def counted_followers(
 
 
 def is_answered(proposal: BindingProposal, partition_epoch: int) -> bool:
-    """Whether the map has a higher partition epoch: the proposal was accepted or refused."""
+    """Whether the map's partition epoch shows that the proposal was accepted or refused."""
     return partition_epoch > proposal.base_partition_epoch
 
 
 def _without_lagging(members: list[ReplicaRef], known: InSync, floor: int) -> Iterable[ReplicaRef]:
-    """The ISR without lagging replicas: dead ones and the longest behind leave first, to
-    `floor`."""
+    """The members without those that lag, but at least `floor` of them, and at least one.
+
+    If not all lagging replicas can leave, dead ones leave first, then those that lag longest.
+    """
     lagging = [replica for replica in members if _lags(replica, known)]
     lagging.sort(key=lambda replica: (replica in known.live, _caught_up_s(replica, known), replica))
     leaving = set(lagging[: max(len(members) - max(floor, 1), 0)])
@@ -106,6 +112,7 @@ def _without_lagging(members: list[ReplicaRef], known: InSync, floor: int) -> It
 
 
 def _lags(replica: ReplicaRef, known: InSync) -> bool:
+    """Whether the replica has not caught up for `lag_max_s`; the leader itself never lags."""
     if replica == known.own:
         return False
     return known.now_s - _caught_up_s(replica, known) > known.lag_max_s

@@ -2,7 +2,8 @@
 
 A replica leads, follows or is idle. The high watermark is the offset below which readers see
 records. With `Fsync` it waits for the sync of the disk, with `PageCache` for the append, and in
-both cases for every follower that counts. It never decreases within a leader epoch.
+both cases for every follower in the ISR and in the proposed ISR. It never decreases within a leader
+epoch.
 """
 
 import asyncio
@@ -55,7 +56,8 @@ class PartitionContext:
     """How long a follower may lag before the leader proposes to remove it from the ISR."""
     events: ReplicaEvents
     readers_follow: Callable[[], bool]
-    """Whether consumers may read from followers, which then get a new high watermark at once."""
+    """Whether consumers may read from followers. If so, leaders send followers a new high watermark
+    at once, not only with the next records."""
 
 
 class Partition:
@@ -65,7 +67,7 @@ class Partition:
         "_clock",
         "_context",
         "_fetch_waiters",
-        "_offline",
+        "_offline_reason",
         "_produce_waiters",
         "_refusals",
         "_reported_log_start",
@@ -79,7 +81,7 @@ class Partition:
         "high_watermark",
         "in_sync",
         "is_isolated",
-        "is_whole",
+        "is_undamaged",
         "leader_epoch",
         "led_since_s",
         "log",
@@ -96,27 +98,27 @@ class Partition:
         high_watermark: int,
         context: PartitionContext,
     ) -> None:
-        """`high_watermark` is the last known one; it is limited to the offsets of the log."""
+        """`high_watermark` is that of the last checkpoint; it is limited to the log's offsets."""
         self.name = name
         self.log = log
         self.leader_epoch = NO_EPOCH
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.end_offset)
         self.confirmed_epoch = log.last_epoch
-        """The newest epoch whose leader is known to have had all below this high watermark."""
+        """The newest epoch whose leader is known to have all records below our high watermark."""
         self.has_min_isr = True
         """Whether enough in-sync replicas are alive for `min.insync.replicas`."""
         self.in_sync: tuple[int, ...] | None = None
-        """Brokers in sync and alive by the last map; None before the first map."""
+        """Ids of the brokers in the ISR that are alive, by the last map; None before the first."""
         self.is_isolated = False
-        """Whether it leads, and neither the API server nor a follower has answered for too long."""
+        """Whether this leader has had no contact with the API server or a follower for too long."""
         self.led_since_s = NEVER_S
         """When its leadership began, by the monotonic clock."""
-        self.is_whole = True
+        self.is_undamaged = True
         """False from the moment damage is found until the replica has been refetched."""
         self.followers: Followers | None = None
         """Their progress while this replica leads; None if it is the only replica."""
         self.following: Following | None = None
-        """The leadership that this replica follows."""
+        """The leadership of another broker that this replica follows; None if it follows none."""
         self.fetchers: dict[FetchWaiter, None] = {}
         """Fetches of consumers, which wait for the high watermark."""
         self.replica_fetchers: dict[FetchWaiter, None] = {}
@@ -131,7 +133,8 @@ class Partition:
         self._refusals = Refusals()
         self._clock = context.clock
         self._sync: asyncio.Task[None] | None = None
-        self._offline = ""
+        self._offline_reason = ""
+        """Why the disk failed; empty as long as it has not."""
         self._reported_log_start = log.log_start_offset
         self.counters = PartitionCounters()
 
@@ -157,23 +160,27 @@ class Partition:
     # -- leading, following, idle
 
     def lead(self, view: PartitionView, min_isr: int) -> None:
-        """Start or continue a leadership. The log's records become readable once they are safe.
+        """Start a leadership, or update its followers if the leader epoch is the present one.
 
-        The caller must have stopped `following` before.
+        The log's records become readable once all in-sync replicas have them. The caller must have
+        stopped `following` before.
         """
-        assert self.following is None, "a leader copies from nobody"
+        assert self.following is None, "a leader does not fetch"
         is_new = view.leader_epoch != self.leader_epoch
         if is_new:
             self.log.begin_epoch(view.leader_epoch)
             self.leader_epoch = self.confirmed_epoch = view.leader_epoch
             self.is_isolated, self.led_since_s = False, self._clock.monotonic_s()
-            # Until now its batches were refused here, and by the last leader since it resigned.
+            # Until now produced batches were refused here, and by the last leader since it
+            # resigned. Note that, so that the next batches of these producers are not answered as
+            # sequence gaps (see `refusals`).
             self.note_refusal(ErrorCode.not_leader_or_follower)
             self.high_watermark = min(self.high_watermark, self.log.end_offset)
-        # The follower that the high watermark waited for may not count any more.
-        alone = self.followers is None
+        # If a follower that the high watermark waits for does not count any more, the high
+        # watermark can advance. Without followers, before and after, nothing changes.
+        had_followers = self.followers is not None
         self._update_followers(view, min_isr, is_new=is_new)
-        if is_new or not alone or self.followers is not None:
+        if is_new or had_followers or self.followers is not None:
             self._appended()
         if is_new:
             self._fetch_waiters.wake(self.fetchers)
@@ -191,28 +198,29 @@ class Partition:
             self, view, self._clock, context.events.problems_changed, context.lag_max_s
         )
 
-    # -- as its leader says; called by `Following` alone
+    # -- what a follower takes over from its leader; called by `Following` only
 
     def confirm_by_leader(self, leader_epoch: int) -> None:
-        """The leader of this epoch has every record below our log end offset."""
+        """Record that the leader of this epoch has every record below our log end offset."""
         self.confirmed_epoch = leader_epoch
 
     def follow_to(self, high_watermark: int) -> None:
-        """Raise the high watermark to that of the leader."""
+        """Raise our high watermark to the leader's, but at most to our log end offset."""
         reached = min(high_watermark, self.log.end_offset)
         if reached > self.high_watermark:
             self.high_watermark = reached
             self.wake_readers()
 
     async def follow_log_start(self, log_start_offset: int) -> None:
-        """The leader's log start offset is this: delete older records as far as they are safe."""
+        """Delete our records below the leader's log start offset, but none above our high
+        watermark."""
         wanted = min(log_start_offset, self.high_watermark)
         if wanted > self.log.log_start_offset:
             await self.log.delete_records_before(wanted, self._clock.now_ms())
             self.report_log_start()
 
     async def truncate_to(self, offset: int) -> None:
-        """Truncate the log to `offset`."""
+        """Truncate the log to `offset`, and lower the high watermark to the new log end."""
         self._lower_high_watermark(offset)
         await self.log.truncate_to(offset, self._clock.now_ms())
         self._lower_high_watermark(self.log.end_offset)
@@ -224,8 +232,11 @@ class Partition:
         self.high_watermark = offset
 
     def _lower_high_watermark(self, offset: int) -> None:
-        """Lower the high watermark before a truncation, so that no checkpoint keeps the higher
-        one."""
+        """Lower the high watermark to `offset` if it is higher.
+
+        This is done before a truncation, too: a checkpoint written during it must not contain a
+        high watermark above the log end.
+        """
         self.high_watermark = min(self.high_watermark, offset)
 
     async def stop_following(self) -> None:
@@ -245,13 +256,13 @@ class Partition:
         self._wake_fetchers()
 
     def set_in_sync(self, in_sync: tuple[int, ...], min_isr: int) -> None:
-        """Set the ISR of the map, and how many of its replicas acks=all needs."""
+        """Set the live brokers of the map's ISR, and how many of them acks=all needs."""
         self.in_sync = in_sync
         self.has_min_isr = len(in_sync) >= min_isr
 
-    def set_undamaged(self, *, is_whole: bool) -> None:
-        """Set whether the replica is undamaged: False until it has been refetched."""
-        self.is_whole = is_whole
+    def set_undamaged(self, *, is_undamaged: bool) -> None:
+        """Set whether the replica is undamaged. A damaged one is not until it is refetched."""
+        self.is_undamaged = is_undamaged
 
     def end_isolation(self) -> None:
         """The API server or a follower made contact: accept records again."""
@@ -260,17 +271,20 @@ class Partition:
     def isolate(self) -> None:
         """Refuse records: producers get an error that makes them look for the leader elsewhere.
 
-        Waiting produces get the same error as in `resign`, since their records may be safe or lost.
-        Consumers continue to read: every possible leader has what is below the high watermark.
+        Waiting produces get the same error as in `resign`, because it is unknown whether their
+        records will be kept or lost. Consumers continue to read: every replica that may lead has
+        the records below the high watermark.
         """
-        assert self.followers is not None, "who waits for nobody is not isolated"
+        assert self.followers is not None, "a leader without followers is never isolated"
         self.is_isolated = True
         self._produce_waiters.fail(ErrorCode.not_leader_or_follower)
-        # A follower whose fetch session reports no change is read again when it fetches.
+        # End the idle state of followers, so that their next fetch reads this partition, and
+        # `fetched_by` ends the isolation.
         self.followers.appended()
         self._fetch_waiters.notify(self.replica_watchers, wakes=False)
 
     def _update_followers(self, view: PartitionView, min_isr: int, *, is_new: bool) -> None:
+        """Set the followers from the map. `is_new`: forget those of an earlier leadership."""
         if len(view.replicas) <= 1 and len(view.isr_refs) <= 1:
             self.followers = None
             return
@@ -282,22 +296,25 @@ class Partition:
         self.followers.update(view, min_isr, self._clock.monotonic_s())
 
     def configure(self, config: LogConfig) -> None:
-        """Apply these settings; a stricter durability starts a sync."""
+        """Apply the topic's settings. If the durability becomes `Fsync`, a sync starts."""
         self.log.configure(config)
-        if self.is_leader and not self._offline:
+        if self.is_leader and not self._offline_reason:
             self._appended()
 
     def go_offline(self, why: str) -> None:
-        """The disk failed: nothing is acknowledged or read here until the broker restarts."""
-        if not self._offline:
-            self._offline = why
+        """Stop serving because the disk failed; `why` is the error.
+
+        Nothing is acknowledged or read here until the broker restarts.
+        """
+        if not self._offline_reason:
+            self._offline_reason = why
             self._produce_waiters.fail(ErrorCode.kafka_storage_error)
             self._wake_fetchers()
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Compare the client's leader epoch with ours (KIP-320); -1 is not compared.
+        """Check that this replica leads in the client's leader epoch (KIP-320).
 
-        Raises `PartitionError`.
+        -1 is not compared. Raises `PartitionError`.
         """
         if not self.is_leader:
             raise PartitionError(ErrorCode.not_leader_or_follower)
@@ -307,28 +324,33 @@ class Partition:
         """Like `check_epoch`, for readers that may read from a follower (KIP-392).
 
         Only an undamaged follower that is in contact with its leader serves them: it has every
-        acknowledged record that its leader has reported. Whether it is in the ISR is not checked
-        here: the leader checks it, may know a newer map, and would send the reader back. Raises
-        `PartitionError`.
+        record below the high watermark that its leader reported last. Whether it is in the ISR is
+        not checked here: the leader does that before it sends a reader here, perhaps with a newer
+        map than this broker's, and would send the reader here again. Raises `PartitionError`.
         """
         following = self.following
-        if following is None or not (self.is_whole and following.is_current):
+        if following is None or not (self.is_undamaged and following.is_current):
             raise PartitionError(ErrorCode.not_leader_or_follower)
         self._compare_epoch(current_leader_epoch, following.leader_epoch)
 
     def check_epoch_of_any(self, current_leader_epoch: int) -> None:
         """Like `check_epoch`, for readers of exactly this replica, whatever its role is.
 
-        It may be behind, halted or without a leader: such readers inspect it. They see records
+        Such readers inspect the replica: it may lag, be halted or have no leader. They see records
         below its high watermark. Raises `PartitionError`.
         """
         following = self.following
         known = self.leader_epoch if following is None else following.leader_epoch
+        # Without a known leader epoch there is nothing to compare the client's with.
         self._compare_epoch(current_leader_epoch if known != NO_EPOCH else NO_EPOCH, known)
 
     def _compare_epoch(self, client_epoch: int, leader_epoch: int) -> None:
-        if self._offline:
-            raise PartitionError(ErrorCode.kafka_storage_error, self._offline)
+        """Raise `PartitionError` if the epochs differ, or if the disk has failed.
+
+        A client epoch of -1 is not compared.
+        """
+        if self._offline_reason:
+            raise PartitionError(ErrorCode.kafka_storage_error, self._offline_reason)
         if client_epoch in (NO_EPOCH, leader_epoch):
             return
         if client_epoch < leader_epoch:
@@ -343,14 +365,16 @@ class Partition:
         for_all: bool = False,
         keys_are_checked: bool = False,
     ) -> AppendResult:
-        """Append a producer's batch; `for_all` means acks=all.
+        """Append a producer's batch.
 
-        Raises `PartitionError`, `RecordsError` and `StorageError`, and `TakesLong` like the log.
+        `for_all` means acks=all. `keys_are_checked`: the caller has verified that each record has a
+        key, as compacted topics require. Raises `PartitionError`, `RecordsError` and
+        `StorageError`; `TakesLong` if the caller must verify the keys first, in slices.
         """
         self.counters.produces += 1
         recent = self._recent_refusal()
         try:
-            self._check_takes(for_all=for_all)
+            self._check_accepts_records(for_all=for_all)
             appended = self.log.append_as_leader(
                 records,
                 self.leader_epoch,
@@ -359,14 +383,16 @@ class Partition:
                 first_sequences=self._refusals.first_sequences,
             )
         except TakesLong:
-            self.counters.produces -= 1  # the producer sends it again
+            self.counters.produces -= 1  # the caller appends it again, after the check
             raise
         except (PartitionError, DiskFullError) as refused:
+            # Noted, because the next batch of an idempotent producer must get the same error.
             self._refusals.note(code_of(refused), self._clock.monotonic_s())
             raise
         except OutOfOrderSequenceError as gap:
             if recent is ErrorCode.none:
                 raise
+            # The gap comes from our refusal of an earlier batch: answer with its error.
             raise PartitionError(recent, f"a batch was refused a moment ago, and {gap}") from gap
         if not appended.duplicate:
             self.counters.bytes_in += len(records)
@@ -375,19 +401,23 @@ class Partition:
         return appended
 
     def note_refusal(self, code: ErrorCode) -> None:
-        """A batch was refused before it reached this replica; it may succeed when it is sent
-        again."""
+        """Record that a batch was refused with this code before it reached this replica.
+
+        It may succeed when it is sent again.
+        """
         self._refusals.note(code, self._clock.monotonic_s())
 
     def _recent_refusal(self) -> ErrorCode:
-        """The error of a recent refusal; else `none`, as nearly always, without a look at the
-        clock."""
+        """The error code of a recent refusal, or `none`.
+
+        The clock is not read in the usual case that nothing was refused.
+        """
         if not self._refusals:
             return ErrorCode.none
         return self._refusals.recent_code(self._clock.monotonic_s())
 
-    def _check_takes(self, *, for_all: bool) -> None:
-        """Raises `PartitionError` if records are refused now."""
+    def _check_accepts_records(self, *, for_all: bool) -> None:
+        """Raise `PartitionError` if records are refused now; `for_all` means acks=all."""
         self.check_epoch(NO_EPOCH)
         if self.is_isolated:
             raise PartitionError(ErrorCode.not_leader_or_follower)
@@ -400,7 +430,11 @@ class Partition:
         return len(self._produce_waiters)
 
     def when_safe(self, offset: int, settled: Settled) -> bool:
-        """Whether the high watermark is at least `offset`; if not, `settled` is called later."""
+        """Returns True if the high watermark is at least `offset`; `settled` is not called then.
+
+        Otherwise returns False, and `settled` is called once the high watermark reaches `offset`,
+        or with an error if this replica stops leading.
+        """
         if self.high_watermark >= offset:
             return True
         self._produce_waiters.add(offset, settled)
@@ -409,9 +443,13 @@ class Partition:
     # -- followers
 
     def fetched_by(self, follower: ReplicaRef, offset: int, log_start_offset: int = 0) -> None:
-        """A follower that `followers` admits has the records between its log start and end."""
+        """Record that a follower fetches from `offset`, and has the records between
+        `log_start_offset` and `offset`.
+
+        The caller has checked with `followers.admits` that the follower may fetch.
+        """
         followers = self.followers
-        assert followers is not None, "who fetches was looked up there"
+        assert followers is not None, "the caller has found the follower in `followers`"
         followers.fetched(
             follower, offset, self.log.end_offset, self._clock.monotonic_s(), log_start_offset
         )
@@ -424,16 +462,16 @@ class Partition:
     def check_followers(self) -> None:
         """Propose another ISR if the present one is not right any more."""
         followers = self.followers
-        if followers is not None and not self._offline:
+        if followers is not None and not self._offline_reason:
             now_s, lag_max_s = self._clock.monotonic_s(), self._context.lag_max_s()
             if followers.propose(self.high_watermark, now_s, lag_max_s):
                 logger.info("isr_proposed", extra={"partition": str(self.name)})
 
     def best_to_read(self, broker_ids: Collection[int], offset: int) -> int | None:
-        """The follower among these brokers that a consumer should read from, or None.
+        """The broker id of the follower that a consumer at this offset should read from, or None.
 
-        None as long as the high watermark does not cover what earlier leader epochs acknowledged,
-        and while the leader is isolated.
+        None as long as the high watermark does not cover all records that were acknowledged in
+        earlier leader epochs, and while this leader is isolated.
         """
         followers = self.followers
         if followers is None or self.is_isolated or not self.is_settled:
@@ -443,18 +481,23 @@ class Partition:
         return followers.best_to_read(broker_ids, offset)
 
     def read_as_follower(self, offset: int, max_bytes: int, *, min_one: bool) -> LogSlice:
-        """Batches from `offset` up to the log end. Raises `OffsetOutOfRangeError`."""
+        """Batches from `offset` up to the log end, for a follower.
+
+        `min_one`: return at least one batch, even if it is larger than `max_bytes`. Raises
+        `OffsetOutOfRangeError`.
+        """
         return self.log.read(offset, max_bytes, self.log.end_offset, min_one=min_one)
 
     def read(self, offset: int, max_bytes: int, *, min_one: bool) -> LogSlice | None:
         """Batches from `offset` up to the high watermark; None if there are none yet.
 
-        Raises `OffsetOutOfRangeError` below the log start offset and above the log end offset. A
-        follower may have less than its leader: then it raises `PartitionError`, so that the reader
-        retries instead of resetting its offset.
+        `min_one`: return at least one batch, even if it is larger than `max_bytes`. Raises
+        `OffsetOutOfRangeError` below the log start offset and above the log end offset. A follower
+        may have fewer records than its leader: above its log end it raises `PartitionError`, so
+        that the reader retries instead of resetting its offset.
         """
         if self.high_watermark <= offset <= self.log.end_offset:
-            return None
+            return None  # nothing to read yet
         if self.following is not None and offset > self.log.end_offset:
             raise PartitionError(ErrorCode.offset_not_available)
         return self.log.read(offset, max_bytes, self.high_watermark, min_one=min_one)
@@ -471,7 +514,8 @@ class Partition:
         return low_watermark
 
     def report_log_start(self) -> None:
-        """Have fetch sessions report the log start offset with their next answers."""
+        """If the log start offset has changed, have fetch sessions report it with their next
+        answers."""
         if self._reported_log_start != self.log.log_start_offset:
             self._reported_log_start = self.log.log_start_offset
             self._notify_watchers(wakes=False)
@@ -484,6 +528,7 @@ class Partition:
             await asyncio.wait([self._sync])
 
     def _appended(self) -> None:
+        """After an append: advance the high watermark, wake followers and start a sync."""
         own_offset = self.log.countable_end_offset
         if self.followers is None:
             self._advance(own_offset)
@@ -496,7 +541,8 @@ class Partition:
             self._sync = asyncio.get_running_loop().create_task(self._make_durable())
 
     def _advance_high_watermark(self) -> None:
-        """Advance the high watermark to what is safe now, here and on the followers."""
+        """Advance the high watermark to the offset up to which the records are durable here and on
+        all counted followers."""
         own_offset = self.log.countable_end_offset
         followers = self.followers
         self._advance(own_offset if followers is None else followers.safe_offset(own_offset))
@@ -529,6 +575,7 @@ class Partition:
             self._sync = None
 
     def _advance(self, high_watermark: int) -> None:
+        """Raise the high watermark, and answer the requests that wait for it. Never lowers it."""
         if high_watermark > self.high_watermark:
             self.high_watermark = high_watermark
             self._produce_waiters.advance(high_watermark)
@@ -540,13 +587,14 @@ class Partition:
         self._fetch_waiters.notify(self.watchers, wakes=True)
 
     def _wake_fetchers(self) -> None:
+        """Wake consumers, and followers if they have to be answered now."""
         self.wake_readers()
         waiters = self._fetch_waiters
-        is_over = not self.is_leader or bool(self._offline)
+        is_over = not self.is_leader or bool(self._offline_reason)
         if is_over:
             waiters.wake(self.replica_fetchers)
-        # Followers wait for the log end. They get the high watermark with the next answer, which
-        # is sent early if consumers read from followers.
+        # Followers wait for the log end: a new high watermark alone can wait for the next records.
+        # It is sent at once if consumers read from followers.
         waiters.notify(self.replica_watchers, wakes=is_over or self._context.readers_follow())
 
     def _notify_watchers(self, *, wakes: bool) -> None:

@@ -1,7 +1,7 @@
-"""The ISR proposals of this broker that no map has answered yet, the oldest first.
+"""The ISR proposals of this broker that no PartitionMap has answered yet, the oldest first.
 
-A proposal outlives the leadership that made it, and the absence of its topic: it is still binding.
-It ends only with a map that answers it, or when the topic is deleted by order (R5).
+A proposal stays binding after the leadership that made it has ended, and while its topic is unknown
+here. It ends only with a map that answers it, or when the topic is deleted (rule R5).
 """
 
 from collections.abc import Callable
@@ -26,8 +26,8 @@ class Proposals:
         return len(self._open)
 
     def oldest(self, most: int) -> tuple[IsrProposal, ...]:
-        """At most this many proposals, for the operator. The others follow when these are
-        answered."""
+        """The oldest proposals, at most `most`, to be sent to the operator. The others are sent
+        when these are answered."""
         return tuple(islice(self._open.values(), most))
 
     def open_proposal(self, topic_id: UUID, index: int) -> BindingProposal | None:
@@ -40,7 +40,7 @@ class Proposals:
     def make(self, topic_id: UUID, view: PartitionView, proposal: BindingProposal) -> None:
         """Add a proposal. The partition must not have an open one."""
         key = topic_id, view.index
-        assert key not in self._open, "a promise is neither changed nor withdrawn"
+        assert key not in self._open, "an open proposal is neither changed nor withdrawn"
         self._open[key] = IsrProposal(
             topic_id=TopicId(topic_id.bytes),
             partition=PartitionIndex(view.index),
@@ -52,7 +52,7 @@ class Proposals:
         self._changed()
 
     def applied(self, topic: TopicView) -> None:
-        """A map is in force: remove the proposals that it answers."""
+        """Remove the proposals that this map, which was just applied, has answered."""
         if not self._open:
             return
         for view in topic.partitions:
@@ -62,7 +62,7 @@ class Proposals:
                 self._changed()
 
     def forget(self, topic_id: UUID) -> None:
-        """The topic was deleted."""
+        """Remove all proposals of a topic that was deleted."""
         for key in [key for key in self._open if key[0] == topic_id]:
             del self._open[key]
             self._changed()

@@ -1,12 +1,13 @@
-"""When a refetched replica has all records that the damaged one was counted for.
+"""When a refetched replica has all records that the damaged one had.
 
-A replica that is found damaged while it is open had counted until then: its leader knows its
-offset, and the map may list it in the ISR, also for a while afterwards. Records acknowledged with
-its help are below its log end offset at that time, its *debt*. In the leader epoch in which the
-damage was found, the new replica does not count before it has reached the debt, even if the ISR
-lists it. Under a later leader the debt ends when the ISR of that leader once does not contain it:
-this leader knows only the new replica, and adds it when it has caught up (R4, R5). A restarted
-process has no debts: it does not count before its leader has proposed it in its new session.
+Until a replica is found damaged, it helps to acknowledge records: its leader knows its offset, and
+the PartitionMap may list it in the ISR, also for a while afterwards. These records are below its
+log end offset at that time. This offset is the *catch-up goal* of the new copy. In the leader epoch
+in which the damage was found, the copy counts as damaged until it has reached the goal, even if the
+ISR lists it. Under a later leader the goal is dropped as soon as an ISR of that leader does not
+contain this broker: this leader knows only the new copy, and adds it to the ISR when it has caught
+up (rules R4, R5). A restarted process has no goals: it is not in sync before its leader has
+proposed it in its new session.
 """
 
 from collections.abc import Iterator
@@ -18,57 +19,64 @@ from chiplog_core.ids import BrokerId
 
 
 @dataclass(frozen=True, slots=True)
-class Debt:
-    """The records that a damaged replica was counted for."""
+class CatchUpGoal:
+    """The offset that the new copy of a damaged replica has to reach."""
 
     end_offset: int
-    """Records below this offset may have been acknowledged with its help."""
+    """Records below this offset may have been acknowledged because the damaged replica had them."""
     leader_epoch: int
-    """The newest leader epoch in which it may have been counted."""
+    """The newest leader epoch in which the leader may have counted the damaged replica as in
+    sync."""
 
 
-class Debts:
-    """The debts of all replicas of this broker that were found damaged since the process
+class CatchUpGoals:
+    """The goals of all replicas of this broker that were found damaged since the process
     started."""
 
-    __slots__ = ("_debts",)
+    __slots__ = ("_goals",)
 
     def __init__(self) -> None:
-        self._debts: dict[TopicPartition, Debt] = {}
+        self._goals: dict[TopicPartition, CatchUpGoal] = {}
 
     def __iter__(self) -> Iterator[TopicPartition]:
-        return iter(self._debts)
+        return iter(self._goals)
 
-    def owe(self, partition: TopicPartition, debt: Debt) -> None:
-        """A replica was found damaged at this log end offset; it may have been a refetched one."""
-        before = self._debts.get(partition)
+    def add(self, partition: TopicPartition, goal: CatchUpGoal) -> None:
+        """Add the goal of a replica that was found damaged.
+
+        If it was a copy that had not reached its own goal yet, the higher values of both apply.
+        """
+        before = self._goals.get(partition)
         if before is not None:
-            debt = Debt(
-                max(before.end_offset, debt.end_offset),
-                max(before.leader_epoch, debt.leader_epoch),
+            goal = CatchUpGoal(
+                max(before.end_offset, goal.end_offset),
+                max(before.leader_epoch, goal.leader_epoch),
             )
-        self._debts[partition] = debt
+        self._goals[partition] = goal
 
-    def owes(self, partition: TopicPartition) -> bool:
-        """Whether the new replica must not be counted yet, even if the ISR lists it."""
-        return partition in self._debts
+    def is_open(self, partition: TopicPartition) -> bool:
+        """Whether the new copy must not count as undamaged yet, even if the ISR lists it."""
+        return partition in self._goals
 
     def reached(self, partition: TopicPartition, end_offset: int) -> bool:
-        """The leader has confirmed the new replica up to here; returns whether the debt is paid."""
-        debt = self._debts.get(partition)
-        if debt is None or end_offset < debt.end_offset:
+        """Remove the goal if the copy, confirmed by its leader up to `end_offset`, has reached it.
+
+        Returns whether it was removed.
+        """
+        goal = self._goals.get(partition)
+        if goal is None or end_offset < goal.end_offset:
             return False
-        del self._debts[partition]
+        del self._goals[partition]
         return True
 
     def map_applied(self, partition: TopicPartition, view: PartitionView, broker_id: int) -> None:
-        """Update the debt of a partition from the present map."""
-        debt = self._debts.get(partition)
-        if debt is None or view.leader_epoch <= debt.leader_epoch:
+        """Remove the goal if the map has a later leader whose ISR does not contain this broker."""
+        goal = self._goals.get(partition)
+        if goal is None or view.leader_epoch <= goal.leader_epoch:
             return
         if all(replica.broker_id != BrokerId(broker_id) for replica in view.isr_refs):
-            del self._debts[partition]
+            del self._goals[partition]
 
     def forget(self, partition: TopicPartition) -> None:
-        """The replica was removed."""
-        self._debts.pop(partition, None)
+        """Remove the goal of a replica that was deleted."""
+        self._goals.pop(partition, None)

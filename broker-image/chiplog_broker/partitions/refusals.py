@@ -1,25 +1,25 @@
 """Remembers that a partition just refused a batch for a temporary reason.
 
 An idempotent producer has several batches in flight. If one is refused, and the reason is gone
-before the next one arrives, the sequence number of the next one has a gap. The next one is refused
-with the same error: librdkafka (2.x) reacts to a sequence gap by numbering all batches of all
-partitions again, and then records that were stored but not acknowledged yet are stored twice. If
-the refused batch was the first of its producer, the next one would even be accepted as the first,
-and the refused one never.
+before the next one arrives, there is a gap before the sequence number of the next one. It is
+refused with the same error, not with OUT_OF_ORDER_SEQUENCE_NUMBER: librdkafka (2.x) reacts to a
+sequence gap by numbering all batches of all partitions again, and then records that were stored but
+not acknowledged yet are stored twice. If the refused batch was the first of its producer, the next
+one would even be accepted as the first one, and the refused batch could never be stored.
 """
 
 from chiplog_broker.storage.producers import FirstSequences
 from chiplog_wire.protocol.errors import ErrorCode
 
 ALIKE_S = 5.0
-"""The time for which the following batches may be in flight."""
+"""For this time after a refusal, batches that the producer sent before it knew may still arrive."""
 
 REMEMBERED_S = 30.0
 """The time within which a producer sends a batch again that was refused for its sequence number."""
 
 
 class Refusals:
-    """The last refusal of a partition."""
+    """The last temporary refusal of a partition, and the producers that it affects."""
 
     __slots__ = ("_at_s", "_code", "first_sequences")
 
@@ -32,9 +32,11 @@ class Refusals:
         return self._code is not ErrorCode.none
 
     def note(self, code: ErrorCode, now_s: float) -> None:
-        """A batch was refused with this code; it may succeed when it is sent again."""
+        """Record that a batch was refused with this code; it may succeed when it is sent again."""
         self.first_sequences.forget_before(now_s - REMEMBERED_S)
         self._code, self._at_s = code, now_s
+        # The refused batch may be a new producer's first one: until it is sent again, no batch of
+        # a new producer with a higher sequence number may be accepted in its place.
         self.first_sequences.all_at_0 = True
 
     def recent_code(self, now_s: float) -> ErrorCode:
@@ -46,5 +48,6 @@ class Refusals:
             return self._code
         first_sequences.all_at_0 = False
         if not first_sequences:
+            # No producer is remembered any more, so `__bool__` may say that nothing was refused.
             self._code = ErrorCode.none
         return ErrorCode.none

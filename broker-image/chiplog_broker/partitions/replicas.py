@@ -1,8 +1,8 @@
-"""All replicas of this broker, kept equal to what the metadata says they should be.
+"""All replicas of this broker. Changes of the metadata are applied to them here.
 
 Changes are applied one at a time and in order, even if a topic is created, changed and deleted
 within a second. Data is deleted only if the metadata names the id of the deleted topic. A directory
-that belongs to no known topic is left alone, or renamed if a new topic needs its name.
+that belongs to no known topic is kept, and renamed if a new topic needs its name.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from chiplog_broker.partitions.events import ReplicaEvents
 from chiplog_broker.partitions.following import Following
 from chiplog_broker.partitions.partition import Partition, PartitionContext
 from chiplog_broker.partitions.proposals import Proposals
-from chiplog_broker.partitions.rebuilding import Debt, Debts
+from chiplog_broker.partitions.rebuilding import CatchUpGoal, CatchUpGoals
 from chiplog_broker.partitions.settings import topic_log_config
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.ports.clock import Clock
@@ -33,7 +33,7 @@ from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import DamagedLogError, StorageError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
-from chiplog_broker.storage.room import DiskRoom
+from chiplog_broker.storage.room import FreeSpace
 from chiplog_wire.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class ReplicaParts:
     clock: Clock
     events: ReplicaEvents
     fetchers: Fetchers | None
-    """None for a standalone broker, which follows nobody."""
+    """None for a standalone broker, which follows no leader."""
     lag_max_s: Callable[[], float]
     """How long a follower may lag before the leader proposes to remove it from the ISR."""
     readers_follow: Callable[[], bool]
@@ -75,13 +75,17 @@ class Replicas:
         self._proposals = Proposals(parts.events.proposals_changed)
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._indexes: dict[str, set[int]] = {}
+        """By topic: the indexes of its partitions that have a replica here."""
         self._changing = asyncio.Lock()
+        """Held while replicas are added, removed or change their role."""
         self.sync_latency = Histogram()
         self.isr_changes = IsrChanges()
         """The ISR changes of partitions led here."""
-        self._debts = Debts()
+        self._goals = CatchUpGoals()
         self._was_short = False
+        """Whether the volume was short of space when it was last measured."""
         self._quarantining: set[asyncio.Task[None]] = set()
+        """Tasks that stop serving replicas which were just found damaged."""
         self._context = PartitionContext(
             fetch_waiters=parts.fetch_waiters,
             clock=parts.clock,
@@ -124,14 +128,14 @@ class Replicas:
         found = []
         for name in sorted(marks):
             mark = marks.get(name)
-            assert mark is not None, "it was just named"
+            assert mark is not None, "no await since the marks were listed"
             found.append(
                 Damaged(
                     name.topic,
                     name.partition,
                     quarantined.get(name, "it was damaged and is being fetched again"),
                     is_refetching=name not in quarantined,
-                    is_owing=self._debts.owes(name),
+                    is_owing=self._goals.is_open(name),
                     file=mark.file,
                     offset=mark.offset,
                 )
@@ -152,22 +156,23 @@ class Replicas:
         return self._partitions.get((topic, index))
 
     def leader(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """The partition, if this broker leads it in that epoch. Raises `PartitionError`.
+        """The partition, if this broker leads it in that epoch; -1 is not compared.
 
-        A partition without a replica here counts as led elsewhere. Whether it exists is for the
-        caller to check.
+        Raises `PartitionError`. A partition without a replica here counts as led elsewhere, even if
+        it does not exist: the caller checks that.
         """
-        partition = self._held(topic, index)
+        partition = self._replica_here(topic, index)
         partition.check_epoch(current_leader_epoch)
         return partition
 
     def any(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
         """Like `leader`, whatever the role of the replica here is. Raises `PartitionError`."""
-        partition = self._held(topic, index)
+        partition = self._replica_here(topic, index)
         partition.check_epoch_of_any(current_leader_epoch)
         return partition
 
-    def _held(self, topic: str, index: int) -> Partition:
+    def _replica_here(self, topic: str, index: int) -> Partition:
+        """The replica on this broker. Raises `PartitionError` if it is missing or damaged."""
         partition = self._partitions.get((topic, index))
         if partition is not None:
             return partition
@@ -187,9 +192,10 @@ class Replicas:
         return partition
 
     async def apply(self, topic: TopicView) -> None:
-        """Create, configure, lead, follow or idle: make the topic's replicas here match its view.
+        """Make the topic's replicas here match the metadata: create, remove and configure them, and
+        let each lead, follow or idle.
 
-        A failure of one does not stop the others. Afterwards the first error is raised:
+        A failure of one replica does not stop the others. Afterwards the first error is raised:
         `StorageError` or `OSError`.
         """
         failures: list[OSError | StorageError] = []
@@ -212,6 +218,7 @@ class Replicas:
             raise failures[0]
 
     async def _apply(self, topic: TopicView, view: PartitionView, config: LogConfig) -> None:
+        """Make one replica match the metadata of its partition."""
         name = TopicPartition(topic.name, view.index)
         if name in self._directory.quarantined and not await self._replace_damaged(name, view):
             return
@@ -220,19 +227,20 @@ class Replicas:
             partition = await self._open(topic, view.index, config)
         partition.configure(config)
         if view.leader_id == self._broker_id:
-            # Only leaders count changes, so that the counts of all brokers can be added.
+            # Only the leader counts changes of the ISR: added up over all brokers, each change is
+            # counted once.
             self.isr_changes.count_change(partition.in_sync, view.isr)
         partition.set_in_sync(view.isr, topic.min_isr)
         await self._check_refetched(name, view)
-        partition.set_undamaged(is_whole=not self._directory.is_refetching(name))
-        await self._check_cut(name, view)
+        partition.set_undamaged(is_undamaged=not self._directory.is_refetching(name))
+        await self._check_truncated(name, view)
         await self._set_role(partition, view, topic.min_isr)
 
     async def _replace_damaged(self, name: TopicPartition, view: PartitionView) -> bool:
-        """Set a damaged replica aside, if another broker leads, so that it is fetched again.
+        """Rename the directory of a damaged replica, so that a new copy is fetched from the leader.
 
-        The damaged files are kept. Returns False, and does nothing, if no other broker leads: the
-        damaged replica may be the only one.
+        The damaged files are kept under the new name. Returns False, and does nothing, if no other
+        broker leads: the damaged replica may be the only one.
         """
         if view.leader_id in {NO_LEADER, self._broker_id}:
             return False
@@ -244,32 +252,43 @@ class Replicas:
         return True
 
     async def _check_refetched(self, name: TopicPartition, view: PartitionView) -> None:
-        """A refetched replica is complete once its leader has proposed it for the ISR."""
+        """Mark a refetched replica as undamaged once it is complete.
+
+        It is complete when the ISR contains it in its present session and its catch-up goal is
+        reached: an ISR from before the damage was found may still list it.
+        """
         if not self._directory.is_refetching(name):
             return
-        self._debts.map_applied(name, view, self._broker_id)
-        if self._debts.owes(name):
+        self._goals.map_applied(name, view, self._broker_id)
+        if self._goals.is_open(name):
             return
         own = next(
             (replica for replica in view.live_refs if replica.broker_id == self._broker_id), None
         )
         if own is not None and own in view.isr_refs:
-            await self._directory.is_whole(name)
+            await self._directory.mark_undamaged(name)
             logger.info("damaged_replica_whole_again", extra={"partition": str(name)})
             self._events.problems_changed()
 
-    async def _check_cut(self, name: TopicPartition, view: PartitionView) -> None:
-        """A replica in the ISR of its present session has proved that it has everything."""
-        if self._directory.committed_before_cut(name) is None:
+    async def _check_truncated(self, name: TopicPartition, view: PartitionView) -> None:
+        """Note that a log which recovery truncated has all records again, once it is in sync.
+
+        A leader adds a replica to the ISR in its present session only if it has all records.
+        """
+        if self._directory.high_watermark_before_truncation(name) is None:
             return
         own = next(
             (replica for replica in view.live_refs if replica.broker_id == self._broker_id), None
         )
         if own is not None and own in view.isr_refs:
-            await self._directory.is_in_sync_again(name)
+            await self._directory.mark_in_sync_again(name)
 
     async def _set_role(self, partition: Partition, view: PartitionView, min_isr: int) -> None:
-        """Lead, follow or idle. A leader's log has no follower task (replication.md, 2)."""
+        """Let the replica lead, follow or idle, as the map says.
+
+        Following is stopped first, so that nothing else appends to the log of a leader (see
+        replication.md, 2). A replica that follows the right leader already is not changed.
+        """
         following = partition.following
         is_led_here = view.leader_id == self._broker_id
         if following is not None:
@@ -280,7 +299,8 @@ class Replicas:
         if is_led_here and not self._directory.is_refetching(partition.name):
             partition.lead(view, min_isr)
         elif is_led_here or view.leader_id == NO_LEADER:
-            # A replica that may lack records does not lead, even if the map says so.
+            # Without a leader, the replica idles. So does a copy that is being refetched: it may
+            # lack records, so it does not lead, even if the map says so.
             partition.resign()
         else:
             partition.follow(view)
@@ -288,12 +308,14 @@ class Replicas:
                 self._fetchers.begin(partition.following)
 
     async def _stop_following(self, partition: Partition) -> None:
+        """Stop the fetches of a partition, and wait until nothing more is appended to its log."""
         if self._fetchers is not None and partition.following is not None:
             self._fetchers.end(partition.following)
         await partition.stop_following()
 
     def check_free_space(self) -> None:
-        """Measure the free space of the volume; to be called often."""
+        """Measure the free space of the volume; log and report when it becomes short, or enough
+        again. To be called often."""
         room = self._directory.room
         room.refresh()
         if room.is_short == self._was_short:
@@ -307,7 +329,7 @@ class Replicas:
         self._events.problems_changed()
 
     @property
-    def room(self) -> DiskRoom:
+    def room(self) -> FreeSpace:
         """The free space of the volume."""
         return self._directory.room
 
@@ -315,15 +337,17 @@ class Replicas:
     def is_short_of_space(self) -> bool:
         return self._was_short
 
-    def check_copies(self) -> None:
-        """Check whether refetched replicas have all that the damaged ones were counted for; to be
-        called often."""
-        for name in list(self._debts):
+    def check_catch_up_goals(self) -> None:
+        """Remove the catch-up goals that refetched replicas have reached; to be called often.
+
+        A goal is the log end offset of the damaged replica.
+        """
+        for name in list(self._goals):
             partition = self._partitions.get((name.topic, name.partition))
             following = None if partition is None else partition.following
             if partition is None or following is None or not following.is_confirmed:
                 continue
-            if self._debts.reached(name, partition.log.countable_end_offset):
+            if self._goals.reached(name, partition.log.countable_end_offset):
                 logger.info("damaged_replica_caught_up", extra={"partition": str(name)})
                 self._events.problems_changed()
                 self._events.topic_outdated(name.topic)
@@ -336,7 +360,8 @@ class Replicas:
                 partition.check_followers()
 
     async def release(self, name: str) -> None:
-        """Stop serving a topic. Its data stays, and is used again if the topic comes back."""
+        """Stop serving a topic. Its data stays, and is used again if the metadata lists the topic
+        again."""
         async with self._changing:
             for partition in self.of_topic(name):
                 await self._release(partition)
@@ -349,9 +374,9 @@ class Replicas:
             for partition in self.of_topic(name):
                 if partition.log.topic_id == topic_id:
                     await self._release(partition)
-            for held in self._logs_of(topic_id):
-                self._debts.forget(held.partition)
-                await self._directory.delete(held.partition)
+            for log in self._logs_of(topic_id):
+                self._goals.forget(log.partition)
+                await self._directory.delete(log.partition)
             await self._directory.forget_damage(name, topic_id)
             self._events.topic_changed(name)
             self._events.topic_deleted(topic_id)
@@ -363,18 +388,23 @@ class Replicas:
                 await log.make_durable(log.end_offset)
 
     def log_end(self, topic_id: UUID, name: str, partition: int) -> LogEnd:
-        """The log end offset of a replica; 0 if there is none."""
+        """Where the log of a replica ends, for an election; offset 0 if there is no replica.
+
+        `LogEnd` has the log end offset, the epoch of the last record, the highest high watermark
+        that is known, and whether recovery truncated the log and it was not in sync since.
+        """
         log = self._directory.logs.get(TopicPartition(name, partition))
         if log is None or log.topic_id != topic_id:
             return LogEnd(0, None)
         is_empty = log.end_offset == log.log_start_offset
         epoch = log.last_epoch if is_empty else log.epoch_at(log.end_offset - 1)
-        reached = self._directory.committed_before_cut(log.partition)
-        committed = max(self._directory.high_watermark(log.partition), reached or 0)
-        return LogEnd(log.end_offset, epoch if epoch >= 0 else None, committed, reached is not None)
+        before = self._directory.high_watermark_before_truncation(log.partition)
+        committed = max(self._directory.high_watermark(log.partition), before or 0)
+        return LogEnd(log.end_offset, epoch if epoch >= 0 else None, committed, before is not None)
 
     def halted(self) -> list[Halted]:
-        """The replicas here that halted, ordered by name."""
+        """The replicas here that halted, ordered by name: following their leader would lose
+        acknowledged records."""
         found = sorted(
             (partition for partition in self if partition.is_halted),
             key=lambda partition: partition.name,
@@ -418,8 +448,11 @@ class Replicas:
         return [log for log in self._directory.logs.values() if log.topic_id == topic_id]
 
     async def _release_others(self, topic: TopicView) -> None:
-        """Release replicas that are not the topic's any more: of another topic id, or moved
-        away."""
+        """Stop serving replicas that this topic does not have here any more.
+
+        They belong to an earlier topic of the same name, or the partition was moved to other
+        brokers.
+        """
         held_here = {view.index for view in topic.partitions if self._broker_id in view.replicas}
         for partition in self.of_topic(topic.name):
             same = partition.log.topic_id == topic.topic_id
@@ -427,6 +460,7 @@ class Replicas:
                 await self._release(partition)
 
     async def _release(self, partition: Partition) -> None:
+        """Stop serving a replica; its log stays open in the directory."""
         topic, index = partition.name.topic, partition.name.partition
         del self._partitions[topic, index]
         self._indexes[topic].discard(index)
@@ -436,6 +470,7 @@ class Replicas:
         await partition.quiesce()
 
     async def _open(self, topic: TopicView, index: int, config: LogConfig) -> Partition:
+        """Start serving a replica; its log is created if there is none."""
         name = TopicPartition(topic.name, index)
         log = await self._log(name, topic.topic_id, config)
         partition = Partition(name, log, self._directory.high_watermark(name), self._context)
@@ -446,19 +481,22 @@ class Replicas:
         return partition
 
     async def _log(self, name: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """The log of a replica; created if there is none of this topic id."""
         log = self._directory.logs.get(name)
         if log is not None and log.topic_id != topic_id:
-            # It belongs to another topic of this name that no metadata knows any more.
+            # It belongs to an earlier topic of this name. Its deletion was not reported by id, so
+            # its data is kept.
             await self._directory.quarantine(name, f"it holds topic {log.topic_id}")
             await self._directory.set_aside(name)
             log = None
         return log or await self._directory.create(name, topic_id, config)
 
     async def condemn(self, topic_id: UUID, name: TopicPartition, why: str) -> bool:
-        """Mark a replica as damaged because another replica proved it; it is not served on return.
+        """Mark a replica as damaged because of a comparison with other replicas (`why`).
 
-        Then it is treated like damage that is found here: it is fetched again if another broker
-        leads. Returns False, and does nothing, if there is no undamaged replica here.
+        On return it is not served any more. As after damage that is found here, it is fetched again
+        if another broker leads. Returns False, and does nothing, if there is no undamaged replica
+        here.
         """
         log = self._directory.logs.get(name)
         if log is None or log.topic_id != topic_id or self._directory.is_refetching(name):
@@ -469,8 +507,10 @@ class Replicas:
         return True
 
     def log_damaged(self, name: TopicPartition, found: DamagedLogError) -> None:
-        """Stop serving it soon. This may be called within a read, which fails: the log returns
-        nothing any more."""
+        """Stop serving a replica that was just found damaged, in a task of its own.
+
+        It may be called in the middle of a read of this log. That read fails, and later ones, too.
+        """
         work = self._quarantine(name, found)
         task = asyncio.get_running_loop().create_task(work)
         self._quarantining.add(task)
@@ -494,30 +534,38 @@ class Replicas:
                 return  # its topic was deleted in the meantime
             partition = self._partitions.get((name.topic, name.partition))
             if partition is not None:
-                self._debts.owe(name, debt_of(partition))
+                self._goals.add(name, catch_up_goal_of(partition))
                 await self._release(partition)
                 self._events.topic_changed(name.topic)
             try:
                 await self._directory.quarantine_damaged(name, found)
             except StorageError as failed:
-                # It is not served; the next start has to find out whether it is damaged.
+                # The replica is not served, but its damage could not be recorded on disk: the next
+                # start has to detect it again.
                 extra = {"partition": str(name), "reason": str(failed)}
                 logger.error("damage_not_remembered", extra=extra)
         self._events.problems_changed()
         self._events.topic_outdated(name.topic)
 
     def go_offline(self, failure: OSError) -> None:
-        """The disk failed: nothing is acknowledged or read here until the broker restarts."""
+        """Stop serving all partitions because the disk failed.
+
+        Nothing is acknowledged or read here until the broker restarts.
+        """
         for partition in self:
             partition.go_offline(str(failure))
 
 
-def debt_of(partition: Partition) -> Debt:
-    """The debt of a replica that was found damaged."""
+def catch_up_goal_of(partition: Partition) -> CatchUpGoal:
+    """The offset that the new copy of this replica, which was found damaged, has to reach.
+
+    Below it are all records that may have been acknowledged because this replica had them.
+    """
     following, followers, log = partition.following, partition.followers, partition.log
     if partition.is_leader:
-        # Records beyond that may have existed on this replica only.
+        # Records above this offset are not acknowledged, and may exist on this replica only: a new
+        # copy cannot be expected to have them.
         start = followers.epoch_start_offset if followers is not None else 0
-        return Debt(max(partition.high_watermark, start), partition.leader_epoch)
+        return CatchUpGoal(max(partition.high_watermark, start), partition.leader_epoch)
     epoch = partition.confirmed_epoch if following is None else following.leader_epoch
-    return Debt(log.countable_end_offset, max(epoch, log.last_epoch))
+    return CatchUpGoal(log.countable_end_offset, max(epoch, log.last_epoch))

@@ -13,7 +13,8 @@ def topic_log_config(topic: TopicView) -> LogConfig:
 
 
 def log_config(config: TopicConfig, durability: str | None = None) -> LogConfig:
-    """The settings that a configuration determines; `durability` replaces the configured one."""
+    """The log settings of a topic configuration; `durability` replaces the configured one unless it
+    is None."""
     return LogConfig(
         segment_bytes=config[keys.SEGMENT_BYTES],
         segment_ms=config[keys.SEGMENT_MS],

@@ -1,9 +1,9 @@
-"""Checks at intervals which of the partitions led here are isolated, and acts on it.
+"""Checks at intervals which leaders here are isolated, and makes clients look for other leaders.
 
-While the API server answers, a check costs one comparison. Otherwise it depends on the partition's
-own followers. An isolation ends at once, without another check, when the API server or a follower
-makes contact. The metadata that clients get is updated at most once in an iteration of the event
-loop.
+While the API server answers, no leader is isolated, and a check costs one comparison. Otherwise it
+depends on the followers of each partition. An isolation ends at once, without another check, when
+the API server or a follower makes contact. The metadata that clients get is updated at most once in
+an iteration of the event loop.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S: Final = 0.5
 STALL_S: Final = 2.0
-"""A check that is later than this: the process was stalled, so it could not receive anything."""
+"""If this time passes between two checks, the process was stalled and received nothing."""
 
 
 class SilenceWatch:
@@ -40,7 +40,7 @@ class SilenceWatch:
         authority: Authority,
         silence_s: Callable[[], float],
     ) -> None:
-        """`silence_s` returns how long a leader may be without contact."""
+        """`silence_s` returns how many seconds a leader may be without contact."""
         self._replicas = replicas
         self._cluster = cluster
         self._clock = clock
@@ -48,9 +48,10 @@ class SilenceWatch:
         self._silence_s = silence_s
         self._checked_s = self._running_since_s = clock.monotonic_s()
         self._isolated: dict[Partition, None] = {}
-        self._with_isolated: set[UUID] = set()
-        """Topics whose metadata names fewer leaders than the map, because some are isolated."""
+        self._topics_with_isolated: set[UUID] = set()
+        """Topics whose metadata for clients leaves out leaders of the map that are isolated."""
         self._began_s: float | None = None
+        """When the first of the present isolations began; None if no leader is isolated."""
         self._publish_is_scheduled = False
 
     async def check(self) -> None:
@@ -60,7 +61,7 @@ class SilenceWatch:
             self._running_since_s = now_s
         self._checked_s = now_s
         if not self._isolated and now_s - self._authority.answered_s < self._silence_s():
-            return
+            return  # no leader is isolated, because the API server has answered recently
         for partition in self._replicas:
             if self._is_isolated(partition, now_s):
                 if not partition.is_isolated:
@@ -73,6 +74,7 @@ class SilenceWatch:
         self._publish()
 
     def _is_isolated(self, partition: Partition, now_s: float) -> bool:
+        """Whether this partition is led here, has followers and has been without contact."""
         followers = partition.followers
         if followers is None:
             return False
@@ -86,14 +88,14 @@ class SilenceWatch:
         return is_isolated(last, now_s, self._silence_s())
 
     def authority_answered(self) -> None:
-        """The API server answered: end the isolation of all partitions."""
+        """End the isolation of all partitions: the API server answered."""
         if self._isolated:
             for partition in list(self._isolated):
                 self._end_isolation(partition)
             self._schedule_publish()
 
     def follower_fetched(self, name: TopicPartition) -> None:
-        """A follower fetched: end the isolation of this partition."""
+        """End the isolation of this partition: a follower fetched from it."""
         partition = self._replicas.get(name.topic, name.partition)
         if partition is not None:
             self._end_isolation(partition)
@@ -104,22 +106,24 @@ class SilenceWatch:
         self._isolated.pop(partition, None)
 
     def _schedule_publish(self) -> None:
+        """Publish in the next iteration of the event loop, once for all changes until then."""
         if not self._publish_is_scheduled:
             self._publish_is_scheduled = True
             asyncio.get_running_loop().call_soon(self._publish)
 
     def _publish(self) -> None:
-        """Update the cluster view, and the log, to the partitions that are isolated."""
+        """Update the cluster view, which clients get their metadata from, and log the change."""
         self._publish_is_scheduled = False
         by_topic: dict[UUID, set[int]] = defaultdict(set)
         for partition in self._isolated:
             by_topic[partition.log.topic_id].add(partition.name.partition)
-        for topic_id in self._with_isolated | by_topic.keys():
+        for topic_id in self._topics_with_isolated | by_topic.keys():
             view = self._cluster.topic_with_id(topic_id)
             isolated = frozenset(by_topic.get(topic_id, ()))
             if view is not None and view.isolated != isolated:
                 self._cluster.put(replace(view, isolated=isolated))
-        self._with_isolated = set(by_topic)
+        self._topics_with_isolated = set(by_topic)
+        # Clients should ask other brokers for metadata if no leader here accepts records.
         self._cluster.send_clients_elsewhere(
             bool(self._isolated)
             and not any(
@@ -129,6 +133,7 @@ class SilenceWatch:
         self._log_change()
 
     def _log_change(self) -> None:
+        """Log when the first leader becomes isolated, and when none is isolated any more."""
         now_s = self._clock.monotonic_s()
         if self._isolated and self._began_s is None:
             self._began_s = now_s

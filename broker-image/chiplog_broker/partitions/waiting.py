@@ -17,7 +17,8 @@ from chiplog_broker.event_loop import SLICE_S
 from chiplog_wire.protocol.errors import ErrorCode
 
 Settled: TypeAlias = Callable[[ErrorCode], None]
-"""Called once: with `none` when the high watermark covers the records, else with the error."""
+"""A callback that is called once: with `none` when the high watermark covers the records of the
+request, or with the error if that will not happen here."""
 
 
 class ProduceWaiters:
@@ -34,7 +35,8 @@ class ProduceWaiters:
     def add(self, offset: int, settled: Settled) -> None:
         """Call `settled` once the high watermark is at least `offset`.
 
-        A duplicate batch waits for an earlier offset than those queued: it is inserted in order.
+        A new batch has the highest offset and is queued last. A duplicate waits for the offset of
+        the first copy, which may be lower: it is inserted so that the queue stays in order.
         """
         if not self._queue or self._queue[-1][0] <= offset:
             self._queue.append((offset, settled))
@@ -48,23 +50,28 @@ class ProduceWaiters:
             self._queue.popleft()[1](ErrorCode.none)
 
     def fail(self, code: ErrorCode) -> None:
-        """Answer all with `code`: another broker leads the partition now, or its disk failed."""
+        """Answer all waiting produces with the error `code`: this broker does not lead the
+        partition any more, is isolated, or its disk failed."""
         while self._queue:
             self._queue.popleft()[1](code)
 
 
 class FetchWaiter(Protocol):
-    """A Fetch that found fewer than `min_bytes`."""
+    """A Fetch that waits because it found fewer than `min_bytes`."""
 
     def changed(self) -> None:
-        """A partition that it reads has more records, or cannot be read now. Must not raise."""
+        """A partition of this fetch has more records, or cannot be read any more. Must not
+        raise."""
 
 
 class Watcher(Protocol):
     """A partition in a fetch session: the session is notified when it may have changed."""
 
     def changed(self) -> FetchWaiter | None:
-        """It may have changed. Returns the fetch that waits in the session. Must not raise."""
+        """The partition may have changed. Returns the fetch that waits in the session, or None.
+
+        Must not raise.
+        """
 
 
 class FetchWaiters:
@@ -85,7 +92,10 @@ class FetchWaiters:
         self._woken.update(waiters)
 
     def notify(self, watchers: dict[Watcher, None], *, wakes: bool) -> None:
-        """A partition changed: its sessions check it with the next fetch, with `wakes` now."""
+        """A partition changed: its fetch sessions read it with their next fetch.
+
+        `wakes`: wake the fetches that wait in these sessions, so that they read it now.
+        """
         if not watchers:
             return
         woken: dict[FetchWaiter, None] = {}
@@ -96,6 +106,7 @@ class FetchWaiters:
         self.wake(woken)
 
     def _run(self) -> None:
+        """Run woken fetches for one slice of time; the rest run in a later iteration, first."""
         until_s = self._monotonic_s() + SLICE_S
         woken, self._woken = deque(self._woken), {}
         while woken:

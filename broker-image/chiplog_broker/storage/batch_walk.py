@@ -16,8 +16,11 @@ CHUNK_BYTES = 8192
 def read_batches(
     file: File, start: int, end: int, chunk_bytes: int
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Each complete batch from `start` to `end`; `start` must be a batch boundary. A view is valid
-    until the next step. Reads `chunk_bytes` at a time, or one batch if it is larger."""
+    """Header and bytes of each batch between the file positions `start` and `end`.
+
+    `start` must be a batch boundary. The bytes are a view that is valid until the next step. Reads
+    `chunk_bytes` at a time, or one batch if it is larger. Raises `CorruptBatchError`.
+    """
     position = chunk_start = start
     chunk = memoryview(b"")
     while position < end:
@@ -36,9 +39,9 @@ def read_batches(
 
 
 def walk_batches(file: File, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch from `start` to `end`; `start` must be a batch boundary.
+    """Position and header of each batch between the file positions `start` and `end`.
 
-    Raises `DamagedBatchError`.
+    `start` must be a batch boundary. Raises `DamagedBatchError`.
     """
     position = start
     chunk, chunk_start = b"", start

@@ -22,7 +22,8 @@ from chiplog_wire.records.batch import (
 from chiplog_wire.records.errors import DamagedBatchError
 
 EpochSpan: TypeAlias = Callable[[int], tuple[int, int]]
-"""Returns the epoch of an offset, and where the next epoch begins."""
+"""A function that returns the leader epoch of an offset, and the offset where the next epoch
+begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +32,33 @@ class History:
 
     epoch_span: EpochSpan
     log_start_offset: int
-    """The epochs of records below it are not known."""
+    """The leader epochs of records below it are not known."""
     gap_end_offset: int = 0
-    """Up to it, a batch may begin after the end of the previous one, as after compaction."""
+    """Up to this offset, records may be missing between two batches, as after compaction."""
     end_offset: int = MAX_OFFSET
     """The end offset of the segment: no batch reaches beyond it."""
 
 
 class Checked(NamedTuple):
-    """How far a check came."""
+    """The batches that were checked."""
 
     size_bytes: int
+    """The size of all complete batches together."""
     next_offset: int
-    """The offset after the last batch."""
+    """The offset after the last of them."""
 
 
 def check_batches(
     data: memoryview, first_offset: int, history: History, *, more_follows: bool = False
 ) -> Checked:
-    """Check complete, consecutive batches. The first of them contains `first_offset`.
+    """Check that `data` consists of complete, consecutive batches.
 
-    With `more_follows` the last one may be incomplete; it is left out. Raises `DamagedBatchError`.
+    The first one contains `first_offset`. With `more_follows` the last one may be incomplete; it is
+    left out. Raises `DamagedBatchError`.
     """
     unpack, end, start = HEADER.unpack_from, len(data), history.log_start_offset
+    # `expected`: the offset at which the next batch should begin. `epoch`: the leader epoch that
+    # batches below the offset `epoch_end` should have.
     position, expected, epoch, epoch_end = 0, first_offset, -1, -1
     while position + HEADER_BYTES <= end:
         base_offset, length_bytes, leader_epoch, magic, crc, _, delta, *_ = unpack(data, position)
@@ -81,8 +86,10 @@ def check_batches(
 
 
 def batch_end(data: memoryview) -> int:
-    """The size of the batch that begins here, according to its header; too small if the header is
-    incomplete."""
+    """The size of the batch at the beginning of `data`, according to its header.
+
+    If the header is incomplete, the size of a header, which is larger than `data`.
+    """
     if len(data) < HEADER_BYTES:
         return HEADER_BYTES
     return int(HEADER.unpack_from(data)[1]) + LENGTH_OVERHEAD_BYTES
@@ -91,9 +98,9 @@ def batch_end(data: memoryview) -> int:
 def _check_place(
     base_offset: int, last_offset: int, expected: int, position: int, history: History
 ) -> None:
-    """Check the offsets of a batch that does not begin exactly at `expected`."""
+    """Raise `DamagedBatchError` unless the batch may begin at another offset than `expected`."""
     if 0 <= base_offset <= last_offset:
-        # A read may begin within a batch.
+        # The first batch of a read may begin before the offset that is read.
         if position == 0 and last_offset >= expected and base_offset < expected:
             return
         is_gap = expected < base_offset <= history.gap_end_offset

@@ -33,20 +33,26 @@ def format_offsets(lines: Iterable[str]) -> bytes:
 
 
 def parse_offsets(data: bytes) -> list[list[str]]:
-    """The fields of each entry except the checksum, which files of Kafka and of earlier versions
-    lack."""
+    """The three fields of each entry; the checksum is verified and left out.
+
+    Files of Kafka and of earlier versions have no checksum. Raises `CheckpointError`.
+    """
     rows = parse_lines(data, columns=3)
     if rows and rows[-1][0] == CHECKSUM:
         content = data[: data.rindex(CHECKSUM.encode())]
         if rows.pop()[1:] != ["0", str(crc32c(content))]:
             raise CheckpointError("the checksum does not match")
+    # A checksum entry elsewhere than at the end, or a damaged one: no topic name contains "~".
     if any(CHECKSUM[0] in row[0] for row in rows):
         raise CheckpointError("an entry without a topic")
     return rows
 
 
 def parse_lines(data: bytes, *, columns: int) -> list[list[str]]:
-    """The fields of each entry. An empty file has none; Kafka creates the file empty."""
+    """The fields of each entry, which has `columns` of them. Raises `CheckpointError`.
+
+    An empty file has no entries: Kafka creates its files empty.
+    """
     try:
         lines = data.decode().splitlines()
     except UnicodeDecodeError:

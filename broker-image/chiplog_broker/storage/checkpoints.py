@@ -1,9 +1,9 @@
 """Checkpoint files with an offset of each partition: recovery points, log start offsets, high
 watermarks.
 
-Changes of several partitions share a write. A file may be late, but is never wrong: a value that a
-later step relies on (a recovery point that is lowered before a truncation, a log start offset that
-is raised before a deletion) is durable before that step.
+Changes of several partitions share a write. A file may be outdated, but never in a way that does
+harm: a value that the next step relies on is durable before that step. For example, a recovery
+point is lowered before a truncation, and a log start offset is raised before a deletion.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,9 +15,9 @@ from chiplog_broker.storage.group_commit import GroupCommit
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.names import (
     CLEANER_OFFSETS,
-    CUT_TAILS,
     GAP_ENDS,
     HIGH_WATERMARKS,
+    HIGH_WATERMARKS_BEFORE_TRUNCATION,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     TopicPartition,
@@ -25,7 +25,7 @@ from chiplog_broker.storage.names import (
 
 
 class OffsetCheckpoint:
-    """One checkpoint file. `damaged`: it existed, but could not be read."""
+    """One checkpoint file. `damaged`: it existed when it was opened, but could not be parsed."""
 
     __slots__ = (
         "_commit",
@@ -65,7 +65,7 @@ class OffsetCheckpoint:
         if any(self._offsets.get(partition) != offset for partition, offset in offsets.items()):
             self._offsets.update(offsets)
             self._version += 1
-        # An equal entry may not be on the disk yet.
+        # Also without a change: an earlier call with the same entry may not have written it yet.
         await self._commit.reach(self._version)
 
     async def forget(self, partitions: Iterable[TopicPartition]) -> None:
@@ -82,12 +82,14 @@ class OffsetCheckpoint:
             await self._commit.reach(self._version)
 
     async def rewrite(self) -> None:
-        """Write the file again: the content that was read may be in the page cache only."""
+        """Write the file again, durably: the content that was read at the start may have been in
+        the page cache only. A damaged file is not overwritten."""
         if self._offsets and not self.damaged:
             self._version += 1
             await self._commit.reach(self._version)
 
     async def _write(self) -> int:
+        """Write all entries to the file; returns the version of the entries that it contains."""
         version = self._version
         lines = format_offsets(
             f"{partition.topic} {partition.partition} {offset}"
@@ -106,9 +108,9 @@ class DirectoryCheckpoints:
 
     __slots__ = (
         "cleaner_offsets",
-        "cut_tails",
         "gap_ends",
         "high_watermarks",
+        "high_watermarks_before_truncation",
         "log_starts",
         "recovery_points",
     )
@@ -120,10 +122,13 @@ class DirectoryCheckpoints:
         self.cleaner_offsets = OffsetCheckpoint(disk, CLEANER_OFFSETS, health)
         """The offsets up to which logs are compacted; 0 for one that was fetched with gaps."""
         self.gap_ends = OffsetCheckpoint(disk, GAP_ENDS, health)
-        """The offsets below which logs may have gaps: compaction removed records, here or where the
-        log was fetched from. Without an entry there are none."""
-        self.cut_tails = OffsetCheckpoint(disk, CUT_TAILS, health)
-        """Up to where logs were committed, as far as it is known, of which a start cut the end."""
+        """The offsets below which logs may have gaps, because compaction removed records here or on
+        the leader that the log was fetched from. A log without an entry has no gaps."""
+        self.high_watermarks_before_truncation = OffsetCheckpoint(
+            disk, HIGH_WATERMARKS_BEFORE_TRUNCATION, health
+        )
+        """The last known high watermarks of logs whose end was lost at a start of the broker: it
+        was truncated, or the log was found shorter than its high watermark."""
 
     async def forget(self, partition: TopicPartition) -> None:
         """Remove the entries of a partition that is deleted or created again."""
@@ -142,10 +147,11 @@ class DirectoryCheckpoints:
             self.high_watermarks,
             self.cleaner_offsets,
             self.gap_ends,
-            self.cut_tails,
+            self.high_watermarks_before_truncation,
         )
 
 
 def _read(disk: Disk, path: str) -> dict[TopicPartition, int]:
+    """The entries of a file. Raises `CheckpointError`, or `ValueError` for a wrong number."""
     rows = parse_offsets(read_file(disk, path))
     return {TopicPartition(row[0], int(row[1])): int(row[2]) for row in rows}

@@ -1,7 +1,7 @@
 """`.kafka_cleanshutdown`: the mark of a clean shutdown, with the epoch of the broker.
 
-It says that everything was durable and nothing was written afterwards. So it is removed durably
-before anything is written.
+It says that everything was durable and nothing was written afterwards. So a start removes it,
+durably, before anything is written.
 """
 
 import json

@@ -19,7 +19,7 @@ class Dirt:
     clean_bytes: int
     cleanable_bytes: int
     overdue_ms: int
-    """The time since `max.compaction.lag.ms` has passed for the oldest dirty record."""
+    """By how much the oldest dirty record has exceeded `max.compaction.lag.ms`; 0 if it has not."""
 
     @property
     def ratio(self) -> float:
@@ -37,10 +37,12 @@ def find_dirt(
     safe_offset: int,
     now_ms: int,
 ) -> Dirt:
-    """The dirty part of a log. `safe_offset` is the lower of high watermark and durable end offset.
+    """The dirty part of a log, and how much of it may be compacted now.
 
-    A cleaner offset outside the log is ignored: records were deleted or truncated.
+    `cleaner_offset` is the offset up to which earlier passes have compacted the log. `safe_offset`
+    is the lower of high watermark and durable end offset.
     """
+    # A cleaner offset outside the log is outdated: records were deleted or truncated since.
     first_dirty = cleaner_offset
     if not log_start_offset <= cleaner_offset <= segments[-1].end_offset:
         first_dirty = log_start_offset
@@ -53,7 +55,8 @@ def find_dirt(
             continue
         age_ms = now_ms - segment.oldest_ms if _limits_lag(config) else 0
         overdue_ms = max(overdue_ms, age_ms - config.max_compaction_lag_ms)
-        # Segments are cleaned in order: none after the first one that may not be.
+        # Segments are compacted in order: after the first one that may not be, none is. With a
+        # minimal lag configured, the newest record of a segment must be at least that old.
         is_cleanable = (
             is_cleanable
             and segment.sealed
@@ -90,8 +93,11 @@ def must_roll(active: Segment, config: LogConfig, now_ms: int) -> bool:
 def group_segments(
     segments: Sequence[Segment], *, max_bytes: int, max_index_bytes: int
 ) -> list[list[Segment]]:
-    """Groups of adjacent segments that fit into one segment, so that segments do not become ever
-    smaller."""
+    """Groups of adjacent segments; each group is compacted into one segment.
+
+    Otherwise each compaction would leave smaller segments. The segments of a group fit together
+    into one segment even if no record is removed.
+    """
     groups: list[list[Segment]] = []
     size_bytes = index_bytes = 0
     for segment in segments:
@@ -113,4 +119,5 @@ def group_segments(
 
 
 def _limits_lag(config: LogConfig) -> bool:
+    """Whether `max.compaction.lag.ms` is set."""
     return config.max_compaction_lag_ms < NO_LIMIT

@@ -15,6 +15,7 @@ class CleanerStats:
     busy_s: float = 0.0
     last_pass_s: float = 0.0
     last_map_filled: float = 0.0
+    """The share of the key map that the last pass used."""
     last_recopied: float = 0.0
     """The bytes that the last pass wrote, as a share of those that it read."""
     max_dirty_ratio: float = 0.0

@@ -1,4 +1,4 @@
-"""Completes at start what compaction was doing when the last process ended.
+"""Completes, at the start of the broker, a compaction that the end of the last process interrupted.
 
 A pass writes `.cleaned` files, syncs them, renames them to `.swap`, removes the old segments and
 gives the new files their final names; each of these steps is durable before the next one. So a log
@@ -23,10 +23,11 @@ from chiplog_wire.records.errors import CorruptBatchError
 async def finish_swaps(disk: Disk, directory: str, log_start_offset: int) -> None:
     """Replace old segments by complete `.swap` files; may be interrupted and repeated.
 
-    Raises `DamagedLogError` if a file does not end where the next segment begins, unless the log
-    starts later: then the next segment may have been deleted.
+    Raises `DamagedLogError` if a `.swap` file does not end where the next segment begins. A file
+    that ends below the log start offset is accepted: the next segment may have been deleted.
     """
     names = disk.names(directory)
+    # The base offsets of complete new segments, and then their end offsets.
     swapped = [
         base
         for name in names
@@ -55,14 +56,20 @@ async def finish_swaps(disk: Disk, directory: str, log_start_offset: int) -> Non
     if ends:
         # Once the new file has its final name, nothing shows that the old ones must be removed.
         await disk.sync_directory(directory)
+    # Rename the log file of each segment last: as long as its mark `.swap` is there, this function
+    # can be repeated after a crash. Index files without a complete log file are removed.
     for name in sorted(names, key=lambda name: name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         if name.endswith(SWAP_SUFFIX):
-            _finish_file(disk, directory, name, is_whole=_base_of(name) in ends)
+            _finish_file(disk, directory, name, is_complete=_base_of(name) in ends)
     if ends:
         await disk.sync_directory(directory)
 
 
 def _is_replaced(name: str, base: int, end_offset: int) -> bool:
+    """Whether a file belongs to the segments that the new segment `base`..`end_offset` replaces.
+
+    The producer snapshot at `base` itself stays: it describes the log before the new segment.
+    """
     for suffix in SEGMENT_SUFFIXES:
         offset = offset_in_name(name, suffix)
         if offset is not None:
@@ -71,15 +78,17 @@ def _is_replaced(name: str, base: int, end_offset: int) -> bool:
     return offset is not None and base < offset < end_offset
 
 
-def _finish_file(disk: Disk, directory: str, name: str, *, is_whole: bool) -> None:
+def _finish_file(disk: Disk, directory: str, name: str, *, is_complete: bool) -> None:
+    """Give a `.swap` file its final name if its segment is complete; otherwise remove it."""
     path = f"{directory}/{name}"
-    if is_whole:
+    if is_complete:
         disk.rename(path, path.removesuffix(SWAP_SUFFIX))
     else:
         disk.remove(path)
 
 
 def _base_of(name: str) -> int | None:
+    """The base offset in the name of a `.swap` file; None if it is no file of a segment."""
     for suffix in SEGMENT_SUFFIXES:
         offset = offset_in_name(name, suffix + SWAP_SUFFIX)
         if offset is not None:
@@ -88,6 +97,7 @@ def _base_of(name: str) -> int | None:
 
 
 def _end_offset(disk: Disk, directory: str, base: int) -> int:
+    """The end offset of the `.swap` log file that begins at `base`. Raises `DamagedLogError`."""
     path = f"{directory}/{segment_file(base, LOG_SUFFIX)}{SWAP_SUFFIX}"
     file = disk.open(path)
     end_offset = base

@@ -16,13 +16,14 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class Durability(Enum):
-    """When a record counts as stored."""
+    """When a record counts as stored, and may be acknowledged."""
 
     FSYNC = "Fsync"
-    """After fdatasync: it survives the power cut of all brokers at once."""
+    """After fdatasync: it survives a power cut of all brokers at the same time."""
 
     PAGE_CACHE = "PageCache"
-    """When the kernel has it: it survives the end of the process. Kafka's own default."""
+    """When the kernel has it in its page cache: it survives the end of the process. Kafka's own
+    default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,11 @@ class LogConfig:
 
     @property
     def roll_ms(self) -> int:
-        """The maximum age of the active segment; only older segments can be compacted (KIP-354)."""
+        """The age at which a new segment begins.
+
+        The active segment is never compacted. So a compacted log rolls after
+        `max.compaction.lag.ms` at the latest (KIP-354).
+        """
         return (
             min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
         )

@@ -11,8 +11,10 @@ from chiplog_broker.storage.segment import Segment
 
 
 def is_continuous(state: LogState, segment: Segment, leader_epoch: int) -> bool:
-    """Whether all values agree after an append to `segment` that ended with a batch of this
-    epoch."""
+    """Whether all counters of the log's end agree after an append to `segment`.
+
+    `leader_epoch` is that of the last batch that was appended.
+    """
     return (
         segment.end_offset == state.end_offset
         and segment.log.size() == segment.size_bytes
@@ -21,7 +23,7 @@ def is_continuous(state: LogState, segment: Segment, leader_epoch: int) -> bool:
 
 
 def what_disagrees(state: LogState, segment: Segment, leader_epoch: int) -> str:
-    """All values, for the log message."""
+    """All counters that `is_continuous` compares, as a text for an error message."""
     return (
         f"the log ends at offset {state.end_offset}, its newest segment at {segment.end_offset}; "
         f"the file has {segment.log.size()} bytes, its batches {segment.size_bytes}; the epoch "

@@ -1,8 +1,9 @@
 """Which replicas of a data directory were found damaged, until they have been refetched.
 
-If the damaged files were set aside, the next start would find an empty log in good order, and would
-vouch for it. So a mark is durable before anything is done about the damage. It is removed only when
-the replica is in sync again, which its leader confirms.
+A damaged replica is replaced by an empty one, which is then refetched. Without a mark on disk, a
+start in between would take the empty log for a complete one, and the operator might elect it. So
+the mark is durable before the damaged files are moved. It is removed only when the replica is in
+sync again, which its leader confirms.
 
 The file is `damaged-replicas`: a version, a count, then `topic partition topic-id state file
 offset` lines, and a checksum.
@@ -44,7 +45,7 @@ class Damage(NamedTuple):
     file: str = ""
     """The damaged file, as a path in the data directory; empty if it is not known."""
     offset: int | None = None
-    """The first offset that could not be trusted."""
+    """The first offset that is damaged, or that the damage makes uncertain; None if not known."""
 
 
 class DamageMarks:
@@ -53,8 +54,8 @@ class DamageMarks:
     __slots__ = ("_commit", "_disk", "_health", "_marks", "_version")
 
     def __init__(self, disk: Disk, health: DirectoryHealth) -> None:
-        """Raises `WrongDirectoryError` if the file cannot be read: it is unknown then which
-        replicas are damaged."""
+        """Read the marks. Raises `WrongDirectoryError` if the file cannot be parsed: it is unknown
+        then which replicas are damaged."""
         self._disk = disk
         self._health = health
         self._marks = _read(disk)
@@ -78,12 +79,13 @@ class DamageMarks:
         await self._commit.reach(self._version)
 
     async def forget(self, partition: TopicPartition) -> None:
-        """The replica has been refetched or deleted; durable on return."""
+        """Remove the mark of a replica that was refetched or deleted; durable on return."""
         if self._marks.pop(partition, None) is not None:
             self._version += 1
         await self._commit.reach(self._version)
 
     async def _write(self) -> int:
+        """Write all marks to the file; returns the version of the marks that it contains."""
         version = self._version
         lines = format_lines(
             f"{name.topic} {name.partition} {_text_of(damage)}"
@@ -97,12 +99,14 @@ class DamageMarks:
 
 
 def _text_of(damage: Damage) -> str:
+    """The fields of a mark as in the file, after the topic and partition."""
     topic_id = _NOT_KNOWN if damage.topic_id is None else Uuid(damage.topic_id.bytes)
     offset = _NOT_KNOWN if damage.offset is None else damage.offset
     return f"{topic_id} {damage.state.value} {damage.file or _NOT_KNOWN} {offset}"
 
 
 def _read(disk: Disk) -> dict[TopicPartition, Damage]:
+    """The marks in the file; none if it does not exist. Raises `WrongDirectoryError`."""
     if not disk.exists(DAMAGED_REPLICAS):
         return {}
     try:

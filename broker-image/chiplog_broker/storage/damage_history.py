@@ -1,7 +1,8 @@
 """The damage that was found in a data directory recently, also if it has been repaired.
 
-It is for users, and for the error messages of refused reads: `damaged-replicas` contains only
-present damage, which may be repaired within a second. It is kept in memory only.
+It is shown to users and used in the error messages of refused reads. The file `damaged-replicas` is
+not enough for that: it contains only present damage, which may be repaired within a second. The
+history is kept in memory only.
 """
 
 from collections import deque
@@ -24,9 +25,9 @@ class FoundDamage(NamedTuple):
     file: str
     """As a path in the data directory; empty if it is not known."""
     offset: int | None
-    """The first offset that could not be trusted."""
+    """The first offset that is damaged, or that the damage makes uncertain; None if not known."""
     is_cut: bool
-    """Whether the file is too short."""
+    """Whether the damage is that the file is too short."""
     why: str
     found_ms: int
     whole_ms: int | None = None
@@ -49,7 +50,7 @@ class DamageHistory:
     def found(
         self, partition: TopicPartition, topic_id: UUID | None, error: DamagedLogError
     ) -> None:
-        """Damage was found now."""
+        """Add damage that was just found."""
         past = FoundDamage(
             partition,
             topic_id,
@@ -61,8 +62,8 @@ class DamageHistory:
         )
         self._history.appendleft(past)
 
-    def whole(self, partition: TopicPartition) -> None:
-        """The replica was completely refetched; this repairs all damage found in it before."""
+    def mark_repaired(self, partition: TopicPartition) -> None:
+        """Set the time of repair of all damage of this replica: it was completely refetched now."""
         now_ms = self._clock.now_ms()
         for index, past in enumerate(self._history):
             if past.partition == partition and past.whole_ms is None:

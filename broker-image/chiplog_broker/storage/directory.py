@@ -1,8 +1,8 @@
 """A broker's data directory: all logs, their shared state, and how they are opened.
 
-One broker holds the lock of the directory. A replica that cannot be opened without guessing is
-quarantined: its files are not touched, and it is reported; the other replicas are served. Damage is
-remembered durably (`damage`) until the replica has been refetched.
+One broker holds the lock of the directory. A replica whose files are damaged is quarantined: it is
+not served, its files are not touched, and it is reported; the other replicas are served. Damage is
+recorded on disk (see `damage`) until the replica has been refetched.
 """
 
 import asyncio
@@ -54,11 +54,12 @@ from chiplog_broker.storage.partition_metadata import (
     encode_partition_metadata,
 )
 from chiplog_broker.storage.producers import ProducerStates
-from chiplog_broker.storage.room import DiskRoom
+from chiplog_broker.storage.room import FreeSpace
 from chiplog_broker.storage.scrub import Scrubber
 from chiplog_broker.storage.segment import Segment
 
 _END_OF_TIME_MS = 2**63 - 1
+"""A time after every other, so that all waiting files may be removed."""
 _MAX_CONCURRENT = 16
 """How many logs are flushed or closed together."""
 
@@ -99,11 +100,12 @@ class LogDirectory:
         self.health = health
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.quarantined: dict[TopicPartition, str] = {}
+        """Why each quarantined replica is not served."""
         self.report = DirectoryReport(clean=False, broker_epoch=None, partitions=())
         self.damage = DamageMarks(ports.disk, health)
         self.damage_history = DamageHistory(ports.clock)
         self._checkpoints = DirectoryCheckpoints(ports.disk, health)
-        self.room = DiskRoom(ports.disk)
+        self.room = FreeSpace(ports.disk)
         self.cleaner_stats = CleanerStats()
         self._env = LogEnvironment(
             ports.disk,
@@ -116,7 +118,8 @@ class LogDirectory:
         )
         self._retired: list[_RetiredLog] = []
         self._set_aside: dict[TopicPartition, str] = {}
-        """The directory that each damaged replica left last."""
+        """The new name of the directory of each damaged replica that is being refetched; of several
+        the last."""
         self.scrubber = Scrubber(self.logs, ports.clock)
 
     @classmethod
@@ -125,8 +128,8 @@ class LogDirectory:
     ) -> "LogDirectory":
         """Lock the directory, check its owner, and open or recover each log.
 
-        Raises `BlockingIOError` if another process has it, `WrongDirectoryError` if it belongs to
-        another broker.
+        Raises `BlockingIOError` if another process has locked the directory, `WrongDirectoryError`
+        if it belongs to another broker.
         """
         disk = ports.disk
         disk.lock(LOCK)
@@ -148,7 +151,11 @@ class LogDirectory:
     async def create(
         self, partition: TopicPartition, topic_id: UUID, config: LogConfig
     ) -> PartitionLog:
-        """A new, empty replica, durable on return. The existing one if it is the same topic's."""
+        """Create an empty replica, durable on return, or return the one of this topic id.
+
+        If damage of an earlier replica is recorded, the new one counts as damaged until it has been
+        refetched.
+        """
         self.health.check()
         existing = self.logs.get(partition)
         if existing is not None:
@@ -157,20 +164,21 @@ class LogDirectory:
             return existing
         if self._disk.exists(partition.directory):
             raise StorageError(f"the directory {partition.directory} already exists")
-        # Entries of an earlier replica of this name would be used for this one.
+        # Without this, entries of an earlier replica of this name would be used for the new one.
         await self._checkpoints.forget(partition)
         mark = self.damage.get(partition)
         if mark is not None and mark.topic_id not in {None, topic_id}:
             await self.damage.forget(partition)
             mark = None
         try:
-            log = await self._make_replica(partition, topic_id, config)
+            log = await self._create_files(partition, topic_id, config)
             if mark is not None:
-                # Only now: after a crash an incomplete replica is created again.
+                # Not before the replica is complete: after a crash before this point, the mark
+                # still says that no usable copy exists, and the replica is created again.
                 refetching = Damage(topic_id, DamageState.REFETCHING, mark.file, mark.offset)
                 await self.damage.put(partition, refetching)
         except (OSError, StorageError) as error:
-            self._remove_half_made(partition)
+            self._remove_incomplete(partition)
             if isinstance(error, OSError):
                 self.health.write_failed(error)
             raise
@@ -181,20 +189,20 @@ class LogDirectory:
         """Delete a replica; its files are removed after `file.delete.delay.ms`."""
         log = self.logs.pop(partition)
         await log.stop()
-        name = await self._mark(partition, DELETED_DIRECTORY_SUFFIX)
+        name = await self._rename_with_suffix(partition, DELETED_DIRECTORY_SUFFIX)
         await self.damage.forget(partition)
-        self._retire(log, name)
+        self._release_later(log, name)
 
     async def quarantine(self, partition: TopicPartition, reason: str) -> None:
         """Stop serving a replica that was found damaged; its files stay as they are."""
         log = self.logs.pop(partition)
         self.quarantined[partition] = reason
         await log.stop()
-        self._retire(log, None)
+        self._release_later(log, None)
 
     async def quarantine_damaged(self, partition: TopicPartition, found: DamagedLogError) -> None:
-        """Like `quarantine`, and a new copy of the replica counts as damaged, too, until it is
-        complete."""
+        """Like `quarantine`, and record the damage on disk: a new copy of the replica counts as
+        damaged until it is complete."""
         log = self.logs[partition]
         mark = Damage(log.topic_id, DamageState.FOUND, found.file, found.offset)
         await self.quarantine(partition, str(found))
@@ -203,28 +211,32 @@ class LogDirectory:
     async def set_aside(self, partition: TopicPartition) -> str:
         """Rename the directory of a quarantined replica, so that a new copy can be created.
 
-        If the replica was damaged, the new copy counts as damaged until `is_whole` is called.
+        Returns the new name. If the replica was damaged, the new copy counts as damaged until
+        `mark_undamaged` is called.
         """
         mark = self.damage.get(partition)
         if mark is not None:
-            # Without it the next start would find an empty log in good order.
+            # The mark must be durable before the directory disappears: otherwise the next start
+            # would create an empty replica that looks complete.
             await self.damage.put(partition, mark)
-        name = await self._mark(partition, STRAY_DIRECTORY_SUFFIX)
+        name = await self._rename_with_suffix(partition, STRAY_DIRECTORY_SUFFIX)
         del self.quarantined[partition]
         if mark is not None:
             self._set_aside[partition] = name
         return name
 
-    async def is_whole(self, partition: TopicPartition) -> None:
-        """A damaged replica has been completely refetched.
+    async def mark_undamaged(self, partition: TopicPartition) -> None:
+        """Record that a damaged replica has been completely refetched.
 
-        The damaged files are kept next to it for inspection, but only the last of several.
+        The damaged files stay next to it for inspection. Of several such directories only the last
+        one is kept.
         """
         await self.damage.forget(partition)
-        self.damage_history.whole(partition)
+        self.damage_history.mark_repaired(partition)
         last = self._set_aside.pop(partition, None)
-        found = self._copies_aside(partition, self.logs[partition].topic_id)
+        found = self._damaged_directories(partition, self.logs[partition].topic_id)
         for name in found:
+            # After a restart it is not known which one is the last: keep any one of them.
             if name != (last or found[-1]):
                 try:
                     self._disk.remove(name)
@@ -232,31 +244,36 @@ class LogDirectory:
                     self.health.take_offline(error)
 
     async def forget_damage(self, topic: str, topic_id: UUID) -> None:
-        """A topic was deleted: its damaged replicas do not block the name for a new topic.
+        """After a topic was deleted: rename the directories of its damaged replicas, so that they
+        do not block the topic's name, and remove the records of their damage.
 
-        Their files stay. A replica without a readable topic id stays where it is, too.
+        Their files stay. A replica without a readable topic id is not changed.
         """
         for partition in self.damage:
             mark = self.damage.get(partition)
             if partition.topic == topic and mark is not None and mark.topic_id == topic_id:
-                # In this order: a mark that is left over would be used for the next replica.
+                # In this order: if a crash left the mark without the directory, the mark would
+                # apply to the next replica of this name.
                 await self.damage.forget(partition)
                 if partition in self.quarantined:
                     await self.set_aside(partition)
 
     def is_refetching(self, partition: TopicPartition) -> bool:
-        """Whether the replica is a copy that may lack records of the damaged one."""
+        """Whether the replica here is a new copy that may lack records of the damaged one."""
         mark = self.damage.get(partition)
         return mark is not None and partition in self.logs
 
-    def committed_before_cut(self, partition: TopicPartition) -> int | None:
-        """The last known high watermark of a log that recovery truncated, or found shorter than
-        that; None if no start did, or if the replica has been in sync since."""
-        return self._checkpoints.cut_tails.get(partition)
+    def high_watermark_before_truncation(self, partition: TopicPartition) -> int | None:
+        """The last known high watermark of a log whose end was lost at a start of the broker.
 
-    async def is_in_sync_again(self, partition: TopicPartition) -> None:
-        """Its leader confirms that a truncated replica has all records again."""
-        await self._checkpoints.cut_tails.forget([partition])
+        Recovery truncated it, or found it shorter than the high watermark. None if no end was lost,
+        or if the replica has been in sync since.
+        """
+        return self._checkpoints.high_watermarks_before_truncation.get(partition)
+
+    async def mark_in_sync_again(self, partition: TopicPartition) -> None:
+        """Record that a log whose end was lost has all records again, as its leader confirms."""
+        await self._checkpoints.high_watermarks_before_truncation.forget([partition])
 
     def high_watermark(self, partition: TopicPartition) -> int:
         """The high watermark of the last checkpoint; 0 if there is none."""
@@ -267,7 +284,8 @@ class LogDirectory:
     async def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Store recovery points and high watermarks: the next recovery starts there."""
         self.health.check()
-        # Read before the first await: a truncation may lower both in the meantime.
+        # `high_watermarks` was read in this iteration of the event loop. It is taken over before
+        # the first await, because a truncation may lower both values in the meantime.
         await self._checkpoints.high_watermarks.update(high_watermarks)
         await self._checkpoints.recovery_points.update(
             {partition: log.recovery_point for partition, log in self.logs.items()}
@@ -289,15 +307,18 @@ class LogDirectory:
     async def maintain(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Flush, apply retention, and remove files after their delay.
 
-        If the volume is short of space, files are removed without a delay: readers have them open.
+        `high_watermarks` has those of the replicas that are served: only records below it are
+        deleted. If the volume is short of space, files are removed without a delay: a reader that
+        has a file open can still read it.
         """
         with suppress(DiskFullError):  # the next steps may free space
             await self.flush_due()
         now_ms = self._clock.now_ms()
+        # Files whose time of removal is not later than this are removed.
         passed_ms = _END_OF_TIME_MS if self.room.is_short else now_ms
         for partition, log in list(self.logs.items()):
             high_watermark = high_watermarks.get(partition)
-            # A log may have been deleted, or begun to be truncated, while we waited.
+            # During the awaits a log may have been deleted, or its truncation may have begun.
             if high_watermark is not None and log.is_writable:
                 await log.enforce_retention(high_watermark, now_ms)
             log.remove_expired_files(passed_ms)
@@ -309,11 +330,11 @@ class LogDirectory:
 
     async def close(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> None:
         """Make everything durable and write the mark of a clean shutdown, so that the next start
-        need not read the logs."""
+        need not read the logs. `broker_epoch` is stored in the mark."""
         self.health.check()
         for partition, log in list(self.logs.items()):
             if log.damage is not None:
-                # The mark covers only the logs that could be closed.
+                # The mark of a clean shutdown applies only to logs that were closed undamaged.
                 await self.quarantine_damaged(partition, log.damage)
         await _in_groups(log.close() for log in self.logs.values())
         ends = {partition: log.end_offset for partition, log in self.logs.items()}
@@ -328,6 +349,7 @@ class LogDirectory:
     # --- notifications of logs -----------------------------------------------------
 
     def log_damaged(self, partition: TopicPartition, found: DamagedLogError) -> None:
+        """Add the damage that a log has found to the history, and pass it on."""
         log = self.logs.get(partition)
         self.damage_history.found(partition, None if log is None else log.topic_id, found)
         self._events.log_damaged(partition, found)
@@ -338,6 +360,7 @@ class LogDirectory:
     # --- inner workings ------------------------------------------------------------
 
     async def _open_all(self, options: OpenOptions, *, clean: bool) -> list[PartitionReport]:
+        """Open all logs; `clean`: the last shutdown was clean, so that none needs recovery."""
         opening = Opening(
             self._env,
             self.damage,
@@ -348,18 +371,19 @@ class LogDirectory:
         reports = await opening.run(clean=clean)
         self.logs.update(opening.logs)
         self.quarantined.update(opening.quarantined)
-        # What recovery has read may be in the page cache only.
+        # Records that recovery has read may be in the page cache only: sync them.
         await _in_groups(_flushed(log) for log in self.logs.values())
         return reports
 
-    def _copies_aside(self, partition: TopicPartition, topic_id: UUID) -> list[str]:
-        """Directories with earlier, damaged copies of this replica.
+    def _damaged_directories(self, partition: TopicPartition, topic_id: UUID) -> list[str]:
+        """The renamed directories with earlier, damaged copies of this replica, in listed order.
 
-        A copy of another topic with the same name has another topic id, and may be the only one
+        A copy of another topic with the same name has another topic id. It may be the only one
         left, so it is not included.
         """
-        some_mark = marked_directory(partition, UUID(int=0), STRAY_DIRECTORY_SUFFIX)
-        prefix = some_mark.rpartition(".")[0]
+        # Their names differ only in the random part after the last dot.
+        example = marked_directory(partition, UUID(int=0), STRAY_DIRECTORY_SUFFIX)
+        prefix = example.rpartition(".")[0]
         found = []
         for name in self._disk.names(ROOT):
             is_marked = is_marked_directory(name) and name.endswith(STRAY_DIRECTORY_SUFFIX)
@@ -373,9 +397,10 @@ class LogDirectory:
                     found.append(name)
         return found
 
-    async def _make_replica(
+    async def _create_files(
         self, partition: TopicPartition, topic_id: UUID, config: LogConfig
     ) -> PartitionLog:
+        """Create the directory, the first segment and the metadata of an empty replica, durably."""
         directory = partition.directory
         self._disk.make_directory(directory)
         segment = Segment(self._disk, directory, 0, index_settings(config))
@@ -396,18 +421,26 @@ class LogDirectory:
         )
         return PartitionLog(LogState(self._env, partition, topic_id, config, loaded))
 
-    def _remove_half_made(self, partition: TopicPartition) -> None:
+    def _remove_incomplete(self, partition: TopicPartition) -> None:
         """Remove an incompletely created replica, which would be in the way of the next attempt."""
         try:
             self._disk.remove(partition.directory)
         except OSError as error:
             self.health.take_offline(error)
 
-    def _retire(self, log: PartitionLog, directory: str | None) -> None:
+    def _release_later(self, log: PartitionLog, directory: str | None) -> None:
+        """Close the files of a log after `file.delete.delay.ms`, and remove `directory` then.
+
+        With None the directory is kept.
+        """
         remove_at_ms = self._clock.now_ms() + log.config.file_delete_delay_ms
         self._retired.append(_RetiredLog(remove_at_ms, log, directory))
 
-    async def _mark(self, partition: TopicPartition, suffix: str) -> str:
+    async def _rename_with_suffix(self, partition: TopicPartition, suffix: str) -> str:
+        """Rename the directory of a partition, durably, and forget its checkpoints.
+
+        Returns the new name: the partition's, a random part and `suffix`.
+        """
         name = marked_directory(partition, UUID(bytes=self._rng.token(16)), suffix)
         try:
             self._disk.rename(partition.directory, name)
@@ -435,7 +468,7 @@ async def _flushed(log: PartitionLog) -> None:
 
 
 async def _in_groups(work: Iterable[Awaitable[None]]) -> None:
-    """Wait for all, some at a time."""
+    """Run all, at most `_MAX_CONCURRENT` at a time, and wait for them."""
     iterator = iter(work)
     while group := list(islice(iterator, _MAX_CONCURRENT)):
         await asyncio.gather(*group)

@@ -12,7 +12,9 @@ class Verdict(Enum):
 
     INTACT = "intact"
     TAIL_CUT = "tail cut"
+    """The end of the log was incomplete after a crash, and was truncated."""
     QUARANTINED = "quarantined"
+    """The replica is damaged and is not served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,7 @@ class DirectoryReport:
     clean: bool
     """Whether there was a clean shutdown: nothing had to be recovered, and nothing can be lost."""
     broker_epoch: int | None
-    """The epoch of the broker that shut down."""
+    """The broker epoch in the mark of a clean shutdown; None without it."""
     partitions: tuple[PartitionReport, ...]
 
 

@@ -2,7 +2,7 @@
 
 One round makes durable, in this order: every segment with new bytes, oldest first; the names of
 files that were created or removed; producer snapshots; the epoch history. Only then the durable end
-offset is raised, so it never covers a record whose segment, name or epoch could be lost.
+offset is raised. So it never covers a record whose segment, file name or epoch could be lost.
 """
 
 from collections.abc import Callable
@@ -51,29 +51,33 @@ class LogSync:
         self._end_offset = end_offset
         self._unsynced: list[Segment] = []
         self._snapshots: dict[int, bytes] = {}
+        """Producer snapshots to be written with the next round, by offset."""
         self._names_changed = False
         self.unsynced_since_ms: int | None = None
+        """When the oldest unsynced byte was written; None if all are synced."""
         self._round_end = durable_end_offset
+        """The end offset that the round in progress makes durable; a truncation lowers it."""
         self._commit = GroupCommit(self._sync_round, durable_end_offset)
         self._epoch_commit = GroupCommit(self._save_epochs)
 
     @property
     def durable_end_offset(self) -> int:
-        """Everything below survives a power cut."""
+        """All records below this offset survive a power cut."""
         return self._commit.reached
 
     @property
     def epochs_saved(self) -> bool:
+        """Whether the present epoch history is durable."""
         return self._epoch_commit.reached >= self._epochs.version
 
     @property
     def has_finished_segment(self) -> bool:
-        """Whether a finished segment waits for its sync."""
+        """Whether a finished segment, or its producer snapshot, is not synced yet."""
         return len(self._unsynced) > 1 or bool(self._snapshots)
 
     @property
     def is_all_durable(self) -> bool:
-        """Whether everything is durable."""
+        """Whether all records, file names, snapshots and epochs are durable."""
         return (
             not (self._unsynced or self._snapshots or self._names_changed)
             and self.epochs_saved
@@ -81,7 +85,7 @@ class LogSync:
         )
 
     def wrote_to(self, segment: Segment, now_ms: int) -> None:
-        """`segment` has bytes that are not synced."""
+        """Record that `segment` has bytes that are not synced."""
         if not segment.unsynced:
             segment.unsynced = True
             self._unsynced.append(segment)
@@ -89,17 +93,17 @@ class LogSync:
                 self.unsynced_since_ms = now_ms
 
     def names_changed(self) -> None:
-        """A file was created or removed in the log's directory."""
+        """Record that a file was created or removed in the log's directory."""
         self._names_changed = True
 
     def add_snapshot(self, offset: int, data: bytes) -> None:
-        """Write this snapshot with the next round."""
+        """Have this producer snapshot, as of `offset`, written with the next round."""
         self._snapshots[offset] = data
 
     def cut_at(self, offset: int) -> None:
-        """The log was truncated to `offset`: appends above it must not succeed any more."""
+        """After a truncation to `offset`: callers that wait for records above it get an error."""
         self._round_end = min(self._round_end, offset)
-        self._commit.withdraw(offset, RecordsTruncatedError(f"the log was cut at {offset}"))
+        self._commit.withdraw(offset, RecordsTruncatedError(f"the log was truncated to {offset}"))
         for later in [pending for pending in self._snapshots if pending > offset]:
             del self._snapshots[later]
 
@@ -113,7 +117,7 @@ class LogSync:
             await self._commit.once_more()
 
     async def idle(self) -> None:
-        """Return when nothing of this log is being written."""
+        """Return when no sync of this log is in progress."""
         await self._commit.idle()
         await self._epoch_commit.idle()
 
@@ -122,11 +126,15 @@ class LogSync:
         await self._epoch_commit.reach(self._epochs.version)
 
     async def _sync_round(self) -> int:
+        """Make everything durable that is written now; returns the durable end offset.
+
+        All that is written during the round waits for the next one.
+        """
         self._round_end = self._end_offset()
         segments, self._unsynced = self._unsynced, []
         snapshots, self._snapshots = self._snapshots, {}
         names_changed, self._names_changed = self._names_changed, False
-        since_ms, self.unsynced_since_ms = self.unsynced_since_ms, None
+        unsynced_since_ms, self.unsynced_since_ms = self.unsynced_since_ms, None
         for segment in segments:
             segment.unsynced = False
         try:
@@ -137,8 +145,8 @@ class LogSync:
                 await self._disk.sync_directory(self._directory)
         except OSError as error:
             if lacks_descriptors(error):
-                # No sync has failed, so everything is still to be done.
-                self._take_back(segments, snapshots, since_ms)
+                # A file could not be opened, but no sync has failed: the next round can do it all.
+                self._restore_unsynced(segments, snapshots, unsynced_since_ms)
                 self._names_changed |= names_changed
                 self._health.write_failed(error)
             self._health.take_offline(error)
@@ -147,11 +155,13 @@ class LogSync:
         await self.save_epochs()
         return self._round_end
 
-    def _take_back(
-        self, segments: list[Segment], snapshots: dict[int, bytes], since_ms: int | None
+    def _restore_unsynced(
+        self, segments: list[Segment], snapshots: dict[int, bytes], unsynced_since_ms: int | None
     ) -> None:
-        """A round failed: its segments and snapshots wait for the next round again, before newer
-        ones."""
+        """Give the segments and snapshots of a failed round to the next one, before newer ones.
+
+        Snapshots of records that were truncated in the meantime are dropped.
+        """
         for segment in segments:
             segment.unsynced = True
         self._unsynced = segments + [
@@ -159,9 +169,10 @@ class LogSync:
         ]
         kept = {offset: data for offset, data in snapshots.items() if offset <= self._round_end}
         self._snapshots = kept | self._snapshots
-        self.unsynced_since_ms = since_ms
+        self.unsynced_since_ms = unsynced_since_ms
 
     async def _save_epochs(self) -> int:
+        """Write the epoch history; returns the version that was written."""
         version = self._epochs.version
         path = f"{self._directory}/{EPOCH_CHECKPOINT}"
         try:
@@ -176,6 +187,7 @@ class LogSync:
         try:
             if offset <= self._round_end:
                 await self._disk.replace(path, data)
+            # Not `else`: a truncation during the await lowers `_round_end`.
             if offset > self._round_end:
                 self._disk.remove(path)
                 self._names_changed = True
@@ -183,7 +195,8 @@ class LogSync:
             try:
                 self._health.write_failed(error)
             except DiskFullError:
-                # Without it recovery only takes longer; the next round tries again.
+                # Without the snapshot recovery only takes longer: no error. The next round tries
+                # again.
                 self._snapshots.setdefault(offset, data)
 
     def _snapshot_path(self, offset: int) -> str:

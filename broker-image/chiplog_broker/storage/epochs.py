@@ -28,7 +28,8 @@ class EpochStart(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The largest epoch that is not above the requested one, and its end offset."""
+    """The answer to a request for an epoch: the largest epoch of the log that is not above it, and
+    the offset where that one ends."""
 
     leader_epoch: int
     end_offset: int
@@ -40,8 +41,8 @@ _start_of = itemgetter(1)
 
 
 class EpochHistory:
-    """The epochs of one log. `version` rises with every change, so that each change is saved
-    once."""
+    """The epochs of one log. `version` rises with every change, which shows whether the history has
+    changed since it was saved."""
 
     __slots__ = ("_entries", "last_epoch", "version")
 
@@ -55,10 +56,10 @@ class EpochHistory:
         return tuple(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """`epoch` begins at `start_offset`; known epochs keep their start."""
+        """Let `epoch` begin at `start_offset`, if it is newer than all known epochs."""
         if epoch <= self.last_epoch:
             return
-        # Entries at or above the new start belong to epochs without remaining records.
+        # Epochs that began at or above this offset have no records: drop their entries.
         while self._entries and self._entries[-1].start_offset >= start_offset:
             self._entries.pop()
         self._entries.append(EpochStart(epoch, start_offset))
@@ -78,18 +79,22 @@ class EpochHistory:
         return epoch, NO_END if is_last else self._entries[number].start_offset
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """The end offset of `epoch`; (-1, -1) if the history does not know it."""
+        """The largest epoch that is not above `epoch`, and its end offset.
+
+        (-1, -1) if `epoch` is newer than all epochs of the log, or -1.
+        """
         if epoch == NO_EPOCH or epoch > self.last_epoch:
             return _UNDEFINED
         if epoch == self.last_epoch:
             return EpochEnd(epoch, log_end_offset)
         number = bisect_right(self._entries, epoch, key=_epoch_of)
         end_offset = self._entries[number].start_offset
-        # Below the first known epoch: those records were deleted, and the log begins there.
+        # If `epoch` is older than all entries, its records were deleted: it ends where the first
+        # entry begins.
         return EpochEnd(self._entries[number - 1].epoch if number else epoch, end_offset)
 
     def truncate_end(self, end_offset: int) -> None:
-        """The log was truncated to `end_offset`."""
+        """After a truncation to `end_offset`: remove the epochs that began at or above it."""
         kept = len(self._entries)
         while kept and self._entries[kept - 1].start_offset >= end_offset:
             kept -= 1
@@ -98,18 +103,19 @@ class EpochHistory:
             self._changed()
 
     def truncate_start(self, start_offset: int) -> None:
-        """The log start offset was raised to `start_offset`: the epoch there begins with it."""
-        passed = bisect_right(self._entries, start_offset, key=_start_of)
-        if passed == 0 or self._entries[passed - 1].start_offset == start_offset == 0:
+        """After the log start offset was raised to `start_offset`: remove the epochs of deleted
+        records. The epoch at `start_offset` begins there now."""
+        reached = bisect_right(self._entries, start_offset, key=_start_of)
+        if reached == 0 or self._entries[reached - 1].start_offset == start_offset == 0:
             return
-        first = EpochStart(self._entries[passed - 1].epoch, start_offset)
-        if self._entries[:passed] != [first]:
-            self._entries[:passed] = [first]
+        first = EpochStart(self._entries[reached - 1].epoch, start_offset)
+        if self._entries[:reached] != [first]:
+            self._entries[:reached] = [first]
             self._changed()
 
     def touch(self) -> None:
-        """Mark the history as changed, so that it is saved again: the file may be in the page cache
-        only."""
+        """Mark the history as changed, so that it is saved again: after a start the file may be in
+        the page cache only."""
         self._changed()
 
     def clear(self) -> None:

@@ -20,8 +20,8 @@ class WrongDirectoryError(StorageError):
 class DiskFullError(StorageError):
     """There is no space: the append changed nothing and may be repeated.
 
-    Kafka has no code for that. With this one every client retries after a while, without looking
-    for another leader, and knows that nothing was stored.
+    Kafka has no error code for a full disk. With NOT_ENOUGH_REPLICAS every client retries after a
+    while, without looking for another leader, and knows that nothing was stored.
     """
 
     kafka_error = "NOT_ENOUGH_REPLICAS"
@@ -30,22 +30,23 @@ class DiskFullError(StorageError):
 class NoDescriptorError(DiskFullError):
     """The process, or the machine, has reached its limit of open files.
 
-    As with a full disk, nothing has changed, the disk is not faulty, and it may be repeated.
-    Consumers get this error, too, so it has a code with which every client retries.
+    As with a full disk, nothing has changed, the disk is not faulty, and the operation may be
+    repeated. Consumers get this error, too, so it has a code with which every client retries.
     """
 
     kafka_error = "KAFKA_STORAGE_ERROR"
 
 
 class DamagedLogError(StorageError):
-    """Durable bytes have changed. Found when a log is opened or read."""
+    """Stored bytes are not the ones that were written. Found when a log is opened or read."""
 
     def __init__(
         self, message: str, *, file: str = "", offset: int | None = None, is_cut: bool = False
     ) -> None:
-        """`file` is a path in the data directory, `offset` the first offset that cannot be trusted.
+        """`file` is a path in the data directory, empty if unknown. `offset` is the first offset
+        that is damaged or uncertain, None if unknown.
 
-        `is_cut`: the file is too short, but its content is as it was written.
+        `is_cut`: the file is too short, but the bytes that it has are as they were written.
         """
         super().__init__(message)
         self.file = file
@@ -78,7 +79,8 @@ class OutOfOrderSequenceError(StorageError):
 
 
 class OvertakesRefusedError(StorageError):
-    """An earlier batch of a producer that is not known was refused, and may be sent again."""
+    """A batch would be the first one of a producer, but an earlier batch of it was refused and may
+    be sent again."""
 
     kafka_error = "NOT_LEADER_OR_FOLLOWER"
 

@@ -1,11 +1,11 @@
 """Group commit: one commit at a time; callers that arrive in the meantime share the next one.
 
-A mark is a number that grows with the work: a log's end offset, or the version of a table. `commit`
-makes everything durable that exists when it is called, and returns the mark that it reached.
+A mark is a number that grows with each change: a log's end offset, or the version of a table.
+`commit` makes all changes durable that exist when it is called, and returns their mark.
 
-A failed commit is final: the state of the device is unknown, and a second attempt could report
-success for bytes that the kernel has dropped. Only a commit that failed because the disk was full
-has lost nothing; the next caller tries again.
+After a failed commit all later calls fail: the state of the device is unknown, and a second attempt
+could report success for bytes that the kernel has dropped. The exception is a commit that failed
+because the disk was full. It has lost nothing, and the next caller tries again.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from typing import TypeAlias
 from chiplog_broker.storage.errors import DiskFullError
 
 _Waiter: TypeAlias = tuple[int, asyncio.Future[None]]
+"""The mark that a caller waits for, and the future that is completed then."""
 
 
 class GroupCommit:
@@ -25,8 +26,11 @@ class GroupCommit:
     def __init__(self, commit: Callable[[], Awaitable[int]], reached: int = 0) -> None:
         self._commit = commit
         self.reached = reached
+        """The mark up to which everything is durable."""
         self._waiters: list[_Waiter] = []
+        """Callers for the next commit."""
         self._served: list[_Waiter] = []
+        """Callers for the commit in progress."""
         self._task: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
 
@@ -45,6 +49,7 @@ class GroupCommit:
             await asyncio.wait({self._task})
 
     async def _wait(self, mark: int) -> None:
+        """Wait for the next commit, which is started if none is in progress."""
         if self._failure is not None:
             raise self._failure
         loop = asyncio.get_running_loop()
@@ -57,13 +62,14 @@ class GroupCommit:
         await waiter
 
     def withdraw(self, mark: int, error: Exception) -> None:
-        """Work above `mark` was truncated: callers that wait for it get `error`."""
+        """After a truncation to `mark`: callers that wait for a higher mark get `error`."""
         self.reached = min(self.reached, mark)
         for awaited, waiter in (*self._served, *self._waiters):
             if awaited > mark and not waiter.done():
                 waiter.set_exception(error)
 
     async def _run(self) -> None:
+        """Commit as long as callers wait. After an error all of them get it."""
         try:
             while self._waiters:
                 self._served, self._waiters = self._waiters, []

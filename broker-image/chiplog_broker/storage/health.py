@@ -19,7 +19,7 @@ from chiplog_broker.storage.errors import (
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
-"""Of the process, or of the machine."""
+"""The limit of open files of the process, or of the machine, is reached."""
 
 
 def lacks_descriptors(error: OSError) -> bool:
@@ -40,24 +40,35 @@ class DirectoryHealth:
     def check(self) -> None:
         """Raises `DirectoryOfflineError` if the directory is offline."""
         if self.failure is not None:
-            raise DirectoryOfflineError(f"the directory is offline: {self.failure}")
+            raise DirectoryOfflineError(f"the data directory is offline: {self.failure}")
 
     def take_offline(self, error: OSError) -> NoReturn:
-        """Store the first error, notify the broker, and raise."""
+        """Take the directory offline, and raise `DirectoryOfflineError`.
+
+        The first error is stored and reported to the broker.
+        """
         if self.failure is None:
             self.failure = error
             self._went_offline(error)
-        raise DirectoryOfflineError(f"the directory is offline: {error}") from error
+        raise DirectoryOfflineError(f"the data directory is offline: {error}") from error
 
     def read_failed(self, error: OSError) -> NoReturn:
-        """A read failed. It may be repeated if only descriptors were lacking."""
+        """Raise the error for a failed read.
+
+        `NoDescriptorError`, after which the read may be repeated, if the limit of open files was
+        reached. Otherwise the directory goes offline.
+        """
         if lacks_descriptors(error):
             raise NoDescriptorError(str(error)) from error
         self.take_offline(error)
 
     def write_failed(self, error: OSError) -> NoReturn:
-        """A write failed. If there was no space or no descriptor for a write to the page cache, it
-        may be repeated. If the device itself had no space, the directory is offline."""
+        """Raise the error for a failed write.
+
+        `DiskFullError` or `NoDescriptorError`, after which the write may be repeated, if there was
+        no space or descriptor for it. Otherwise the directory goes offline, also if a sync failed
+        because of missing space: it is unknown then which bytes were stored.
+        """
         if error.errno in NO_SPACE and not isinstance(error, SyncFailedError):
             raise DiskFullError(str(error)) from error
         if lacks_descriptors(error):

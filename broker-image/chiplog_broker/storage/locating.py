@@ -1,8 +1,8 @@
 """Finds the exact position of damage in a segment, and whether the segment is changed or too short.
 
-A read that found damage may have begun within a batch, or at a position from an index. The batches
-from the previous index entry on show which offset belongs there, and whether an earlier batch is
-wrong.
+A read that found damage does not know enough: it may have begun in the middle of a batch, or at a
+wrong position of a damaged index. So the batches from the previous index entry on are checked. They
+show which offset should be at the damaged position, and whether an earlier batch is damaged.
 """
 
 from typing import NamedTuple
@@ -15,13 +15,15 @@ from chiplog_wire.records.errors import CorruptBatchError, DamagedBatchError
 
 
 class DamageLocation(NamedTuple):
-    """The first wrong batch, as far as it can be determined."""
+    """The first damaged batch, as far as it can be determined."""
 
     why: str
     position: int | None = None
+    """Its byte position in the file."""
     offset: int | None = None
+    """The offset that it should begin with."""
     is_cut: bool = False
-    """Whether the file is too short."""
+    """Whether the damage is that the file is too short."""
 
 
 def locate_damage(segment: Segment, error: CorruptBatchError, history: History) -> DamageLocation:
@@ -32,16 +34,16 @@ def locate_damage(segment: Segment, error: CorruptBatchError, history: History) 
     if not isinstance(error, DamagedBatchError):
         return DamageLocation(str(error))
     try:
-        first = _first_wrong(segment, error, history)
+        first = _first_damaged(segment, error, history)
     except CorruptBatchError:
         first = error  # the batch at the index entry cannot be parsed either
-    is_short = not segment.log.read(segment.size_bytes - 1, 1)
+    is_short = not segment.log.read(segment.size_bytes - 1, 1)  # its last byte is missing
     is_cut = is_short and is_cut_short(segment.log, first.position)
     return DamageLocation(str(first), first.position, first.offset, is_cut)
 
 
 def is_cut_short(file: File, position: int) -> bool:
-    """Whether the batch at this position is missing, or shorter than its header says."""
+    """Whether the file ends before the batch at this position, or within it."""
     head = file.read(position, HEADER_BYTES)
     if len(head) < HEADER_BYTES:
         return True
@@ -50,8 +52,14 @@ def is_cut_short(file: File, position: int) -> bool:
     return is_batch and not file.read(end - 1, 1)
 
 
-def _first_wrong(segment: Segment, error: DamagedBatchError, history: History) -> DamagedBatchError:
-    """The first wrong batch since the previous index entry. Raises `CorruptBatchError`."""
+def _first_damaged(
+    segment: Segment, error: DamagedBatchError, history: History
+) -> DamagedBatchError:
+    """The first damaged batch since the last index entry before the position of `error`.
+
+    It is that of `error` if none before it is damaged, with the offset that should be there. Raises
+    `CorruptBatchError`.
+    """
     indexed = segment.offset_index.batch_at_or_before(error.position - 1)
     start = indexed.position if indexed else 0
     offset = segment.header_at(start).base_offset if start else segment.base_offset

@@ -1,17 +1,17 @@
-"""The log of one partition on one broker: what it consists of, wired together.
+"""The log of one partition on one broker. This module connects its parts.
 
-`log_state` is what a log consists of. Its collaborators, each in a file of its own, append
-(`log_appender`), read (`log_reader`), begin segments (`log_rolling`), take something away
+`log_state` has the state of a log. Its collaborators, each in a file of its own, append
+(`log_appender`), read (`log_reader`), begin segments (`log_rolling`), remove records
 (`log_surgery`), compact (`log_compaction`) and check (`log_checks`). Appends and reads are
 synchronous and only touch the page cache; `make_durable` waits for the device.
 
 Invariants:
 
-* offsets are contiguous from `log_start_offset` to `end_offset` and never used twice; where
-  compaction has been, some are missing, but never the end of a segment;
-* `durable_end_offset` <= `end_offset`, and everything below it survives a power cut;
-* every batch's epoch is what `epochs` says for its offset;
-* the producer states are the fold of all batches below `end_offset`.
+* offsets are contiguous from `log_start_offset` to `end_offset` and never used twice; compaction
+  may leave gaps, but never at the end of a segment;
+* `durable_end_offset` <= `end_offset`, and all records below it survive a power cut;
+* every batch has the leader epoch that `epochs` has for its offset;
+* the producer states result from all batches below `end_offset`, applied in order.
 """
 
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ class PartitionLog:
         self._roller = roller = SegmentRoller(state)
         self._appender = appender = LogAppender(state, roller, checks)
         self._reader = reader = LogReader(state, checks)
-        # Methods on the path of every produce and fetch, without an extra call.
+        # Assigned, not wrapped: every produce and fetch calls them, and a wrapper would cost time.
         self.append_as_leader = appender.append_as_leader
         self.append_as_follower = appender.append_as_follower
         self.read = reader.read
@@ -94,17 +94,21 @@ class PartitionLog:
 
     @property
     def durable_end_offset(self) -> int:
-        """Everything below survives a power cut."""
+        """All records below this offset survive a power cut."""
         return self._state.durable_end_offset
 
     @property
     def recovery_point(self) -> int:
-        """The durable offset for the checkpoint, also during a truncation."""
+        """The offset for the recovery point checkpoint: all records below it are durable.
+
+        During a truncation it is at most the new log end.
+        """
         return self._state.recovery_point
 
     @property
     def countable_end_offset(self) -> int:
-        """The end offset that this replica may acknowledge under the topic's durability."""
+        """The end offset up to which this replica may acknowledge records: with `Fsync` the synced
+        end, with `PageCache` the log end."""
         return self._state.countable_end_offset
 
     @property
@@ -127,13 +131,16 @@ class PartitionLog:
 
     @property
     def damage(self) -> DamagedLogError | None:
-        """The damage found since the log was opened; nothing is read or appended after that."""
+        """The damage found since the log was opened, or None. After damage was found, nothing is
+        read or appended."""
         return self._state.damage
 
     @property
     def gap_end_offset(self) -> int:
-        """Below it, compaction may have removed records here, or in the log that this one was
-        fetched from; 0 if it never did."""
+        """The offset below which the log may have gaps; 0 if it has none.
+
+        Compaction has removed records here, or in the log that this one was fetched from.
+        """
         return self._state.gap_end_offset
 
     def epoch_at(self, offset: int) -> int:
@@ -141,7 +148,8 @@ class PartitionLog:
         return self._state.epochs.epoch_at(offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEnd:
-        """The end offset of `leader_epoch` in this log; (-1, -1) if it is not known."""
+        """The largest epoch of this log that is not above `leader_epoch`, and its end offset;
+        (-1, -1) if `leader_epoch` is newer than this log."""
         return self._state.epochs.end_offset_for(leader_epoch, self._state.end_offset)
 
     @property
@@ -153,7 +161,7 @@ class PartitionLog:
         return iter(self._state.producers)
 
     def forget_idle_producers(self, expiration_ms: int) -> None:
-        """Remove producers that have not written here for this long."""
+        """Remove producers that have not written to this log for `expiration_ms`."""
         self._state.pass_time()
         self._state.producers.forget_idle(expiration_ms)
 
@@ -167,13 +175,14 @@ class PartitionLog:
         self._notify_if_compacted(config)
 
     def _notify_if_compacted(self, config: LogConfig) -> None:
+        """If compaction is enabled, notify the cleaner, which does not run without such logs."""
         if config.compacts:
             self._state.env.events.log_compacts()
 
     # --- appending ---------------------------------------------------------------
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """Following batches have this leader epoch, which starts at the log end offset."""
+        """Start a leader epoch at the log end offset: later appends have this epoch."""
         self._appender.begin_epoch(leader_epoch)
 
     def roll(self, now_ms: int) -> None:
@@ -183,8 +192,11 @@ class PartitionLog:
     # --- reading -----------------------------------------------------------------
 
     def offset_for_timestamp(self, timestamp_ms: int, up_to_offset: int) -> TimestampOffset | None:
-        """The answer to ListOffsets for a time or a `ListOffset`, limited to records below an
-        offset."""
+        """The answer to ListOffsets: the first record with at least this timestamp, below
+        `up_to_offset`; None if there is none.
+
+        `timestamp_ms` may also be a `ListOffset`, for example -1 for the latest offset.
+        """
         return self._reader.offset_for_timestamp(timestamp_ms, up_to_offset)
 
     def find_timestamp(self, timestamp_ms: int, up_to_offset: int) -> Steps[TimestampOffset | None]:
@@ -194,10 +206,11 @@ class PartitionLog:
     # --- durability --------------------------------------------------------------
 
     async def make_durable(self, offset: int) -> None:
-        """Return once everything below `offset` may be acknowledged under the topic's durability.
+        """Return once all records below `offset` may be acknowledged under the topic's durability.
 
-        `Fsync`: once it is synced, together with records that arrived in the meantime. `PageCache`:
-        at once, except for the epoch history and `flush.messages`.
+        With `Fsync` they are synced, together with records that arrive in the meantime. With
+        `PageCache` it returns at once, unless the epoch history must be saved first, or
+        `flush.messages` requires a sync.
         """
         state = self._state
         state.check_open()
@@ -233,22 +246,28 @@ class PartitionLog:
         await self._surgery.truncate_fully_and_start_at(offset, now_ms)
 
     async def delete_records_before(self, offset: int, now_ms: int) -> int:
-        """Raise the log start offset durably and return it. Segments completely below are
-        deleted."""
+        """Raise the log start offset to `offset`, durably, and return the present one.
+
+        Segments that are completely below it are deleted.
+        """
         return await self._surgery.delete_records_before(offset, now_ms)
 
     async def enforce_retention(self, high_watermark: int, now_ms: int) -> int:
-        """Delete expired segments, none above the high watermark; returns how many."""
+        """Delete the segments that retention has expired, but no records above the high watermark.
+
+        Returns the number of deleted segments.
+        """
         return await self._surgery.enforce_retention(high_watermark, now_ms)
 
     def remove_expired_files(self, now_ms: int) -> int:
-        """Remove files of segments that were deleted `file.delete.delay.ms` ago."""
+        """Remove the files of segments that were deleted at least `file.delete.delay.ms` ago;
+        returns how many segments."""
         return self._state.segments.remove_retired(now_ms)
 
     # --- the end -----------------------------------------------------------------
 
     async def close(self) -> None:
-        """Make everything durable, so that the next start need not read it; then release the
+        """Make everything durable, so that the next start need not read the log, and close the
         files."""
         state = self._state
         async with state.surgery:
@@ -260,6 +279,7 @@ class PartitionLog:
             except OSError as error:
                 state.health.write_failed(error)
             self._roller.snapshot_producers()
+            # The flush syncs the indexes of a sealed segment, too, and then the file names.
             active.sealed = True
             state.sync.wrote_to(active, 0)
             state.sync.names_changed()

@@ -45,28 +45,29 @@ class AppendResult(NamedTuple):
     """-1 if the topic keeps the producers' timestamps."""
     log_start_offset: int
     duplicate: bool
-    """The batch was in the log already; the offsets are those of the first append.
+    """Whether the batch was in the log already: then the offsets are those of the first append.
 
-    `base_offset` is -1 if the batch is no longer among the last five of its producer: it is
-    stored, at `last_offset` or before.
+    For a batch that is older than the last five of its producer, the position is not remembered:
+    `base_offset` is -1, and the batch is stored at `last_offset` or before.
     """
 
 
 class LogAppender:
     """Writes at the end of one log."""
 
-    __slots__ = ("_checks", "_limits", "_rewrites", "_roller", "_room", "_state")
+    __slots__ = ("_checks", "_free_space", "_limits", "_rewrites", "_roller", "_state")
 
     def __init__(self, state: LogState, roller: SegmentRoller, checks: LogChecks) -> None:
         self._state = state
         self._checks = checks
-        self._room = state.env.room
+        self._free_space = state.env.room
         self._roller = roller
         self.configure(state.config)
 
     def configure(self, config: LogConfig) -> None:
         """Apply these settings."""
         self._limits = config.produce_limits()
+        # Whether a produced batch may have to be changed, or its keys be checked.
         self._rewrites = (
             config.compression_type is not None
             or config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -74,7 +75,10 @@ class LogAppender:
         )
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """Following batches have this leader epoch, which starts at the log end offset."""
+        """Start a leader epoch at the log end offset: later appends have this epoch.
+
+        Raises `FencedLeaderEpochError` if the log has records of a newer epoch.
+        """
         state = self._state
         state.check_writable()
         if leader_epoch < state.epochs.last_epoch:
@@ -95,10 +99,11 @@ class LogAppender:
     ) -> AppendResult:
         """Check a produced batch, assign its offsets, and write it.
 
-        Offset and epoch are set in `batch` itself if it is writable. `first_sequences`: with which
-        a producer that is not known must begin; None if with any. Raises `RecordsError` or
-        `StorageError`, and then the log is unchanged; also `TakesLong`, unless `check_keys` has
-        accepted the batch before.
+        Offset and epoch are set in `batch` itself if it is writable, else in a copy.
+        `first_sequences` has the sequence numbers that new producers must begin with after a
+        refusal; with None they may begin with any. `keys_are_checked`: the caller has verified with
+        `check_keys` that each record has a key. Raises `RecordsError` or `StorageError`, and then
+        the log is unchanged; `TakesLong` if the keys must be checked by the caller first.
         """
         state = self._state
         state.check_writable()
@@ -112,7 +117,7 @@ class LogAppender:
         if self._rewrites:
             batch, header = self._rewrite(batch, header, now_ms, keys_are_checked)
         size_bytes = len(batch)
-        self._room.for_producer(size_bytes)
+        self._free_space.for_producer(size_bytes)
         if leader_epoch != state.epochs.last_epoch:
             self.begin_epoch(leader_epoch)
         base_offset = state.end_offset
@@ -136,17 +141,19 @@ class LogAppender:
     def append_as_follower(
         self, batches: memoryview, leader_epoch: int, now_ms: int
     ) -> AppendResult:
-        """Write whole batches as fetched from the leader of this epoch; they must continue this
-        log.
+        """Write complete batches that were fetched from the leader of this epoch.
 
-        All are checked before the first is written. If the disk becomes full, those that fitted
-        stay. Raises `UnexpectedEpochError` if their epochs decrease, or exceed the leader's own: no
-        leader has records of a later epoch.
+        They must continue this log. All are checked before the first one is written. If the disk
+        becomes full in between, the batches that were written stay. Raises `UnexpectedOffsetError`
+        if they do not continue the log, `UnexpectedEpochError` if their epochs decrease or exceed
+        the leader's own: no leader has records of a later epoch.
         """
         state, roller = self._state, self._roller
         state.check_writable()
-        self._room.for_follower(len(batches))
+        self._free_space.for_follower(len(batches))
         base_offset = state.end_offset
+        # The batches for the same segment, a run, are written together. `run_start` is the position
+        # of the first one in `batches`.
         run: list[BatchHeader] = []
         run_start = position = 0
         for header in self._check_replicated(batches, leader_epoch):
@@ -165,16 +172,20 @@ class LogAppender:
     # --- inner workings ----------------------------------------------------------
 
     def _write(self, segment: Segment, data: memoryview, now_ms: int) -> None:
+        """Write to the end of a segment, to the page cache."""
         try:
             segment.write(data)
         except OSError as error:
             self._state.health.write_failed(error)
-        self._room.taken(len(data))
+        self._free_space.taken(len(data))
         if not segment.unsynced:
             self._state.sync.wrote_to(segment, now_ms)
 
     def _write_run(self, data: memoryview, run: list[BatchHeader], now_ms: int) -> None:
-        """One write for several batches; does nothing for none."""
+        """Write several batches to the active segment with one write, and count them there.
+
+        `run` has their headers; nothing is written if it is empty.
+        """
         if not run:
             return
         state = self._state
@@ -190,12 +201,16 @@ class LogAppender:
             raise self._discontinuous(segment, run[0].base_offset, header.leader_epoch)
 
     def _discontinuous(self, segment: Segment, offset: int, leader_epoch: int) -> DamagedLogError:
-        """The error to raise after an inconsistent append at this offset, which is not
-        acknowledged."""
+        """Close the log as damaged after an append at `offset` whose counters disagree.
+
+        Returns the error to raise, so that the append is not acknowledged.
+        """
         why = what_disagrees(self._state, segment, leader_epoch)
         return self._checks.end_log(segment, offset, why)
 
     def _check_replicated(self, batches: memoryview, leader_epoch: int) -> list[BatchHeader]:
+        """The headers of batches from the leader, after their checksums, offsets and epochs were
+        checked."""
         state = self._state
         headers = []
         expected, epoch = state.end_offset, state.epochs.last_epoch
@@ -217,6 +232,7 @@ class LogAppender:
         return headers
 
     def _duplicate(self, earlier: SentBatch) -> AppendResult:
+        """The result for a batch that is in the log already, as `earlier`."""
         state = self._state
         stamped = state.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
         return AppendResult(

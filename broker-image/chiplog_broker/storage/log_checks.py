@@ -1,9 +1,9 @@
 """Verifies everything that is read from the disk, and closes a log that is damaged.
 
-Records that were appended and are not durable yet were checked before the append and are still in
-memory, so with `Fsync` they are not checked again. Everything else is checked at every read, and
-regularly by the scrub. The first wrong batch closes the log: nothing more is read or appended, and
-the directory is notified.
+Records that are not synced yet were checked before the append and are still in memory, so with
+`Fsync` they are not checked again. All other records are checked at every read, and regularly by
+the scrub. The first damaged batch closes the log: nothing more is read or appended, and the
+directory is notified.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ from chiplog_wire.records.errors import CorruptBatchError, DamagedBatchError
 
 _CHUNK_BYTES = 2**20
 _buffer = memoryview(bytearray(_CHUNK_BYTES))
-"""The buffer for chunks. Checking does not wait, so one buffer is enough; reusing memory avoids
-page faults, which were a third of the time of a check."""
+"""The buffer for chunks. A check contains no await, so all logs can share one buffer. Reusing
+memory avoids page faults, which were a third of the time of a check."""
 
 
 class LogChecks:
@@ -32,10 +32,10 @@ class LogChecks:
         self._state = state
 
     def scrub(self, offset: int, max_bytes: int) -> tuple[int, int | None]:
-        """Check durable batches from `offset` on, within one segment, at least one batch.
+        """Check durable batches from `offset` on, within one segment, about `max_bytes` of them.
 
-        Returns the bytes checked and the offset to continue at; None at the end of the log. It is
-        an offset because positions change with a truncation. Raises `DamagedLogError`, and
+        Returns the bytes checked and the offset to continue at, which is None at the end of the
+        log. (A position would not do: a truncation may change it.) Raises `DamagedLogError`, and
         `LogClosedError` if the log is closed.
         """
         state = self._state
@@ -63,8 +63,9 @@ class LogChecks:
     ) -> Iterator[tuple[BatchHeader, memoryview]]:
         """The checked batches of a finished segment, from the one that contains `offset`.
 
-        Reads this many bytes at a time, or a batch if it is larger. A view is valid until the next
-        step. Raises `DamagedBatchError`, `OSError`.
+        Yields header and bytes; the bytes are a view that is valid until the next step. Reads
+        `chunk_bytes` at a time, or one batch if it is larger. Raises `DamagedBatchError`,
+        `OSError`.
         """
         buffer = memoryview(bytearray(chunk_bytes))
         position, end = segment.position_of(offset), segment.size_bytes
@@ -75,9 +76,9 @@ class LogChecks:
             position, offset = position + checked.size_bytes, checked.next_offset
 
     def condemn(self, why: str) -> None:
-        """Mark the log as damaged, because a comparison with other replicas proved it.
+        """Mark the log as damaged because of a comparison with other replicas (`why`).
 
-        The effect is that of damage found here: nothing is read or appended any more.
+        As after damage found here, nothing is read or appended any more.
         """
         self._close_log(DamagedLogError(why))
 
@@ -85,7 +86,8 @@ class LogChecks:
 
     @contextmanager
     def checking(self, segment: Segment) -> Iterator[None]:
-        """A context in which errors of this segment mark the log damaged, or the disk as failed."""
+        """A context for reads of a segment: a damaged batch closes the log, and an I/O error takes
+        the directory offline. Both are raised as a `StorageError`."""
         try:
             yield
         except CorruptBatchError as error:
@@ -94,17 +96,19 @@ class LogChecks:
             self._state.health.read_failed(error)
 
     def check_slice(self, segment: Segment, position: int, size_bytes: int, offset: int) -> None:
-        """Check whole batches, of which the first contains `offset`. Raises `DamagedBatchError`."""
+        """Check complete batches, of which the first contains `offset`. Raises
+        `DamagedBatchError`."""
         state = self._state
         if state.is_synced_before_ack and offset >= state.sync.durable_end_offset:
-            return
+            return  # not synced yet, so still in memory as they were appended
         end = position + size_bytes
         while position < end:
             _, checked = self._check_chunk(segment, position, end, offset)
             position, offset = position + checked.size_bytes, checked.next_offset
 
     def read_batch(self, segment: Segment, position: int, size_bytes: int, offset: int) -> bytes:
-        """One whole batch, checked. Raises `DamagedBatchError`."""
+        """Read and check one complete batch, which contains `offset`. Raises
+        `DamagedBatchError`."""
         data = segment.log.read(position, size_bytes)
         try:
             check_batches(memoryview(data), offset, self._history(segment))
@@ -113,22 +117,25 @@ class LogChecks:
         return data
 
     def found_damaged(self, segment: Segment, error: CorruptBatchError) -> DamagedLogError:
-        """Record damage and return the error to raise. Only the first one is reported."""
+        """Close the log because of a damaged batch in this segment; returns the error to raise.
+
+        If the log is closed as damaged already, the first error is returned.
+        """
         state = self._state
         if state.damage is None:
-            flaw = self._locate(segment, error)
-            where = "" if flaw.position is None else f" at byte {flaw.position}"
-            which = "" if flaw.offset is None else f", offset {flaw.offset}"
+            location = self._locate(segment, error)
+            at_byte = "" if location.position is None else f" at byte {location.position}"
+            at_offset = "" if location.offset is None else f", offset {location.offset}"
             path = segment.log_path
-            offset = segment.base_offset if flaw.offset is None else flaw.offset
-            why = f"{path}{where}{which}: {flaw.why}"
+            offset = segment.base_offset if location.offset is None else location.offset
+            why = f"{path}{at_byte}{at_offset}: {location.why}"
             return self._close_log(
-                DamagedLogError(why, file=path, offset=offset, is_cut=flaw.is_cut)
+                DamagedLogError(why, file=path, offset=offset, is_cut=location.is_cut)
             )
         return state.damage
 
     def end_log(self, segment: Segment, offset: int, why: str) -> DamagedLogError:
-        """Record that the append at `offset` left the log inconsistent, and return the error to
+        """Close the log because the append at `offset` left it inconsistent; returns the error to
         raise."""
         path = segment.log_path
         return self._close_log(DamagedLogError(f"{path}: {why}", file=path, offset=offset))
@@ -136,8 +143,10 @@ class LogChecks:
     # --- inner workings ------------------------------------------------------------
 
     def _close_log(self, found: DamagedLogError) -> DamagedLogError:
-        """Nothing is read or appended any more, and `LogEvents` is notified; the first error
-        stays."""
+        """Record the damage, so that nothing is read or appended any more, and notify `LogEvents`.
+
+        Returns the first damage that was found, which may be an earlier one.
+        """
         state = self._state
         if state.damage is None:
             state.damage = found
@@ -145,6 +154,7 @@ class LogChecks:
         return state.damage
 
     def _locate(self, segment: Segment, error: CorruptBatchError) -> DamageLocation:
+        """The exact position of the damage. Raises a `StorageError` if it cannot be read."""
         try:
             return locate_damage(segment, error, self._history(segment))
         except OSError as failure:
@@ -159,10 +169,11 @@ class LogChecks:
         wanted_bytes: int = _CHUNK_BYTES,
         buffer: memoryview = _buffer,
     ) -> tuple[memoryview, Checked]:
-        """Read and check as many batches as fit into the buffer, from `position` up to `end`.
+        """Read and check the batches from `position`, up to `end` and about `wanted_bytes`.
 
-        Both are batch boundaries. Returns the batches, as a view of `buffer`, or of new memory if a
-        single batch is larger than the buffer.
+        `position` and `end` are batch boundaries; the first batch contains the offset `first`. At
+        least one batch is read. Returns the batches, as a view of `buffer`, or of new memory if a
+        single batch is larger than the buffer. Raises `DamagedBatchError`.
         """
         wanted_bytes = min(wanted_bytes, len(buffer), end - position)
         while True:
@@ -187,10 +198,11 @@ class LogChecks:
                 ) from error
             if checked.size_bytes:
                 return data[: checked.size_bytes], checked
-            # One batch that is larger than a chunk, according to its header.
+            # The first batch is larger than what was read: read as much as its header says.
             wanted_bytes = min(max(batch_end(data), wanted_bytes + 1), end - position)
 
     def _history(self, segment: Segment) -> History:
+        """The facts that batches of this segment are compared with."""
         state = self._state
         return History(
             state.epochs.span_at, state.log_start_offset, state.gap_end_offset, segment.end_offset

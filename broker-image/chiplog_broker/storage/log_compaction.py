@@ -32,7 +32,7 @@ class LogCompaction:
 
     @property
     def cut_count(self) -> int:
-        """How often the log was truncated since it was opened."""
+        """How often the log was truncated since it was opened; see `check_untouched`."""
         return self._state.cut_count
 
     @property
@@ -45,13 +45,15 @@ class LogCompaction:
         """Record durably that records below `end_offset` may be missing, before any is removed."""
         state = self._state
         checkpoints = state.env.checkpoints
-        # Also for a value that is known already: it may not be on the disk yet.
+        # Both are written even if they have not changed: the earlier write may not be durable yet.
         await checkpoints.gap_ends.put(state.partition, max(state.gap_end_offset, end_offset))
         await checkpoints.cleaner_offsets.put(state.partition, self.cleaner_offset)
 
     def dirt(self, high_watermark: int, now_ms: int) -> Dirt:
-        """The part that can be compacted. Rolls the active segment if its records must be compacted
-        soon."""
+        """The part that can be compacted now.
+
+        The active segment cannot, so it is rolled first if `max.compaction.lag.ms` requires it.
+        """
         state = self._state
         if must_roll(state.segments.active, state.config, now_ms):
             self._roller.roll(now_ms)
@@ -98,8 +100,11 @@ class LogCompaction:
         return segment
 
     def check_untouched(self, segments: Sequence[Segment], cut_count: int) -> None:
-        """Raise if a pass cannot continue: segments were deleted, or the log truncated or
-        closed."""
+        """Raise `CompactionAbortedError` if a pass cannot continue: a segment was deleted, or the
+        log was truncated or closed.
+
+        `cut_count` is the number of truncations when the pass began.
+        """
         state = self._state
         state.health.check()
         if state.is_closed or state.is_truncating or state.cut_count != cut_count:
@@ -117,15 +122,19 @@ class LogCompaction:
         return self._checks.found_damaged(segment, error)
 
     def disk_failed(self, error: OSError) -> NoReturn:
-        """A pass could not read or write: a full disk ends the pass, other errors the directory."""
+        """Raise the error for a failed read or write of a pass.
+
+        A full disk ends only the pass. After any other error the directory is offline.
+        """
         self._state.health.write_failed(error)
 
     async def replace_segments(
         self, old: Sequence[Segment], cleaned: Segment, cut_count: int
     ) -> None:
-        """Replace some segments by one that is complete and durable; started durably on return.
+        """Replace the segments `old` by `cleaned`, which is complete and durable.
 
-        Nothing waits between the two syncs: others see the log before or after.
+        On return a crash cannot undo the replacement: the next start completes it. There is no
+        await between the two syncs, so other tasks see the log before or after it.
         """
         state = self._state
         async with state.surgery:
@@ -142,7 +151,7 @@ class LogCompaction:
             state.sync.names_changed()
 
     async def compacted_up_to(self, offset: int, cut_count: int) -> None:
-        """Record durably how far a pass came."""
+        """Record durably that the log is compacted up to `offset`."""
         state = self._state
         async with state.surgery:
             self.check_untouched((), cut_count)

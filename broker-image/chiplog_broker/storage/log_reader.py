@@ -19,11 +19,12 @@ from chiplog_broker.storage.timestamps import (
 from chiplog_wire.steps import Steps, run_steps
 
 _SEARCHES = 5
-"""How often a search starts again because segments were truncated, compacted or deleted."""
+"""A search is tried this many times: it starts again if segments were truncated, compacted or
+deleted."""
 
 
 class LogSlice(NamedTuple):
-    """Consecutive whole batches in one file. Use it before the next await."""
+    """Consecutive complete batches in one file. Valid until the next await."""
 
     file: File
     position: int
@@ -37,7 +38,7 @@ class LogSlice(NamedTuple):
         return self.file.read(self.position, self.size_bytes)
 
     def after(self, size_bytes: int) -> "LogSlice":
-        """The rest after this many bytes were sent."""
+        """The rest of this slice without its first `size_bytes`."""
         return self._replace(
             position=self.position + size_bytes, size_bytes=self.size_bytes - size_bytes
         )
@@ -67,10 +68,11 @@ class LogReader:
     def read(
         self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool = True
     ) -> LogSlice:
-        """Whole batches of one segment, from the one that contains `offset`.
+        """Complete batches of one segment, from the one that contains `offset`.
 
-        They end at or before `up_to_offset` and within `max_bytes`; with `min_one` the first batch
-        is returned whole.
+        They end at or before `up_to_offset`, and have at most `max_bytes` together. With `min_one`
+        the first batch is returned even if it is larger. The slice is empty if there is no batch.
+        Raises `OffsetOutOfRangeError`.
         """
         state = self._state
         state.check_open()
@@ -90,8 +92,11 @@ class LogReader:
         return LogSlice(segment.log, *found)
 
     def offset_for_timestamp(self, timestamp_ms: int, up_to_offset: int) -> TimestampOffset | None:
-        """The answer to ListOffsets for a time or a `ListOffset`, limited to records below an
-        offset."""
+        """The answer to ListOffsets: the first record with at least this timestamp, below
+        `up_to_offset`; None if there is none.
+
+        `timestamp_ms` may also be a `ListOffset`, for example -1 for the latest offset.
+        """
         return run_steps(self.find_timestamp(timestamp_ms, up_to_offset))
 
     def find_timestamp(self, timestamp_ms: int, up_to_offset: int) -> Steps[TimestampOffset | None]:
@@ -115,7 +120,7 @@ class LogReader:
                 yield None
             else:
                 return found if found is not None and found.offset < up_to_offset else None
-        raise RecordsTruncatedError(f"{state.partition} changed while a time was looked for")
+        raise RecordsTruncatedError(f"{state.partition} changed during a search for a timestamp")
 
     # --- inner workings ----------------------------------------------------------
 
@@ -125,6 +130,7 @@ class LogReader:
         cut_count = state.cut_count
 
         def check(segment: Segment) -> None:
+            """Raise if the segment, or the end of the log, was removed since the search began."""
             state.check_open()
             if state.cut_count != cut_count or state.is_truncating or segment.retired:
                 raise MovedError
@@ -135,6 +141,7 @@ class LogReader:
         return (yield from self._first_at_or_after(timestamp_ms, reader))
 
     def _newest(self, reader: SearchReader) -> Steps[TimestampOffset | None]:
+        """The first record with the largest timestamp of the log; None if the log is empty."""
         state = self._state
         best: TimestampOffset | None = None
         for segment in may_hold_newest(state.segments.as_list(), state.log_start_offset):
@@ -147,6 +154,7 @@ class LogReader:
     def _first_at_or_after(
         self, timestamp_ms: int, reader: SearchReader
     ) -> Steps[TimestampOffset | None]:
+        """The first record with at least this timestamp; None if there is none."""
         start_offset = self._state.log_start_offset
         for segment in self._state.segments.as_list():
             if segment.end_offset > start_offset:

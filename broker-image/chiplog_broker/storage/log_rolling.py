@@ -24,13 +24,18 @@ class SegmentRoller:
     def is_due(
         self, last_offset: int, max_timestamp_ms: int, added_bytes: int, now_ms: int
     ) -> bool:
-        """Kafka's conditions, by record time, or by our clock if records have no timestamps."""
+        """Whether a batch belongs into a new segment, by Kafka's conditions.
+
+        The batch ends at `last_offset`, has `added_bytes` and the largest timestamp
+        `max_timestamp_ms`. The age of the active segment is the difference of record timestamps, or
+        by our clock if its records have none.
+        """
         segment = self._state.segments.active
         first_ms = segment.first_timestamp_ms
-        waited_ms = max_timestamp_ms - first_ms if first_ms >= 0 else now_ms - segment.created_ms
+        age_ms = max_timestamp_ms - first_ms if first_ms >= 0 else now_ms - segment.created_ms
         return (
             segment.size_bytes + added_bytes > self._roll_bytes
-            or (waited_ms > self._roll_ms and segment.size_bytes > 0)
+            or (age_ms > self._roll_ms and segment.size_bytes > 0)
             or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
             or segment.index_full
         )
@@ -54,7 +59,7 @@ class SegmentRoller:
         self._roll_ms = state.config.roll_ms - self._jitter_ms()
 
     def snapshot_producers(self) -> None:
-        """Write a snapshot of the producers at the log end offset with the next sync."""
+        """Have a snapshot of the producers at the log end offset written with the next sync."""
         state = self._state
         state.pass_time()
         snapshot = encode_snapshot(state.producers, state.env.clock.now_ms())

@@ -20,7 +20,7 @@ from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.log_events import LogEvents
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_broker.storage.producers import ProducerStates
-from chiplog_broker.storage.room import DiskRoom
+from chiplog_broker.storage.room import FreeSpace
 from chiplog_broker.storage.segment import IndexSettings, Segment
 from chiplog_broker.storage.segments import LogSegments
 
@@ -34,7 +34,7 @@ class LogEnvironment:
     rng: Rng
     health: DirectoryHealth
     checkpoints: DirectoryCheckpoints
-    room: DiskRoom
+    room: FreeSpace
     events: LogEvents
 
 
@@ -80,7 +80,7 @@ class LogState:
         self.segments = LogSegments(env.disk, self.directory, loaded.segments)
         self.epochs = loaded.epochs
         self.producers: ProducerStates = loaded.producers
-        """The fold of all batches. The appender adds to it, surgery replaces it."""
+        """The producers of all batches. The appender adds to it, surgery replaces it."""
         self.log_start_offset = loaded.log_start_offset
         """The first offset that may be read. Changed by surgery."""
         self.end_offset = loaded.segments[-1].end_offset
@@ -96,8 +96,8 @@ class LogState:
         self.surgery = asyncio.Lock()
         """Held while segments are removed or replaced, and while the log is being closed."""
         self.truncating_to: int | None = None
-        """Set while a truncation is in progress: nothing may be appended, and records above count
-        as removed. Changed by surgery."""
+        """The new log end while a truncation is in progress, else None. While it is set nothing may
+        be appended, and records above it count as removed. Changed by surgery."""
         self.cut_count = 0
         """How often the log was truncated since it was opened. Changed by surgery."""
         self.is_closed = False
@@ -117,12 +117,17 @@ class LogState:
 
     @property
     def durable_end_offset(self) -> int:
-        """Everything below survives a power cut."""
+        """All records below this offset survive a power cut."""
         return self.sync.durable_end_offset
 
     @property
     def countable_end_offset(self) -> int:
-        """The end offset that this replica may acknowledge under the topic's durability."""
+        """The end offset up to which this replica may acknowledge records.
+
+        With `Fsync` that is the synced end, with `PageCache` the log end. Records of an epoch that
+        is not in the saved epoch history are not acknowledged: after a crash they could not be
+        assigned to their epoch.
+        """
         if self.is_synced_before_ack:
             return self.sync.durable_end_offset
         if self.sync.epochs_saved:
@@ -131,13 +136,18 @@ class LogState:
 
     @property
     def gap_end_offset(self) -> int:
-        """Below it, compaction may have removed records here, or in the log that this one was
-        fetched from; 0 if it never did."""
+        """The offset below which the log may have gaps; 0 if it has none.
+
+        Compaction has removed records here, or in the log that this one was fetched from.
+        """
         return self.env.checkpoints.gap_ends.get(self.partition) or 0
 
     @property
     def recovery_point(self) -> int:
-        """The durable offset for the checkpoint, also during a truncation."""
+        """The offset for the recovery point checkpoint: all records below it are durable.
+
+        During a truncation it is at most the new log end.
+        """
         durable = self.sync.durable_end_offset
         limit = self.truncating_to
         return durable if limit is None else min(durable, limit)
@@ -153,12 +163,13 @@ class LogState:
         return not (self.is_truncating or self.is_closed) and self.damage is None
 
     def new_segment(self, base_offset: int, mark: str = "") -> Segment:
-        """A segment without files yet, with the present settings; `mark` as in `Segment`."""
+        """A segment without files yet, with the present settings; `mark` is a suffix of its file
+        names, for example `.cleaned`."""
         settings = index_settings(self.config)
         return Segment(self.env.disk, self.directory, base_offset, settings, mark)
 
     def check_open(self) -> None:
-        """Raises `DamagedLogError`, `LogClosedError`."""
+        """Raise `DamagedLogError` or `LogClosedError` if nothing may be read any more."""
         if self.damage is not None:
             found = self.damage
             raise DamagedLogError(
@@ -168,7 +179,10 @@ class LogState:
             raise LogClosedError(f"{self.partition} is closed")
 
     def check_writable(self) -> None:
-        """Like `check_open`; also raises if the disk failed or a truncation is in progress."""
+        """Like `check_open`; also raises if the disk failed or a truncation is in progress.
+
+        The latter is a `RuntimeError`, because callers must not append during a truncation.
+        """
         if self.health.failure is not None:
             self.health.check()
         if self.is_closed or self.damage is not None:
@@ -177,7 +191,7 @@ class LogState:
             raise RuntimeError(f"{self.partition} is being truncated")
 
     def pass_time(self) -> None:
-        """Advance the idle time of producers, by the monotonic clock."""
+        """Advance the clock that measures how long producers are idle to the present time."""
         self.producers.pass_time(int(self.env.clock.monotonic_s() * 1_000))
 
 

@@ -1,9 +1,9 @@
 """Removes records from a log: truncation, deletion of records, retention.
 
-Each first stores durably what recovery needs after a crash: a recovery point below the truncation,
-or the new log start offset. Then it changes the log in one step without waiting, so that other
-tasks see the state before or after. During a truncation nothing may be appended; retention and
-deletion do not change the end of the log.
+Each operation first stores durably what recovery needs after a crash: a recovery point that is not
+above the truncation, or the new log start offset. Then it changes the log in one step without an
+await, so that other tasks see the state before or after. During a truncation nothing may be
+appended; retention and deletion do not change the end of the log.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -32,35 +32,41 @@ class LogSurgery:
     async def truncate_to(self, offset: int, now_ms: int) -> None:
         """Remove records at or above `offset`, and the rest of the batch that contains it."""
         state = self._state
-        async with self._exclusively():
+        async with self._exclusive_access():
             end_offset = self._batch_start(offset) if offset >= state.log_start_offset else offset
-            is_cut = end_offset >= state.log_start_offset
-            if is_cut:
+            keeps_records = end_offset >= state.log_start_offset
+            if keeps_records:
                 with self._block_appends(end_offset):
-                    await self._cut_to(end_offset, now_ms)
+                    await self._truncate_to_boundary(end_offset, now_ms)
             else:
-                # The batch began before the log start offset: no part of it can stay. If the log
-                # only ends at its start, the producers of deleted records are still known.
+                # The batch that contains `offset` began before the log start offset, so nothing can
+                # stay. (A truncation to exactly the log start offset also leaves no records, but
+                # keeps the producer states.)
                 await self._remove_all(min(offset, state.log_start_offset), now_ms)
-        if not is_cut:
+        if not keeps_records:
             await state.sync.flush()
 
     async def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Remove all records; the log is empty and begins at `offset`."""
-        async with self._exclusively():
+        async with self._exclusive_access():
             await self._remove_all(offset, now_ms)
         await self._state.sync.flush()
 
     async def delete_records_before(self, offset: int, now_ms: int) -> int:
-        """Raise the log start offset durably and return it. Segments completely below it are
-        deleted."""
+        """Raise the log start offset to `offset`, durably, and return the present one.
+
+        Segments that are completely below it are deleted.
+        """
         state = self._state
         state.check_writable()
-        async with self._exclusively():
+        async with self._exclusive_access():
             if offset > state.end_offset:
-                raise OffsetOutOfRangeError(f"{offset} is past the end of {state.partition}")
+                raise OffsetOutOfRangeError(
+                    f"offset {offset} is past the end of {state.partition}, {state.end_offset}"
+                )
             if offset > state.log_start_offset:
-                # Counted before the wait: a segment rolled in the meantime has no snapshot yet.
+                # Counted before the await. A segment that is finished during it is not deleted: its
+                # producer snapshot may not be written yet.
                 passed = sum(1 for segment in state.segments if segment.end_offset <= offset)
                 count = min(passed, len(state.segments) - 1)
                 await self._raise_log_start(offset)
@@ -68,7 +74,10 @@ class LogSurgery:
         return state.log_start_offset
 
     async def enforce_retention(self, high_watermark: int, now_ms: int) -> int:
-        """Delete expired segments, none above the high watermark; returns how many."""
+        """Delete the segments that retention has expired, but no records above the high watermark.
+
+        Returns the number of deleted segments.
+        """
         state = self._state
         state.check_writable()
         async with state.surgery:
@@ -84,7 +93,8 @@ class LogSurgery:
             if expired == 0:
                 return 0
             if expired == len(state.segments):
-                # An empty segment at the log end keeps the next offset.
+                # All segments go. An empty one at the log end must stay: the next offset is known
+                # from it.
                 self._roller.roll(now_ms)
             new_start = state.segments.as_list()[expired].base_offset
             await self._raise_log_start(max(new_start, state.log_start_offset))
@@ -94,11 +104,11 @@ class LogSurgery:
     # --- inner workings ----------------------------------------------------------
 
     @asynccontextmanager
-    async def _exclusively(self) -> AsyncIterator[None]:
-        """A context in which no other task removes records; the log is open when it begins.
+    async def _exclusive_access(self) -> AsyncIterator[None]:
+        """A context in which no other task removes records; the log is writable when it begins.
 
-        The caller must read the state of the log inside: it may have been truncated while this
-        waited.
+        The caller must read the state of the log inside: another task may have truncated it before
+        the context began.
         """
         async with self._state.surgery:
             self._state.check_writable()
@@ -113,7 +123,9 @@ class LogSurgery:
         finally:
             self._state.truncating_to = None
 
-    async def _cut_to(self, end_offset: int, now_ms: int) -> None:
+    async def _truncate_to_boundary(self, end_offset: int, now_ms: int) -> None:
+        """Truncate to `end_offset`, where a batch ends. If it is the log end, only leader epochs
+        without records are removed."""
         state = self._state
         if end_offset < state.end_offset:
             await self._lower_checkpoints(end_offset)
@@ -121,26 +133,31 @@ class LogSurgery:
         state.epochs.truncate_end(end_offset)
 
     async def _remove_all(self, offset: int, now_ms: int) -> None:
+        """Remove all records, epochs and producers; the log is empty and begins at `offset`."""
         state = self._state
         floor = min(offset, state.log_start_offset)
         with self._block_appends(floor):
-            # Nothing counts as durable any more, so recovery may remove the rest of the old
-            # segments after a crash; the new start is stored before they are removed.
+            # First no record counts as durable any more: after a crash in the middle, recovery may
+            # remove the old segments that are left. The new log start offset is stored before they
+            # are removed.
             await self._lower_checkpoints(floor)
             await state.env.checkpoints.log_starts.put(state.partition, offset)
             self._check_descriptors()
             self._start_over(offset, now_ms)
 
     async def _lower_checkpoints(self, offset: int) -> None:
-        """Lower all checkpoints to `offset`: after a crash, nothing above it may count as durable
-        or compacted, nor, if the loss of acknowledged records was accepted, as committed."""
+        """Lower all checkpoints to `offset`, durably.
+
+        After a crash, no record above it may count as durable, compacted or committed. (Committed
+        records are truncated only if an unclean election accepted their loss.)
+        """
         state = self._state
         checkpoints = state.env.checkpoints
         for checkpoint in (
             checkpoints.recovery_points,
             checkpoints.high_watermarks,
             checkpoints.cleaner_offsets,
-            checkpoints.cut_tails,
+            checkpoints.high_watermarks_before_truncation,
         ):
             if (checkpoint.get(state.partition) or 0) > offset:
                 await checkpoint.put(state.partition, offset)
@@ -148,8 +165,9 @@ class LogSurgery:
     def _batch_start(self, offset: int) -> int:
         """The base offset of the batch that contains `offset`, or `offset` itself if there is none.
 
-        In or after a gap, which compaction leaves, it is the end of the last batch before the gap:
-        the next start could not distinguish a log that ends with a gap from one that lost records.
+        Compaction leaves gaps. If `offset` is in a gap, or its batch follows one, the result is the
+        end of the last batch before the gap: otherwise the log would end with a gap, and the next
+        start could not distinguish it from a log that lost records.
         """
         state = self._state
         if offset >= state.end_offset:
@@ -162,6 +180,7 @@ class LogSurgery:
             return base_offset
 
     async def _truncate(self, end_offset: int, now_ms: int) -> None:
+        """Remove the batches from `end_offset` on, and set the producer states to those before."""
         state = self._state
         state.cut_count += 1
         producers = await self._producers_at(end_offset)
@@ -176,7 +195,8 @@ class LogSurgery:
         state.sync.cut_at(end_offset)
 
     async def _producers_at(self, end_offset: int) -> ProducerStates:
-        """The producer states as of this end offset."""
+        """The producer states as of `end_offset`, from the newest snapshot below it and the later
+        batches."""
         state = self._state
         disk, first_offset = state.env.disk, state.segments.first.base_offset
         try:
@@ -191,6 +211,7 @@ class LogSurgery:
         return producers
 
     def _truncate_segment(self, containing: Segment, end_offset: int, now_ms: int) -> None:
+        """Truncate the segment that contains `end_offset`, and remove all later ones."""
         state = self._state
         position = containing.position_of(end_offset)
         containing.open_files()
@@ -203,7 +224,7 @@ class LogSurgery:
             state.health.take_offline(error)
 
     def _check_descriptors(self) -> None:
-        """Raises `NoDescriptorError` if no file can be opened, before anything is changed."""
+        """Raise `NoDescriptorError` if no file can be opened; called before anything is changed."""
         state = self._state
         try:
             state.env.disk.open(state.segments.active.log_path).close()
@@ -211,6 +232,7 @@ class LogSurgery:
             state.health.read_failed(error)
 
     def _start_over(self, offset: int, now_ms: int) -> None:
+        """Replace all segments by an empty one at `offset`; epochs and producers are cleared."""
         state = self._state
         state.cut_count += 1
         segment = state.new_segment(offset)
@@ -232,7 +254,8 @@ class LogSurgery:
         """Raise the log start offset to `offset`, which may be the present one."""
         state = self._state
         if state.sync.has_finished_segment:
-            # After the records are deleted, only snapshots contain their producers.
+            # Sync first, which writes the producer snapshots: after the records are deleted, only
+            # snapshots contain their producers.
             with suppress(DiskFullError):
                 await state.sync.flush()
         await state.env.checkpoints.log_starts.put(state.partition, offset)
@@ -240,6 +263,7 @@ class LogSurgery:
         state.epochs.truncate_start(offset)
 
     def _retire_oldest(self, count: int, now_ms: int) -> None:
+        """Take the `count` oldest segments out of the log; their files are removed later."""
         state = self._state
         if count > 0:
             try:

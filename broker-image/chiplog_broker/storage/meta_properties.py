@@ -47,6 +47,7 @@ def decode_identity(data: bytes) -> Identity:
 
 
 def _properties(text: str) -> list[tuple[str, str]]:
+    """The (name, value) pairs of a file in Java's properties format."""
     pairs = []
     for line in text.splitlines():
         if line and line[0] not in "#!":
@@ -56,10 +57,12 @@ def _properties(text: str) -> list[tuple[str, str]]:
 
 
 def _escape(value: str) -> str:
+    """Put a backslash before the characters that have a meaning in Java's properties format."""
     return "".join(f"\\{character}" if character in "\\=:#!" else character for character in value)
 
 
 def _unescape(value: str) -> str:
+    """Replace each backslash and the character after it by that character."""
     characters = iter(value)
     return "".join(
         next(characters, "") if character == "\\" else character for character in characters

@@ -9,9 +9,9 @@ ROOT = ""
 
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
-"""A segment that compaction is writing: nothing yet."""
+"""An incomplete segment that compaction is writing; it is not part of the log."""
 SWAP_SUFFIX = ".swap"
-"""A whole segment that takes the place of all others in its range of offsets."""
+"""A complete segment that replaces all others in its range of offsets."""
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
@@ -29,9 +29,10 @@ LOG_START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 GAP_ENDS = "gap-end-checkpoint"
-"""Ours: the offset below which records may be missing between others."""
-CUT_TAILS = "cut-tail-checkpoint"
-"""Ours: replicas of which a start cut the end, until they are in sync again."""
+"""Not in Kafka: the offset below which each log may have gaps."""
+HIGH_WATERMARKS_BEFORE_TRUNCATION = "cut-tail-checkpoint"
+"""Not in Kafka: the high watermarks of logs whose end was lost at a start, until they are in sync
+again."""
 DAMAGED_REPLICAS = "damaged-replicas"
 
 DELETED_DIRECTORY_SUFFIX = "-delete"
@@ -78,12 +79,16 @@ def partition_in_name(name: str) -> TopicPartition | None:
 
 
 def is_marked_directory(name: str) -> bool:
-    """Whether the name marks a directory as unused: deleted, stray, or an incomplete copy."""
+    """Whether the name has a suffix of an unused directory: deleted, stray, or (of Kafka) an
+    incomplete copy."""
     return _MARKED_DIRECTORY.fullmatch(name) is not None
 
 
 def marked_directory(partition: TopicPartition, mark: UUID, suffix: str) -> str:
-    """A name for an unused directory, which no replica has and which Kafka ignores."""
+    """The name for an unused directory of a partition: with a random `mark`, and a suffix.
+
+    No replica has such a name, and Kafka ignores the directory.
+    """
     tail = f".{mark.hex}{suffix}"
-    # A topic name may be as long as a file name, so the name is cut to fit the mark.
+    # A topic name may be as long as a file name, so its end is left out to fit mark and suffix.
     return f"{partition.topic}-{partition.partition}"[: 255 - len(tail)] + tail

@@ -1,5 +1,5 @@
-"""The offset index: maps an offset to a position in the segment's file, and a position to a batch
-boundary.
+"""The offset index: finds the position of an offset in the segment's file, and the batch boundary
+before a position.
 
 It has one entry for every `index.interval.bytes` of the log. An entry has the *last* offset of a
 batch, relative to the segment's base offset, and the position where that batch begins; four bytes
@@ -52,4 +52,5 @@ class OffsetIndex(SparseIndex):
         self.truncate(self.floor(position - 1, _POSITION) + 1)
 
     def _to_indexed_batch(self, entry: Entry | None) -> IndexedBatch | None:
+        """The batch of an entry, with its absolute offset; None for None."""
         return entry and IndexedBatch(entry[_OFFSET] + self._base_offset, entry[_POSITION])

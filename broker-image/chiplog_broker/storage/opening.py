@@ -51,15 +51,16 @@ class Opening:
         self._on_progress = on_progress
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._gap_ends: dict[TopicPartition, int] = {}
-        """Of logs whose gap end was not known, or too low."""
+        """The gap ends to be stored, of logs for which none, or a lower one, is stored."""
         self.quarantined: dict[TopicPartition, str] = {}
         """Replicas that could not be opened, with the reason."""
 
     async def run(self, *, clean: bool) -> list[PartitionReport]:
-        """Open every replica. After a clean shutdown nothing is read."""
+        """Open every replica. After a clean shutdown, the records are not read."""
         names = self._env.disk.names(ROOT)
         if not clean:
-            # A kill may have left a new replica whose directory is in the page cache only.
+            # The last process may have been killed after it created a replica, and before the new
+            # directory was durable.
             await self._env.disk.sync_directory(ROOT)
             with suppress(DiskFullError):  # a full volume must not prevent the start
                 await self._env.checkpoints.rewrite()
@@ -70,19 +71,21 @@ class Opening:
         meter = ProgressMeter(len(partitions), self._on_progress)
         reports = []
         for partition in partitions:
-            if self._is_unfinished(partition):
+            if self._is_incomplete(partition):
                 self._env.disk.remove(partition.directory)
             else:
                 config = self._config_of(partition)
                 reports.append(await self._open_log(partition, config, meter, clean=clean))
             meter.done()
         await self._write_gap_ends()
-        self._env.checkpoints.cut_tails.damaged = False  # all are in it now
+        # If the file was damaged, `_open_log` has stored an entry for every log.
+        self._env.checkpoints.high_watermarks_before_truncation.damaged = False
         return reports
 
     async def _open_log(
         self, partition: TopicPartition, config: LogConfig, meter: ProgressMeter, *, clean: bool
     ) -> PartitionReport:
+        """Open or recover one replica; a damaged one is quarantined."""
         checkpoints = self._env.checkpoints
         recovery_point = checkpoints.recovery_points.get(partition) or 0
         log_start_offset = checkpoints.log_starts.get(partition)
@@ -102,36 +105,37 @@ class Opening:
         topic_id: UUID | None = None
         try:
             topic_id = self._topic_id(partition)
-            self._check_mark(partition)
+            self._check_not_marked(partition)
             await finish_swaps(self._env.disk, partition.directory, log_start_offset or 0)
             if not clean:
-                # The last start may have split a segment, and been killed before the new name was
-                # durable. This start removes the old bytes: without the new name they would be
-                # missing.
+                # The last start may have moved the end of a segment to a new file, and been killed
+                # before the file's name was durable. This start will truncate the old file: if the
+                # name were lost then, so would be the records.
                 await self._env.disk.sync_directory(partition.directory)
-            was_cut = False
+            is_recorded = False
             for scanned_bytes in recovery.run():
                 meter.scanned(scanned_bytes)
-                if recovery.cut is not None and not was_cut:
-                    # Stored before the truncation: otherwise the next start would find an intact
-                    # log, and vouch for it.
-                    await self._remember_cut(partition)
-                    was_cut = True
+                if recovery.cut is not None and not is_recorded:
+                    # Stored before the truncation: otherwise, after a crash, the next start would
+                    # find an intact log, and nothing would show that its end was lost.
+                    await self._record_lost_end(partition)
+                    is_recorded = True
                 await self._env.clock.sleep(0)
             await recovery.rewrite_tail()
-            if recovery.had_no_room:
+            if recovery.had_no_space:
                 with suppress(DiskFullError):
-                    await self._remember_cut(partition)
+                    await self._record_lost_end(partition)
         except DamagedLogError as error:
             recovery.close()
-            return await self._set_apart(partition, topic_id, recovery_point, error)
+            return await self._quarantine(partition, topic_id, recovery_point, error)
         log = PartitionLog(LogState(self._env, partition, topic_id, config, recovery.loaded()))
         self.logs[partition] = log
-        if checkpoints.cut_tails.damaged:
-            await self._remember_cut(partition)  # it is unknown whether it was
+        if checkpoints.high_watermarks_before_truncation.damaged:
+            # It is unknown whether an earlier start has truncated this log: assume it.
+            await self._record_lost_end(partition)
         if log.end_offset < (checkpoints.high_watermarks.get(partition) or 0):
-            # The checkpoint will be lowered to the new end.
-            await self._remember_cut(partition)
+            # The high watermark is stored now, because its checkpoint will be lowered to the end.
+            await self._record_lost_end(partition)
         if gap_end_offset != log.gap_end_offset:
             self._gap_ends[partition] = min(gap_end_offset, log.end_offset)
         cut = recovery.cut
@@ -149,7 +153,8 @@ class Opening:
     def _gap_end_offset(self, partition: TopicPartition, config: LogConfig) -> int:
         """The offset below which the log may have gaps; the highest possible if it is not known.
 
-        Apache Kafka and earlier versions note only how far they compacted a log themselves.
+        If no gap end is stored, but the log may have been compacted, it is not known: Apache Kafka
+        and earlier versions store only how far they have compacted a log themselves.
         """
         gap_ends, cleaned = self._env.checkpoints.gap_ends, self._env.checkpoints.cleaner_offsets
         known, compacted_to = gap_ends.get(partition), cleaned.get(partition)
@@ -164,30 +169,42 @@ class Opening:
         return MAX_OFFSET if may_have_gaps else 0
 
     async def _write_gap_ends(self) -> None:
-        """Write those that were not known, for all logs at once: a start that is interrupted before
-        knows as little as this one."""
+        """Store the gap ends that were not known before, for all logs at once.
+
+        If only some were stored and the start was interrupted, the next start would take the file
+        for complete, and logs without an entry for logs without gaps.
+        """
         gap_ends, cleaned = self._env.checkpoints.gap_ends, self._env.checkpoints.cleaner_offsets
         with suppress(DiskFullError):
             await gap_ends.update(self._gap_ends)
             await gap_ends.create()
-            await cleaned.update({one: cleaned.get(one) or 0 for one in self._gap_ends})
+            await cleaned.update(
+                {partition: cleaned.get(partition) or 0 for partition in self._gap_ends}
+            )
 
-    async def _remember_cut(self, partition: TopicPartition) -> None:
-        """Store durably that recovery truncated the log, and its last known high watermark."""
+    async def _record_lost_end(self, partition: TopicPartition) -> None:
+        """Store durably that the end of a log may be lost, with its last known high watermark.
+
+        If one is stored already, the higher one stays.
+        """
         checkpoints = self._env.checkpoints
         committed = checkpoints.high_watermarks.get(partition) or 0
-        await checkpoints.cut_tails.put(
-            partition, max(committed, checkpoints.cut_tails.get(partition) or 0)
+        await checkpoints.high_watermarks_before_truncation.put(
+            partition,
+            max(committed, checkpoints.high_watermarks_before_truncation.get(partition) or 0),
         )
 
-    async def _set_apart(
+    async def _quarantine(
         self,
         partition: TopicPartition,
         topic_id: UUID | None,
         recovery_point: int,
         error: DamagedLogError,
     ) -> PartitionReport:
-        """Quarantine a damaged replica; its durable mark keeps the details of an earlier one."""
+        """Quarantine a damaged replica, and store that durably.
+
+        Details that this error does not have are taken from the stored mark, if there is one.
+        """
         known = self._damage.get(partition)
         found = Damage(topic_id, DamageState.FOUND, error.file, error.offset)
         if known is not None:
@@ -197,10 +214,10 @@ class Opening:
                 offset=known.offset if found.offset is None else found.offset,
             )
         await self._damage.put(partition, found)
-        known_now = DamagedLogError(
+        with_details = DamagedLogError(
             str(error), file=found.file, offset=found.offset, is_cut=error.is_cut
         )
-        self._history.found(partition, found.topic_id, known_now)
+        self._history.found(partition, found.topic_id, with_details)
         self.quarantined[partition] = str(error)
         return PartitionReport(
             partition=partition,
@@ -210,7 +227,8 @@ class Opening:
             reason=str(error),
         )
 
-    def _check_mark(self, partition: TopicPartition) -> None:
+    def _check_not_marked(self, partition: TopicPartition) -> None:
+        """Raise `DamagedLogError` if the files here are marked as damaged since an earlier run."""
         mark = self._damage.get(partition)
         if mark is not None and mark.state is DamageState.FOUND:
             raise DamagedLogError(
@@ -218,9 +236,9 @@ class Opening:
                 f"according to {DAMAGED_REPLICAS}"
             )
 
-    def _is_unfinished(self, partition: TopicPartition) -> bool:
-        """Whether a crash interrupted `create`: there are no records, and nobody knows of the
-        replica."""
+    def _is_incomplete(self, partition: TopicPartition) -> bool:
+        """Whether a crash interrupted the creation of this replica: it has no metadata file, which
+        is written last, and no records. Its directory can be removed."""
         names = self._env.disk.names(partition.directory)
         if PARTITION_METADATA in names:
             return False
@@ -228,6 +246,7 @@ class Opening:
         return all(file_size(self._env.disk, f"{partition.directory}/{name}") == 0 for name in logs)
 
     def _topic_id(self, partition: TopicPartition) -> UUID:
+        """The topic id in the replica's metadata. Raises `DamagedLogError` if it is unreadable."""
         path = f"{partition.directory}/{PARTITION_METADATA}"
         try:
             return decode_partition_metadata(read_file(self._env.disk, path))

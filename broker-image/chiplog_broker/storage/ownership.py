@@ -12,7 +12,10 @@ from chiplog_broker.storage.names import CLEAN_SHUTDOWN, META_PROPERTIES, ROOT, 
 
 
 async def take_clean_mark(disk: Disk) -> tuple[bool, int | None]:
-    """Whether the last shutdown was clean; the mark is durably removed on return."""
+    """Remove the mark of a clean shutdown, durably.
+
+    Returns whether there was one, and the broker epoch in it, which is None if unreadable.
+    """
     if not disk.exists(CLEAN_SHUTDOWN):
         return False, None
     broker_epoch = decode_clean_shutdown(read_file(disk, CLEAN_SHUTDOWN))
@@ -22,13 +25,17 @@ async def take_clean_mark(disk: Disk) -> tuple[bool, int | None]:
 
 
 async def identify(disk: Disk, rng: Rng, node_id: int, cluster_id: str) -> Identity:
-    """The identity of the directory; an empty one becomes this broker's.
+    """The identity of the directory. An empty directory gets this broker as its owner.
 
     Raises `WrongDirectoryError` if it belongs to another broker, or its owner is unknown.
     """
     if not disk.exists(META_PROPERTIES):
         if any(partition_in_name(name) for name in disk.names(ROOT)):
-            raise WrongDirectoryError(f"there are replicas, but no {META_PROPERTIES}")
+            raise WrongDirectoryError(
+                f"the data directory has replicas, but no {META_PROPERTIES}, so it is unknown "
+                "which broker they belong to: restore this file, or give the broker an empty "
+                "volume, and it fetches everything from other brokers"
+            )
         identity = Identity(
             node_id=node_id,
             cluster_id=cluster_id,
@@ -42,7 +49,8 @@ async def identify(disk: Disk, rng: Rng, node_id: int, cluster_id: str) -> Ident
         raise WrongDirectoryError(f"{META_PROPERTIES} cannot be parsed: {error}") from error
     if (identity.node_id, identity.cluster_id) != (node_id, cluster_id):
         raise WrongDirectoryError(
-            f"the directory belongs to broker {identity.node_id} of {identity.cluster_id}, "
-            f"not to broker {node_id} of {cluster_id}"
+            f"the data directory belongs to broker {identity.node_id} of cluster "
+            f"{identity.cluster_id}, not to broker {node_id} of cluster {cluster_id}: mount the "
+            "volume of this broker, or an empty one"
         )
     return identity

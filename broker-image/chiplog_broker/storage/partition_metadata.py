@@ -1,7 +1,7 @@
 """`partition.metadata`: the topic id of a replica's directory.
 
-The name can belong to another topic later; the id cannot. Without this file the owner of the
-records is unknown.
+A topic of the same name may be created later, but never one with the same id. Without this file it
+is unknown which topic the records belong to.
 """
 
 from uuid import UUID

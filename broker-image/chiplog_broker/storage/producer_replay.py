@@ -23,11 +23,10 @@ def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
 def load_snapshot(
     disk: Disk, directory: str, first_offset: int, up_to_offset: int
 ) -> ProducerStates:
-    """The newest valid snapshot at or below `up_to_offset`; empty at `first_offset` if there is
-    none.
+    """The producer states of the newest valid snapshot at or below `up_to_offset`.
 
-    `first_offset` is the start of the oldest segment, not the log start offset: producers of
-    records below the log start offset are still known.
+    Without one, empty states at `first_offset`, which is the base offset of the oldest segment, not
+    the log start offset: records below that still count for their producers.
     """
     for offset in reversed(snapshot_offsets(disk, directory)):
         if not first_offset <= offset <= up_to_offset:
@@ -39,8 +38,10 @@ def load_snapshot(
 
 
 def replay(states: ProducerStates, segments: Sequence[Segment], up_to_offset: int) -> Iterator[int]:
-    """Apply the batches from the end of `states` to `up_to_offset`; yields the bytes read, in
-    steps."""
+    """Apply the batches between `states.end_offset` and `up_to_offset` to the producer states.
+
+    Yields the bytes read after each slice, so that the caller can let other tasks run.
+    """
     batches = walked_bytes = 0
     for segment in segments:
         if segment.end_offset <= states.end_offset or segment.base_offset >= up_to_offset:

@@ -1,6 +1,6 @@
 """Producer snapshots: `<offset>.snapshot`, the state of producers up to that offset.
 
-    version 2 | CRC32C of all that follows 4 | count 4 | entries of 46 bytes
+    version: 2 bytes | CRC32C of all that follows: 4 bytes | count: 4 bytes | entries of 46 bytes
 
 The format is Kafka's, in which a producer has one entry, for its last batch. Here it has several:
 first one without a batch, whose timestamp is the time of its last write, then one for each
@@ -41,6 +41,7 @@ class SnapshotError(Exception):
 
 
 def encode_snapshot(states: ProducerStates, now_ms: int) -> bytes:
+    """The content of a snapshot file; `now_ms` is the present wall clock time."""
     packed = [
         entry
         for producer_id, producer in states
@@ -51,8 +52,10 @@ def encode_snapshot(states: ProducerStates, now_ms: int) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[tuple[int, ProducerEntry]]:
-    """The producers, with times relative to the newest. Raises `SnapshotError` if any bit is
-    wrong."""
+    """The producers by id; their `written_ms` are relative to that of the most recent writer.
+
+    Raises `SnapshotError` if any bit is wrong.
+    """
     try:
         version, crc = _PREFIX.unpack_from(data)
         (count,) = _COUNT.unpack_from(data, _PREFIX.size)
@@ -71,31 +74,35 @@ def decode_snapshot(data: bytes) -> list[tuple[int, ProducerEntry]]:
 def _encode(
     producer_id: int, entry: ProducerEntry, states: ProducerStates, now_ms: int
 ) -> Iterator[bytes]:
+    """The packed entries of one producer: the time of its last write, then its batches."""
     written_ms = now_ms - (states.time_ms - entry.written_ms)
-    places = [(NO_SEQUENCE, _NO_OFFSET, 0, written_ms)]
+    # (last sequence, last offset, offset delta, timestamp)
+    rows = [(NO_SEQUENCE, _NO_OFFSET, 0, written_ms)]
     for batch in entry.batches:
         delta = batch.last_offset - batch.first_offset
-        places.append((batch.last_sequence, batch.last_offset, delta, batch.timestamp_ms))
-    for place in places:
+        rows.append((batch.last_sequence, batch.last_offset, delta, batch.timestamp_ms))
+    for row in rows:
         yield _ENTRY.pack(
-            producer_id, entry.epoch, *place, entry.coordinator_epoch, entry.transaction_start
+            producer_id, entry.epoch, *row, entry.coordinator_epoch, entry.transaction_start
         )
 
 
 def _decode(rows: Iterable[tuple[int, ...]]) -> list[tuple[int, ProducerEntry]]:
+    """The producers of a snapshot; several rows belong to one producer."""
     entries: dict[int, ProducerEntry] = {}
     written_ms: dict[int, int] = {}
     for producer_id, epoch, sequence, offset, delta, timestamp_ms, coordinator, begun in rows:
         entry = entries.setdefault(producer_id, ProducerEntry(epoch))
         entry.coordinator_epoch = coordinator
         entry.transaction_start = max(begun, NO_TRANSACTION)
-        if offset < 0:
+        if offset < 0:  # the entry without a batch
             written_ms[producer_id] = timestamp_ms
             continue
         first_sequence = (sequence - delta) & MAX_SEQUENCE
         entry.add(SentBatch(first_sequence, sequence, offset - delta, offset, timestamp_ms))
     newest_ms = max(written_ms.values(), default=0)
     for producer_id, entry in entries.items():
-        # A producer without that entry counts as active now.
+        # Without that entry (in Kafka's files) the producer counts as the most recent writer, so
+        # that it is not forgotten early.
         entry.written_ms = written_ms.get(producer_id, newest_ms) - newest_ms
     return list(entries.items())

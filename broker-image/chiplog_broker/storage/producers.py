@@ -1,16 +1,17 @@
-"""Idempotent producers: what each wrote last, so that nothing is stored twice or out of order.
+"""Idempotent producers: the last batches of each, so that none is stored twice or out of order.
 
-The batches are a fold over the log: same records, same batches, on every replica and after every
-restart. How long a producer has been idle is no part of it: the log has only the records' own
-times, which an import takes from years back and a wrong clock from years ahead, and the wall
-clock steps. So idleness is what a monotonic clock has measured while this state was kept. A
-process that starts does not know for how long it was away, so it counts that as no time. An idle
-producer may be remembered for too long, but it is never forgotten early.
+These batches result from the log alone: they are the same on every replica and after every restart.
+The time for which a producer has been idle does not. Timestamps of records do not show it: an
+import may write old ones, and a producer's clock may be wrong. Neither does the wall clock, which
+may be set. So a monotonic clock measures idle times while the process runs. The time between two
+processes is unknown and counts as zero. So an idle producer may be remembered for too long, but it
+is never forgotten early.
 
-A producer that is not known may begin at any sequence number: it was idle for too long, or its
-records were deleted before this replica began. For some seconds after a batch was refused it must
-begin at 0: the refused batch may have been its first, which would never be taken after a later one
-(KAFKA-15591). If it does not, it must begin with the first batch that is refused for this reason.
+A producer that is not remembered here was idle for too long, or its records were deleted. It may
+begin at any sequence number. But for some seconds after a batch was refused it must begin at 0: the
+refused batch may have been its first, which could not be stored after a later one (KAFKA-15591). If
+it begins with another number, this batch is refused, too, and the producer must begin with the
+first batch that was refused for this reason.
 """
 
 from collections import deque
@@ -31,13 +32,15 @@ from chiplog_wire.records.batch import (
 )
 
 RETAINED_BATCHES = 5
-"""As many as a producer may have in flight to one broker, so any of them may come again."""
+"""The number of last batches that are remembered of each producer. A producer may have this many in
+flight to one broker, and may send any of them again."""
 
 MOST_REFUSED = 1_000
-"""Producers whose first refused batch is remembered."""
+"""The first refused batch is remembered for at most this many producers."""
 
 MOST_IN_A_ROW = 2**30
-"""Half of all sequence numbers: a batch is either behind the next one or ahead of it."""
+"""Half of all sequence numbers, which wrap around at 2**31: a number that is ahead of another by
+less than this distance is the later one."""
 
 UNKNOWN_OFFSET = -1
 
@@ -46,7 +49,7 @@ NO_TRANSACTION = -1
 
 
 class SentBatch(NamedTuple):
-    """A batch in the log, as its producer numbered it."""
+    """A batch in the log, with the sequence numbers that its producer gave to its records."""
 
     first_sequence: int
     last_sequence: int
@@ -56,7 +59,7 @@ class SentBatch(NamedTuple):
 
 
 class ProducerEntry:
-    """What one producer wrote last."""
+    """The last batches of one producer."""
 
     __slots__ = (
         "batches",
@@ -71,34 +74,35 @@ class ProducerEntry:
         self.epoch = epoch
         self.batches: deque[SentBatch] = deque(maxlen=RETAINED_BATCHES)
         self.in_a_row = 0
-        """How many records, up to the last one, are known to be stored without a gap."""
+        """The number of records before `next_sequence` that are stored without a gap."""
         self.written_ms = 0
-        """When it wrote last, on the scale of `ProducerStates.time_ms`."""
+        """The value of `ProducerStates.time_ms` when it wrote last."""
         self.transaction_start = NO_TRANSACTION
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
 
     @property
     def next_sequence(self) -> int:
-        """What follows the last batch; 0 where there is none."""
+        """The sequence number after the last batch; 0 without batches."""
         return (self.batches[-1].last_sequence + 1) & MAX_SEQUENCE if self.batches else 0
 
     def add(self, batch: SentBatch) -> None:
-        """Its next batch in the log."""
+        """Add the producer's next batch in the log; `in_a_row` begins again after a gap."""
         count = batch.last_offset - batch.first_offset + 1
-        before = self.in_a_row if batch.first_sequence == self.next_sequence else 0
+        continues = batch.first_sequence == self.next_sequence
+        before = self.in_a_row if continues else 0
         self.in_a_row = min(before + count, MOST_IN_A_ROW)
         self.batches.append(batch)
 
     def forget_batches(self) -> None:
-        """A new epoch begins."""
+        """Forget all batches: a new producer epoch begins, whose sequence numbers begin again."""
         self.batches.clear()
         self.in_a_row = 0
 
     def earlier(self, first_sequence: int, last_sequence: int) -> SentBatch | None:
-        """The stored batch of these sequence numbers, None where nothing says that there is one.
+        """The stored batch with these sequence numbers; None if it is not known to be stored.
 
-        Of a batch that is no longer among the last five, the offset is unknown. `last_offset` is
-        then the highest that it can have.
+        The offset of a batch that is not among the last five any more is unknown. Then
+        `first_offset` is -1, and `last_offset` the highest that the batch can have.
         """
         for batch in self.batches:
             if (batch.first_sequence, batch.last_sequence) == (first_sequence, last_sequence):
@@ -106,9 +110,12 @@ class ProducerEntry:
         if not self.batches:
             return None
         oldest, after = self.batches[0], self.next_sequence
+        # Distances back from `after`, in records, across the wrap of sequence numbers: of the
+        # oldest remembered batch, and of the begin and the end of the batch in question.
         retained = (after - oldest.first_sequence) & MAX_SEQUENCE
         behind = (after - first_sequence) & MAX_SEQUENCE
         behind_end = (after - 1 - last_sequence) & MAX_SEQUENCE
+        # It must be older than the remembered batches, and within the records without a gap.
         if not retained <= behind_end < behind <= self.in_a_row:
             return None
         last_offset = oldest.first_offset - 1
@@ -116,29 +123,32 @@ class ProducerEntry:
 
 
 def _is_after(sequence: int, other: int) -> bool:
-    """Whether it is the later one; after the highest sequence number comes 0."""
+    """Whether `sequence` is later than `other`; 0 follows the highest sequence number."""
     return 0 < (sequence - other) & MAX_SEQUENCE < MOST_IN_A_ROW
 
 
 class FirstSequences:
-    """The sequence numbers with which producers that are not known must begin, after a refusal."""
+    """The sequence numbers that producers without remembered batches must begin with, after a batch
+    was refused."""
 
     __slots__ = ("_refused", "all_at_0", "now_s")
 
     def __init__(self) -> None:
         self.all_at_0 = False
-        """Whether it is not known yet what was refused."""
+        """Whether all of them must begin at 0: a batch was refused a moment ago, and it is not
+        known of which producer."""
         self.now_s = 0.0
-        """The time of the next batch, by a monotonic clock."""
+        """The present time in monotonic seconds; set by the caller before each batch."""
         self._refused: dict[tuple[int, int], tuple[int, float]] = {}
-        """Producer id and epoch -> the first sequence number that was refused, and when that
-        began. Those that began first come first."""
+        """(producer id, epoch) -> (the lowest sequence number that was refused, the time of its
+        first refusal), ordered by this time."""
 
     def __bool__(self) -> bool:
+        """Whether any producer may be refused."""
         return self.all_at_0 or bool(self._refused)
 
     def forget_before(self, time_s: float) -> None:
-        """Forget refusals that began at this time or before."""
+        """Forget the producers that were refused first at this time or earlier."""
         while self._refused:
             producer = next(iter(self._refused))
             if self._refused[producer][1] > time_s:
@@ -146,12 +156,14 @@ class FirstSequences:
             del self._refused[producer]
 
     def refuses(self, header: BatchHeader) -> bool:
-        """Whether a producer that is not known may not begin with this batch.
+        """Whether a producer without remembered batches must not begin with this batch.
 
-        The producer's later batches are not taken before this one then.
+        If so, the batch is remembered: the producer must begin with it, not with a later one.
         """
         producer, sequence = (header.producer_id, header.producer_epoch), header.base_sequence
         first, since_s = self._refused.get(producer, (sequence, self.now_s))
+        # A moment after a refusal a producer may begin at 0 only. Later it may begin at any number
+        # that is not after its first refused one.
         may_begin = sequence == 0 if self.all_at_0 else not _is_after(sequence, first)
         if may_begin:
             return False
@@ -172,9 +184,10 @@ class ProducerStates:
         """`entries` are those of a snapshot, as of `end_offset`."""
         self.end_offset = end_offset
         self.time_ms = 0
-        """For how long this state has been kept. Only `pass_time` moves it, never a record."""
+        """The time since these states were created or loaded. Only `pass_time` advances it."""
         self._clock_ms: int | None = None
-        # Those that wrote least recently come first.
+        """The monotonic time of the last `pass_time`; None before the first."""
+        # Ordered by the time of the last write, the oldest first.
         self._entries = dict(sorted(entries, key=lambda one: one[1].written_ms))
 
     def __len__(self) -> int:
@@ -188,17 +201,21 @@ class ProducerStates:
         return self._entries.get(producer_id)
 
     def pass_time(self, clock_ms: int) -> None:
-        """Count the time since the last call, by a monotonic clock; the first call counts none."""
+        """Advance `time_ms` by the time since the last call; the first call does not advance it.
+
+        `clock_ms` is the present time of a monotonic clock.
+        """
         if self._clock_ms is not None:
             self.time_ms += clock_ms - self._clock_ms
         self._clock_ms = clock_ms
 
     def forget_idle(self, expiration_ms: int) -> None:
-        """Forget those that have been idle for so long, unless a transaction of theirs is open."""
+        """Forget producers that have been idle for `expiration_ms`, except those with an open
+        transaction."""
         idle = []
         for producer_id, entry in self._entries.items():
             if self.time_ms - entry.written_ms < expiration_ms:
-                break
+                break  # the entries are ordered by this time
             if entry.transaction_start == NO_TRANSACTION:
                 idle.append(producer_id)
         for producer_id in idle:
@@ -207,16 +224,18 @@ class ProducerStates:
     def check(
         self, header: BatchHeader, first_sequences: FirstSequences | None = None
     ) -> SentBatch | None:
-        """Whether a leader may append this batch; the earlier one if it is a duplicate.
+        """Check whether a leader may append this batch.
 
-        `first_sequences`: with which a producer that is not known must begin; None if with any.
+        Returns None if it may, and the stored batch if this one is a duplicate. `first_sequences`
+        has the numbers that producers without remembered batches must begin with; None if they may
+        begin with any. Raises `OutOfOrderSequenceError`, `OvertakesRefusedError` and
+        `InvalidProducerEpochError`.
 
-        It may be one of long ago. A producer that sees a new leader sends its next batches there,
-        any number of them, while those before wait for the old leader's answer. That may be an
-        error, for batches that the new leader has. Kafka's clients take
-        DUPLICATE_SEQUENCE_NUMBER for success then; OUT_OF_ORDER_SEQUENCE_NUMBER they retry until
-        their time is up (KAFKA-5494). Raises `OutOfOrderSequenceError`,
-        `OvertakesRefusedError` and `InvalidProducerEpochError`.
+        A duplicate may be much older than the last five batches. After a change of the leader, a
+        producer sends its next batches, any number of them, to the new leader, while earlier ones
+        wait for the answer of the old leader. If that is an error, it sends them to the new leader,
+        which may have them already. Kafka's clients take DUPLICATE_SEQUENCE_NUMBER for success
+        then; after OUT_OF_ORDER_SEQUENCE_NUMBER they retry until the delivery timeout (KAFKA-5494).
         """
         entry = self.get(header.producer_id)
         sequence = header.base_sequence
@@ -240,7 +259,7 @@ class ProducerStates:
         )
 
     def record(self, header: BatchHeader, base_offset: int) -> None:
-        """Fold in one batch, which stands in the log at `base_offset`."""
+        """Update the states with the next batch of the log, which begins at `base_offset`."""
         last_offset = base_offset + header.last_offset_delta
         self.end_offset = last_offset + 1
         producer_id = header.producer_id
@@ -269,6 +288,7 @@ class ProducerStates:
 
 
 def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
+    """Raise unless the batch is the first one (sequence number 0) of a newer producer epoch."""
     if header.producer_epoch < entry.epoch:
         raise InvalidProducerEpochError(
             f"producer {header.producer_id} has epoch {entry.epoch}, not {header.producer_epoch}"

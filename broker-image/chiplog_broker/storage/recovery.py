@@ -5,15 +5,16 @@ where the shutdown left it. Otherwise the recovery point divides the log; everyt
 durable when the checkpoint was written:
 
 * **above** it, a crash may have left anything. Every batch is checked (framing, checksum, offset
-  continuity, epoch). At the first fault the log is truncated, and the truncation is reported: an
-  incomplete write cannot be distinguished from a changed bit, so such a log does not vouch for its
-  records any more. The rest is written again, to new files, and synced before it counts: it may be
-  in the page cache only, in pages that the kernel considers clean after a failed sync;
+  continuity, epoch). At the first fault the log is truncated. The truncation is reported to the
+  operator, because acknowledged records may be lost with it: an incomplete write cannot be
+  distinguished from a changed bit. The batches before the fault are written again, to new files,
+  and synced before they may be acknowledged: they may be in the page cache only, in pages that the
+  kernel considers clean after a failed sync;
 * **below** it, nothing may be missing or changed. A fault is damage: the log is not opened, its
-  files stay as they are, and acknowledged records are refetched, never guessed.
+  files stay as they are, and the replica is refetched.
 
-Index files and snapshots above the recovery point are not trusted either: they are derived again
-from the batches. The epoch history is trusted: no record counts before its epoch is saved, so a
+Index files and snapshots above the recovery point may be wrong as well: they are derived again from
+the batches. The epoch history is correct: no record is acknowledged before its epoch is saved, so a
 batch of an unknown epoch is truncated.
 
 These are generators, so that a large log does not block the event loop: they yield the bytes read
@@ -62,6 +63,7 @@ _LEFTOVER_SUFFIXES = (DELETED_SUFFIX, _UNFINISHED, CLEANED_SUFFIX)
 _INDEX_SUFFIXES = tuple(suffix for suffix in SEGMENT_SUFFIXES if suffix != LOG_SUFFIX)
 
 Steps = Generator[int, None, None]
+"""A generator that yields the number of bytes read since its last step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +75,14 @@ class LogSource:
     config: LogConfig
     now_ms: int
     clean: bool
+    """Whether the last broker shut down cleanly."""
     log_start_offset: int | None
     """From the checkpoint; None if there is no entry."""
     recovery_point: int | None
     """From the checkpoint; None if that file is damaged: then nothing may be truncated."""
     gap_end_offset: int = 0
-    """Below it, compaction may have removed records, here or where the log was fetched from."""
+    """The offset below which the log may have gaps: compaction removed records here, or in the log
+    that this one was fetched from."""
 
 
 def _read_chunks(segment: Segment, position: int) -> Iterator[bytes]:
@@ -90,7 +94,8 @@ def _read_chunks(segment: Segment, position: int) -> Iterator[bytes]:
 
 
 class _TailStart(NamedTuple):
-    """Where the bytes above the recovery point begin in a segment."""
+    """The byte position in a segment, and the offset, where the batches above the recovery point
+    begin."""
 
     position: int
     offset: int
@@ -111,7 +116,8 @@ class LogRecovery:
         self._source = source
         self._disk = source.disk
         self._names: list[str] = []
-        self._trusted_end = source.recovery_point or 0
+        self._known_durable_end = source.recovery_point or 0
+        """The recovery point, or 0 if it is unknown: all records below it were durable."""
         self._gap_end_offset = source.gap_end_offset
         self.segments: list[Segment] = []
         self.epochs = EpochHistory()
@@ -119,29 +125,35 @@ class LogRecovery:
         self.log_start_offset = source.log_start_offset or 0
         self.durable_end_offset = 0
         self.cut: Cut | None = None
-        """Set before anything is removed, in a separate step, so that it can be stored first."""
+        """What is removed from the end of the log. It is set one step of `run` before the removal,
+        so that the caller can store it first."""
         self.unsynced: list[Segment] = []
         self._epochs_known = True
-        self._epochs_refuted = False
+        """Whether the epoch history could be read; otherwise it is derived from the batches."""
+        self._epochs_contradicted = False
         """Whether a batch has an older epoch than the history says: the batch or the history was
         changed."""
         self._gap: tuple[int, int] | None = None
-        """The newest gap that was taken for a removal of records: its first offset, and the one
-        after it."""
+        """The newest gap between batches, which compaction may leave: its first offset, and the
+        offset after it."""
         self._rebuilt: list[Segment] = []
         """Sealed segments with rebuilt indexes, or a truncated file, which must be synced."""
         self._snapshot = b""
-        """The producers where the bytes above the recovery point begin."""
+        """The producer snapshot as of the first batch above the recovery point."""
         self._snapshots: dict[int, bytes] = {}
-        """The producers at the start of segments that have no snapshot on disk."""
-        self.had_no_room = False
+        """By base offset: the producer snapshots of segments that have none on disk."""
+        self.had_no_space = False
         """Whether the disk was full, so that the bytes above the recovery point were rewritten in
         place."""
         self._tail_starts: dict[int, _TailStart] = {}
-        """The start of the tail in each segment that was read, by base offset."""
+        """By base offset: where the batches above the recovery point begin in each segment that was
+        read."""
 
     def run(self) -> Steps:
-        """Recover the log. Raises `DamagedLogError` if it must not be used."""
+        """Open the log, and recover it if the last shutdown was not clean.
+
+        Raises `DamagedLogError` if it must not be used.
+        """
         self._remove_leftovers()
         yield from self._find_segments()
         self._load_epochs()
@@ -154,9 +166,10 @@ class LogRecovery:
             raise DamagedLogError(str(error)) from error
         yield from self._fix_log_start()
         self.epochs.truncate_start(self.log_start_offset)
-        # Epochs without records are removed. An empty log keeps the last one, unless that may be
-        # wrong: then no leader's records could continue the log.
-        last_kept = self.log_start_offset + (0 if self._epochs_refuted else 1)
+        # Remove epochs that begin at or above the log end: they have no records. In an empty log
+        # the one that begins at its start stays, unless a batch has contradicted the history: if
+        # that epoch were wrong, the records of no leader could continue the log.
+        last_kept = self.log_start_offset + (0 if self._epochs_contradicted else 1)
         self.epochs.truncate_end(max(self._end_offset, last_kept))
 
     async def rewrite_tail(self) -> None:
@@ -181,8 +194,11 @@ class LogRecovery:
             self.epochs.touch()
 
     async def _rewrite_to_new_file(self, segment: Segment, tail_start: "_TailStart") -> None:
-        """Split the segment: the durable part stays, and the rest becomes a segment in a new
-        file."""
+        """Move the batches from `tail_start` on to a new file.
+
+        If durable batches precede them, these stay in the old file, and the new file becomes a
+        segment of its own. Otherwise the new file replaces the old one.
+        """
         path = self._path(segment_file(tail_start.offset, LOG_SUFFIX))
         try:
             await self._copy(segment, tail_start.position, path + _UNFINISHED)
@@ -193,20 +209,22 @@ class LogRecovery:
             if error.errno not in NO_SPACE:
                 raise
             self._disk.remove(path + _UNFINISHED)
-            self.had_no_room = True
+            self.had_no_space = True
             await self._rewrite_in_place(segment, tail_start.position)
             return
         self._disk.rename(path + _UNFINISHED, path)
-        # Before the old bytes are removed. Until then a restart finds both, and takes the new ones.
+        # Make the new name durable before the old bytes are removed. A restart in between finds
+        # both copies, and uses the new one.
         await self._disk.sync_directory(self._source.directory)
         if tail_start.position == 0:
-            segment.close()
+            segment.close()  # the old file was replaced: the next access opens the new one
             return
         tail = self._new_segment(tail_start.offset)
         tail.start_rebuild(self._source.now_ms)
         for _, header in walk_batches(tail.log, 0, tail.log.size()):
             tail.count(header.last_offset, header.newest_record_ms, header.size_bytes)
-        # The kernel reports a failed sync of the last process once, to the next sync of the file.
+        # The kernel may still report a failed sync of the last process, once, to the next sync of
+        # the file. The bytes that it concerns were copied: ignore it here.
         with suppress(SyncFailedError):
             await segment.log.sync()
         is_newest, tail.sealed = segment is self.segments[-1], segment.sealed
@@ -219,7 +237,7 @@ class LogRecovery:
             segments.insert(segments.index(segment) + 1, tail)
 
     async def _copy(self, segment: Segment, position: int, path: str) -> None:
-        """Copy to a new file, durable on return."""
+        """Copy the bytes of a segment from `position` on to a new file, durable on return."""
         file = self._disk.open(path, create=True)
         try:
             file.truncate(0)
@@ -235,6 +253,7 @@ class LogRecovery:
 
         Used if the volume has no space for a new file.
         """
+        # The kernel may still report a failed sync of the last process, once: ignore it here.
         with suppress(SyncFailedError):
             await segment.log.sync()
         for data in _read_chunks(segment, position):
@@ -276,6 +295,10 @@ class LogRecovery:
         self._names = sorted(names)
 
     def _find_segments(self) -> Steps:
+        """Find the segments, and remove those below the log start offset.
+
+        If the oldest one is missing, although no durable record was in it, the log becomes empty.
+        """
         bases = [
             offset
             for name in self._names
@@ -289,20 +312,21 @@ class LogRecovery:
         if start_is_missing:
             self._check_nothing_durable_is_missing()
             yield from self._replace_all(
-                self.log_start_offset, "the segments it held are not there"
+                self.log_start_offset, "the segment of the log start offset is missing"
             )
 
     def _finish_deletion(self, bases: list[int]) -> Steps:
-        """Delete segments below the log start offset, which was raised before the crash.
+        """Delete segments below the log start offset, which a crash may have left.
 
-        A segment is kept if it was rolled after that, and no snapshot contains its producers yet.
-        The crash may have interrupted the deletion of any of these segments, so a fault in one of
-        them does not damage the log: then all of them are deleted.
+        The newest of them stay as long as the segment after them has no producer snapshot: then
+        their batches are needed to restore the producers. But the crash may have interrupted the
+        deletion of any of them, so a fault in one is not damage: it is deleted, with all older
+        ones.
         """
         deleted = max(bisect_right(bases, self.log_start_offset) - 1, 0)
         while deleted and segment_file(bases[deleted], SNAPSHOT_SUFFIX) not in self._names:
-            is_whole = yield from self._is_complete_up_to(bases[deleted - 1], bases[deleted])
-            if not is_whole:
+            is_complete = yield from self._is_complete_up_to(bases[deleted - 1], bases[deleted])
+            if not is_complete:
                 break
             deleted -= 1
         for base_offset in bases[:deleted]:
@@ -322,12 +346,13 @@ class LogRecovery:
                 end_offset = header.last_offset + 1
                 yield header.size_bytes
         except CorruptBatchError:
-            pass  # read bytes count as progress
+            pass  # the segment is not complete, as `end_offset` shows
         finally:
             file.close()
         return end_offset == next_base
 
     def _check_nothing_durable_is_missing(self) -> None:
+        """Raise `DamagedLogError` if the missing oldest segment had durable records."""
         recovery_point = self._source.recovery_point
         if recovery_point is None or recovery_point > self.log_start_offset:
             raise DamagedLogError(
@@ -336,6 +361,10 @@ class LogRecovery:
             )
 
     def _replace_all(self, base_offset: int, reason: str) -> Steps:
+        """Remove all segments; the log is empty and begins at `base_offset`.
+
+        If there are bytes to remove, `cut` is set with this reason one step before.
+        """
         lost_bytes = sum(segment.log.size() for segment in self.segments)
         if lost_bytes:
             self.cut = Cut(lost_bytes, reason)
@@ -348,7 +377,7 @@ class LogRecovery:
         self.segments = [new_segment]
 
     def _load_epochs(self) -> None:
-        """Load the saved history. No record counts before its epoch is saved."""
+        """Load the saved epoch history. If that fails, it is derived from the batches."""
         try:
             self.epochs = decode_epochs(read_file(self._disk, self._path(EPOCH_CHECKPOINT)))
         except (FileNotFoundError, CheckpointError):
@@ -357,16 +386,21 @@ class LogRecovery:
     # --- after a clean shutdown ----------------------------------------------------
 
     def _open_clean(self) -> Steps:
+        """Open the log after a clean shutdown: only the end of the last segment is read.
+
+        If the log does not end at the recovery point, it is recovered as after a crash.
+        """
         yield from self._open_tail(self.segments[-1])
-        if 0 < self._trusted_end < self._end_offset:
-            # A clean stop writes the end itself: a header at the end of the log was changed, or the
-            # checkpoint is an older copy. Gaps are below that end, too.
-            self._gap_end_offset = min(self._gap_end_offset, self._trusted_end)
+        if 0 < self._known_durable_end < self._end_offset:
+            # A clean shutdown stores the log end as the recovery point. So a header at the end of
+            # the log was changed, or the checkpoint is an older copy. Compaction can have left no
+            # gap above the recovery point.
+            self._gap_end_offset = min(self._gap_end_offset, self._known_durable_end)
             yield from self._recover()
             return
         for number, segment in enumerate(self.segments[:-1]):
             next_base = self.segments[number + 1].base_offset
-            if segment.indexes_are_whole():
+            if segment.indexes_are_complete():
                 segment.open_sealed(next_base, self._source.now_ms)
             else:
                 yield from self._rebuild_sealed(segment, next_base)
@@ -383,18 +417,23 @@ class LogRecovery:
         yield from replay(self.producers, self.segments, self._end_offset)
 
     def _open_tail(self, segment: Segment) -> Steps:
-        if segment.indexes_are_whole():
+        """Open the last segment with its indexes; if they are wrong, read all of it."""
+        if segment.indexes_are_complete():
             try:
                 segment.open_active(self._source.now_ms)
             except CorruptBatchError:
-                pass  # the index may be wrong: check the batches
+                pass  # the index may be wrong: check the batches below
             else:
                 return
         yield from self._scan_durable(segment)
 
-    # --- after anything else -------------------------------------------------------
+    # --- after a crash ---------------------------------------------------------------
 
     def _recover(self) -> Steps:
+        """Check the batches from the recovery point on; at the first fault, truncate the log.
+
+        Raises `DamagedLogError` for a fault below the recovery point.
+        """
         first_unverified = self._first_unverified()
         for number, segment in enumerate(self.segments[:first_unverified]):
             yield from self._check_sealed(segment, self.segments[number + 1].base_offset)
@@ -405,39 +444,44 @@ class LogRecovery:
         for number, segment in enumerate(self.unsynced, first_unverified):
             fault = self._gap_before(number)
             if fault is not None:
-                yield from self._cut_after(number - 1, fault)
+                # This segment and all later ones are removed.
+                yield from self._truncate_after(number - 1, fault)
                 break
             if number > first_unverified:
                 self._snapshots[segment.base_offset] = self._snapshot_now()
             fault = yield from self._scan(segment, up_to=self._base_after(number))
             if fault is not None:
-                yield from self._cut_after(number, fault)
+                yield from self._truncate_after(number, fault)
                 break
-        if self._end_offset < self._trusted_end:
+        if self._end_offset < self._known_durable_end:
             raise self._damage_error(
-                self.segments[-1], f"the log ends here, it was durable up to {self._trusted_end}"
+                self.segments[-1],
+                f"the log ends here, it was durable up to {self._known_durable_end}",
             )
+        # Recovery has changed segments: set again those that must be synced. All but the last one
+        # are finished.
         self.unsynced = [*self._rebuilt, *self.segments[first_unverified:]]
         for segment in self.segments[first_unverified:-1]:
             segment.seal()
             segment.sealed = True
-        self.durable_end_offset = min(self._trusted_end, self._end_offset)
+        self.durable_end_offset = min(self._known_durable_end, self._end_offset)
 
     def _first_unverified(self) -> int:
-        """The last segment with durable records; recovery checks it and all later ones.
+        """The number of the first segment whose batches must all be checked.
 
-        Earlier segments were sealed before its records became durable, and a sealed segment is
-        durable completely: bytes, indexes and names. The end of this segment may not be.
+        It is the last one that begins below the recovery point. Earlier segments were sealed before
+        its records became durable, and a sealed segment is durable completely: bytes, indexes and
+        file names. The end of this segment may not be durable.
         """
         first_unverified = 0
         for number, segment in enumerate(self.segments):
-            if segment.base_offset < self._trusted_end:
+            if segment.base_offset < self._known_durable_end:
                 first_unverified = number
         return first_unverified
 
     def _check_sealed(self, segment: Segment, next_base: int) -> Steps:
         """Check that a segment below the recovery point ends where the next one begins."""
-        if segment.indexes_are_whole():
+        if segment.indexes_are_complete():
             try:
                 segment.open_active(self._source.now_ms)
             except CorruptBatchError:
@@ -449,16 +493,22 @@ class LogRecovery:
         yield from self._rebuild_sealed(segment, next_base, up_to=next_base)
 
     def _prepare_producers(self, first_unverified: int) -> Steps:
-        # The snapshot at the start of the oldest segment is needed: the log cannot restore it.
-        trusted_end = max(self._trusted_end, self.segments[0].base_offset)
+        """Restore the producers as of the first segment that is checked.
+
+        Snapshots above the recovery point are removed, because they may be wrong. Missing ones
+        below it are created again.
+        """
+        # The snapshot at the start of the oldest segment is kept in any case: the batches before
+        # it are deleted, so its producers cannot be restored from the log.
+        durable_end = max(self._known_durable_end, self.segments[0].base_offset)
         for offset in snapshot_offsets(self._disk, self._source.directory):
-            if offset > trusted_end:
+            if offset > durable_end:
                 self._disk.remove(self._path(segment_file(offset, SNAPSHOT_SUFFIX)))
-        self.producers = self._snapshot_up_to(trusted_end)
+        self.producers = self._snapshot_up_to(durable_end)
         for segment, following in pairwise(self.segments[: first_unverified + 1]):
             offset = following.base_offset
             if offset > self.producers.end_offset:
-                # The disk was full, or an earlier version wrote none.
+                # The snapshot is missing: the disk was full, or an earlier version wrote none.
                 yield from replay(self.producers, [segment], offset)
                 self._snapshots[offset] = self._snapshot_now()
 
@@ -468,14 +518,17 @@ class LogRecovery:
         return None if is_newest else self.segments[number + 1].base_offset
 
     def _gap_before(self, number: int) -> str | None:
+        """The fault if this segment does not begin where the one before ends; else None."""
         if number == 0 or self.segments[number - 1].end_offset == self.segments[number].base_offset:
             return None
         self._check_order(self.segments[number - 1], self.segments[number].base_offset)
         return f"the next segment begins at offset {self.segments[number].base_offset}"
 
-    def _cut_after(self, number: int, reason: str) -> Steps:
-        """Remove everything after the last correct batch of a segment, if no durable record is
-        lost."""
+    def _truncate_after(self, number: int, reason: str) -> Steps:
+        """Remove all batches after the last correct one of a segment, and all later segments.
+
+        Raises `DamagedLogError` if a record below the recovery point would be lost.
+        """
         segment = self.segments[number]
         position, offset = segment.size_bytes, segment.end_offset
         place = f"{segment_file(segment.base_offset, LOG_SUFFIX)} at byte {position}"
@@ -498,6 +551,10 @@ class LogRecovery:
     def _rebuild_sealed(
         self, segment: Segment, next_base: int, *, up_to: int | None = None
     ) -> Steps:
+        """Check a sealed segment and rebuild its indexes; `up_to` as in `_scan`.
+
+        Raises `DamagedLogError` if a batch is wrong, or if it does not end at `next_base`.
+        """
         yield from self._scan_durable(segment, up_to=up_to)
         if segment.end_offset != next_base:
             raise self._damage_error(
@@ -508,7 +565,10 @@ class LogRecovery:
         self._rebuilt.append(segment)
 
     def _scan_durable(self, segment: Segment, *, up_to: int | None = None) -> Steps:
-        """Read a durable segment and rebuild its indexes; raises if a batch is wrong."""
+        """Check a segment below the recovery point and rebuild its indexes; `up_to` as in `_scan`.
+
+        Raises `DamagedLogError` if a batch is wrong.
+        """
         fault = yield from self._scan(segment, up_to=up_to)
         if fault is not None:
             raise self._damage_error(segment, fault)
@@ -516,10 +576,11 @@ class LogRecovery:
     def _scan(
         self, segment: Segment, *, up_to: int | None = None
     ) -> Generator[int, None, str | None]:
-        """Check every batch and rebuild the indexes; returns the fault at which it stopped, or
-        None.
+        """Check every batch of a segment and rebuild its indexes.
 
-        `up_to`: the last start wrote the batches from there on to the next segment.
+        Returns the fault at which it stopped, or None. `up_to` is the base offset of the next
+        segment: batches from there on are removed here, because the last start has copied them to
+        the next segment (see `rewrite_tail`).
         """
         segment.start_rebuild(self._source.now_ms)
         self._tail_starts[segment.base_offset] = _TailStart(0, segment.base_offset)
@@ -534,11 +595,11 @@ class LogRecovery:
                 self._check_order(segment, header.base_offset)
                 self._check_place(header, segment.end_offset)
                 self._check_epoch(header)
-                is_above = header.last_offset >= self._trusted_end
-                if is_above and segment.size_bytes and not self._snapshot:
+                is_above_durable_end = header.last_offset >= self._known_durable_end
+                if is_above_durable_end and segment.size_bytes and not self._snapshot:
                     self._snapshot = self._snapshot_now()
                 segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
-                if not is_above:
+                if not is_above_durable_end:
                     tail_start = _TailStart(segment.size_bytes, segment.end_offset)
                     self._tail_starts[segment.base_offset] = tail_start
                 if header.last_offset >= self.producers.end_offset:
@@ -555,7 +616,11 @@ class LogRecovery:
         return None
 
     def _check_place(self, header: BatchHeader, expected: int) -> None:
-        """Check base offset and epoch against the neighbours: the checksum does not cover them."""
+        """Check the offsets of a batch: the checksum does not cover the base offset.
+
+        It must begin at the offset `expected`, or after a gap that compaction may have left. Raises
+        `CorruptBatchError`.
+        """
         base_offset = header.base_offset
         is_gap = expected < base_offset <= self._gap_end_offset
         if base_offset != expected and not is_gap:
@@ -569,10 +634,11 @@ class LogRecovery:
             )
 
     def _check_order(self, segment: Segment, next_offset: int) -> None:
-        """Check that what follows a segment's last batch may be truncated, if it precedes it.
+        """Raise `DamagedLogError` if the next batch has a lower offset, and a gap came before.
 
-        After a gap it may not: one of the two base offsets was changed, and if it was the earlier
-        one, the log would end at an offset that it never reached. Raises `DamagedLogError`.
+        Normally the log is truncated before a batch with too low an offset. But if a gap came
+        before, it may be that the gap does not exist: the base offset of the batch after it was
+        changed to a higher one. Then the truncated log would end at an offset that it never had.
         """
         end_offset = segment.end_offset
         if next_offset < end_offset and self._gap is not None:
@@ -586,8 +652,11 @@ class LogRecovery:
             self._gap = (end_offset, next_offset)
 
     def _check_epoch(self, header: BatchHeader) -> None:
-        """Check the epoch of a batch against the history, which was saved before any record of its
-        newest epoch was acknowledged."""
+        """Raise `CorruptBatchError` unless the epoch history has the epoch of this batch.
+
+        The history was saved before any record of its newest epoch was acknowledged. Without a
+        history it is derived here.
+        """
         epoch, offset = header.leader_epoch, max(header.base_offset, self.log_start_offset)
         if header.last_offset < self.log_start_offset:
             return
@@ -595,13 +664,13 @@ class LogRecovery:
             self.epochs.assign(epoch, offset)
         known = self.epochs.epoch_at(offset)
         if known != epoch:
-            self._epochs_refuted = epoch < known
+            self._epochs_contradicted = epoch < known
             raise CorruptBatchError(
                 f"offset {offset} has epoch {epoch}, but the epoch history has {known}"
             )
 
     def _rebuild_epochs(self, segments: list[Segment]) -> Steps:
-        """The history is lost: derive it from the batches."""
+        """Derive the epoch history from the batches: its file is missing or damaged."""
         for segment in segments:
             walked_bytes = 0
             for _, header in walk_batches(segment.log, 0, segment.size_bytes):
@@ -614,7 +683,8 @@ class LogRecovery:
     # --- the rest ------------------------------------------------------------------
 
     def _damage_error(self, segment: Segment, why: str) -> DamagedLogError:
-        """The error to raise for a wrong batch; the counted batches before it are correct."""
+        """The error to raise for damage that follows the correct batches of a segment, of which
+        `size_bytes` and `end_offset` are known from `Segment.count`."""
         path = self._path(segment_file(segment.base_offset, LOG_SUFFIX))
         place = f"{path} at byte {segment.size_bytes}"
         return DamagedLogError(
@@ -625,9 +695,11 @@ class LogRecovery:
         )
 
     def _fix_log_start(self) -> Steps:
+        """Raise the log start offset to the first segment; if the log ends below it, empty it."""
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         if self._end_offset < self.log_start_offset:
-            # The remaining records are completely below a log start offset that was raised durably.
+            # All remaining records are below a log start offset that was raised durably: they were
+            # to be deleted.
             yield from self._replace_all(
                 self.log_start_offset, "the segment is below the log start offset"
             )
@@ -642,9 +714,11 @@ class LogRecovery:
         return self.segments[-1].end_offset
 
     def _snapshot_now(self) -> bytes:
+        """A snapshot of the producers of all batches that were read."""
         return encode_snapshot(self.producers, self._source.now_ms)
 
     def _snapshot_up_to(self, offset: int) -> ProducerStates:
+        """The producers of the newest snapshot on disk at or below `offset`."""
         return load_snapshot(
             self._disk,
             self._source.directory,

@@ -1,18 +1,19 @@
-"""The free space of the volume, and who may still use it.
+"""The free space of the volume, and the reserve that producers must leave free.
 
-A full file system must be avoided: checkpoints, epochs and marks must still be written for
-acknowledged records. So producers are refused while less than the reserve is free. Followers may
-use half of the reserve, so that records which leaders have accepted before still reach all
-replicas. The rest is for the broker's own files.
+A full file system must be avoided: checkpoints and epoch histories of acknowledged records must
+still be written. So producers are refused while less than the reserve is free. Followers may use
+half of the reserve, so that records which leaders have accepted before still reach all replicas.
+The rest is for the broker's own files.
 
-Between two measurements appended bytes are counted. So a measurement that is some tenths of a
-second old is wrong only by what other processes have written.
+The free space is measured some times in a second. In between, appended bytes are subtracted, so
+that the value is wrong only by what other processes have written since.
 """
 
 from chiplog_broker.ports.disk import Disk, DiskUsage
 from chiplog_broker.storage.errors import DiskFullError
 
 AUTOMATIC = -1
+"""The value of the setting that lets the broker choose the reserve."""
 _MIB = 2**20
 _AUTOMATIC_PART = 33
 """The automatic reserve is one part in 33, which is 3 %."""
@@ -23,14 +24,18 @@ _LARGEST_PART = 4
 
 
 def reserve_of(total_bytes: int, setting: int) -> int:
-    """The reserve in bytes on a volume of this size."""
+    """The reserve in bytes on a volume of this size.
+
+    `setting` is the configured `disk.reserve.bytes`; -1 means 3 % of the volume, at least 4 MiB and
+    at most 1 GiB, but never more than a quarter of it.
+    """
     if setting != AUTOMATIC:
         return setting
     part = min(max(total_bytes // _AUTOMATIC_PART, _AUTOMATIC_LEAST), _AUTOMATIC_MOST)
     return min(part, total_bytes // _LARGEST_PART)
 
 
-class DiskRoom:
+class FreeSpace:
     """The free space of the volume of one data directory."""
 
     __slots__ = (
@@ -52,8 +57,10 @@ class DiskRoom:
         self.usage: DiskUsage | None = None
         """As last measured; None before, and if it cannot be determined."""
         self.is_short = False
-        """Whether producers are refused, or were between the last two measurements."""
+        """Whether less than the reserve is free, or a producer was refused since the measurement
+        before the last one."""
         self._has_refused = False
+        """Whether a producer was refused since the last `refresh`."""
 
     def configure(self, setting: int) -> None:
         """Set the configured reserve; it takes effect with the next `refresh`."""
@@ -66,7 +73,7 @@ class DiskRoom:
         self._has_refused = False
 
     def for_producer(self, size_bytes: int) -> None:
-        """Raises `DiskFullError` if this many bytes do not fit without using the reserve."""
+        """Raise `DiskFullError` if a producer's batch does not fit without using the reserve."""
         if self.free_bytes - size_bytes < self.reserve_bytes:
             try:
                 self._check(size_bytes, self.reserve_bytes)
@@ -75,19 +82,22 @@ class DiskRoom:
                 raise
 
     def for_follower(self, size_bytes: int) -> None:
-        """Raises `DiskFullError` if this many bytes would use more than half of the reserve."""
+        """Raise `DiskFullError` if fetched records would use more than half of the reserve."""
         if self.free_bytes - size_bytes < self.reserve_bytes // 2:
             self._check(size_bytes, self.reserve_bytes // 2)
 
     def taken(self, size_bytes: int) -> None:
-        """This many bytes were written."""
+        """Subtract bytes that were written from the free space."""
         self.free_bytes -= size_bytes
 
     def _check(self, size_bytes: int, reserve_bytes: int) -> None:
+        """Measure again, and raise `DiskFullError` if the bytes would leave less than the reserve
+        free."""
         self._measure()
         if self.free_bytes - size_bytes < reserve_bytes:
             raise DiskFullError(
-                f"{self.free_bytes} bytes are free, and {reserve_bytes} must stay free"
+                f"{size_bytes} bytes do not fit: {self.free_bytes} bytes are free on the volume, "
+                f"and {reserve_bytes} must stay free"
             )
 
     def _measure(self) -> None:

@@ -1,7 +1,8 @@
-"""Reads all logs regularly, so that damage is found while other replicas are intact.
+"""Reads all logs regularly, so that damage is found while other replicas are undamaged.
 
 It reads one log after the other, from its start to its durable end, as fast as is necessary to read
-all of them within the interval, but never faster than the limit. A damaged log reports itself.
+all of them within the interval, but never faster than the limit. Damage is reported by the log that
+is read.
 """
 
 import asyncio
@@ -16,8 +17,9 @@ from chiplog_broker.storage.names import TopicPartition
 SLICE_BYTES = 128 * 1024
 """Bytes read in one slice; then other tasks run."""
 _LONGEST_STEP_S = 1.0
-"""Longer pauses are not made up for."""
+"""After a longer pause, only the bytes of this time are read, so that there is no burst."""
 _SIZES_KEPT_S = 2.0
+"""The size of all logs is counted again after this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,13 @@ class Scrubber:
         self._logs = logs
         self._clock = clock
         self._remaining: list[TopicPartition] = []
+        """The logs that this round has not read yet; the last one is being read, at `_offset`."""
         self._offset = 0
         self._due_bytes = 0.0
+        """Bytes that should have been read by now and were not."""
         self._last_step_s = clock.monotonic_s()
         self._sized_s = float("-inf")
+        """When `_total_bytes` was counted."""
         self._total_bytes = 0
         self.scrubbed_bytes = 0
         """Bytes read since the directory was opened."""
@@ -63,7 +68,10 @@ class Scrubber:
             await asyncio.sleep(0)
 
     def _step(self, max_bytes: int) -> int:
-        """Read some bytes; returns 0 if a whole round found none."""
+        """Read about `max_bytes` of the present or the next log; returns how many bytes.
+
+        Returns 0 if none of the logs has anything to read.
+        """
         for _ in range(len(self._remaining) + len(self._logs) + 1):
             if not self._remaining:
                 self._remaining = sorted(self._logs, reverse=True)
@@ -82,15 +90,18 @@ class Scrubber:
         return 0
 
     def _read(self, name: TopicPartition, max_bytes: int) -> tuple[int, int | None]:
+        """Read from one log at `_offset`; returns the bytes read and the offset to continue at,
+        which is None at the end of the log, or if it cannot be read now."""
         log = self._logs.get(name)
         if log is None or not log.is_writable:
-            return 0, None  # gone, or being truncated: the next round sees it
+            return 0, None  # deleted, or being truncated: the next round reads it if it exists
         try:
             return log.checks.scrub(self._offset, max_bytes)
         except StorageError:
-            return 0, None  # the log has reported it
+            return 0, None  # the log itself has reported the error
 
     def _size_bytes(self, now_s: float) -> int:
+        """The size of all logs, counted again if the last count is too old."""
         if now_s - self._sized_s >= _SIZES_KEPT_S:
             self._sized_s = now_s
             self._total_bytes = sum(log.size_bytes for log in self._logs.values())

@@ -1,7 +1,7 @@
 """One segment: a file of batches, and two sparse indexes for it.
 
 Only the active segment of a log is written to. Positions are byte offsets in the file and always
-batch boundaries. `boundaries` maps a few recent offsets to positions: most reads begin at the last
+batch boundaries. `_boundaries` maps a few recent offsets to positions: most reads begin at the last
 append, or where the last read ended.
 """
 
@@ -30,13 +30,15 @@ from chiplog_wire.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, 
 from chiplog_wire.records.errors import DamagedBatchError
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
-"""Indexes store offsets relative to the segment's base, in four bytes."""
+"""Indexes store offsets relative to the segment's base offset, in four bytes."""
 
 LARGEST_INTERVAL_BYTES = 64 * 2**10
-"""Of the index, whatever a topic asks for: each read looks for its place between two entries, and
-batches may be tiny. About a millisecond's worth of them."""
+"""The largest index interval, also if a topic's `index.interval.bytes` is larger. Each read walks
+over the batches between two index entries. Batches may be tiny, and this many bytes of them take
+about a millisecond."""
 
 _REMEMBERED_BOUNDARIES = 512
+"""The number of offsets whose positions are remembered."""
 
 
 class SegmentSlice(NamedTuple):
@@ -45,6 +47,7 @@ class SegmentSlice(NamedTuple):
     position: int
     size_bytes: int
     next_offset: int
+    """The offset after the last batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class IndexSettings:
 
     @classmethod
     def of(cls, interval_bytes: int, max_bytes: int) -> "IndexSettings":
-        """The configured values, but dense enough that reads are fast."""
+        """The configured values, with the interval limited to `LARGEST_INTERVAL_BYTES`."""
         return cls(min(interval_bytes, LARGEST_INTERVAL_BYTES), max_bytes)
 
 
@@ -102,9 +105,13 @@ class Segment:
         self.end_offset = base_offset
         self.size_bytes = 0
         self.sealed = False
+        """Whether it is finished: no more appends, and its indexes are complete."""
         self.retired = False
+        """Whether it was deleted; readers may still have its files open."""
         self.unsynced = False
+        """Whether it has bytes that are not synced."""
         self.created_ms = 0
+        """When it was created, or opened by this process."""
         self.first_timestamp_ms = NO_TIMESTAMP
         self.offset_index = OffsetIndex(disk, self._path(INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(disk, self._path(TIME_INDEX_SUFFIX), base_offset)
@@ -119,7 +126,7 @@ class Segment:
     # --- opening -------------------------------------------------------------
 
     def create(self, now_ms: int) -> None:
-        """Create it empty, also if files of this name exist from an earlier attempt."""
+        """Create the segment without records. Files from an earlier, failed attempt are emptied."""
         self._log = self._disk.open(self._path(LOG_SUFFIX), create=True)
         self._log.truncate(0)
         self.offset_index.start_empty()
@@ -136,7 +143,10 @@ class Segment:
         self.sealed = True
 
     def open_active(self, now_ms: int) -> None:
-        """Open the active segment: read the batches that its indexes do not cover yet."""
+        """Open a segment and determine its end: read the batches after the last index entry.
+
+        Raises `DamagedBatchError`.
+        """
         self.size_bytes = self.log.size()
         self.created_ms = now_ms
         self.refresh_tail()
@@ -152,7 +162,7 @@ class Segment:
         self.end_offset = self.base_offset
         indexed = self.offset_index.last_batch()
         for _, header in self._batches_from(indexed):
-            self._note(header)
+            self._count_read(header)
         self._bytes_since_entry = self.size_bytes - (indexed.position if indexed else 0)
         self.index_full = False
         self.first_timestamp_ms = NO_TIMESTAMP
@@ -161,9 +171,9 @@ class Segment:
                 self.first_timestamp_ms = first.newest_record_ms
                 break
 
-    def indexes_are_whole(self) -> bool:
+    def indexes_are_complete(self) -> bool:
         """Whether both index files exist and contain only complete entries."""
-        return self.offset_index.is_whole() and self.time_index.is_whole()
+        return self.offset_index.is_complete() and self.time_index.is_complete()
 
     def start_rebuild(self, now_ms: int) -> None:
         """Empty the indexes; the caller then calls `count` for every batch of the file."""
@@ -187,7 +197,8 @@ class Segment:
         self.log.append(data)
 
     def count(self, last_offset: int, max_timestamp_ms: int, batch_bytes: int) -> None:
-        """Count one more batch in the file: index it if an entry is due, and advance the end."""
+        """Count the next batch of the file: advance the end, and index the batch if an entry is
+        due."""
         position = self.size_bytes
         if position == 0:
             self.first_timestamp_ms = max_timestamp_ms
@@ -195,26 +206,32 @@ class Segment:
             self._max_timestamp_ms = max_timestamp_ms
             self._max_timestamp_offset = last_offset
         if self._bytes_since_entry > self.index_settings.interval_bytes:
-            self._index(last_offset, position)
+            self._add_index_entries(last_offset, position)
         self._bytes_since_entry += batch_bytes
         self.size_bytes = end = position + batch_bytes
         self.end_offset = following = last_offset + 1
         self._remember(following, end)
 
     def seal(self) -> None:
-        """Complete the indexes. It may be repeated, and appends may follow if a roll fails."""
+        """Write the complete indexes, with a last entry for the largest timestamp.
+
+        If the roll to a new segment fails afterwards, appends continue here and this is repeated.
+        """
         if self.max_timestamp_ms > NO_TIMESTAMP:
             self.time_index.add_maximum(self.max_timestamp_ms, self._max_timestamp_offset)
         self.offset_index.flush()
         self.time_index.flush()
 
     def take_over(self, cleaned_from: "Segment") -> None:
-        """Prepare to replace `cleaned_from`: take its creation time, and accept no more records."""
+        """Finish a compacted segment: it gets the creation time of the segment that it replaces."""
         self.created_ms = cleaned_from.created_ms
         self.sealed = True
 
     def rename(self, mark: str) -> None:
-        """Give the files another mark: first the indexes, then the log file."""
+        """Rename the files to end with `mark`, for example `.swap`, or without one.
+
+        The log file is last: its name decides after a crash whether the segment is complete.
+        """
         files = (
             (INDEX_SUFFIX, self.offset_index),
             (TIME_INDEX_SUFFIX, self.time_index),
@@ -249,7 +266,8 @@ class Segment:
         if not self.sealed:
             return
         for index in (self.offset_index, self.time_index):
-            # Deleted in the meantime: the file was renamed and will be removed.
+            # It may have been deleted during the last await. Then its files were renamed, and need
+            # no sync.
             if not self.retired:
                 await index.sync()
         self._close_indexes()
@@ -258,6 +276,7 @@ class Segment:
 
     @property
     def log(self) -> File:
+        """The log file, which is opened if it is not open."""
         if self._log is None:
             self._log = self._disk.open(self._path(LOG_SUFFIX))
         return self._log
@@ -281,7 +300,7 @@ class Segment:
 
     @property
     def oldest_ms(self) -> int:
-        """The age of the first batch, as far as it is known."""
+        """The timestamp of the first batch; if it has none, when the segment was created."""
         if self.first_timestamp_ms < 0 and self.size_bytes:
             self.first_timestamp_ms = self.header_at(0).newest_record_ms
         return self.first_timestamp_ms if self.first_timestamp_ms >= 0 else self.created_ms
@@ -330,8 +349,11 @@ class Segment:
     def slice_from(
         self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool
     ) -> SegmentSlice:
-        """Complete batches from the one that contains `offset`, which end at or before
-        `up_to_offset`."""
+        """Complete batches from the one that contains `offset` up to `up_to_offset`.
+
+        They have at most `max_bytes` together; with `min_one` the first one is returned even if it
+        is larger. The slice may be empty.
+        """
         start = self.position_of(offset)
         bound = self.position_of(up_to_offset)
         if start >= bound:
@@ -353,7 +375,8 @@ class Segment:
         return read_header(self.log.read(position, HEADER_BYTES))
 
     def _boundary_within(self, start: int, limit: int) -> tuple[int, int]:
-        """The last batch boundary from `start` to `limit`, and the offset after it."""
+        """The last batch boundary between the positions `start` and `limit`, and the offset of the
+        batch that begins there."""
         indexed = self.offset_index.batch_at_or_before(limit)
         if indexed is not None and indexed.position > start:
             batches = self._batches_from(indexed)
@@ -365,10 +388,10 @@ class Segment:
         return self.size_bytes, self.end_offset
 
     def _batches_from(self, indexed: IndexedBatch | None) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from this one on; of all batches if it is None.
+        """Position and header of each batch from an indexed one on; of all batches if it is None.
 
-        Indexes have no checksum: a changed bit could skip records. So the batch at the position
-        must be the one that the entry describes. Raises `DamagedBatchError`.
+        Indexes have no checksum: because of a changed bit, records could be skipped. So the batch
+        at the position is compared with the index entry. Raises `DamagedBatchError`.
         """
         batches = walk_batches(self.log, indexed.position if indexed else 0, self.size_bytes)
         if indexed is None:
@@ -386,17 +409,17 @@ class Segment:
         """The largest timestamp, and the last offset of its batch; (-1, base offset) if there is
         none.
 
-        Retention uses it. If the time index differs from the batch, for the reason in
-        `_batches_from`, all batches are read.
+        They are those of the last entry of the time index. The index has no checksum, and retention
+        relies on the result: if the entry differs from its batch, all batches are read instead.
         """
         if not len(self.time_index):
             return self.time_index.maximum()
-        timestamp_ms, offset = noted = self.time_index.maximum()
+        timestamp_ms, offset = by_index = self.time_index.maximum()
         with suppress(DamagedBatchError):
             for _, header in self._batches_from(self.offset_index.batch_before(offset)):
                 if header.last_offset >= offset:
                     if (header.newest_record_ms, header.last_offset) == (timestamp_ms, offset):
-                        return noted
+                        return by_index
                     break
         newest = NO_TIMESTAMP, self.base_offset
         for _, header in walk_batches(self.log, 0, self.size_bytes):
@@ -405,22 +428,25 @@ class Segment:
         return newest
 
     def _offset_at(self, position: int) -> int:
+        """The base offset of the batch at a batch boundary; the end offset at the end."""
         if position == self.size_bytes:
             return self.end_offset
         return self.header_at(position).base_offset
 
     def _remember(self, offset: int, position: int) -> None:
+        """Remember the position of an offset; the oldest of too many is forgotten."""
         boundaries = self._boundaries
         boundaries[offset] = position
         if len(boundaries) > _REMEMBERED_BOUNDARIES:
             del boundaries[next(iter(boundaries))]
 
-    def _index(self, last_offset: int, position: int) -> None:
+    def _add_index_entries(self, last_offset: int, position: int) -> None:
+        """Add an entry for the batch at `position` to both indexes."""
         self.offset_index.add_batch(last_offset, position)
         self.time_index.add_maximum(self.max_timestamp_ms, self._max_timestamp_offset)
         self._bytes_since_entry = 0
         limit_bytes = self.index_settings.max_bytes
-        # The time index keeps one place free for the entry that sealing adds.
+        # One entry of the time index stays free, because `seal` adds one.
         self.index_full = (
             len(self.offset_index) >= limit_bytes // OFFSET_ENTRY.size
             or len(self.time_index) >= limit_bytes // TIME_ENTRY.size - 1
@@ -429,7 +455,8 @@ class Segment:
     # --- the end -------------------------------------------------------------
 
     def retire(self) -> None:
-        """Rename the files as deleted. Readers can continue: the files stay open."""
+        """Mark the segment as deleted by renaming its files. Readers can continue: the files stay
+        open."""
         self.retired = True
         for suffix in SEGMENT_SUFFIXES:
             path = self._path(suffix)
@@ -437,12 +464,13 @@ class Segment:
                 self._disk.rename(path, path + DELETED_SUFFIX)
 
     def remove_retired(self) -> None:
+        """Close and remove the files of a deleted segment."""
         self.close()
         for suffix in SEGMENT_SUFFIXES:
             self._disk.remove(self._path(suffix) + DELETED_SUFFIX)
 
     def discard(self) -> None:
-        """Remove the files of a segment that was never used."""
+        """Close and remove the files of a segment that never became part of the log."""
         self.close()
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             self._disk.remove(self._path(suffix))
@@ -459,10 +487,12 @@ class Segment:
         self.time_index.close()
 
     def _path(self, suffix: str, mark: str | None = None) -> str:
+        """The path of a file of this segment, with its present mark unless another is given."""
         mark = self._mark if mark is None else mark
         return f"{self._directory}/{segment_file(self.base_offset, suffix)}{mark}"
 
-    def _note(self, header: BatchHeader) -> None:
+    def _count_read(self, header: BatchHeader) -> None:
+        """Advance end offset and largest timestamp by a batch that was read from the file."""
         last_offset = header.last_offset
         self.end_offset = last_offset + 1
         if header.newest_record_ms > self.max_timestamp_ms:

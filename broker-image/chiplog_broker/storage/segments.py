@@ -29,6 +29,7 @@ class LogSegments:
         self._directory = directory
         self._segments = segments
         self._retired: list[tuple[int, Segment]] = []
+        """Deleted segments, with the time in ms when their files are to be removed."""
         self.active = segments[-1]
 
     def __len__(self) -> int:
@@ -49,7 +50,8 @@ class LogSegments:
         return sum(segment.size_bytes for segment in self._segments)
 
     def segment_for(self, offset: int) -> Segment:
-        """The segment that contains `offset`, or would contain it."""
+        """The segment that contains `offset`: the last one that begins at or below it, or the first
+        one if all begin above it."""
         active = self.active
         if offset >= active.base_offset:
             return active
@@ -70,14 +72,14 @@ class LogSegments:
         del self._segments[:count]
 
     def retire_above(self, offset: int, remove_at_ms: int) -> None:
-        """Delete the segments that begin above `offset`; the segment that contains it becomes
-        active."""
+        """Delete the segments that begin above `offset`; the last remaining one becomes active."""
         while len(self._segments) > 1 and self._segments[-1].base_offset > offset:
             self._retire(self._segments.pop(), remove_at_ms)
         self.active = self._segments[-1]
 
     def replace(self, old: Sequence[Segment], new: Segment, remove_at_ms: int) -> None:
-        """Replace adjacent segments, and delete the snapshots between them."""
+        """Replace the adjacent segments `old` by one, and delete the producer snapshots between
+        them."""
         number = self._segments.index(old[0])
         for segment in old:
             self._retire(segment, remove_at_ms)
@@ -93,14 +95,14 @@ class LogSegments:
         self.active = segment
 
     def remove_snapshots_above(self, offset: int) -> None:
-        """Remove snapshots above a truncation, which must never be loaded again."""
+        """Remove the producer snapshots above `offset`: their records were truncated."""
         for name in self._disk.names(self._directory):
             snapshot_offset = offset_in_name(name, SNAPSHOT_SUFFIX)
             if snapshot_offset is not None and snapshot_offset > offset:
                 self._disk.remove(f"{self._directory}/{name}")
 
     def remove_retired(self, now_ms: int) -> int:
-        """Remove the files whose delay has passed; returns the number of segments."""
+        """Remove the files of deleted segments whose delay has passed; returns their number."""
         due = [segment for remove_at_ms, segment in self._retired if remove_at_ms <= now_ms]
         self._retired = [entry for entry in self._retired if entry[0] > now_ms]
         for segment in due:
@@ -114,6 +116,7 @@ class LogSegments:
             segment.close()
 
     def _retire(self, segment: Segment, remove_at_ms: int) -> None:
+        """Mark a segment as deleted; its files are removed at `remove_at_ms`."""
         segment.retire()
         self._retired.append((remove_at_ms, segment))
 

@@ -1,9 +1,9 @@
-"""A sorted file of fixed-size entries, which the offset index and the time index share.
+"""A sorted file of fixed-size entries: the base of the offset index and the time index.
 
 Entries are appended and found by binary search. The newest ones stay in memory until there are
-enough for one write, because a write for each would cost as much as writing its batch. A crash
-loses nothing by that: recovery rebuilds missing entries, and the index of a sealed segment is
-complete.
+enough for one write, because a write for each entry would cost as much as writing its batch. A
+crash does no harm: recovery rebuilds missing entries of the active segment, and the index of a
+sealed segment is complete.
 
 Kafka maps these files into memory; we read the few entries that a search needs.
 """
@@ -15,8 +15,9 @@ from struct import Struct
 from chiplog_broker.ports.disk import Disk, File
 
 PENDING_ENTRIES = 512
+"""This many entries are written together."""
 _PAGE_ENTRIES = 2048
-"""Once a search is down to this many entries, one read fetches them all: 16 or 24 KiB."""
+"""When a binary search has this many entries left, they are read together: 16 or 24 KiB."""
 
 Entry = tuple[int, int]
 _COLUMNS = (itemgetter(0), itemgetter(1))
@@ -33,12 +34,14 @@ class SparseIndex:
         self._layout = layout
         self._file: File | None = None
         self._stored: int | None = None
+        """The number of entries in the file; None until it is needed."""
         self._pending: list[Entry] = []
+        """The newest entries, which are not in the file yet."""
 
     def __len__(self) -> int:
         return self._stored_entries() + len(self._pending)
 
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the file exists and contains only complete entries."""
         return (
             self._disk.exists(self._path) and self._open_if_closed().size() % self._layout.size == 0
@@ -56,14 +59,14 @@ class SparseIndex:
         self._disk.remove(self._path)
 
     def add(self, first: int, second: int) -> None:
-        """Append an entry. The file is written now or later."""
+        """Append an entry. It is written to the file together with later ones."""
         self._pending.append((first, second))
         if len(self._pending) % PENDING_ENTRIES == 0:
             try:
                 self.flush()
             except OSError:
-                # The entries stay in memory and are as good there; sealing the segment
-                # tries again and reports.
+                # The entries stay in memory and can be used there. Sealing the segment writes them
+                # again, and raises if that fails, too.
                 return
 
     def flush(self) -> None:
@@ -79,7 +82,7 @@ class SparseIndex:
             self._pending.clear()
 
     def renamed(self, path: str) -> None:
-        """The file was renamed."""
+        """Use this path from now on: the file was renamed."""
         self._path = path
 
     def keep_open(self) -> None:
@@ -90,6 +93,7 @@ class SparseIndex:
         await self._open_if_closed().sync()
 
     def entry(self, number: int) -> Entry:
+        """The entry with this number, which is in the file or in memory."""
         stored = self._stored_entries()
         if number >= stored:
             return self._pending[number - stored]
@@ -100,24 +104,27 @@ class SparseIndex:
         return self.entry(count - 1) if count else None
 
     def floor(self, key: int, column: int) -> int:
-        """The number of the last entry whose `column` is at most `key`; -1 if there is none."""
+        """The number of the last entry whose `column` (0 or 1) is at most `key`; -1 if none is."""
         return self._floor(key, column)[0]
 
     def floor_entry(self, key: int, column: int) -> Entry | None:
-        """The last entry whose `column` is at most `key`."""
+        """The last entry whose `column` (0 or 1) is at most `key`; None if there is none."""
         return self._floor(key, column)[1]
 
     def _floor(self, key: int, column: int) -> tuple[int, Entry | None]:
-        of = _COLUMNS[column]
+        """Number and content of the last entry whose `column` is at most `key`; (-1, None) if none
+        is."""
+        value_of = _COLUMNS[column]
         stored = self._stored_entries()
         pending = self._pending
-        if pending and of(pending[0]) <= key:
-            waiting = bisect_right(pending, key, key=of) - 1
-            return stored + waiting, pending[waiting]
+        if pending and value_of(pending[0]) <= key:
+            place = bisect_right(pending, key, key=value_of) - 1
+            return stored + place, pending[place]
+        # Search in the file: the entry is in [low, high).
         low, high = 0, stored
         while high - low > _PAGE_ENTRIES:
             middle = (low + high) // 2
-            if of(self._read(middle, 1)[0]) <= key:
+            if value_of(self._read(middle, 1)[0]) <= key:
                 low = middle
             else:
                 high = middle
@@ -125,10 +132,12 @@ class SparseIndex:
         data = self._open_if_closed().read(low * width, (high - low) * width) if low < high else b""
 
         def in_page(number: int) -> Entry:
+            """An entry of the bytes that were read, counted from `low`."""
             first, second = unpack(data, number * width)
             return first, second
 
-        found = bisect_right(range(high - low), key, key=lambda number: of(in_page(number))) - 1
+        page = range(high - low)
+        found = bisect_right(page, key, key=lambda number: value_of(in_page(number))) - 1
         return low + found, in_page(found) if found >= 0 else None
 
     def truncate(self, count: int) -> None:
@@ -147,6 +156,7 @@ class SparseIndex:
             self._file = None
 
     def _stored_entries(self) -> int:
+        """The number of complete entries in the file; 0 if it does not exist."""
         if self._stored is None:
             exists = self._disk.exists(self._path)
             self._stored = self._open_if_closed().size() // self._layout.size if exists else 0
@@ -158,6 +168,7 @@ class SparseIndex:
         return self._file
 
     def _read(self, first: int, count: int) -> list[Entry]:
+        """Read `count` entries of the file, from the number `first` on."""
         width = self._layout.size
         data = self._open_if_closed().read(first * width, count * width)
         return [(left, right) for left, right in self._layout.iter_unpack(data)]

@@ -44,7 +44,10 @@ class TimeIndex(SparseIndex):
         return last[_TIMESTAMP], last[_OFFSET] + self._base_offset
 
     def offset_before(self, timestamp_ms: int) -> int:
-        """An offset up to which all timestamps are below `timestamp_ms`."""
+        """The largest indexed offset up to which all timestamps are below `timestamp_ms`.
+
+        The base offset if there is no such entry.
+        """
         entry = self.floor_entry(timestamp_ms - 1, _TIMESTAMP)
         return entry[_OFFSET] + self._base_offset if entry else self._base_offset
 

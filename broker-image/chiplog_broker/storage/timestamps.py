@@ -1,17 +1,17 @@
 """Finds records by time, for ListOffsets.
 
 The time index gives a position before which no batch can match. From there the headers of batches
-are compared, and only the batch that must contain the answer is read. If its records cannot be
-read, because a client sent invalid bytes, the answer is that of its header.
+are compared, and only a batch that may contain the answer is read. If its records cannot be read,
+because a client sent invalid bytes, the answer is taken from its header.
 
-A client also writes the timestamps in the header. So they determine only which batches are read,
-never the answer. Apache Kafka checks every record that it receives, and corrects the header. Wrong
-headers could make a search read every batch. So a search reads a limited number of records; after
-that the first record that was not read is the answer: its offset may be too early, but never too
-late.
+The timestamps in a batch header also come from the client, and may be wrong (Apache Kafka checks
+every record that it receives, and corrects the header). So they determine only which batches are
+read, not the answer. Because of wrong headers a search could read every batch, so it reads a
+limited number of records. Then the answer is the first record that was not read: its offset may be
+too early, but never too late.
 
-Everything is done in `steps`, between which the log may change: then `MovedError` means that the
-search must start again.
+The search runs in `steps`, between which the log may change. `MovedError` means that it did, and
+that the search must start again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,16 +29,16 @@ from chiplog_wire.steps import Steps
 
 HEADERS_A_STEP: Final = 200
 MAX_RECORDS: Final = 200_000
-"""Records read in one search. A batch of 1 MB has fewer, unless it is compressed and they are
-tiny."""
+"""The number of records that one search reads at most. A batch of 1 MB has fewer, unless it is
+compressed and its records are tiny."""
 RECORDS_A_BATCH: Final = 100
-"""Opening a batch costs as much as reading this many records."""
+"""Each batch counts as this many more records: reading and checking it costs about as much."""
 MAX_INFLATED_BYTES: Final = 8 * 2**20
 """The largest decompressed batch that is read; larger ones count as unreadable."""
 
 
 ReadBatch: TypeAlias = Callable[[Segment, int, int, int], bytes]
-"""Reads and checks the batch of this size and base offset at a position."""
+"""A function (segment, position, size in bytes, base offset) that reads and checks a batch."""
 
 
 class MovedError(Exception):
@@ -63,13 +63,14 @@ class SearchReader:
         self._read_batch = read_batch
         self.check = check
         self.records_left = MAX_RECORDS
+        """The number of records that may still be read; may become negative."""
 
     def is_over(self) -> bool:
         """Whether the limit is reached."""
         return self.records_left <= 0
 
     def read(self, segment: Segment, place: "_Place") -> bytes:
-        """A whole batch, checked."""
+        """Read and check a complete batch, and count it towards the limit."""
         self.records_left -= RECORDS_A_BATCH
         header = place.header
         return self._read_batch(segment, place.position, header.size_bytes, header.base_offset)
@@ -85,7 +86,10 @@ class _Place(NamedTuple):
 def first_at_or_after(
     segment: Segment, timestamp_ms: int, from_offset: int, reader: SearchReader
 ) -> Steps[TimestampOffset | None]:
-    """The first record at or after `from_offset` with at least `timestamp_ms`."""
+    """The first record of a segment, at or after `from_offset`, with at least `timestamp_ms`.
+
+    None if there is none.
+    """
     reader.check(segment)
     if segment.max_timestamp_ms < timestamp_ms:
         return None
@@ -106,26 +110,27 @@ def first_at_or_after(
 
 
 def may_hold_newest(segments: Sequence[Segment], from_offset: int) -> list[Segment]:
-    """The segments that can contain the newest record at or after an offset; of equal ones the
-    first.
+    """The one or two segments that can contain the newest record at or after `from_offset`.
 
-    The segment that contains the offset is one of them, as its newest record may be before the
-    offset.
+    It is the segment with the largest timestamp (the first of several), and in any case the segment
+    that contains the offset: its largest timestamp may be that of a record before the offset, so
+    that it cannot be compared.
     """
-    left = [
+    remaining = [
         segment
         for segment in segments
         if segment.end_offset > from_offset and segment.max_timestamp_ms >= 0
     ]
-    whole = [segment for segment in left if segment.base_offset >= from_offset]
-    begun = [segment for segment in left if segment.base_offset < from_offset]
-    return begun + ([max(whole, key=lambda segment: segment.max_timestamp_ms)] if whole else [])
+    complete = [segment for segment in remaining if segment.base_offset >= from_offset]
+    partial_ones = [segment for segment in remaining if segment.base_offset < from_offset]
+    newest = [max(complete, key=lambda segment: segment.max_timestamp_ms)] if complete else []
+    return partial_ones + newest
 
 
 def newest_in(
     segment: Segment, from_offset: int, reader: SearchReader
 ) -> Steps[TimestampOffset | None]:
-    """The first record with the largest timestamp at or after an offset."""
+    """The first record with the largest timestamp, at or after `from_offset`, in a segment."""
     reader.check(segment)
     best: TimestampOffset | None = None
     places = yield from _newest_batches(segment, from_offset, reader)
@@ -139,31 +144,38 @@ def newest_in(
 def _newest_batches(
     segment: Segment, from_offset: int, reader: SearchReader
 ) -> Steps[list[_Place]]:
-    """The batch that contains the offset, of which only a part counts, and the newest one after
-    it."""
+    """The one or two batches that can contain the newest record at or after `from_offset`.
+
+    It is the batch with the largest timestamp, and in any case the batch that contains the offset,
+    whose largest timestamp may be that of an earlier record.
+    """
     if segment.base_offset >= from_offset:
         position = segment.position_of(segment.max_timestamp_offset)
         return [_Place(position, segment.header_at(position))]
     start = segment.position_of(from_offset)
-    begun: list[_Place] = []
+    containing: list[_Place] = []
     newest: _Place | None = None
     for count, (position, header) in enumerate(
         walk_batches(segment.log, start, segment.size_bytes), start=1
     ):
         if header.base_offset < from_offset:
-            begun.append(_Place(position, header))
+            containing.append(_Place(position, header))
         elif newest is None or header.newest_record_ms > newest.header.newest_record_ms:
             newest = _Place(position, header)
         if not count % HEADERS_A_STEP:
             yield None
             reader.check(segment)
-    return begun if newest is None else [*begun, newest]
+    return containing if newest is None else [*containing, newest]
 
 
 def _first_in(
     segment: Segment, place: _Place, timestamp_ms: int, from_offset: int, reader: SearchReader
 ) -> Steps[TimestampOffset | None]:
-    """The first record of a batch that is new enough, or that is beyond the limit of the search."""
+    """The first record of a batch, at or after `from_offset`, with at least `timestamp_ms`.
+
+    None if there is none. If the limit of the search is reached, the first record that was not
+    read.
+    """
     header = place.header
     if reader.is_over():
         return _from_header(header, from_offset)
@@ -188,7 +200,10 @@ def _first_in(
 def _newest_of(
     segment: Segment, place: _Place, from_offset: int, reader: SearchReader
 ) -> Steps[TimestampOffset | None]:
-    """The first of the newest records of a batch, at or after an offset."""
+    """The first record with the largest timestamp, at or after `from_offset`, in a batch.
+
+    If the limit of the search is reached, the answer is taken from the batch header.
+    """
     header = place.header
     best: TimestampOffset | None = None
     batch = reader.read(segment, place)
@@ -210,7 +225,8 @@ def _newest_of(
 
 
 def _from_header(header: BatchHeader, from_offset: int) -> TimestampOffset:
-    """The answer from the batch header alone."""
+    """The answer from the batch header alone: its largest timestamp, at its first offset that is
+    not below `from_offset`."""
     offset = max(header.base_offset, from_offset)
     return TimestampOffset(header.max_timestamp_ms, offset, header.leader_epoch)
 
@@ -220,6 +236,7 @@ def _payload(batch: bytes, header: BatchHeader) -> Steps[Buffer]:
     packed = memoryview(batch)[HEADER_BYTES : header.size_bytes]
     if header.codec is Codec.NONE:
         return bytes(packed)
+    # The decompression is one step, which is run outside of the event loop's thread if necessary.
     payload: Buffer = yield partial(decompress, header.codec, packed, MAX_INFLATED_BYTES)
     return payload
 
@@ -233,6 +250,7 @@ def _records(payload: Buffer, header: BatchHeader) -> Iterator[list[tuple[int, i
     base_ms = header.base_timestamp_ms
     is_stamped, stamp_ms = header.is_log_append_time, header.max_timestamp_ms
     for records in scan_payload(payload, header.record_count):
+        # record[0] is the offset delta, record[3] the timestamp delta.
         yield [
             (
                 base_offset + min(record[0], last_delta),

@@ -204,15 +204,18 @@ OUT_OF_RANGE = FetchPartitionResponse(0, ErrorCode.offset_out_of_range, -1, -1, 
         (OUT_OF_RANGE, Retry("offset 2 is out of range of a log from 0")),
         (
             OUT_OF_RANGE._replace(log_start_offset=3),
-            Halt("the leader reports 3 as its log start offset"),
+            Halt("the leader's log starts at offset 3, below the high watermark 4 here"),
         ),
         (
             FetchPartitionResponse(0, 0, 0, diverging_epoch=EpochEndOffset(-1, -1)),
-            Halt("the leader has no leader epoch up to 1"),
+            Halt("the leader's log has no leader epoch up to 1, the last one here"),
         ),
         (
             FetchPartitionResponse(0, 0, 0, diverging_epoch=EpochEndOffset(1, 1)),
-            Halt("epoch 1 ends at 1 on the leader"),
+            Halt(
+                "leader epoch 1 ends at offset 1 in the leader's log, so this log would be "
+                "truncated to 1, below its high watermark 4"
+            ),
         ),
     ],
 )

@@ -368,7 +368,7 @@ def test_of_several_damaged_copies_the_last_is_kept(
         aside = {name for name in kit.disk.names("") if name.endswith("-stray")}
         assert aside == set(kept)
         kit.clock.time_ms += 5
-        await directory.is_whole(kit.orders)
+        await directory.mark_undamaged(kit.orders)
         assert [(one.found_ms, one.whole_ms) for one in directory.damage_history] == [
             (found_ms, kit.clock.time_ms) for found_ms in reversed(found_at)
         ]

@@ -75,7 +75,7 @@ def test_a_copy_counts_as_damaged_until_it_is_whole(
         directory = await kit.open()
         assert directory.report.clean
         assert directory.is_refetching(kit.orders)
-        await directory.is_whole(kit.orders)
+        await directory.mark_undamaged(kit.orders)
 
     kit.run(fetch_anew())
     kit.kill()

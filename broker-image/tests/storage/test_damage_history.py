@@ -20,15 +20,15 @@ def test_what_is_whole_again_is_reported_with_its_time() -> None:
         error = DamagedLogError("bad", file=f"{name.directory}/0.log", offset=7, is_cut=True)
         history.found(name, TOPIC_ID, error)
     clock.time_ms += 10
-    history.whole(first)
-    history.whole(TopicPartition("orders", 2))
+    history.mark_repaired(first)
+    history.mark_repaired(TopicPartition("orders", 2))
     newest, oldest = history
     assert (newest.partition, newest.whole_ms) == (second, None)
     assert (oldest.partition, oldest.topic_id, oldest.file) == (first, TOPIC_ID, "orders-0/0.log")
     assert (oldest.offset, oldest.is_cut, oldest.why) == (7, True, "bad")
     assert oldest.whole_ms == oldest.found_ms + 20
     clock.time_ms += 10
-    history.whole(first)
+    history.mark_repaired(first)
     assert list(history) == [newest, oldest], "it is whole once"
 
 

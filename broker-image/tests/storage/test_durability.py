@@ -157,7 +157,7 @@ def test_a_caller_that_waits_for_truncated_records_gets_the_offset(written: Writ
         waiting = asyncio.create_task(written.sync.reach(9))
         await asyncio.sleep(0)
         written.sync.cut_at(6)
-        with pytest.raises(RecordsTruncatedError, match="the log was cut at 6"):
+        with pytest.raises(RecordsTruncatedError, match="the log was truncated to 6"):
             await waiting
 
     asyncio.run(scenario())

@@ -65,7 +65,7 @@ def test_a_last_batch_is_not_believed_to_be_further_behind(
     directory = kit.run(kit.open())
 
     assert directory.logs[kit.orders].end_offset == RECORDS - 1
-    assert directory.committed_before_cut(kit.orders) is not None
+    assert directory.high_watermark_before_truncation(kit.orders) is not None
 
 
 @pytest.mark.parametrize(("bit", "batch"), [(2, 0), (3, 0), (4, 0), (3, 1)])

@@ -770,7 +770,7 @@ def test_a_cut_says_nothing_new_of_gaps_and_of_an_end_that_was_cut(
         await log.truncate_to(1, NOW)
         await log.truncate_fully_and_start_at(0, NOW)
         assert log.gap_end_offset == 0
-        assert directory.committed_before_cut(kit.orders) is None
+        assert directory.high_watermark_before_truncation(kit.orders) is None
 
     kit.run(scenario())
 

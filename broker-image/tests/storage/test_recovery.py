@@ -250,7 +250,7 @@ def test_where_nothing_was_durable_a_missing_segment_takes_the_others_along(
     report = reopen(kit)
     assert (report.verdict, report.end_offset) == (Verdict.TAIL_CUT, 0)
     assert report.cut_bytes == 7 * BATCH_BYTES
-    assert report.reason == "the segments it held are not there"
+    assert report.reason == "the segment of the log start offset is missing"
     assert stems(kit) == {FIRST}
 
 

@@ -10,7 +10,7 @@ from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import DiskFullError
 from chiplog_broker.storage.log import PartitionLog
-from chiplog_broker.storage.room import AUTOMATIC, DiskRoom, reserve_of
+from chiplog_broker.storage.room import AUTOMATIC, FreeSpace, reserve_of
 from chiplog_wire.records.batch import set_place
 from tests.storage.memory_disk import MemoryDisk
 
@@ -103,7 +103,7 @@ def test_between_two_measurements_appends_are_counted(monkeypatch: pytest.Monkey
         return DiskUsage(5_000, 5_000)
 
     monkeypatch.setattr(disk, "usage", usage)
-    room = DiskRoom(disk)
+    room = FreeSpace(disk)
     room.setting = 3_000
     room.refresh()
     for _ in range(2):
@@ -130,7 +130,7 @@ def test_a_batch_that_alone_is_too_large_shows(
 
 def test_a_volume_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = MemoryDisk()
-    room = DiskRoom(disk)
+    room = FreeSpace(disk)
     room.refresh()
     known = room.free_bytes
 

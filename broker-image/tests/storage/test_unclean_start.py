@@ -124,7 +124,10 @@ def test_a_power_cut_at_every_step_of_writing_again(
         machine.cut_power(step)
         log = machine.run(machine.reopened())
         assert log.end_offset == RECORDS, step
-        assert machine.run(machine.open_again()).committed_before_cut(machine.orders) is None
+        assert (
+            machine.run(machine.open_again()).high_watermark_before_truncation(machine.orders)
+            is None
+        )
 
 
 def test_what_no_checkpoint_covers_is_written_again_under_its_own_names(
@@ -169,7 +172,7 @@ def test_the_segments_of_a_split_are_sealed_but_for_the_newest(
         assert [one.sealed for one in log._state.segments] == [True] * (count - 1) + [False]
         assert {one.created_ms for one in log._state.segments} == {kit.clock.now_ms()}
         for one in list(log._state.segments)[:-1]:
-            assert one.indexes_are_whole()
+            assert one.indexes_are_complete()
         kit.disk = type(kit.disk)()
 
 
@@ -293,7 +296,7 @@ def test_without_room_for_the_epochs_a_log_counts_as_durable_up_to_its_checkpoin
     assert (log.durable_end_offset, log.end_offset) == (4, RECORDS)
 
 
-def test_a_log_that_was_cut_says_so_until_it_is_in_sync_again(
+def test_a_log_that_was_cut_says_so_until_it_mark_in_sync_again(
     kit: "StorageKit", make_batch: "MakeBatch"
 ) -> None:
     """Also after another start, which finds nothing wrong with it any more."""
@@ -302,16 +305,16 @@ def test_a_log_that_was_cut_says_so_until_it_is_in_sync_again(
     kit.kill()
     first = kit.run(kit.open())
     assert first.report.partitions[0].verdict is Verdict.TAIL_CUT
-    assert first.committed_before_cut(kit.orders) == 4
+    assert first.high_watermark_before_truncation(kit.orders) == 4
 
     kit.kill()
     second = kit.run(kit.open())
     assert second.report.partitions[0].verdict is Verdict.INTACT
-    assert second.committed_before_cut(kit.orders) == 4
+    assert second.high_watermark_before_truncation(kit.orders) == 4
 
-    kit.run(second.is_in_sync_again(kit.orders))
+    kit.run(second.mark_in_sync_again(kit.orders))
     kit.kill()
-    assert kit.run(kit.open()).committed_before_cut(kit.orders) is None
+    assert kit.run(kit.open()).high_watermark_before_truncation(kit.orders) is None
 
 
 def test_a_cut_is_remembered_before_it_is_made(
@@ -328,7 +331,7 @@ def test_a_cut_is_remembered_before_it_is_made(
             machine.run(machine.open())
         machine.cut_power(step)
         directory = machine.run(machine.open())
-        assert directory.committed_before_cut(machine.orders) is not None, step
+        assert directory.high_watermark_before_truncation(machine.orders) is not None, step
 
 
 def test_a_log_that_ends_below_what_was_committed_says_so(
@@ -343,11 +346,11 @@ def test_a_log_that_ends_below_what_was_committed_says_so(
 
     found = kit.run(kit.open())
     assert found.logs[kit.orders].end_offset < RECORDS
-    assert found.committed_before_cut(kit.orders) == RECORDS
+    assert found.high_watermark_before_truncation(kit.orders) == RECORDS
     # The checkpoint follows the log; what is known about it does not.
     kit.run(found.checkpoint({kit.orders: 1}))
     kit.kill()
-    assert kit.run(kit.open()).committed_before_cut(kit.orders) == RECORDS
+    assert kit.run(kit.open()).high_watermark_before_truncation(kit.orders) == RECORDS
 
 
 def test_where_it_is_not_known_which_logs_were_cut_all_may_be(
@@ -357,14 +360,14 @@ def test_where_it_is_not_known_which_logs_were_cut_all_may_be(
     kit.run(write(kit, make_batch))
     kit.run(kit.disk.replace("cut-tail-checkpoint", b"\0\0\0"))
     kit.kill()
-    assert kit.run(kit.open()).committed_before_cut(kit.orders) is not None
+    assert kit.run(kit.open()).high_watermark_before_truncation(kit.orders) is not None
     kit.kill()
     directory = kit.run(kit.open())
-    assert directory.committed_before_cut(kit.orders) is not None
+    assert directory.high_watermark_before_truncation(kit.orders) is not None
 
-    kit.run(directory.is_in_sync_again(kit.orders))
+    kit.run(directory.mark_in_sync_again(kit.orders))
     kit.kill()
-    assert kit.run(kit.open()).committed_before_cut(kit.orders) is None
+    assert kit.run(kit.open()).high_watermark_before_truncation(kit.orders) is None
 
 
 def test_what_was_cut_is_not_counted_on_after_an_accepted_loss(
@@ -376,11 +379,11 @@ def test_what_was_cut_is_not_counted_on_after_an_accepted_loss(
     flip(kit, log._state.segments.active.log_path, 70)
     kit.kill()
     directory = kit.run(kit.open())
-    assert directory.committed_before_cut(kit.orders) == 12
+    assert directory.high_watermark_before_truncation(kit.orders) == 12
 
     kit.run(directory.logs[kit.orders].truncate_to(6, NOW))
 
-    assert directory.committed_before_cut(kit.orders) == 6
+    assert directory.high_watermark_before_truncation(kit.orders) == 6
 
 
 def test_without_room_for_a_copy_it_starts_all_the_same(
@@ -395,7 +398,7 @@ def test_without_room_for_a_copy_it_starts_all_the_same(
     directory = kit.run(kit.open())
 
     assert directory.logs[kit.orders].end_offset == RECORDS
-    assert directory.committed_before_cut(kit.orders) is not None
+    assert directory.high_watermark_before_truncation(kit.orders) is not None
     assert [name for name in kit.disk.names(kit.orders.directory) if name.endswith(".tmp")] == []
 
 

@@ -16,5 +16,6 @@ continue with the other's files:
   same;
 * a tombstone stays for `delete.retention.ms` after the first pass that found no older value of its
   key: that pass writes the time into the batch;
-* the active segment is never compacted, nor are records that are not safe yet.
+* the active segment is never compacted, nor are records above the high watermark or not yet durable
+  on this broker.
 """

@@ -1,8 +1,9 @@
 """The cleaner of a data directory: compacts the dirtiest log, then the next one.
 
-There is one pass at a time, so only one key map exists. An error of one log does not stop the
-others: a damaged log is not compacted until it has been refetched, and after a full disk, or a
-change of the log during a pass, it is tried again later.
+Records are dirty that were appended since the last compaction. There is one pass at a time, so only
+one key map takes memory. An error of one log does not stop the others: a damaged log is not
+compacted until it has been refetched. After a full disk, or a change of the log during a pass, the
+log is tried again later.
 """
 
 import logging
@@ -68,9 +69,10 @@ class LogCleaner:
     async def clean_dirtiest(
         self, high_watermarks: Mapping[TopicPartition, int], settings: CleanerSettings
     ) -> bool:
-        """One pass over the log that needs it most; False if none does or the pass failed.
+        """Compact, among the logs that are due, the one with the largest dirty share.
 
-        Raises `DirectoryOfflineError`.
+        Returns True if the caller may go on to the next log at once; False if no log is due, or the
+        pass was aborted or found no free space. Raises `DirectoryOfflineError`.
         """
         compacted = [log for log in self._directory.logs.values() if log.config.compacts]
         if self._is_over or not settings.enabled:
@@ -100,6 +102,7 @@ class LogCleaner:
     def _dirtiest(
         self, logs: list[PartitionLog], high_watermarks: Mapping[TopicPartition, int]
     ) -> DirtyLog | None:
+        """The due log with the largest dirty share, or None; also updates the statistics."""
         now_ms = self._clock.now_ms()
         found: list[DirtyLog] = []
         for log in logs:
@@ -124,12 +127,14 @@ class LogCleaner:
         return max(due, key=lambda candidate: candidate.dirt.ratio, default=None)
 
     def _count_uncleanable(self, logs: list[PartitionLog]) -> None:
+        """Count the logs that are damaged, or whose last pass ended because the disk was full."""
         self._disk_full_logs &= {log.partition for log in logs}
         self.stats.uncleanable = sum(
             log.damage is not None or log.partition in self._disk_full_logs for log in logs
         )
 
     async def _clean(self, dirty: DirtyLog, settings: CleanerSettings) -> None:
+        """Run one pass over this log, and record its result."""
         begin_s = self._clock.monotonic_s()
         pace = Pace(self._clock, settings.io_max_bytes_per_second, lambda: self._is_over)
         one_pass = CleaningPass(

@@ -1,8 +1,10 @@
-"""One compaction pass over one log: find the last offset of each dirty key, write what remains.
+"""One compaction pass over one log.
 
-Everything runs on the event loop's thread in steps of about half a millisecond. Between steps other
-tasks append, read, delete and truncate; after each step the pass checks whether it may continue. It
-reads finished segments only, and writes files that are not part of the log yet.
+It first finds the last offset of each key in the dirty part, which was not compacted yet. Then it
+writes new segments with the records that stay, and replaces the old segments by them. Everything
+runs on the event loop's thread in steps of about half a millisecond. Between steps other tasks
+append, read, delete and truncate; after each step the pass checks whether it may continue. It reads
+finished segments only, and writes files that are not part of the log yet.
 """
 
 from collections.abc import Generator, Sequence
@@ -24,10 +26,11 @@ from chiplog_wire.records.errors import CorruptBatchError
 _READ_BYTES: Final = 256 * 1024
 _WRITE_BYTES: Final = 256 * 1024
 _SYNC_BYTES: Final = 8 * 2**20
-"""Written bytes are synced in portions: one sync of a GiB would block all others."""
+"""Written bytes are synced in portions: one sync of a GiB would delay the syncs of other logs."""
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, None]
+"""A generator that yields whenever a pause is due."""
 
 
 @dataclass(slots=True)
@@ -54,7 +57,9 @@ class CleaningPass:
         self._keys = KeyMap(max_key_bytes)
         self._pace = pace
         self._cut_count = log.cut_count
+        """The number of truncations of the log before this pass; a later one aborts the pass."""
         self._reading = log.newest_segment
+        """The segment that is being read, for the error message if it is damaged."""
         self.result = PassResult()
 
     async def run(self, now_ms: int) -> PassResult:
@@ -64,9 +69,10 @@ class CleaningPass:
         batch, `DiskFullError`, or `DirectoryOfflineError`.
         """
         log, result = self._log, self.result
+        # Before any record is removed: otherwise a gap would be taken for damage.
         await log.allow_gaps(self._dirt.end_offset)
         try:
-            await self._index()
+            await self._index_dirty_part()
             result.end_offset = self._keys.latest_offset + 1
             result.map_filled = len(self._keys) / self._keys.max_keys
             for group in log.groups_below(result.end_offset):
@@ -80,7 +86,8 @@ class CleaningPass:
 
     # --- the keys ------------------------------------------------------------------
 
-    async def _index(self) -> None:
+    async def _index_dirty_part(self) -> None:
+        """Add the keys of the dirty part to the key map, until its end or until the map is full."""
         first_dirty = self._dirt.first_dirty_offset
         self._keys.passed(first_dirty - 1)
         for segment in self._log.segments_below(self._dirt.end_offset):
@@ -91,6 +98,7 @@ class CleaningPass:
                 await self._pause_and_check([segment])
 
     def _index_segment(self, segment: Segment, first_dirty: int) -> Steps:
+        """Add the keys of one segment, from the offset `first_dirty` on."""
         self._reading = segment
         offset = max(first_dirty, segment.base_offset)
         for header, batch in self._log.finished_batches(segment, offset, _READ_BYTES):
@@ -103,6 +111,10 @@ class CleaningPass:
     # --- the segments ----------------------------------------------------------------
 
     async def _clean(self, group: Sequence[Segment], now_ms: int) -> None:
+        """Compact adjacent segments into one new segment, and replace them by it.
+
+        If all records of a single segment stay, it is not replaced.
+        """
         log = self._log
         log.check_untouched(group, self._cut_count)
         rules = RetentionRules(
@@ -119,7 +131,7 @@ class CleaningPass:
                     await self._pause_and_check(group)
                 await self._pause_and_check(group)
             if output.is_changed or len(group) > 1:
-                await output.make_whole(group[-1])
+                await output.complete(group[-1])
                 await log.replace_segments(group, output.segment, self._cut_count)
             else:
                 output.segment.discard()
@@ -132,6 +144,7 @@ class CleaningPass:
     def _rewrite(
         self, segment: Segment, output: "_Output", rules: RetentionRules, end_offset: int
     ) -> Steps:
+        """Write the records of one segment that stay; `end_offset` is that of the new segment."""
         self._reading = segment
         batches = self._log.finished_batches(segment, segment.base_offset, _READ_BYTES)
         for header, batch in batches:
@@ -162,6 +175,8 @@ class CleaningPass:
                 yield
 
     async def _pause_and_check(self, segments: Sequence[Segment]) -> None:
+        """Let other tasks run. Raises `CompactionAbortedError` if they have changed the segments,
+        truncated the log or stopped the pass."""
         await self._pace.pause()
         self._log.check_untouched(segments, self._cut_count)
 
@@ -172,15 +187,19 @@ class _Output:
     def __init__(self, segment: Segment, pace: Pace) -> None:
         self.segment = segment
         self.is_changed = False
-        """Whether anything in it differs from what was read."""
+        """Whether any batch was changed or left out, compared with the source segments."""
         self.records = 0
         self._pace = pace
         self._waiting = bytearray()
+        """Batches that are not written to the file yet; `_headers` has their headers."""
         self._headers: list[BatchHeader] = []
         self._synced_bytes = 0
 
     def take(self, batch: Buffer, header: BatchHeader, left: Buffer | None) -> None:
-        """Add what remains of a batch; it is written by `flush` at the latest."""
+        """Add a batch after compaction. It is written by `flush` at the latest.
+
+        `left` is the same object as `batch` if all records stay, and None if nothing stays.
+        """
         if left is not batch:
             self.is_changed = True
         if left is None:
@@ -204,12 +223,12 @@ class _Output:
         self._waiting = bytearray()
 
     async def sync_some(self) -> None:
-        """Sync written bytes, if there are many."""
+        """Sync the file if at least `_SYNC_BYTES` were written since its last sync."""
         if self.segment.size_bytes - self._synced_bytes >= _SYNC_BYTES:
             self._synced_bytes = self.segment.size_bytes
             await self.segment.log.sync()
 
-    async def make_whole(self, last_source: Segment) -> None:
+    async def complete(self, last_source: Segment) -> None:
         """Complete the segment: write its indexes and make everything durable."""
         self.segment.seal()
         self.segment.take_over(last_source)

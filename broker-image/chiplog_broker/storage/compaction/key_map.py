@@ -11,8 +11,8 @@ from typing import Final
 from chiplog_wire.records.scan import ScannedRecord
 
 ENTRY_BYTES: Final = 192
-"""What one entry takes at most: a place in a dictionary that has just grown (and is copied at
-that moment), a byte string of up to 20 bytes, an integer."""
+"""The memory that one entry takes at most: its part of a dictionary that is being copied because it
+grows, a byte string of up to 20 bytes, an integer."""
 
 _AS_IT_IS_BYTES: Final = 16
 _HASH_BYTES: Final = 20
@@ -35,9 +35,13 @@ class KeyMap:
         return len(self._offsets)
 
     def index(self, records: Sequence[ScannedRecord], base_offset: int, from_offset: int) -> None:
-        """Add the keys of one batch, in order, until there is no memory for another key."""
+        """Add the keys of one batch, in order, until there is no memory for another key.
+
+        Records below `from_offset` are skipped: they are compacted already. If there is no memory
+        for a key, `is_full` is set, and `latest_offset` is that of the record before it.
+        """
         offsets = self._offsets
-        room = self.max_keys - len(offsets)
+        free_entries = self.max_keys - len(offsets)
         for delta, _, _, _, key, _ in records:
             offset = base_offset + delta
             if offset < from_offset:
@@ -45,10 +49,10 @@ class KeyMap:
             if key is not None:
                 if len(key) > _AS_IT_IS_BYTES:
                     key = blake2b(key, digest_size=_HASH_BYTES).digest()  # noqa: PLW2901 (hot)
-                if room > 0:
+                if free_entries > 0:
                     before = len(offsets)
                     offsets[key] = offset
-                    room -= len(offsets) - before
+                    free_entries -= len(offsets) - before
                 elif key in offsets:
                     offsets[key] = offset
                 else:
@@ -59,11 +63,15 @@ class KeyMap:
     def retained(
         self, records: Sequence[ScannedRecord], base_offset: int, *, drops_tombstones: bool
     ) -> list[ScannedRecord]:
-        """The records of a batch that stay: the latest ones of their keys, as far as the map
-        knows."""
+        """The records of a batch that stay: all for which the map has no later record of the key.
+
+        Records after `latest_offset` always stay, because the map does not cover them. Records
+        without a key do not stay. With `drops_tombstones` tombstones do not stay either.
+        """
         last_of, latest = self._offsets.get, self.latest_offset
         kept = []
         for record in records:
+            # record[0] is the offset delta, [4] the key, [5] whether the record is a tombstone.
             offset, key = base_offset + record[0], record[4]
             if offset > latest:
                 kept.append(record)
@@ -75,5 +83,6 @@ class KeyMap:
         return kept
 
     def passed(self, last_offset: int) -> None:
-        """Everything up to this offset was indexed, gaps included."""
+        """Record that all records up to this offset were indexed, also if the last ones are
+        missing."""
         self.latest_offset = max(self.latest_offset, last_offset)

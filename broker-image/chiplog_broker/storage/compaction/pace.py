@@ -8,23 +8,24 @@ from chiplog_broker.storage.errors import CompactionAbortedError
 from chiplog_wire.records.scan import RECORDS_A_STEP
 
 _BYTES_A_RECORD: Final = 256
-"""Bytes that cost as much as a record: reading, checksums, copying."""
+"""This many bytes count as one more record in a step: they cost about the same time for reading,
+checksums and copying."""
 _SHORTEST_WAIT_S: Final = 0.02
 _LONGEST_WAIT_S: Final = 0.5
-"""Nobody who stops a broker waits longer for a pass to notice."""
+"""A pass notices after this time at the latest that the broker stops."""
 
 
 class Pace:
-    """The speed of one pass. Steps are counted and not timed, so that simulations are
-    reproducible."""
+    """The speed of one pass. The work of a step is counted in records, not in time, so that
+    simulations are reproducible."""
 
     __slots__ = ("_begin_s", "_bytes", "_bytes_per_second", "_clock", "_done", "_is_over")
 
     def __init__(
         self, clock: Clock, bytes_per_second: float, is_over: Callable[[], bool] = lambda: False
     ) -> None:
-        """`bytes_per_second` limits reading and writing together; if `is_over` returns true, the
-        pass ends."""
+        """`bytes_per_second` limits reading and writing together. When `is_over` returns true, the
+        next `pause` aborts the pass."""
         self._is_over = is_over
         self._clock = clock
         self._bytes_per_second = bytes_per_second
@@ -33,17 +34,20 @@ class Pace:
         self._done = 0
 
     def moved(self, size_bytes: int) -> None:
-        """This many bytes were read or written."""
+        """Count bytes that were read or written."""
         self._bytes += size_bytes
         self._done += size_bytes // _BYTES_A_RECORD + 1
 
     def is_due(self, records: int = 0) -> bool:
-        """Whether a pause is due, after this many records."""
+        """Count processed records, and return whether a pause is due."""
         self._done += records
         return self._done >= RECORDS_A_STEP
 
     async def pause(self) -> None:
-        """Let other tasks run, and wait if the pass is ahead of its limit."""
+        """Let other tasks run, and wait while the pass is faster than its limit.
+
+        Raises `CompactionAbortedError` if the pass is to end.
+        """
         self._done = 0
         await self._clock.sleep(0)
         while not self._is_over() and self._ahead_s() >= _SHORTEST_WAIT_S:
@@ -52,5 +56,6 @@ class Pace:
             raise CompactionAbortedError("the broker stops")
 
     def _ahead_s(self) -> float:
+        """By how many seconds the pass is ahead of its byte limit; negative if it is behind."""
         allowed_s = self._bytes / self._bytes_per_second
         return allowed_s - (self._clock.monotonic_s() - self._begin_s)

@@ -26,7 +26,7 @@ from chiplog_wire.records.scan import (
 from chiplog_wire.records.writer import encode_varint, pack_batch
 
 _HELD_RECORDS: Final = 20_000
-"""Batches of more records are scanned twice rather than held in memory."""
+"""The scanned records of larger batches are not held in memory: such batches are scanned twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +40,16 @@ class RetentionRules:
     """The last offsets of the batches that are needed to detect retries of producers."""
 
     def needs_batch(self, header: BatchHeader, end_offset: int) -> bool:
-        """Whether a batch stays even without records; `end_offset` is the end of its new
-        segment."""
+        """Whether a batch stays even without records; `end_offset` is that of its new segment.
+
+        The last batch of a segment stays so that the segment's end offset does not change.
+        """
         last_offset = header.last_offset
         return last_offset in self.remembered_batches or last_offset + 1 == end_offset
 
     def of(self, records: list[ScannedRecord], header: BatchHeader) -> list[ScannedRecord]:
-        """The records of a batch that stay. A tombstone is removed after the delete horizon of its
-        batch."""
+        """The records of a batch that stay. A tombstone does not stay if the delete horizon of its
+        batch, a time that an earlier pass wrote into the header, has passed."""
         horizon_ms = header.delete_horizon_ms
         is_past = horizon_ms is not None and self.now_ms >= horizon_ms
         return self.keys.retained(records, header.base_offset, drops_tombstones=is_past)
@@ -56,10 +58,11 @@ class RetentionRules:
 def index_batch(
     keys: KeyMap, batch: memoryview, header: BatchHeader, from_offset: int
 ) -> Generator[int, None, None]:
-    """Add the keys of a batch to the map, from an offset on.
+    """Add the keys of a batch to the map, except those of records below `from_offset`.
 
-    A batch that cannot be read completely stays as it is, so none of its keys is added: it must not
-    remove older records. A client may have sent it while the topic was not compacted.
+    A client may have sent a batch with invalid records while the topic was not compacted. Such a
+    batch stays as it is, and none of its keys is added, so that it removes no older records. To
+    know that before the first key is added, the whole batch is scanned first.
     """
     held: list[list[ScannedRecord]] = []
     holds = header.record_count <= _HELD_RECORDS
@@ -83,17 +86,21 @@ def index_batch(
 def rewrite_batch(
     rules: RetentionRules, batch: memoryview, header: BatchHeader, end_offset: int
 ) -> Generator[int, None, Buffer | None]:
-    """The compacted batch: the batch itself if nothing is removed, None if nothing stays."""
+    """Compact a batch; `end_offset` is that of its new segment.
+
+    Returns the same object if nothing is removed, None if the batch does not stay.
+    """
     if header.base_offset > rules.keys.latest_offset:
-        return batch
+        return batch  # the key map does not cover it
     if not header.record_count:
         return batch if rules.needs_batch(header, end_offset) else None
     try:
         left = yield from _retained_records(rules, batch, header)
     except RecordsError:
-        return batch
+        return batch  # invalid records stay as they are
     if not left.count:
         return empty_batch(header) if rules.needs_batch(header, end_offset) else None
+    # The first pass that covers the complete batch sets the time until which its tombstones stay.
     if (
         left.has_tombstones
         and header.delete_horizon_ms is None
@@ -118,8 +125,8 @@ def empty_batch(header: BatchHeader) -> Buffer:
 
 @dataclass(slots=True)
 class _RetainedRecords:
-    """The encoded records that stay; their deltas still refer to the base values of the old
-    batch."""
+    """The encoded records of a batch that stay. Their offset and timestamp deltas still refer to
+    the base values of the old batch."""
 
     payload: bytearray
     count: int = 0
@@ -127,7 +134,8 @@ class _RetainedRecords:
     has_tombstones: bool = False
 
     def packed(self, header: BatchHeader) -> Buffer:
-        """The batch with only these records."""
+        """The batch with only these records. Its largest timestamp is set to theirs, unless the
+        broker sets the timestamps (LogAppendTime), which are the same for all records."""
         newest_ms = header.max_timestamp_ms
         if not header.is_log_append_time and self.newest_delta_ms is not None:
             newest_ms = header.base_timestamp_ms + self.newest_delta_ms
@@ -138,6 +146,7 @@ class _RetainedRecords:
 def _retained_records(
     rules: RetentionRules, batch: memoryview, header: BatchHeader
 ) -> Generator[int, None, _RetainedRecords]:
+    """Collect the encoded records of a batch that stay. Raises `RecordsError`."""
     payload = payload_of(batch, header)
     left = _RetainedRecords(bytearray())
     for records in scan_payload(payload, header.record_count):
@@ -146,10 +155,10 @@ def _retained_records(
             left.count += len(kept)
             for begin, end in _adjacent_ranges(kept):
                 left.payload += payload[begin:end]
-            newest_delta_ms = max(record[3] for record in kept)
+            newest_delta_ms = max(record[3] for record in kept)  # [3]: the timestamp delta
             if left.newest_delta_ms is None or newest_delta_ms > left.newest_delta_ms:
                 left.newest_delta_ms = newest_delta_ms
-            left.has_tombstones |= any(record[5] for record in kept)
+            left.has_tombstones |= any(record[5] for record in kept)  # [5]: whether it is one
         yield len(records)
     return left
 
@@ -157,8 +166,12 @@ def _retained_records(
 def _with_horizon(
     header: BatchHeader, left: _RetainedRecords, horizon_ms: int
 ) -> Generator[int, None, Buffer]:
-    """The batch with a delete horizon. It replaces the base timestamp, so all timestamp deltas are
-    written again."""
+    """The batch with the retained records and a delete horizon, the time until which tombstones
+    stay.
+
+    The record format stores the horizon in place of the base timestamp, so all timestamp deltas are
+    written again.
+    """
     payload = bytes(left.payload)
     shift_ms = header.base_timestamp_ms - horizon_ms
     shifted = bytearray()
@@ -178,7 +191,7 @@ def _with_horizon(
 
 
 def _adjacent_ranges(records: list[ScannedRecord]) -> Iterator[tuple[int, int]]:
-    """The byte ranges of records that lie side by side."""
+    """The byte ranges (start, end) of the records; adjacent records are joined to one range."""
     begin = until = records[0][1]
     for _, start, end, _, _, _ in records:
         if start > until:

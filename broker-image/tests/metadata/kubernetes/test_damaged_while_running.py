@@ -115,7 +115,7 @@ def test_a_follower_is_found_damaged_by_the_scrub_and_stays_listed_at_the_floor(
         # The leader counts it: acks=all waits for it and gets its word.
         await brokers.produce(1, b"5")
         await brokers.equal(6)
-        assert brokers.replicas(3)[0].is_whole  # type: ignore[union-attr]
+        assert brokers.replicas(3)[0].is_undamaged  # type: ignore[union-attr]
         registry = brokers.up[3].broker.exposition().registry
         name = "chiplog_broker_scrubbed_bytes_total"
         await brokers.eventually(lambda: (registry.get_sample_value(name) or 0) > 0)
@@ -182,6 +182,6 @@ def test_in_sync_by_an_old_word_of_its_leader_it_is_not_whole(brokers: Brokers) 
             )
             await brokers.eventually(partial(knows_isr, brokers, isr))
         assert [one[2] for one in told_of(brokers, 3)] == [False]
-        assert not brokers.replicas(3)[0].is_whole  # type: ignore[union-attr]
+        assert not brokers.replicas(3)[0].is_undamaged  # type: ignore[union-attr]
 
     run(brokers, scenario)
