@@ -36,13 +36,15 @@ def problems_text(problems: Iterable[Problem]) -> str:
 
 def paused_verdict(metadata: Metadata) -> Verdict:
     """The verdict that the operator does not reconcile the object for now."""
-    message = f"remove the annotation {labels.PAUSE} to resume"
+    message = f"paused by the annotation {labels.PAUSE}: remove it to resume"
     return _set_by(PAUSE, metadata, ConditionType.RECONCILIATION_PAUSED, message)
 
 
 def unmanaged_verdict(metadata: Metadata) -> Verdict:
     """The verdict that the operator does not manage the topic."""
-    message = f"the annotation {labels.MANAGED} is false"
+    message = (
+        f"the annotation {labels.MANAGED} is false: remove it to let the operator manage the topic"
+    )
     return _set_by(MANAGED, metadata, ConditionType.UNMANAGED, message)
 
 
