@@ -1,8 +1,8 @@
-"""The request to the job that measures: the fields under `job`.
+"""The request to the Spark job that measures: the fields under `job`.
 
-The operator writes it and the job reads it by this one declaration. Who holds, leads and follows
-what is not in it: the job asks the brokers when it measures, so that a proposal names the state
-it was made for.
+The operator writes the request and the job parses it, both by this declaration. It does not contain
+leaders and replicas: the job asks the brokers for them when it measures, so that the proposal names
+the state for which it was made.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ Rack = Annotated[str, Length(1_024)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceJob:
-    """What is to be measured, and what the proposal is to go by."""
+    """What the job measures, and the settings of the proposal."""
 
     topics: Annotated[
         tuple[TopicName, ...],
@@ -59,7 +59,7 @@ class RebalanceJob:
     ] = SAMPLE_RECORDS
 
     def settings(self) -> Settings:
-        """The settings of the rebalance. Raises `RebalanceRefused`."""
+        """The settings of the rebalance. Raises `RebalanceRefused` if they are not valid."""
         return read_settings(
             mode=self.mode,
             brokers=self.named_brokers,
@@ -68,7 +68,7 @@ class RebalanceJob:
         )
 
     def all_brokers(self) -> tuple[Broker, ...]:
-        """All known brokers. Those that are not in `brokers` are not usable."""
+        """All brokers that the request names. Only those in `brokers` are usable."""
         known = {
             *self.brokers,
             *self.named_brokers,

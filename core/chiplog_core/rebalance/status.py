@@ -1,4 +1,4 @@
-"""The moves of a proposal as they stand in the status of a Rebalance."""
+"""Reads the leader moves of a proposal from the status of a Rebalance."""
 
 from collections.abc import Iterator
 
@@ -8,8 +8,8 @@ from chiplog_core.rebalance.measured import PartitionName
 
 
 def moves_of(proposal: rebalance_status.Proposal) -> tuple[LeaderMove, ...]:
-    """The leader moves in a proposal's status. Entries that somebody edited so that they are no
-    pure leader moves are left out."""
+    """The leader moves of a proposal in a status. Entries whose replicas are not the old ones in
+    another order, the new leader first, are left out: somebody has edited the status."""
     return tuple(_moves(proposal))
 
 
