@@ -1,4 +1,4 @@
-"""The status of a Rebalance: what was measured, what is proposed, how far it was carried out."""
+"""The status of a Rebalance: measured load, proposed moves, and their progress."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Words that the reports of all kinds share."""
+"""Makes verdicts and texts for the conditions of all kinds."""
 
 from collections.abc import Iterable, Sequence
 
@@ -49,7 +49,8 @@ def unmanaged_verdict(metadata: Metadata) -> Verdict:
 
 
 def _set_by(switch: Switch, metadata: Metadata, type_: ConditionType, message: str) -> Verdict:
-    """The verdict that an annotation causes. An unknown value of it is a problem in the message."""
+    """The verdict that the condition is True because an annotation is set. If the annotation's
+    value is not known, the message says so in place of `message`."""
     problem = switch.problem(metadata.annotations)
     if problem is not None:
         return holds(type_, UNKNOWN_VALUE, str(problem))
@@ -75,6 +76,7 @@ def partitions_named(ids: Sequence[int]) -> str:
 def _verdict(
     condition: ConditionType, status: ConditionStatus, reason: str, message: str
 ) -> Verdict:
+    """The verdict, with its message cut to the limit of a condition."""
     return Verdict(
         type=condition.value, status=status, reason=reason, message=message[:MAX_MESSAGE_LENGTH]
     )

@@ -1,4 +1,5 @@
-"""Verification: a proof from the stored data that nothing is lost, damaged or out of place."""
+"""Verification: a Spark job checks that no stored record is lost, damaged or in a wrong
+partition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,14 +37,14 @@ from chiplog_core.model.topic import Partitioner
 from chiplog_core.naming import api
 
 MAX_NOTICES = 100
-"""Listed of a run; more say no more."""
+"""How many notices of a run the status lists."""
 
 MAX_CHECKS = 20
-"""There are fewer."""
+"""Limit of lists of checks; there are fewer checks."""
 
 
 class Repair(StrEnum):
-    """What is done about a replica that turns out to be damaged."""
+    """What the operator does about a replica that a run has proven to be damaged."""
 
     NONE = "None"
     REFETCH = "Refetch"
@@ -65,10 +66,10 @@ class RepairState(StrEnum):
 
 
 class VerificationPhase(StrEnum):
-    """Where a Verification stands."""
+    """The phase of a Verification."""
 
     WAITING = "Waiting"
-    """It has not run yet: for its schedule, or because something is missing."""
+    """It has not run yet: it waits for its schedule, or for something that is missing."""
     PENDING = "Pending"
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
