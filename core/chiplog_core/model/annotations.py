@@ -88,9 +88,9 @@ def shown(value: str) -> str:
 def unknown_keys(metadata: Metadata) -> Iterator[Problem]:
     """Problems for unknown annotations with Chiplog's prefix on a BrokerCluster or a Topic, at
     most `MAX_UNKNOWN`."""
-    known = USERS_KEYS | OPERATORS_KEYS
-    ours = [key for key in metadata.annotations if key.startswith(f"{GROUP}/")]
-    for key in sorted(key for key in ours if key not in known)[:MAX_UNKNOWN]:
+    known_keys = USERS_KEYS | OPERATORS_KEYS
+    chiplog_keys = [key for key in metadata.annotations if key.startswith(f"{GROUP}/")]
+    for key in sorted(key for key in chiplog_keys if key not in known_keys)[:MAX_UNKNOWN]:
         if key == labels.MANUAL_ROLLING_UPDATE:  # known, but only on StatefulSets and pods
             message, remedy = "restarts nothing on this object", ROLLING_UPDATE_REMEDY
         else:

@@ -100,8 +100,10 @@ class NamePattern:
         """Whether the pattern matches the whole name."""
         reached = self._reached([0])
         for character in name:
-            steps = ((at, self.steps[at]) for at in reached if at < len(self.steps))
-            reached = self._reached(at + 1 for at, step in steps if character in step.characters)
+            steps = ((index, self.steps[index]) for index in reached if index < len(self.steps))
+            reached = self._reached(
+                index + 1 for index, step in steps if character in step.characters
+            )
         return len(self.steps) in reached
 
     def _reached(self, starts: Iterable[int]) -> set[int]:
@@ -110,11 +112,11 @@ class NamePattern:
         reached: set[int] = set()
         waiting = list(starts)
         while waiting:
-            at = waiting.pop()
-            if at not in reached:
-                reached.add(at)
-                if at < len(self.steps):
-                    waiting += [at + target for target in self.steps[at].targets]
+            index = waiting.pop()
+            if index not in reached:
+                reached.add(index)
+                if index < len(self.steps):
+                    waiting += [index + target for target in self.steps[index].targets]
         return reached
 
 
@@ -137,9 +139,10 @@ class _Reader:
     """Parses the text of a pattern, which matches `SHARED_SYNTAX`, into fragments."""
 
     def __init__(self, text: str) -> None:
+        # Each token's kind (open, atom or count: a group of `_TOKEN`) and its text.
         self._tokens = [(found.lastgroup, found[0]) for found in _TOKEN.finditer(text)]
-        self._at = 0
-        self._depth = 0
+        self._at = 0  # index of the next token
+        self._depth = 0  # number of open groups
 
     def read(self) -> _Fragment:
         """The whole pattern. Raises `ValueError` if its parentheses are not balanced."""
@@ -216,13 +219,15 @@ def _class(text: str) -> frozenset[str]:
     `ValueError`."""
     items = re.findall(rf"{_ESCAPE}|.", text.removeprefix("^"))
     characters: set[str] = set()
-    at = 0
-    while at < len(items):
-        is_range = items[at + 1 : at + 2] == ["-"] and at + 2 < len(items)
-        if items[at] == "-" and 0 < at < len(items) - 1:
+    position = 0
+    while position < len(items):
+        is_range = items[position + 1 : position + 2] == ["-"] and position + 2 < len(items)
+        if items[position] == "-" and 0 < position < len(items) - 1:
             raise ValueError(f"its class [{text}] has a - that is neither first nor last")
-        characters |= _range(items[at], items[at + 2]) if is_range else _single(items[at])
-        at += 3 if is_range else 1
+        characters |= (
+            _range(items[position], items[position + 2]) if is_range else _single(items[position])
+        )
+        position += 3 if is_range else 1
     return NAME_CHARACTERS - characters if text.startswith("^") else frozenset(characters)
 
 

@@ -94,6 +94,7 @@ def _damage_message(status: TopicStatus) -> str:
 
 
 def _event(topic: Topic, kind: EventType, reason: str, message: str) -> Announce:
+    """An Event about the Topic."""
     return Announce(
         kind=topic.KIND.kind,
         api_version=api.API_VERSION,

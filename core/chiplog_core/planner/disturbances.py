@@ -29,8 +29,8 @@ def disturbance(
     if counts.awaiting_reports:
         shown = counts.awaiting_reports[:MOST_SHOWN]
         lines = [_waiting_text(situation, spec, state) for state in shown]
-        if more := len(counts.awaiting_reports) - len(shown):
-            lines.append(f"and {more} more partitions")
+        if not_shown := len(counts.awaiting_reports) - len(shown):
+            lines.append(f"and {not_shown} more partitions")
         return "RecordsAtRisk", "; ".join(lines)
     brokers = sorted(
         {
@@ -75,7 +75,8 @@ def _acceptance_for_offline(
 
 
 def _waiting_text(situation: Situation, spec: PartitionMapSpec, state: PartitionState) -> str:
-    """What a partition with `reports_wanted` waits for, and how to continue without it.
+    """The message about a partition with `reports_wanted`: what it waits for, and how to continue
+    without waiting.
 
     The cases are those of `regression._Settling._settled`, in the same order: the map went back,
     unchecked replicas, missing reports of restarted members, and a loss that must be accepted.

@@ -27,14 +27,14 @@ def broker_endpoints(
     world: World, cluster: BrokerCluster, broker_id: BrokerId, before: tuple[Endpoint, ...]
 ) -> tuple[Endpoint, ...]:
     """The broker's address at each listener. One that is not known now stays as in `before`."""
-    known = {endpoint.listener: endpoint for endpoint in before}
+    endpoints_before = {endpoint.listener: endpoint for endpoint in before}
     host = _inside(world, names.pod(world.metadata.name, broker_id))
     found = [Endpoint(listener=INTERNAL_LISTENER_NAME, host=host, port=ports.INTERNAL)]
     for listener in listeners_of(cluster):
         if listener.type is ListenerType.INTERNAL:
             found.append(Endpoint(listener=listener.name, host=host, port=listener.port))
             continue
-        endpoint = _outside(world, broker_id, listener) or known.get(listener.name)
+        endpoint = _outside(world, broker_id, listener) or endpoints_before.get(listener.name)
         if endpoint is not None:
             found.append(endpoint)
     return tuple(found)

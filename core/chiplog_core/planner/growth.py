@@ -89,5 +89,5 @@ def grown(generation: Generation, count: int, targets: PlacementTargets) -> Gene
     """The generation, grown to `count` partitions in total."""
     existing = generation.partitions
     replicas = len(existing[0].replicas)
-    more = targets.place_partitions(existing, count - len(existing), replicas)
-    return replace(generation, partitions=(*existing, *more))
+    added_partitions = targets.place_partitions(existing, count - len(existing), replicas)
+    return replace(generation, partitions=(*existing, *added_partitions))

@@ -57,7 +57,8 @@ class DesiredTopic:
 
 
 def desired_topic(owner: Topic, settings: Settings) -> DesiredTopic:
-    """What a Topic asks for, with the cluster's defaults."""
+    """The topic that a Topic object asks for. Numbers that its spec does not set are the cluster's
+    defaults."""
     return DesiredTopic(
         name=owner.topic_name,
         owner_uid=owner.metadata.uid,

@@ -65,7 +65,7 @@ def offsets_config_of(spec: PartitionMapSpec, settings: Settings) -> Mapping[str
 
 
 def offsets_status(world: World) -> OffsetsTopicStatus | None:
-    """What the BrokerCluster's status shows of `__consumer_offsets`; None if it has no map."""
+    """The entry for `__consumer_offsets` in the BrokerCluster's status; None if it has no map."""
     observed = world.maps.get(CONSUMER_OFFSETS)
     if observed is None or observed.spec.current is None:
         return None

@@ -141,6 +141,7 @@ def missing_reports(
     """
 
     def has_reported(broker_id: BrokerId) -> bool:
+        """Whether the replica on this broker has a report that counts."""
         report, broker = reports.get(broker_id), brokers.by_id.get(broker_id)
         if has_gone_back:
             # After a restore of etcd, the broker's status may be as old as the map: its report
@@ -406,14 +407,14 @@ def why_at_risk(
     """Why acknowledged records of a current partition may be missing, so that a person must accept
     the loss; empty if no person must."""
     assert spec.current is not None, "the topic is not deleted"
-    known = answers.reports.get((spec.current, state.partition), {})
+    reports = answers.reports.get((spec.current, state.partition), {})
     question = Question(spec.current, state.partition, state.partition_epoch)
     terms = Terms(
         min_isr=spec.min_isr,
         counts_as_page_cache=counts_as_page_cache(spec),
         is_overdue=answers.requested_ms.get(question, 0) >= WAIT_MS,
     )
-    outcome = compare(state, spec.current, brokers, known, terms)
+    outcome = compare(state, spec.current, brokers, reports, terms)
     return outcome.reason if isinstance(outcome, AtRisk) else ""
 
 

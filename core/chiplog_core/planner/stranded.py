@@ -38,10 +38,12 @@ def find_stranded(world: World, settings: Settings, now: datetime) -> Stranded:
     """
     if settings.cluster is None or not world.is_complete:
         return Stranded()
-    due = dict(_due(world))
-    waits = [at - now for at in due.values() if at > now]
+    due_times = dict(_due(world))
+    waits = [due_at - now for due_at in due_times.values() if due_at > now]
     return Stranded(
-        restarts=tuple(_restart(world, broker_id) for broker_id, at in due.items() if at <= now),
+        restarts=tuple(
+            _restart(world, broker_id) for broker_id, due_at in due_times.items() if due_at <= now
+        ),
         # Rounded up, so that the next plan does not come too early.
         requeue_after_ms=min(waits) // timedelta(milliseconds=1) + 1 if waits else None,
     )

@@ -105,12 +105,12 @@ def advise(load: TopicLoad, brokers: int, all_bytes_per_second: float) -> Advice
     if reasons and brokers:
         wanted = ceil(wanted / brokers) * brokers
     if load.hottest_share * load.partitions > 1:
-        most = max(load.partitions, ceil(1 / load.hottest_share))
-        wanted = min(wanted, most)
+        useful_partitions = max(load.partitions, ceil(1 / load.hottest_share))
+        wanted = min(wanted, useful_partitions)
         reasons.append(Reason.HOT_KEY)
-    most = min(max(MAX_TIMES * load.partitions, brokers), MAX_PARTITIONS_PER_TOPIC)
-    if wanted > most:
-        wanted = max(most, load.partitions)
+    max_partitions = min(max(MAX_TIMES * load.partitions, brokers), MAX_PARTITIONS_PER_TOPIC)
+    if wanted > max_partitions:
+        wanted = max(max_partitions, load.partitions)
         reasons.append(Reason.CAPPED)
     found = tuple(reasons) or (Reason.ENOUGH,)
     return Advice(

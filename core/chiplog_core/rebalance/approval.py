@@ -70,9 +70,9 @@ class Approval:
         """Why the approval is refused, and what to do; empty if it is not refused."""
         if not self.stale:
             return ""
-        more = f" (and {len(self.stale) - 1} more)" if len(self.stale) > 1 else ""
+        others = f" (and {len(self.stale) - 1} more)" if len(self.stale) > 1 else ""
         return (
-            f"{self.stale[0].message}{more}: the proposal is outdated; set the annotation "
+            f"{self.stale[0].message}{others}: the proposal is outdated; set the annotation "
             "chiplog.dev/rebalance to refresh to measure again"
         )
 

@@ -117,10 +117,10 @@ class _Board:
         is not below it and the heaviest below it, as far as they exist. Of items with the same
         weight, that with the lowest rank."""
         entries = self.routes.get(route, [])
-        at = bisect_left(entries, (wanted,))
-        found = [entries[at]] if at < len(entries) else []
-        if at > 0:
-            weight_below = entries[at - 1][0]
+        position = bisect_left(entries, (wanted,))
+        found = [entries[position]] if position < len(entries) else []
+        if position > 0:
+            weight_below = entries[position - 1][0]
             found.append(entries[bisect_left(entries, (weight_below,))])
         return tuple(found)
 
@@ -176,8 +176,8 @@ def _exchange(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step
     for other in below:
         gap = board.gap(above, other)
         for weight, _, index in _first_of_each_weight(board.routes.get((above, other), [])):
-            for back, _, other_index in board.nearest((other, above), weight - gap / 2):
-                moved = weight - back
+            for weight_back, _, other_index in board.nearest((other, above), weight - gap / 2):
+                moved = weight - weight_back
                 if _is_worthwhile(moved, gap):
                     found = (-moved * (gap - moved), index, other_index, other)
                     best = found if best is None else min(best, found)
@@ -276,10 +276,10 @@ def _path(
 
 def _first_of_each_weight(entries: Sequence[Entry]) -> Iterator[Entry]:
     """The first entry of each weight. The entries are sorted, so it has the lowest rank."""
-    at = 0
-    while at < len(entries):
-        yield entries[at]
-        at = bisect_left(entries, (entries[at][0] + 1,))
+    position = 0
+    while position < len(entries):
+        yield entries[position]
+        position = bisect_left(entries, (entries[position][0] + 1,))
 
 
 def _is_worthwhile(moved: int, gap: int) -> bool:

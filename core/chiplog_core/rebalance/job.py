@@ -69,7 +69,7 @@ class RebalanceJob:
 
     def all_brokers(self) -> tuple[Broker, ...]:
         """All brokers that the request names. Only those in `brokers` are usable."""
-        known = {
+        named_ids = {
             *self.brokers,
             *self.named_brokers,
             *(BrokerId(int(broker_id)) for broker_id in self.racks),
@@ -80,5 +80,5 @@ class RebalanceJob:
                 rack=self.racks.get(str(broker_id)),
                 is_usable=broker_id in set(self.brokers),
             )
-            for broker_id in sorted(known)
+            for broker_id in sorted(named_ids)
         )

@@ -144,13 +144,13 @@ def propose(
 
 def _check(brokers: Sequence[Broker], settings: Settings) -> None:
     """Raise `RebalanceRefused` if the settings name no existing broker, or leave none usable."""
-    known = {broker.broker_id for broker in brokers}
-    missing = sorted(settings.brokers - known)
+    existing = {broker.broker_id for broker in brokers}
+    missing = sorted(settings.brokers - existing)
     if missing:
         raise RebalanceRefused(
-            f"brokers: there is no broker {missing[0]}; there are {sorted(known)}"
+            f"brokers: there is no broker {missing[0]}; name only existing ones: {sorted(existing)}"
         )
-    if settings.mode is Mode.REMOVE_BROKERS and settings.brokers == known:
+    if settings.mode is Mode.REMOVE_BROKERS and settings.brokers == existing:
         raise RebalanceRefused("brokers: all brokers would be removed; keep at least one")
     if not settings.usable(brokers):
         raise RebalanceRefused("no broker is ready: wait until one is")

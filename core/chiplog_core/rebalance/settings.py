@@ -100,24 +100,27 @@ def read_settings(
 
 
 def _mode(text: str) -> Mode:
+    """Parse spec.mode. Raises `RebalanceRefused`."""
     if text == "remove-disks":
         raise RebalanceRefused("mode: remove-disks is not built yet; use remove-brokers")
     try:
         return Mode(text)
     except ValueError:
-        known = ", ".join(Mode)
-        raise RebalanceRefused(f"mode: {text!r} is not one of {known}") from None
+        valid_modes = ", ".join(Mode)
+        raise RebalanceRefused(f"mode: {text!r} is not one of {valid_modes}") from None
 
 
 def _goal(text: str) -> Goal:
+    """Parse one of spec.goals. Raises `RebalanceRefused`."""
     try:
         return Goal(text.rsplit(".", 1)[-1])  # Cruise Control accepts the Java class name as well
     except ValueError:
-        known = ", ".join(Goal)
-        raise RebalanceRefused(f"goals: {text!r} is not one of {known}") from None
+        valid_goals = ", ".join(Goal)
+        raise RebalanceRefused(f"goals: {text!r} is not one of {valid_goals}") from None
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:
+    """Parse spec.excludedTopics; None if it is not set. Raises `RebalanceRefused`."""
     if not text:
         return None
     try:

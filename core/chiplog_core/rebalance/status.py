@@ -14,9 +14,10 @@ def moves_of(proposal: rebalance_status.Proposal) -> tuple[LeaderMove, ...]:
 
 
 def _moves(proposal: rebalance_status.Proposal) -> Iterator[LeaderMove]:
+    """The entries of the proposal that are valid leader moves."""
     for move in proposal.leader_moves:
-        is_move = move.replicas[0] == move.to
-        if is_move and sorted(move.replicas) == sorted(move.expected_replicas):
+        is_leader_first = move.replicas[0] == move.to
+        if is_leader_first and sorted(move.replicas) == sorted(move.expected_replicas):
             yield LeaderMove(
                 name=PartitionName(move.topic, move.partition),
                 from_broker=move.from_,
