@@ -245,7 +245,7 @@ class FlushedTopic:
 class RefetchAnswer:
     """Answer to an order to fetch a replica again. It is kept as long as the order."""
 
-    run: Annotated[str, "Application of the order.", Length(253, minimum=1)]
+    run: Annotated[str, "Application that the order names in its run.", Length(253, minimum=1)]
     topic_id: Annotated[TopicId, "Id of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
     refusal: Annotated[

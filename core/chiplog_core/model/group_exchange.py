@@ -124,7 +124,7 @@ class GroupsRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionOffset:
-    """How far a group has come in a partition, and where that partition ends."""
+    """A group's committed offset in a partition, and the partition's end offset."""
 
     partition: Annotated[PartitionIndex, "Number of the partition."]
     committed_offset: Annotated[
@@ -132,21 +132,21 @@ class PartitionOffset:
         "The next offset the group will read; -1 if it has none for this topic.",
         Range(NO_COMMIT, MAX_INT64),
     ]
-    commit_time_ms: Annotated[TimeMs | None, "When that was committed; absent if nothing was."] = (
-        None
-    )
+    commit_time_ms: Annotated[
+        TimeMs | None, "When the offset was committed; absent if none was."
+    ] = None
     end_offset: Annotated[
         Offset | None,
         "The high watermark, read after the committed offset; absent if another broker leads.",
     ] = None
-    log_start_offset: Annotated[Offset | None, "Where the log begins; absent as endOffset is."] = (
-        None
-    )
+    log_start_offset: Annotated[
+        Offset | None, "First offset of the log; absent if endOffset is."
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOffsets:
-    """How far a group has come in a topic: partitions with a commit or with a member."""
+    """A group's offsets in a topic: of partitions with a committed offset or with a member."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     partitions: Annotated[
@@ -164,9 +164,11 @@ class GroupFacts:
     refusal: Annotated[GroupRefusal | None, "Why there is no answer."] = None
     coordinator: Annotated[BrokerId | None, "Id of the broker that answers."] = None
     leader_epoch: Annotated[
-        LeaderEpoch | None, "Of the group's partition of __consumer_offsets."
+        LeaderEpoch | None, "Leader epoch of the group's partition of __consumer_offsets."
     ] = None
-    state: Annotated[GroupState, "Dead if there is no such group."] = GroupState.UNKNOWN
+    state: Annotated[GroupState, "State of the group; Dead if it does not exist."] = (
+        GroupState.UNKNOWN
+    )
     protocol_type: Annotated[
         str,
         "What the members are: consumer, connect, or nothing for offsets without members.",
@@ -175,16 +177,18 @@ class GroupFacts:
     protocol: Annotated[
         str, "How partitions are assigned, like range; only of a Stable group.", Length(32_767)
     ] = ""
-    generation: Annotated[int, "-1 before the first.", Range(-1, MAX_INT32)] = -1
+    generation: Annotated[
+        int, "Number of the last assignment; -1 before the first.", Range(-1, MAX_INT32)
+    ] = -1
     member_count: Annotated[int, "Number of members.", Range(0, MAX_INT32)] = 0
     members: Annotated[
         tuple[Member, ...],
-        "Members by their ids, as many of them and of what they consume as a status shows. An "
-        "assignment that cannot be read is absent.",
+        "Members by their ids, at most as many, and with as many partitions, as a ConsumerGroup's "
+        "status shows. An assignment that cannot be parsed is absent.",
         Items(MAX_GROUP_STATUS_MEMBERS),
     ] = ()
     topics: Annotated[
-        tuple[TopicOffsets, ...], "How far it has come.", Items(MAX_EXCHANGED_ITEMS)
+        tuple[TopicOffsets, ...], "The group's offsets.", Items(MAX_EXCHANGED_ITEMS)
     ] = ()
     is_whole: Annotated[bool, "False if topics is incomplete because the group is too large."] = (
         True
@@ -281,7 +285,7 @@ class PartitionPosition:
     partition: Annotated[PartitionIndex, "Number of the partition."]
     refusal: Annotated[LogRefusal | None, "Why there is no answer."] = None
     end_offset: Annotated[Offset | None, "The high watermark."] = None
-    log_start_offset: Annotated[Offset | None, "Where the log begins."] = None
+    log_start_offset: Annotated[Offset | None, "First offset of the log."] = None
     last_timestamp_ms: Annotated[
         TimeMs | None,
         "Highest timestamp of the last batch below the high watermark; absent if there is none, or "

@@ -96,13 +96,18 @@ class _Head:
     """A result without its summary."""
 
     application: Annotated[ObjectName, "Name of the application that ran the job."]
-    state: Annotated[ResultState, "How it ended."]
+    state: Annotated[ResultState, "How the job ended."]
     reason: Annotated[
-        str, "In one word.", Length(128, minimum=1), Pattern("[A-Z][A-Za-z0-9]*", "CamelCase")
+        str,
+        "Reason of the state, as one CamelCase word.",
+        Length(128, minimum=1),
+        Pattern("[A-Z][A-Za-z0-9]*", "CamelCase"),
     ]
-    message: Annotated[str, "In a sentence.", Length(MAX_MESSAGE_LENGTH)] = ""
-    violations: Annotated[tuple[Violation, ...], "The first ones.", Items(MAX_VIOLATIONS)] = ()
-    violations_total: Annotated[int, "How many there are in all.", Range(0, MAX_INT64)] = 0
+    message: Annotated[str, "Explanation of the state.", Length(MAX_MESSAGE_LENGTH)] = ""
+    violations: Annotated[
+        tuple[Violation, ...], "The first violations.", Items(MAX_VIOLATIONS)
+    ] = ()
+    violations_total: Annotated[int, "Number of all violations.", Range(0, MAX_INT64)] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ class ApplicationStatus:
     progress: Annotated[
         RunProgress | None, "Progress of the job; not set if the job does not report it."
     ] = None
-    has_run: Annotated[bool, "Whether its driver has run."] = False
+    has_run: Annotated[bool, "Whether its driver has ever run."] = False
     waiting_since: Annotated[
         datetime | None,
         "Since when the driver or all executors have not been running; not set while both run.",

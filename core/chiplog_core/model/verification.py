@@ -138,7 +138,7 @@ class ReplicaRepair:
     replica: Annotated[BrokerId, "The broker that has the replica."]
     checks: Annotated[tuple[Check, ...], "Checks that it violates.", Items(MAX_CHECKS, unique=True)]
     state: Annotated[RepairState, "State of the repair."] = RepairState.WAITING
-    since: Annotated[datetime | None, "When it reached this state."] = None
+    since: Annotated[datetime | None, "When the repair reached this state."] = None
     message: Annotated[str, "What the repair waits for, or its result.", Length(1_024)] = ""
 
 
@@ -174,7 +174,7 @@ class VerificationSpec:
         "Schedule of the runs, as five cron fields in UTC, like 0 3 * * 0. If not set: it runs "
         "once, and again after each change of what is to be verified.",
     ] = None
-    suspend: Annotated[bool, "Starts no new runs. A running one continues."] = False
+    suspend: Annotated[bool, "If true, no new runs are started; a running one continues."] = False
     time_limit: Annotated[
         Duration | None, "How long a run may take, like 2h; after that it fails."
     ] = None

@@ -137,7 +137,7 @@ class Decider:
         if isinstance(operation, CreateTopic) or topic is None:
             # Somebody deleted the Topic after it was created: it must not be created once more.
             return Waiting(
-                f"the Topic object of '{operation.name}' was created and does not exist any more"
+                f"the Topic object of '{operation.name}' was created, but somebody has deleted it"
             )
         return Verdict(topic_uid=topic.metadata.uid)
 

@@ -169,9 +169,15 @@ def _in_turn(
             # Carried out. The broker replies when it has seen the map of this Topic.
             yield open_request, Verdict(topic_uid=topic.metadata.uid)
         elif decider is None:
-            yield open_request, Waiting("the BrokerCluster cannot be parsed")
+            yield (
+                open_request,
+                Waiting("the spec of the BrokerCluster cannot be parsed: correct it"),
+            )
         elif blocked:
-            yield open_request, Waiting("the operator is busy with earlier requests for this topic")
+            yield (
+                open_request,
+                Waiting("the operator is busy with earlier requests for this topic: try again"),
+            )
         else:
             decision = decider.decide(open_request.operation, open_request.key)
             # The next request waits for any decision except a refusal, which changes nothing.
@@ -187,7 +193,8 @@ def _by_deadline(decision: Decision, open_request: _Open, now: datetime) -> Deci
     if isinstance(decision, Waiting):
         return Verdict(code=decision.code, message=decision.why)
     return Verdict(
-        code=Code.REQUEST_TIMED_OUT, message="the operator did not handle the request in time"
+        code=Code.REQUEST_TIMED_OUT,
+        message="the operator did not handle the request in time: try again",
     )
 
 

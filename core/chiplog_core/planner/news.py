@@ -54,8 +54,12 @@ def condition_news(
             yield from _changed(condition, former)
     for condition_type, former in published.items():
         if condition_type in ONLY_WHEN_WRONG or condition_type in SET_BY_USERS:
-            what = former.get("message") or former.get("reason")
-            yield News(EventType.NORMAL, f"{condition_type}Over", f"no longer true: {what}")
+            last_message = former.get("message") or former.get("reason")
+            yield News(
+                EventType.NORMAL,
+                f"{condition_type}Over",
+                f"the condition {condition_type} is over; its last message: {last_message}",
+            )
 
 
 def _differs(former: Mapping[str, object], condition: Condition) -> bool:
@@ -150,14 +154,15 @@ def topic_deleted(spec: PartitionMapSpec) -> News:
 
 
 def election_news(changes: Sequence[LeaderChange]) -> Iterator[News]:
-    """Events for the changes of leaderships in one map: one Event for partitions that lost their
-    leader, one for leaders on the same broker as before, one for leaders on another broker."""
+    """Events for the changes of leaderships that one plan has made: one Event for partitions that
+    lost their leader, one for leaders on the same broker as before, one for leaders on another."""
     lost = [change for change in changes if change.after is None]
     if lost:
-        of_whom = Counter(_broker(change.before) for change in lost)
+        lost_by_broker = Counter(_broker(change.before) for change in lost)
         message = (
-            f"no replica can lead {_partitions(of_whom.total())}: "
-            f"{_counts_text(of_whom, 'previously led by')}"
+            f"no replica can lead {_partitions(lost_by_broker.total())}: "
+            f"{_counts_text(lost_by_broker, 'previously led by')}; the Ready condition of each "
+            "Topic shows why and what to do"
         )
         yield News(EventType.WARNING, "LeadersLost", message)
     restarted = Counter(

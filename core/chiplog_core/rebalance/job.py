@@ -37,16 +37,16 @@ class RebalanceJob:
     racks: Annotated[
         Mapping[str, Rack], "Racks of brokers by their ids, also of others.", Entries(MAX_BROKERS)
     ] = field(default_factory=dict)
-    mode: Annotated[str, "What may move where.", Length(50)] = Mode.FULL.value
+    mode: Annotated[str, "Between which brokers load moves.", Length(50)] = Mode.FULL.value
     named_brokers: Annotated[Ids, "Ids of the brokers that are added or removed."] = ()
     goals: Annotated[
-        tuple[Annotated[str, Length(200)], ...], "What the proposal goes by.", Items(30)
+        tuple[Annotated[str, Length(200)], ...], "Goals of the proposal.", Items(30)
     ] = ()
     excluded_topics: Annotated[
         str | None, "A regular expression of topics that stay as they are.", Length(500)
     ] = None
     bytes_per_second: Annotated[
-        int | None, "How fast all executors together read.", Range(1, MAX_INT64)
+        int | None, "Read rate limit of all executors together.", Range(1, MAX_INT64)
     ] = None
     time_limit_ms: Annotated[int | None, "How long measuring may take.", Range(1, MAX_INT64)] = None
     window_ms: Annotated[
