@@ -146,7 +146,8 @@ def _decisions(
 
 
 def _done(topics: Iterable[Topic]) -> dict[str, Topic]:
-    """Request key -> the Topic on which the request was carried out last."""
+    """Request key -> the Topic that has the key in its annotation, because the request was carried
+    out on it. A Topic has the key of the last such request only."""
     return {
         key: topic
         for topic in topics
@@ -163,6 +164,7 @@ def _in_turn(
     `done` has the requests that were carried out, by their keys. `decider` is None if the
     BrokerCluster cannot be parsed.
     """
+    # A request that was carried out but has no answer yet blocks all others.
     blocked = any(open_request.key in done for open_request in group)
     for open_request in group:
         if topic := done.get(open_request.key):

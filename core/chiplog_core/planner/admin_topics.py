@@ -110,17 +110,17 @@ def _capacity(
 
     A Topic object counts as soon as it exists, even if its topic is still to be created or grown.
     """
-    wanted = {
+    requested_counts = {
         topic.topic_name: topic.spec.partitions or default_partitions
         for topic in names.allowed_topics
     }
-    partition_counts = partitions_of(world)
-    names_of_users = wanted.keys() | partition_counts.keys()
+    existing_counts = partitions_of(world)
+    topic_names = requested_counts.keys() | existing_counts.keys()
     return Capacity.of(
         config,
-        topics=len(names_of_users),
+        topics=len(topic_names),
         partitions=sum(
-            max(partition_counts.get(name, 0), wanted.get(name, 0)) for name in names_of_users
+            max(existing_counts.get(name, 0), requested_counts.get(name, 0)) for name in topic_names
         ),
     )
 

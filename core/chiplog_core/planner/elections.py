@@ -94,10 +94,12 @@ def changed(
 
 
 def in_sync(state: PartitionState, topic_id: TopicId, min_isr: int, brokers: BrokerStates) -> Isr:
-    """The next ISR, after steps 1 to 3 of the module's docstring.
+    """The next ISR.
 
-    Members whose process kept running get its present session. Then dead, damaged and stopping
-    members are removed, as long as `floor` members that can serve are left.
+    Members whose process kept running get its present session. Then members that are dead or were
+    restarted are removed, then damaged ones, then stopping ones. Each of these removals is made
+    only if at least `floor` members are left that are alive, or can lead: min ISR, or the size of
+    the ISR if that is smaller.
     """
     in_present_sessions = tuple(_carried(ref, state, topic_id, brokers) for ref in state.isr)
     floor = max(min(min_isr, len(in_present_sessions)), 1)

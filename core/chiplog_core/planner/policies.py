@@ -59,7 +59,8 @@ class PolicyJudge:
         return TopicFacts(
             name=spec.topic_name,
             # A Topic may take over the records of a deleted Topic only if its namespace is allowed
-            # to use that name. Without a namespace, the topic has never kept that policy.
+            # to use that name. Without a namespace, the existing topic counts as keeping that rule,
+            # so a Topic that breaks it is refused.
             namespace=topic.metadata.namespace if is_own else "",
             partitions=len(states),
             replicas=len(states[0].replicas),

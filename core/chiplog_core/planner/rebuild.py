@@ -48,6 +48,7 @@ def _state(
     ):
         return None
     others = sorted(set(reports) - set(in_sync))
+    # With epochs of 0, so that every report is newer.
     empty = PartitionState(
         partition=partition,
         replicas=(*in_sync, *others),

@@ -62,7 +62,7 @@ def plan_rollout(
     for broker_id in not_needed:  # first a pod that is not ready: the restart may repair it
         if not world.pods[broker_id].ready:
             return replace(found, restart=_restart(world, broker_id, requested))
-    # An unhealthy broker that needs no restart was restarted before this one, and is waited for.
+    # An unhealthy broker that needs no restart may be the one that was restarted last: wait for it.
     if not_needed and set(unhealthy) <= set(found.pending):
         return replace(found, restart=_restart(world, not_needed[0], requested))
     return replace(found, waits_for=unhealthy, needed=tuple(sorted(counts.needed)))

@@ -104,7 +104,7 @@ class _Board:
         for route, entry in self._entries(index):
             entries = self.routes[route]
             del entries[bisect_left(entries, entry)]
-        # Counts an item that leaves its first place, and no more one that returns there.
+        # An item counts as moved while it is not at its first place.
         self.moved += (place != item.place) - (self.places[index] != item.place)
         self.loads[self.places[index]] -= item.weight
         self.loads[place] += item.weight
@@ -176,6 +176,7 @@ def _exchange(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step
     for other in below:
         gap = board.gap(above, other)
         for weight, _, index in _first_of_each_weight(board.routes.get((above, other), [])):
+            # Ideally the two weights differ by half the gap: the loads are then equal.
             for weight_back, _, other_index in board.nearest((other, above), weight - gap / 2):
                 moved = weight - weight_back
                 if _is_worthwhile(moved, gap):

@@ -82,7 +82,7 @@ def balancedness(figures: Sequence[BrokerFigures], usable: Iterable[BrokerId]) -
     would have to move for an even spread, and b is that share if all load were on one broker.
     """
     by_id = {broker.broker_id: broker for broker in figures}
-    ids = sorted(set(usable) & set(by_id)) or sorted(by_id)
+    ids = sorted(set(usable) & set(by_id)) or sorted(by_id)  # all brokers if none is usable
     kinds_of_load = (
         [round(by_id[broker_id].bytes_per_second * 1000) for broker_id in ids],
         [by_id[broker_id].leaders for broker_id in ids],

@@ -114,7 +114,7 @@ class _Board:
         """Move replicas that share a rack with another replica of their partition to a rack that
         has none, if there is one."""
         for name in self.bytes:
-            # Followers first: when they have moved, the leader's replica may stay.
+            # Followers first: when they have moved, the leader's replica need not move.
             for broker_id in reversed(self.replicas[name]):
                 racks_of_others = {
                     self.racks.get(other) for other in self.replicas[name] if other != broker_id

@@ -85,12 +85,12 @@ def read_settings(
     excluded_topics: str | None = None,
     goals: Iterable[str] = (),
 ) -> Settings:
-    """The settings from the fields of a Rebalance. Raises `RebalanceRefused` if one is not
-    valid."""
+    """The settings from the fields of a Rebalance. No goals mean all goals, and mode full ignores
+    `brokers`. Raises `RebalanceRefused` if a field is not valid."""
     named = frozenset(BrokerId(broker_id) for broker_id in brokers)
     read_mode = _mode(mode)
     if read_mode is not Mode.FULL and not named:
-        raise RebalanceRefused(f"brokers: mode {mode} needs the ids of brokers")
+        raise RebalanceRefused(f"brokers: mode {mode} needs the ids of brokers: list them")
     return Settings(
         mode=read_mode,
         brokers=named if read_mode is not Mode.FULL else frozenset(),
