@@ -78,7 +78,7 @@ class DamageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastDamage:
-    """A replica that was found damaged, and may have been repaired since."""
+    """A replica that was found damaged, and may have been repaired in the meantime."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     topic_id: Annotated[TopicId, "Id of the topic."]
@@ -109,8 +109,8 @@ class DataDirectory:
     ]
     intact_since: Annotated[
         Session,
-        "The oldest session since which every start found the directory intact. It holds "
-        "everything that in-sync replicas of this session or a later one acknowledged.",
+        "The oldest session since which every start found the directory intact. The directory "
+        "holds everything that in-sync replicas of this session or a later one acknowledged.",
     ]
     went_back: Annotated[
         bool,

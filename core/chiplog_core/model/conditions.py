@@ -27,7 +27,7 @@ class ConditionType(StrEnum):
     partitions."""
 
     UNMANAGED = "Unmanaged"
-    """The operator leaves the object alone because an annotation says so."""
+    """The operator does not manage the object, because an annotation says so."""
 
     RECONCILIATION_PAUSED = "ReconciliationPaused"
     """The operator changes nothing until the annotation that paused it is gone."""

@@ -129,7 +129,12 @@ class ResetStatus:
         "why.",
         Length(MAX_MESSAGE_LENGTH),
     ] = ""
-    wish: Annotated[str, "Digest of the reset that was done or refused.", Length(63)] = ""
+    wish: Annotated[
+        str,
+        "Digest of the reset that was done or refused; the operator compares it to find changes of "
+        "the spec.",
+        Length(63),
+    ] = ""
     time: Annotated[datetime | None, "When this state was reached."] = None
     offsets: Annotated[
         tuple[ResetOffset, ...],

@@ -196,9 +196,11 @@ class RebalanceStatus:
     state: Annotated[RebalanceState | None, "Current state."] = None
     resumes: Annotated[RebalanceState | None, "The state to return to when it is resumed."] = None
     runs: Annotated[RunNumber, "How many times the load was measured."] = 0
-    wish: Annotated[Digest, "Digest of the part of the spec that the last measurement was for."] = (
-        ""
-    )
+    wish: Annotated[
+        Digest,
+        "Digest of the part of the spec that the last measurement was for; the operator compares "
+        "it to find changes of the spec.",
+    ] = ""
     application: Annotated[
         ApplicationStatus | None, "The Spark application that measures, or the last one that did."
     ] = None

@@ -215,7 +215,11 @@ class VerificationStatus:
     ] = ()
     phase: Annotated[VerificationPhase | None, "Current phase."] = None
     runs: Annotated[RunNumber, "Number of runs that were started."] = 0
-    wish: Annotated[Digest, "Digest of the part of the spec that the last run was for."] = ""
+    wish: Annotated[
+        Digest,
+        "Digest of the part of the spec that the last run was for; the operator compares it to "
+        "find changes of the spec.",
+    ] = ""
     application: Annotated[ApplicationStatus | None, "The Spark application of the last run."] = (
         None
     )

@@ -33,8 +33,9 @@ def next_epoch(
 
 
 def could_unchecked_be_isr(state: PartitionState, min_isr: int, brokers: BrokerStates) -> bool:
-    """Whether the unchecked replicas could have been an ISR by themselves, without any checked one.
-    They may then hold records, acknowledged with acks=all, that no other replica has.
+    """Whether the replicas that have not compared their disks with the present maps could have been
+    an ISR by themselves. They may then have records, acknowledged with acks=all, that no other
+    replica has.
 
     With a min ISR of 1 every single replica could. The check is not made then, because every
     failover while an operator starts would have to wait, and acks=all gives little safety anyway.

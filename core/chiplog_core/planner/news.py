@@ -76,8 +76,8 @@ def _changed(condition: Condition, former: Mapping[str, object] | None) -> Itera
     condition."""
     holds = condition.status is ConditionStatus.TRUE
     if condition.type in ONLY_WHEN_WRONG and holds:
-        is_start = condition.reason.startswith(WAITING)
-        kind = EventType.NORMAL if is_start else EventType.WARNING
+        passes_without_help = condition.reason.startswith(WAITING)
+        kind = EventType.NORMAL if passes_without_help else EventType.WARNING
         yield News(kind, condition.reason, condition.message)
     elif condition.type in SET_BY_USERS and holds:
         yield News(EventType.NORMAL, condition.type, condition.message)

@@ -105,7 +105,7 @@ def _problem(
     disturbed = disturbance(situation, observed.spec, counts)
     if disturbed is not None:
         reason, message = disturbed
-        where = f"{CONSUMER_OFFSETS} (annotations: PartitionMap {observed.metadata.name})"
+        where = f"{CONSUMER_OFFSETS} (set annotations on PartitionMap {observed.metadata.name})"
         return reason, f"{where}: {message}"
     differences = "; ".join(_differences(situation.settings, observed.spec))
     return ("NotSupported", differences) if differences else None

@@ -69,8 +69,8 @@ def find_owners(world: World, settings: Settings) -> Ownership:
 
 
 def _policy_judge(settings: Settings) -> PolicyJudge | None:
-    """The judge of Topics by the cluster's policies; None if the cluster's spec cannot be
-    parsed."""
+    """The judge of Topics by the cluster's policies; None if the cluster is paused
+    or its spec cannot be parsed."""
     if settings.cluster is None:
         return None
     return PolicyJudge(

@@ -36,6 +36,7 @@ def find_stranded(world: World, settings: Settings, now: datetime) -> Stranded:
 
     Decided only if all objects are listed, and never for a paused cluster.
     """
+    # `settings.cluster` is None for a paused cluster and for one whose spec cannot be parsed.
     if settings.cluster is None or not world.is_complete:
         return Stranded()
     due_times = dict(_due(world))

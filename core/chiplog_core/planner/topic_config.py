@@ -16,8 +16,8 @@ def configured(
 ) -> PartitionMapSpec:
     """The map with this configuration, and with the min ISR and durability that follow from it.
 
-    `own` is what the topic sets itself, `inherited` the broker configuration below it. Returns the
-    same object if nothing changes.
+    `own` is what the topic sets itself, `inherited` has the cluster's values for all other keys.
+    Returns the same object if nothing changes.
     """
     replicas = len(spec.current_partitions[0].replicas)
     config = TopicConfig(own, inherited)

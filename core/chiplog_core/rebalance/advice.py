@@ -104,6 +104,7 @@ def advise(load: TopicLoad, brokers: int, all_bytes_per_second: float) -> Advice
         reasons.append(Reason.FEWER_THAN_BROKERS)
     if reasons and brokers:
         wanted = ceil(wanted / brokers) * brokers
+    # The hottest key has more records than one of evenly filled partitions would have.
     if load.hottest_share * load.partitions > 1:
         useful_partitions = max(load.partitions, ceil(1 / load.hottest_share))
         wanted = min(wanted, useful_partitions)

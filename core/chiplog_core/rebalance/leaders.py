@@ -177,7 +177,7 @@ class _Table:
     def _move(self, name: PartitionName) -> LeaderMove:
         """The move of one partition to the leader that was chosen."""
         partition, to = self.led[name], self.leaders[name]
-        assert partition.leader is not None, "an offline partition is left alone"
+        assert partition.leader is not None, "an offline partition is not moved"
         assert to in partition.isr or to == partition.leader, f"{name}: {to} is not in sync"
         return LeaderMove(
             name=name,
@@ -191,7 +191,7 @@ class _Table:
     def _options(self, partition: Partition, settings: Settings) -> tuple[BrokerId, ...]:
         """The brokers that may lead the partition, in the order of its replicas; none if its leader
         must stay."""
-        assert partition.leader is not None, "an offline partition is left alone"
+        assert partition.leader is not None, "an offline partition is not moved"
         if not settings.may_leave(partition.leader):
             return ()
         return tuple(

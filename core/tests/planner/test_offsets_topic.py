@@ -242,7 +242,8 @@ def test_a_loss_is_told_by_the_cluster_and_accepted_on_the_map() -> None:
     assert told is not None
     assert told.reason == "RecordsAtRisk"
     assert told.message.startswith(
-        "__consumer_offsets (annotations: PartitionMap demo.consumer-offsets-189fe61b): partition 0"
+        "__consumer_offsets (set annotations on PartitionMap demo.consumer-offsets-189fe61b): "
+        "partition 0"
     )
 
     accepted = {labels.UNCLEAN_ELECTION: f"0@{state.partition_epoch}"}
