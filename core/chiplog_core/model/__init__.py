@@ -1,8 +1,8 @@
 """The objects of the API group chiplog.dev, as values, and what may be written to them.
 
-A module per kind, or two where spec and status have little to do with each other. A field's
-declaration holds its type, its bounds and what it means; the manifests' readers and writers and
-the resource definitions all follow from it. What these objects mean to each other is
-`chiplog_core.validate`. `actions` holds the writes that a decision may ask for, `verdicts` the
+There is one module for each kind, or two if its status is large. The declaration of a field has its
+type, its limits and its description; manifests are parsed and written by it, and the
+CustomResourceDefinitions are generated from it. Rules that span several objects are in
+`chiplog_core.validate`. `actions` has the writes that the planner may request, `verdicts` makes the
 conditions that it may publish.
 """

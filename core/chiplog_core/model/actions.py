@@ -1,4 +1,4 @@
-"""What the planner may ask for: each a write that is harmless when late, lost or repeated."""
+"""The actions of a plan: writes that do no harm if they come late, are lost or are repeated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Something that happened, for an Event and the log."""
+    """Something that happened, to be reported as an Event and in the log."""
 
     type: EventType
     reason: str
@@ -37,75 +37,80 @@ class News:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderChange:
-    """A partition's leadership passes from one replica, in its session, to another."""
+    """A partition's leader changes: to another replica, or to another session of the same one."""
 
     partition: PartitionIndex
     before: ReplicaRef | None
+    """None if the partition had no leader."""
     after: ReplicaRef | None
+    """None if it has no leader any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """Make an object; one that exists by then is left as it is."""
+    """Create an object. If it exists by then, it is left as it is."""
 
     resource: Broker | PartitionMap | ConsumerGroup | Topic
     reason: str = ""
-    """For an Event about what was made; none where empty."""
+    """Reason of an Event about the new object; empty for no Event."""
     message: str = ""
+    """Message of that Event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replace:
-    """Write the spec of a Broker or PartitionMap over the very version that was read."""
+    """Replace the spec of a Broker or PartitionMap, if it still has the version that was read."""
 
     resource: Broker | PartitionMap
-    """With the `resource_version` that the decision was made from."""
+    """The new object, with the `resource_version` from which the decision was made."""
     before: PartitionMap | None = None
-    """Of a PartitionMap: what it replaces. It is written only where `validate.partition_map` has
-    nothing against the change."""
+    """For a PartitionMap: the map that is replaced. The write is refused if
+    `validate.partition_map` finds that the change breaks an invariant."""
     weight: int = 0
-    """How urgent: the highest go first (partitions that get a leader)."""
+    """How urgent the write is: the highest is written first. For a map, the number of partitions
+    that get a leader."""
     leader_changes: tuple[LeaderChange, ...] = ()
-    """The partitions whose leader is another one by this write."""
+    """The changes of leaders by this write, for Events."""
     news: tuple[News, ...] = ()
-    """What else happens by this write that the owner of the cluster should hear of."""
+    """Other Events to make when this is written."""
     deleted_topic: Metadata | None = None
-    """Set where the write adds a tombstone: the Topic whose deletion it carries out. Data goes
-    by it, so directly before it the operator reads afresh that this very Topic (uid) is being
-    deleted, and that neither its namespace nor the definition of Topics is."""
+    """Set if the write adds a tombstone: the Topic that is being deleted. Brokers then delete the
+    data. So directly before the write the operator reads again that this Topic (by uid) is being
+    deleted, and that its namespace and the definition of Topics are not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteMap:
-    """Remove a PartitionMap of which nothing is left, by its uid and resource version."""
+    """Delete the PartitionMap of a topic that has no data any more, if it still has this uid and
+    resource version."""
 
     resource: PartitionMap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroup:
-    """Remove a ConsumerGroup that discovery made, by its uid and resource version: where anybody
-    has written to it since, it stays."""
+    """Delete a ConsumerGroup that discovery created, if it still has this uid and resource version:
+    if anybody has written to it in the meantime, it stays."""
 
     metadata: Metadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetMetadata:
-    """Change a user's object beside its spec, if it still is the version that was read."""
+    """Change the metadata of a user's object, if it still has the version that was read."""
 
     kind: api.ResourceKind
     """TOPIC or CONSUMER_GROUP."""
     metadata: Metadata
     finalizers: tuple[str, ...] | None = None
-    """All that it is to have; None where they stay."""
+    """All finalizers that the object should have; None to leave them as they are."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Those to add."""
+    """Labels to add."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Write the status of a user's object: the one field of it that is the operator's."""
+    """Write the status of a user's object."""
 
     kind: api.ResourceKind
     metadata: Metadata
@@ -120,13 +125,13 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announce:
-    """Make a Kubernetes Event. The planner asks for it once, together with the change that it
-    reports."""
+    """Create a Kubernetes Event. It is in the same plan as the change that it reports, so it is
+    created once."""
 
     kind: str
     api_version: str
     metadata: Metadata
-    """Of the object it is about."""
+    """Metadata of the object that the Event is about."""
     type: EventType
     reason: str
     message: str
@@ -134,34 +139,35 @@ class Announce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPod:
-    """Delete a broker's pod, so that its StatefulSet starts it again; only this very pod."""
+    """Delete a broker's pod, if it still has this uid, so that its StatefulSet creates it again."""
 
     broker_id: BrokerId
     pod_name: str
     pod_uid: str
     reason: str
-    """For the Event, like ConfigChangeRequiresRestart."""
+    """Reason of the Event, like ConfigChangeRequiresRestart."""
     message: str = ""
-    """For the Event, where the reason does not say it all."""
+    """Message of the Event."""
     requested_by: str = ""
-    """The StatefulSet whose annotation `labels.MANUAL_ROLLING_UPDATE` asked for it: that is taken
-    away when the pod is. A process that ends in between restarts the pod once more."""
+    """Name of the StatefulSet whose annotation `labels.MANUAL_ROLLING_UPDATE` requested this, else
+    empty. The annotation is removed after the pod. If the operator ends in between, the pod is
+    restarted once more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTopic:
     """Create, patch or delete a Topic for an admin client, as field manager KAFKA_ADMIN.
 
-    Exactly one of `create` (a whole manifest), `patch` (a merge patch, made conditional by
-    `metadata.resource_version`) and `delete` (with the uid and the resource version as
-    preconditions) is given. What the API server says to it comes back in `World.write_results`
+    Exactly one of these is set: `create` (a whole manifest), `patch` (a merge patch, on the
+    condition that `metadata.resource_version` is current) or `delete` (on the condition that uid
+    and resource version are). The API server's answer is in `World.write_results` of later plans,
     under the request's id.
     """
 
     request_id: str
-    """Unique among all requests of all brokers' processes; also in the Topic's annotation."""
+    """Unique among the requests of all brokers' processes; also in an annotation of the Topic."""
     metadata: Metadata
-    """Name and namespace; uid and resource version where the Topic exists."""
+    """Name and namespace; uid and resource version, too, if the Topic exists."""
     create: Mapping[str, object] | None = None
     patch: Mapping[str, object] | None = None
     delete: bool = False
@@ -183,12 +189,12 @@ Action: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to do now, and when to plan again if nothing changes before."""
+    """What to do now, and when to plan again if nothing changes before that."""
 
     brokers: tuple[BrokerId, ...]
     """The brokers whose Kubernetes objects should exist."""
     actions: tuple[Action, ...]
     requeue_after_ms: int | None = None
     may_apply: bool = True
-    """Whether those are to be made as the spec says. Not where it is refused, or the cluster is
-    paused: then what there is stays as it is."""
+    """Whether the brokers' Kubernetes objects are created and changed as the spec says. False if
+    the spec is refused or the cluster is paused: then existing objects stay as they are."""

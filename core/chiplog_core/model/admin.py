@@ -1,8 +1,8 @@
-"""Requests that change metadata, on their way from a Kafka client to the operator and back.
+"""Admin requests of Kafka clients that only the operator can carry out, and its answers.
 
-A broker may write nothing but its own status, so a client's CreateTopics waits there until the
-operator has carried it out and put the answer into the broker's spec. The broker removes a
-request when it has answered its client; the operator then removes the answer.
+A broker may write only its own status. So it puts a client's request, like CreateTopics, there and
+waits until the operator has carried it out and has put the answer into the broker's spec. The
+broker removes the request when it has answered its client; then the operator removes the answer.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""What the annotations of users' objects say.
+"""Reads the annotations of users' objects.
 
-An annotation has no schema, so a value that means nothing must not be taken for one that does: it
-keeps the side on which nothing is changed and nothing lost, and is reported with the values that
-there are. A key of Chiplog's group that nobody reads is most likely a typo, and is reported, too.
+An annotation has no schema. A value that is not known is taken for the valid value with which
+nothing is changed and nothing is lost, and is reported with the valid values. An unknown key with
+Chiplog's prefix is most likely a typo, and is reported, too.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,33 +15,37 @@ from chiplog_core.naming.api import GROUP
 from chiplog_core.problems import Problem, nearest
 
 MAX_UNKNOWN = 5
-"""This many unknown keys are reported: each is compared with all known ones."""
+"""How many unknown keys of an object are reported, because comparing them with known keys takes
+time."""
 MAX_SHOWN_LENGTH = 60
-"""Characters of a value that a message repeats: it may be a file."""
+"""How many characters of a value a message quotes; a value may be as long as a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """An annotation that says yes or no."""
+    """An annotation with two valid values: one switches something on, the other is like no
+    annotation."""
 
     key: str
     is_set_by: str
-    """The value that sets it; so does every other that is not `is_unset_by`, if `is_wary`."""
+    """The value that switches it on."""
     is_unset_by: str
+    """The value that is like no annotation."""
     effect: str
-    """What it is taken for where it says something else; continues from "so"."""
+    """What any other value does, as the end of a sentence after "so"."""
     is_wary: bool = True
+    """Whether any other value switches it on, because that is the safe side."""
 
     def is_set(self, annotations: Mapping[str, str]) -> bool:
-        """Whether the annotation switches on. A wary switch is also on if its value is unknown."""
+        """Whether the switch is on. If it is wary, an unknown value switches it on, too."""
         value = annotations.get(self.key)
         if value is None or value == self.is_unset_by:
             return False
         return self.is_wary or value == self.is_set_by
 
     def problem(self, annotations: Mapping[str, str], of: str = "") -> Problem | None:
-        """The problem with a value that is neither of the two. `of` names the object, where that
-        is not clear."""
+        """The problem that the value is neither of the two valid ones; None if there is no problem.
+        `of` names the object in the message, if that is not clear otherwise."""
         value = annotations.get(self.key)
         if value is None or value in {self.is_set_by, self.is_unset_by}:
             return None
@@ -61,7 +65,9 @@ MANUAL_ROLLING_UPDATE: Final = Switch(
 USERS_KEYS: Final = frozenset(
     {labels.PAUSE, labels.MANAGED, labels.UNCLEAN_ELECTION, labels.REBALANCE}
 )
+"""Keys of annotations that users set."""
 OPERATORS_KEYS: Final = frozenset({labels.ADMIN_REQUEST, labels.MANIFEST_HASH, labels.REVISION})
+"""Keys of annotations that the operator sets."""
 ROLLING_UPDATE_REMEDY: Final = (
     "annotate the StatefulSet or the pod of a broker; for all brokers: kubectl annotate "
     f"statefulset --selector {labels.CLUSTER}=NAME {labels.MANUAL_ROLLING_UPDATE}=true"
@@ -69,7 +75,7 @@ ROLLING_UPDATE_REMEDY: Final = (
 
 
 def field_of(key: str) -> str:
-    """The annotation's path, as messages show it."""
+    """The path of an annotation with this key, as messages show it."""
     return f"metadata.annotations[{key}]"
 
 
@@ -82,10 +88,10 @@ def shown(value: str) -> str:
 def unknown_keys(metadata: Metadata) -> Iterator[Problem]:
     """Problems for unknown annotations with Chiplog's prefix on a BrokerCluster or a Topic, at
     most `MAX_UNKNOWN`."""
-    known = USERS_KEYS | OPERATORS_KEYS
-    ours = [key for key in metadata.annotations if key.startswith(f"{GROUP}/")]
-    for key in sorted(key for key in ours if key not in known)[:MAX_UNKNOWN]:
-        if key == labels.MANUAL_ROLLING_UPDATE:
+    known_keys = USERS_KEYS | OPERATORS_KEYS
+    chiplog_keys = [key for key in metadata.annotations if key.startswith(f"{GROUP}/")]
+    for key in sorted(key for key in chiplog_keys if key not in known_keys)[:MAX_UNKNOWN]:
+        if key == labels.MANUAL_ROLLING_UPDATE:  # known, but only on StatefulSets and pods
             message, remedy = "restarts nothing on this object", ROLLING_UPDATE_REMEDY
         else:
             likely = nearest(key, USERS_KEYS)

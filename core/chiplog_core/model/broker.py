@@ -1,12 +1,13 @@
-"""Broker: one broker as the operator sees it (spec) and as it sees itself (status).
+"""Broker: the operator's decisions about one broker (spec), and the broker's own state (status).
 
-There is one for every broker id that ever was. It is never deleted, because it holds the number
-of the last session, and a session number must never be used twice: producer ids are made of it,
-and every in-sync replica is named by it. A broker that is gone for good is `retired`.
+There is one object for every broker id that was ever used. It is never deleted, because it has the
+number of the last session, and a session number must never be used twice: producer ids contain it,
+and every in-sync replica is identified by it. A broker that is gone for good is `retired`.
 
-The broker writes its status, the operator the spec, nobody else anything. A process is admitted
-by the operator's answer to its `status.incarnation`: `spec.admittedIncarnation` and a session one
-higher, written together. A process whose incarnation is not the admitted one counts for nothing.
+Only the broker writes the status, and only the operator writes the spec. A process asks for
+admission by writing `status.incarnation`. The operator admits it by writing this incarnation to
+`spec.admittedIncarnation`, together with a session number that is one higher. A process whose
+incarnation is not the admitted one is ignored.
 """
 
 from dataclasses import dataclass, field
@@ -73,8 +74,8 @@ class NodePorts:
 class ClaimRemoval:
     """The recorded decision to delete a broker's volume, made before the deletion.
 
-    It is written once every replica that was on the volume is known to be elsewhere. Placement
-    reads it, so that nothing is put there between the proof and the deletion.
+    It is written when every replica that was on the volume is known to be elsewhere. From then on
+    no replica is placed on the volume.
     """
 
     claim_name: Annotated[ObjectName, "Name of the PersistentVolumeClaim."]
@@ -87,7 +88,7 @@ class ClaimRemoval:
 class RefetchOrder:
     """The order to treat a replica as damaged and to fetch it again from its leader.
 
-    It counts in one session and once: a broker that was started again ignores it.
+    It is carried out once, and only in the session that it names: a restarted broker ignores it.
     """
 
     run: Annotated[ObjectName, "Application of the Verification's run that proved the damage."]

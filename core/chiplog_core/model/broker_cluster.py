@@ -1,4 +1,5 @@
-"""BrokerCluster: what a user wants of a cluster, and what the operator tells them about it."""
+"""BrokerCluster: the desired state of a cluster, and its actual state as the operator reports
+it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -262,7 +263,8 @@ class BrokerCluster(UsersResource):
     status: BrokerClusterStatus = field(default_factory=BrokerClusterStatus)
 
     def group_prefix(self, namespace: str) -> str:
-        """The prefix of the groups that ConsumerGroups of a namespace may change."""
+        """The prefix that a group id must have so that a ConsumerGroup of this namespace may change
+        the group. Empty for the cluster's own namespace: it may change every group."""
         if namespace == self.metadata.namespace:
             return ""
         settings = self.spec.consumer_groups or GroupSettings()
@@ -270,6 +272,6 @@ class BrokerCluster(UsersResource):
         return named.get(namespace, f"{namespace}.")
 
     def allows(self, namespace: str) -> bool:
-        """Whether Topics and ConsumerGroups of a namespace may name this cluster."""
+        """Whether Topics and ConsumerGroups of this namespace may refer to the cluster."""
         allowed = self.spec.allowed_topic_namespaces
         return namespace in {self.metadata.namespace, *allowed} or ALL_NAMESPACES in allowed

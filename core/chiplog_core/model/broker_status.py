@@ -1,7 +1,7 @@
-"""What a broker says of itself, in the status of its Broker object.
+"""The status of a Broker object, in which a broker reports its own state.
 
-Everything here is a claim for the operator to judge, not a decision. Nothing that grows with the
-number of records or of consumer groups is here.
+The operator checks everything here before it decides anything; the status itself decides nothing.
+It has no field that grows with the number of records or of consumer groups.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ FenceNumber = Annotated[int, Range(1, MAX_INT32)]
 
 
 class Tail(StrEnum):
-    """What a start found at the end of the logs of a data directory."""
+    """Whether the ends of the logs of a data directory were complete when the broker started."""
 
     INTACT = "intact"
     SUSPECT = "suspect"
@@ -78,7 +78,7 @@ class DamageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastDamage:
-    """A replica that was found damaged, and may have been repaired since."""
+    """A replica that was found damaged, and may have been repaired in the meantime."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     topic_id: Annotated[TopicId, "Id of the topic."]
@@ -109,13 +109,13 @@ class DataDirectory:
     ]
     intact_since: Annotated[
         Session,
-        "The oldest session since which every start found the directory intact. It holds "
-        "everything that in-sync replicas of this session or a later one acknowledged.",
+        "The oldest session since which every start found the directory intact. The directory "
+        "holds everything that in-sync replicas of this session or a later one acknowledged.",
     ]
     went_back: Annotated[
         bool,
         "The volume is an older copy of the broker's volume: restored from a snapshot, or rolled "
-        "back by the storage. Records acknowledged since then are missing on it.",
+        "back by the storage. Records acknowledged after the copy was made are missing on it.",
     ] = False
     online: Annotated[
         bool, "False after a failed write or sync: the broker does not use the directory any more."
@@ -162,10 +162,10 @@ class IsrProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaReport:
-    """A partition's state on a broker's disk: the backup of the metadata.
+    """A partition's state on a broker's disk, which serves as a backup of its PartitionMap.
 
-    Written where the broker has applied more than the map says, as after a restore of etcd, and
-    wherever the map asks for it by reportsWanted.
+    A broker reports it if it has applied newer metadata than the map has, as after etcd was
+    restored from a backup, and if reportsWanted of the map asks for it.
     """
 
     topic_id: Annotated[TopicId, "Id of the topic."]
@@ -201,8 +201,8 @@ class HaltedReplica:
     """A replica that does not follow its leader, because it would have to truncate acknowledged
     records.
 
-    One of the two has lost or never had what the other one says was acknowledged, and nobody has
-    accepted such a loss. Which of them is right a person has to find out.
+    Either the leader lacks records that were acknowledged, or the replica has records that never
+    were, and nobody has accepted a loss. A person must find out which of the two is right.
     """
 
     topic_id: Annotated[TopicId, "Id of the topic."]
@@ -245,7 +245,7 @@ class FlushedTopic:
 class RefetchAnswer:
     """Answer to an order to fetch a replica again. It is kept as long as the order."""
 
-    run: Annotated[str, "Application of the order.", Length(253, minimum=1)]
+    run: Annotated[str, "Application that the order names in its run.", Length(253, minimum=1)]
     topic_id: Annotated[TopicId, "Id of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
     refusal: Annotated[

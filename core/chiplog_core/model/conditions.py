@@ -1,9 +1,8 @@
 """Status conditions, shaped as Kubernetes' metav1.Condition.
 
-The planner reaches verdicts; what is published of them are conditions. The difference is the
-time: `lastTransitionTime` says since when the status of a condition has been what it is, so it
-must survive every re-evaluation that comes to the same result. `merge` is the only place where a
-condition's time is set.
+The planner makes verdicts, and conditions are published from them. The difference is the time:
+`lastTransitionTime` is when a condition's status last changed, so it must stay as long as
+evaluations come to the same result. `merge` is the only place where it is set.
 """
 
 from collections.abc import Iterable
@@ -21,13 +20,14 @@ class ConditionType(StrEnum):
     """The conditions that objects of Chiplog carry."""
 
     READY = "Ready"
-    """The object is as its spec says."""
+    """The object matches its spec."""
 
     WARNING = "Warning"
-    """It works, but something about it should be known, like a growth that re-maps keys."""
+    """It works, but there is something that its owner should know, like keys that moved to other
+    partitions."""
 
     UNMANAGED = "Unmanaged"
-    """The operator leaves the object alone because an annotation says so."""
+    """The operator does not manage the object, because an annotation says so."""
 
     RECONCILIATION_PAUSED = "ReconciliationPaused"
     """The operator changes nothing until the annotation that paused it is gone."""
@@ -51,16 +51,16 @@ class ConditionType(StrEnum):
     """A broker has applied newer metadata than the API server holds, as after a restored etcd."""
 
     REPLICAS_DAMAGED = "ReplicasDamaged"
-    """Stored data of some replica is not what was written; it is being fetched again, or cannot."""
+    """Stored data of a replica is not what was written; the replica may be being fetched again."""
 
     DISK_PRESSURE = "DiskPressure"
-    """A broker's volume is nearly full, and it takes no records until there is room."""
+    """A broker's volume is nearly full, and it refuses writes until there is enough space."""
 
     LAG_WITHIN_OBJECTIVE = "LagWithinObjective"
     """A consumer group's lag is below what its spec allows."""
 
     VERIFIED = "Verified"
-    """The last completed verification found nothing that is not as it must be."""
+    """The last completed run of a Verification found no violations."""
 
     SCALED = "Scaled"
     """The Deployment of a consumer group's consumers follows the group's lag."""
@@ -76,7 +76,7 @@ class ConditionStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What was found out about one aspect of an object, before it is published."""
+    """The content of a condition, before it is published: without times."""
 
     type: str
     status: ConditionStatus
@@ -122,10 +122,11 @@ def merge(
     observed_generation: int,
     now: datetime,
 ) -> tuple[Condition, ...]:
-    """The conditions to publish: the verdicts, with the time when each status last changed.
+    """The conditions to publish: the `wanted` verdicts, with the time when each status last
+    changed.
 
-    A condition without a verdict is dropped, because it no longer applies. The order is that of the
-    verdicts, so that equal results are equal objects and cause no write.
+    A `previous` condition without a verdict is dropped, because it no longer applies. The order is
+    that of the verdicts, so that equal results are equal objects and cause no write.
     """
     published = {condition.type: condition for condition in previous}
     return tuple(
@@ -133,7 +134,7 @@ def merge(
             type=verdict.type,
             status=verdict.status,
             observed_generation=observed_generation,
-            last_transition_time=_since(published.get(verdict.type), verdict, now),
+            last_transition_time=_transition_time(published.get(verdict.type), verdict, now),
             reason=verdict.reason,
             message=verdict.message,
         )
@@ -141,8 +142,8 @@ def merge(
     )
 
 
-def _since(before: Condition | None, verdict: Verdict, now: datetime) -> datetime:
-    """The time of the last change of a condition's status."""
+def _transition_time(before: Condition | None, verdict: Verdict, now: datetime) -> datetime:
+    """When the condition's status last changed: now, unless the published one has this status."""
     if before is not None and before.status == verdict.status:
         return before.last_transition_time
     return now.replace(microsecond=0)  # Kubernetes keeps whole seconds

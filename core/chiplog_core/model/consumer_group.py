@@ -1,4 +1,4 @@
-"""ConsumerGroup: what a user wants of a group of consumers. Its status is `group_status`."""
+"""ConsumerGroup: the desired state of a group of consumers. Its status is `group_status`."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,7 +23,7 @@ NEVER = "Never"
 FIVE_MINUTES = Duration("5m")
 
 Moment: TypeAlias = datetime
-"""Under another name, because a reset has a field called datetime."""
+"""Another name of datetime, because the class `Reset` has a field with that name."""
 
 ResetId = Annotated[
     str,
@@ -135,7 +135,7 @@ class DeploymentRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Runs as many consumers as the lag asks for, never more than there are partitions."""
+    """Runs as many consumers as the lag needs, but not more than there are partitions."""
 
     deployment_ref: Annotated[
         DeploymentRef,

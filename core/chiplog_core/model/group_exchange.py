@@ -1,14 +1,15 @@
-"""What the operator asks brokers about groups, and what they answer: JSON over signed HTTP.
+"""The operator's requests to brokers about consumer groups, and their answers: JSON over signed
+HTTP.
 
-A group is asked of its coordinator, the broker that leads its partition of `__consumer_offsets`;
-where a partition ends is asked of the broker that leads that partition. A coordinator that may not
-answer, or not yet, says so for each group: nothing is guessed.
+The operator asks a group's coordinator about the group: the broker that leads its partition of
+`__consumer_offsets`. It asks the leader of a partition for the partition's end offset. A
+coordinator that cannot answer, or not yet, says so for each group; nothing is guessed.
 
-What is not known is absent. It is never 0: an operator that reads no `endOffset` knows no lag.
+A number that is not known is absent, never 0: without an `endOffset` the operator knows no lag.
 
-**Lag.** The coordinator takes a group's committed offsets first and the ends of the partitions that
-it leads after them; the ends of other partitions the operator asks of their leaders after it has
-the answer. High watermarks only grow, so an end is never below an offset that was committed before.
+**Lag.** The coordinator reads a group's committed offsets first, then the end offsets of partitions
+that it leads. The operator asks the leaders of other partitions after it has that answer. High
+watermarks only grow, so an end offset is never below an offset that was committed before.
 """
 
 import json
@@ -49,7 +50,7 @@ RESET_PATH = "/groups/reset"
 
 MAX_REQUEST_BYTES = 1024 * 1024
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
-"""No broker answers more; who reads needs no more room."""
+"""The largest answer of a broker; the operator reads no more than this."""
 
 KEPT_FOR_EVER = -1
 """An offset retention that never ends."""
@@ -65,27 +66,28 @@ class GroupRefusal(StrEnum):
     """Why a broker does not answer for a group."""
 
     NOT_COORDINATOR = "NotCoordinator"
-    """It does not lead the group's partition in the epoch that was named, or may not act as its
-    leader now. Look at the map again."""
+    """The broker does not lead the group's partition in the epoch of the request, or may not act as
+    its leader now. The sender must read the PartitionMap again."""
 
     LOADING = "Loading"
-    """It will answer soon."""
+    """The broker is still loading the group; the sender should ask again."""
 
     UNAVAILABLE = "Unavailable"
-    """It could not read what is stored, or what it knows does not become safe."""
+    """The broker could not read the stored group, or its records were not replicated in time."""
 
 
 class LogRefusal(StrEnum):
     """Why a broker does not answer for a partition."""
 
     NOT_LEADER = "NotLeader"
-    """It does not lead it, or may not act as its leader now. Look at the map again."""
+    """The broker does not lead the partition, or may not act as its leader now. The sender must
+    read the PartitionMap again."""
 
     UNSETTLED = "Unsettled"
-    """It leads it since a moment ago and cannot vouch for its end yet."""
+    """The broker has only just become the leader and does not know the high watermark yet."""
 
     FAILED = "Failed"
-    """Its log could not be read."""
+    """The partition's log could not be read."""
 
 
 # -- facts of groups
@@ -93,7 +95,7 @@ class LogRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsPartition:
-    """A partition of `__consumer_offsets` and the epoch in which a broker leads it."""
+    """A partition of `__consumer_offsets`, and the leader epoch in which a broker leads it."""
 
     partition: Annotated[PartitionIndex, "Number of the partition."]
     leader_epoch: Annotated[LeaderEpoch, "Its leader epoch."]
@@ -101,7 +103,8 @@ class OffsetsPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsRequest:
-    """Groups, or all of some partitions of `__consumer_offsets`."""
+    """A request for facts about groups, or about all groups of partitions of
+    `__consumer_offsets`."""
 
     partitions: Annotated[
         tuple[OffsetsPartition, ...],
@@ -121,7 +124,7 @@ class GroupsRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionOffset:
-    """How far a group has come in a partition, and where that partition ends."""
+    """A group's committed offset in a partition, and the partition's end offset."""
 
     partition: Annotated[PartitionIndex, "Number of the partition."]
     committed_offset: Annotated[
@@ -129,21 +132,21 @@ class PartitionOffset:
         "The next offset the group will read; -1 if it has none for this topic.",
         Range(NO_COMMIT, MAX_INT64),
     ]
-    commit_time_ms: Annotated[TimeMs | None, "When that was committed; absent if nothing was."] = (
-        None
-    )
+    commit_time_ms: Annotated[
+        TimeMs | None, "When the offset was committed; absent if none was."
+    ] = None
     end_offset: Annotated[
         Offset | None,
         "The high watermark, read after the committed offset; absent if another broker leads.",
     ] = None
-    log_start_offset: Annotated[Offset | None, "Where the log begins; absent as endOffset is."] = (
-        None
-    )
+    log_start_offset: Annotated[
+        Offset | None, "First offset of the log; absent if endOffset is."
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOffsets:
-    """How far a group has come in a topic: partitions with a commit or with a member."""
+    """A group's offsets in a topic: of partitions with a committed offset or with a member."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     partitions: Annotated[
@@ -155,15 +158,17 @@ class TopicOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
-    """What a coordinator knows of a group; or, with `refusal`, nothing but that."""
+    """What a coordinator knows of a group. If it has a `refusal`, there are no other facts."""
 
     group_id: Annotated[GroupId, "The group.id."]
     refusal: Annotated[GroupRefusal | None, "Why there is no answer."] = None
     coordinator: Annotated[BrokerId | None, "Id of the broker that answers."] = None
     leader_epoch: Annotated[
-        LeaderEpoch | None, "Of the group's partition of __consumer_offsets."
+        LeaderEpoch | None, "Leader epoch of the group's partition of __consumer_offsets."
     ] = None
-    state: Annotated[GroupState, "Dead if there is no such group."] = GroupState.UNKNOWN
+    state: Annotated[GroupState, "State of the group; Dead if it does not exist."] = (
+        GroupState.UNKNOWN
+    )
     protocol_type: Annotated[
         str,
         "What the members are: consumer, connect, or nothing for offsets without members.",
@@ -172,16 +177,18 @@ class GroupFacts:
     protocol: Annotated[
         str, "How partitions are assigned, like range; only of a Stable group.", Length(32_767)
     ] = ""
-    generation: Annotated[int, "-1 before the first.", Range(-1, MAX_INT32)] = -1
+    generation: Annotated[
+        int, "Number of the last assignment; -1 before the first.", Range(-1, MAX_INT32)
+    ] = -1
     member_count: Annotated[int, "Number of members.", Range(0, MAX_INT32)] = 0
     members: Annotated[
         tuple[Member, ...],
-        "Members by their ids, as many of them and of what they consume as a status shows. An "
-        "assignment that cannot be read is absent.",
+        "Members by their ids, at most as many, and with as many partitions, as a ConsumerGroup's "
+        "status shows. An assignment that cannot be parsed is absent.",
         Items(MAX_GROUP_STATUS_MEMBERS),
     ] = ()
     topics: Annotated[
-        tuple[TopicOffsets, ...], "How far it has come.", Items(MAX_EXCHANGED_ITEMS)
+        tuple[TopicOffsets, ...], "The group's offsets.", Items(MAX_EXCHANGED_ITEMS)
     ] = ()
     is_whole: Annotated[bool, "False if topics is incomplete because the group is too large."] = (
         True
@@ -193,7 +200,7 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionAnswer:
-    """What a broker says of a partition of `__consumer_offsets` that it was asked about."""
+    """Whether the answer has the groups of a requested partition of `__consumer_offsets`."""
 
     partition: Annotated[PartitionIndex, "Number of the partition."]
     refusal: Annotated[
@@ -204,9 +211,9 @@ class PartitionAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsAnswer:
-    """The facts of groups, by their ids.
+    """The facts of groups, sorted by their ids.
 
-    A group whose id is empty or longer than an object can name is not told of.
+    A group whose id is empty, or too long for a ConsumerGroup, is left out.
     """
 
     groups: Annotated[tuple[GroupFacts, ...], "The groups.", Items(MAX_EXCHANGED_ITEMS)] = ()
@@ -227,19 +234,19 @@ class GroupsAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRequest:
-    """A partition, and offsets whose times are wanted."""
+    """A partition, and offsets whose timestamps are requested."""
 
     partition: Annotated[PartitionIndex, "Number of the partition."]
     offsets: Annotated[
         tuple[Offset, ...],
-        "Of which the timestamp of the first record at or after each is wanted.",
+        "For each of these offsets the timestamp of the first record at or after it is requested.",
         Items(MAX_EXCHANGED_OFFSETS, unique=True),
     ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRequest:
-    """Partitions of a topic."""
+    """Requested partitions of a topic."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     partitions: Annotated[
@@ -251,14 +258,14 @@ class TopicRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionsRequest:
-    """Where partitions begin and end, and how old their records are."""
+    """A request for first and last offsets of partitions, and for timestamps of records."""
 
     topics: Annotated[
         tuple[TopicRequest, ...], "The topics.", Items(MAX_EXCHANGED_ITEMS, key=("topic",))
     ]
     since_ms: Annotated[
         int | None,
-        "If set, the offset of the first record of this time or later is wanted.",
+        "If set, the offset of the first record with this timestamp or a later one is requested.",
         Range(0, MAX_INT64),
     ] = None
 
@@ -268,38 +275,38 @@ class RecordTime:
     """The timestamp of the first record at or after an offset."""
 
     offset: Annotated[Offset, "The offset that was asked about."]
-    timestamp_ms: Annotated[TimeMs, "As the record has it; -1 if it has none."]
+    timestamp_ms: Annotated[TimeMs, "Timestamp of the record; -1 if it has none."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionPosition:
-    """A partition at one instant; or, with `refusal`, nothing but that."""
+    """The offsets of a partition at one instant. With a `refusal`, it has nothing else."""
 
     partition: Annotated[PartitionIndex, "Number of the partition."]
     refusal: Annotated[LogRefusal | None, "Why there is no answer."] = None
     end_offset: Annotated[Offset | None, "The high watermark."] = None
-    log_start_offset: Annotated[Offset | None, "Where the log begins."] = None
+    log_start_offset: Annotated[Offset | None, "First offset of the log."] = None
     last_timestamp_ms: Annotated[
         TimeMs | None,
-        "The newest of the last batch below the high watermark; absent if there is none, or "
+        "Highest timestamp of the last batch below the high watermark; absent if there is none, or "
         "it was not found in time.",
     ] = None
     times: Annotated[
         tuple[RecordTime, ...],
-        "For offsets that were asked about. One that is missing and at or above endOffset has "
-        "nothing to be read; any other that is missing was not found in time: unknown.",
+        "Timestamps for the requested offsets. A missing one at or above endOffset has no record "
+        "yet. Any other missing offset was not found in time, so its timestamp is unknown.",
         Items(MAX_EXCHANGED_OFFSETS),
     ] = ()
     since_offset: Annotated[
         Offset | None,
-        "Of the first record of sinceMs or later, endOffset if there is none; absent if it "
-        "was not asked for or not found in time.",
+        "Offset of the first record with timestamp sinceMs or a later one, endOffset if there is "
+        "none; absent if it was not requested or not found in time.",
     ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPositions:
-    """Partitions of a topic."""
+    """The offsets of partitions of a topic."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     partitions: Annotated[
@@ -311,7 +318,7 @@ class TopicPositions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Positions:
-    """The answer to PositionsAsked: every partition that was asked about, in its order."""
+    """The answer to a PositionsRequest: every requested partition, in the order of the request."""
 
     topics: Annotated[tuple[TopicPositions, ...], "The topics.", Items(MAX_EXCHANGED_ITEMS)] = ()
     time_ms: Annotated[TimeMs, "The broker's clock when it started to answer."]
@@ -327,24 +334,25 @@ class GroupRetention:
     group_id: Annotated[GroupId, "The group.id."]
     retention_ms: Annotated[
         RetentionMs | None,
-        "In the place of offsets.retention.minutes; -1 for ever. Absent: that key counts again.",
+        "Retention to use instead of offsets.retention.minutes; -1 for ever. Absent: the group "
+        "follows that key again.",
     ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionRequest:
-    """Sets groups' own retention. Asking again for what is stored writes nothing."""
+    """A request to set groups' own retention. If it is stored already, nothing is written."""
 
     groups: Annotated[
         tuple[GroupRetention, ...],
-        "The groups; of all others the retention stays as it is.",
+        "The groups to change.",
         Items(MAX_EXCHANGED_GROUPS, key=("groupId",)),
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionStored:
-    """What became of one group's retention."""
+    """Whether one group's retention is stored."""
 
     group_id: Annotated[GroupId, "The group.id."]
     refusal: Annotated[
@@ -355,10 +363,12 @@ class RetentionStored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionAnswer:
-    """The answer to RetentionAsked."""
+    """The answer to a RetentionRequest."""
 
     groups: Annotated[
-        tuple[RetentionStored, ...], "Each group, in its order.", Items(MAX_EXCHANGED_GROUPS)
+        tuple[RetentionStored, ...],
+        "Each group, in the order of the request.",
+        Items(MAX_EXCHANGED_GROUPS),
     ] = ()
 
 
@@ -367,21 +377,21 @@ class RetentionAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetRequest:
-    """Resets a group's offsets, once for each id."""
+    """A request to reset a group's offsets. Each reset id is carried out once."""
 
     group_id: Annotated[GroupId, "The group.id."]
     reset: Annotated[Reset, "The reset as in the ConsumerGroup's spec."]
     positions: Annotated[
         tuple[TopicPositions, ...],
-        "What other brokers said of the partitions that they lead, as in Positions; with "
-        "sinceOffset for to-datetime and by-duration.",
+        "Offsets of partitions that other brokers lead, as in their Positions; with sinceOffset "
+        "for to-datetime and by-duration.",
         Items(MAX_EXCHANGED_ITEMS, key=("topic",)),
     ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetAnswer:
-    """What became of a reset; or, with `refusal`, that nothing is known of it here."""
+    """The state of a reset. With a `refusal`, this broker knows nothing of it."""
 
     group_id: Annotated[GroupId, "The group.id."]
     id: Annotated[ResetId, "Id of the reset."]
@@ -398,11 +408,10 @@ class ResetAnswer:
 
 
 def lag_records(committed_offset: int, end_offset: int) -> int:
-    """The number of records not yet consumed: -1 if nothing was committed, else never negative.
+    """The number of records that are not consumed yet; -1 if no offset was committed.
 
-    The end offset is below the committed offset only after consumed records were lost (an unclean
-    election), or if somebody committed an offset that never existed. Nothing is left to be consumed
-    then.
+    If the end offset is below the committed offset, the lag is 0: consumed records were lost in an
+    unclean election, or somebody committed an offset that never existed.
     """
     if committed_offset < 0:
         return NO_COMMIT
@@ -413,7 +422,7 @@ def lag_records(committed_offset: int, end_offset: int) -> int:
 
 
 def to_body(value: Any) -> bytes:
-    """The JSON of one of the values above."""
+    """One of the requests or answers above as JSON."""
     return json.dumps(write(value), separators=(",", ":")).encode()
 
 
@@ -433,6 +442,8 @@ def answer_from_body(cls: type[T], body: bytes) -> T:
 
 
 def _from_body(cls: type[T], body: bytes, unknown: Unknown) -> T:
+    """Parse JSON as an object of `cls`; `unknown` says what to do about unknown fields. Raises
+    `InvalidManifest`."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as problem:

@@ -1,7 +1,8 @@
-"""The status of a ConsumerGroup: who consumes, how far they are, what a reset did.
+"""The status of a ConsumerGroup: its members, its lag, and the result of its last reset.
 
-The numbers of one partition are taken by the coordinator at one instant, so that a lag is never
-negative. They are written in bands, not with every record: the exact, current ones are metrics.
+The coordinator reads all numbers of one partition at one instant, so that a lag is never negative.
+The status is not written for every record, but only after larger changes; metrics have the exact
+present numbers.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from chiplog_core.model.conditions import Condition
 from chiplog_core.model.references import GroupId, TopicName
 
 NO_COMMIT = -1
-"""The committed offset and lag of a partition the group has never committed for."""
+"""The committed offset and the lag of a partition for which the group never committed an offset."""
 
 LagRecords = Annotated[int, Range(NO_COMMIT, MAX_INT64)]
 LagSeconds = Annotated[int, Range(NO_COMMIT, MAX_INT32)]
@@ -128,7 +129,12 @@ class ResetStatus:
         "why.",
         Length(MAX_MESSAGE_LENGTH),
     ] = ""
-    wish: Annotated[str, "Digest of the reset that was done or refused.", Length(63)] = ""
+    wish: Annotated[
+        str,
+        "Digest of the reset that was done or refused; the operator compares it to find changes of "
+        "the spec.",
+        Length(63),
+    ] = ""
     time: Annotated[datetime | None, "When this state was reached."] = None
     offsets: Annotated[
         tuple[ResetOffset, ...],

@@ -1,4 +1,4 @@
-"""Where clients connect, and the addresses they find there."""
+"""Listeners of brokers, and their bootstrap addresses."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ from chiplog_core.model.network_policy import NetworkPolicyPeer
 from chiplog_core.naming import ports
 
 INTERNAL_LISTENER_NAME = "internal"
-"""The brokers' own listener, which they and the operator use among themselves."""
+"""The listener for connections between brokers, and from the operator to brokers."""
 
 ListenerName = Annotated[
     str,
@@ -26,7 +26,7 @@ Host = Annotated[
 
 
 class ListenerType(StrEnum):
-    """From where a listener can be reached."""
+    """From where and how a listener can be reached."""
 
     INTERNAL = "internal"
     NODE_PORT = "nodeport"

@@ -15,7 +15,7 @@ Uid = Annotated[str, Length(128, minimum=1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """Who an object is. Kubernetes checks these fields; here they are only read."""
+    """Name, uid and other metadata of an object. Kubernetes validates these fields."""
 
     name: Name
     namespace: Annotated[str, Length(MAX_NAME_LENGTH)] = ""

@@ -1,9 +1,9 @@
-"""Patterns for topic names: the regular expressions that mean the same wherever they are judged.
+"""Patterns for topic names: regular expressions that mean the same in the API server and here.
 
-The API server reads them as RE2, the operator here. So only what RE2 and everybody's regular
-expressions share is a pattern: characters of topic names, `.`, classes, groups, alternatives and
-counts. It is matched without backtracking, because a pattern is a user's text and must not hold
-up the operator: no pattern takes longer than its size times the length of the name.
+The API server matches them with RE2, the operator with this module. So a pattern may only contain
+what all regular expressions have in common: characters of topic names, `.`, classes, groups,
+alternatives and counts. Patterns are written by users and must not block the operator. So they are
+matched without backtracking, in a time of at most the pattern's size times the name's length.
 """
 
 import re
@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 NAME_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._-")
-"""What a topic name is made of; nothing else needs to be matched."""
+"""The characters of topic names; others need not be matched."""
 
 _ESCAPES = {
     "d": frozenset(string.digits),
@@ -30,8 +30,9 @@ _CLASS = rf"\[\^?(?:[A-Za-z0-9_.-]|{_ESCAPE})+\]"
 _COUNT = r"\{[0-9]{1,3}(?:,[0-9]{0,3})?\}"
 _ATOM = rf"[A-Za-z0-9_.)-]|{_ESCAPE}|{_CLASS}"
 SHARED_SYNTAX = rf"\^?(?:\((?:\?:)?|\||(?:{_ATOM})(?:[*+?]|{_COUNT})?)+\$?"
-"""What a pattern is made of, without the balance of its brackets: the part of the rule that a
-regular expression can say. Anchors stand at the ends only, where they change nothing."""
+"""Matches every valid pattern, and also patterns with unbalanced parentheses, which a regular
+expression cannot find; `read_pattern` does. Anchors are allowed only at the ends, where they change
+nothing, because a pattern always matches whole names."""
 
 SHARED_SYNTAX_MEANING = (
     "a regular expression of letters, digits, '.', '_', '-', classes like [a-z0-9-], groups, "
@@ -40,7 +41,7 @@ SHARED_SYNTAX_MEANING = (
 _TOKEN = re.compile(rf"(?P<open>\((?:\?:)?)|(?P<atom>{_ATOM}|\|)|(?P<count>[*+?]|{_COUNT})")
 
 MAX_STEPS = 1_000
-"""How large a pattern may be when its counts are written out."""
+"""How many steps a pattern may have, in which counts like {1,100} are written out."""
 
 MAX_DEPTH = 20
 """How deep groups may be nested."""
@@ -50,21 +51,29 @@ _Fragment: TypeAlias = "_Set | _Sequence | _Either | _Repeat"
 
 @dataclass(frozen=True, slots=True)
 class _Set:
+    """Matches one of these characters."""
+
     characters: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Sequence:
+    """Matches all parts, one after the other."""
+
     parts: tuple[_Fragment, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Either:
+    """Matches one of the choices."""
+
     choices: tuple[_Fragment, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Repeat:
+    """Matches the part from `least` to `most` times; `most` is None for no limit."""
+
     part: _Fragment
     least: int
     most: int | None
@@ -72,8 +81,9 @@ class _Repeat:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Take one of these characters and continue with the next step, or continue at each of
-    `targets` at once, which are counted from this step."""
+    """A state of the matching automaton. It either matches one of `characters` and continues with
+    the next step, or continues, without a character, with all `targets`: distances from this
+    step."""
 
     characters: frozenset[str] = frozenset()
     targets: tuple[int, ...] = ()
@@ -81,34 +91,38 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class NamePattern:
-    """A pattern that was read."""
+    """A parsed pattern."""
 
     steps: tuple[_Step, ...]
+    """A match begins at the first step and ends behind the last one."""
 
     def matches(self, name: str) -> bool:
         """Whether the pattern matches the whole name."""
-        here = self._reached([0])
+        reached = self._reached([0])
         for character in name:
-            steps = ((at, self.steps[at]) for at in here if at < len(self.steps))
-            here = self._reached(at + 1 for at, step in steps if character in step.characters)
-        return len(self.steps) in here
+            steps = ((index, self.steps[index]) for index in reached if index < len(self.steps))
+            reached = self._reached(
+                index + 1 for index, step in steps if character in step.characters
+            )
+        return len(self.steps) in reached
 
     def _reached(self, starts: Iterable[int]) -> set[int]:
-        """The steps that take a character next, and the end if it is reached."""
-        seen: set[int] = set()
+        """The indexes of all steps that are reached from `starts` without matching a character. The
+        end of the pattern is the index behind the last step."""
+        reached: set[int] = set()
         waiting = list(starts)
         while waiting:
-            at = waiting.pop()
-            if at not in seen:
-                seen.add(at)
-                if at < len(self.steps):
-                    waiting += [at + target for target in self.steps[at].targets]
-        return seen
+            index = waiting.pop()
+            if index not in reached:
+                reached.add(index)
+                if index < len(self.steps):
+                    waiting += [index + target for target in self.steps[index].targets]
+        return reached
 
 
 @lru_cache(maxsize=256)
 def read_pattern(text: str) -> NamePattern:
-    """Parse a pattern. A `ValueError` says what is wrong with it."""
+    """Parse a pattern. Raises `ValueError`, which says what is wrong with it."""
     if not re.fullmatch(SHARED_SYNTAX, text):
         raise ValueError(f"it is not {SHARED_SYNTAX_MEANING}")
     inner = text.removeprefix("^").removesuffix("$")
@@ -122,28 +136,32 @@ def name_matches(pattern: str, name: str) -> bool:
 
 
 class _Reader:
-    """Reads a pattern of the shared syntax."""
+    """Parses the text of a pattern, which matches `SHARED_SYNTAX`, into fragments."""
 
     def __init__(self, text: str) -> None:
+        # Each token's kind (open, atom or count: a group of `_TOKEN`) and its text.
         self._tokens = [(found.lastgroup, found[0]) for found in _TOKEN.finditer(text)]
-        self._at = 0
-        self._depth = 0
+        self._at = 0  # index of the next token
+        self._depth = 0  # number of open groups
 
     def read(self) -> _Fragment:
+        """The whole pattern. Raises `ValueError` if its parentheses are not balanced."""
         found = self._either()
         if self._at < len(self._tokens):
             raise ValueError("it has a ) without a (")
         return found
 
     def _peek(self) -> str:
+        """The next token, which stays the next one; empty at the end."""
         return self._tokens[self._at][1] if self._at < len(self._tokens) else ""
 
     def _next(self) -> str:
+        """The next token, which is consumed. There must be one."""
         self._at += 1
         return self._tokens[self._at - 1][1]
 
     def _either(self) -> _Fragment:
-        """Choices separated by `|`."""
+        """Parse choices separated by `|`."""
         choices = [self._sequence()]
         while self._peek() == "|":
             self._next()
@@ -151,14 +169,14 @@ class _Reader:
         return choices[0] if len(choices) == 1 else _Either(tuple(choices))
 
     def _sequence(self) -> _Fragment:
-        """Parts that follow one another."""
+        """Parse parts that follow one another, up to a `|`, a `)` or the end."""
         parts = []
         while self._peek() not in {"", "|", ")"}:
             parts.append(self._counted(self._atom()))
         return _Sequence(tuple(parts))
 
     def _atom(self) -> _Fragment:
-        """A group, a class in brackets, an escape, or one character."""
+        """Parse a group, a class in brackets, an escape, or one character."""
         kind, piece = self._tokens[self._at]
         self._at += 1
         if kind == "open":
@@ -170,7 +188,7 @@ class _Reader:
         return _Set(NAME_CHARACTERS if piece == "." else frozenset(piece))
 
     def _group(self) -> _Fragment:
-        """The choices between parentheses."""
+        """Parse the rest of a group, after its `(`."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise ValueError(f"its groups are nested deeper than {MAX_DEPTH}")
@@ -182,12 +200,13 @@ class _Reader:
         return inside
 
     def _counted(self, part: _Fragment) -> _Fragment:
-        """The part with its count, if one follows: `*`, `+`, `?` or `{1,3}`."""
+        """The part, repeated if a count follows: `*`, `+`, `?` or like `{1,3}`."""
         if self._at == len(self._tokens) or self._tokens[self._at][0] != "count":
             return part
         piece = self._next()
         if piece in "*+?":
             return _Repeat(part, int(piece == "+"), 1 if piece == "?" else None)
+        # {3} is exactly three times, {3,} at least three times.
         least, comma, most = piece[1:-1].partition(",")
         found = _Repeat(part, int(least), int(most or least) if most or not comma else None)
         if found.most is not None and found.most < found.least:
@@ -196,33 +215,38 @@ class _Reader:
 
 
 def _class(text: str) -> frozenset[str]:
-    """The set of characters that a bracket class allows."""
+    """The characters that a bracket class allows; `text` is what is between the brackets. Raises
+    `ValueError`."""
     items = re.findall(rf"{_ESCAPE}|.", text.removeprefix("^"))
     characters: set[str] = set()
-    at = 0
-    while at < len(items):
-        is_range = items[at + 1 : at + 2] == ["-"] and at + 2 < len(items)
-        if items[at] == "-" and 0 < at < len(items) - 1:
+    position = 0
+    while position < len(items):
+        is_range = items[position + 1 : position + 2] == ["-"] and position + 2 < len(items)
+        if items[position] == "-" and 0 < position < len(items) - 1:
             raise ValueError(f"its class [{text}] has a - that is neither first nor last")
-        characters |= _range(items[at], items[at + 2]) if is_range else _single(items[at])
-        at += 3 if is_range else 1
+        characters |= (
+            _range(items[position], items[position + 2]) if is_range else _single(items[position])
+        )
+        position += 3 if is_range else 1
     return NAME_CHARACTERS - characters if text.startswith("^") else frozenset(characters)
 
 
 def _single(item: str) -> frozenset[str]:
-    """The character, or the characters that an escape like `\\d` stands for."""
+    """The character itself, or the characters that an escape like `\\d` stands for."""
     return _ESCAPES[item[1]] if len(item) > 1 else frozenset(item)
 
 
 def _range(first: str, last: str) -> set[str]:
-    """The characters from the first to the last. Raises `ValueError`."""
+    """The characters of a range like a-z. Raises `ValueError` if it is not one from a character to
+    the same or a later one."""
     if len(first) > 1 or len(last) > 1 or last < first:
         raise ValueError(f"its range {first}-{last} does not go from a character to a later one")
     return {chr(code) for code in range(ord(first), ord(last) + 1)}
 
 
 def _compiled(part: _Fragment) -> list[_Step]:
-    """The steps of a fragment. A match ends behind the last step."""
+    """The steps of a fragment: it has matched when the step behind the last one is reached. Raises
+    `ValueError` if there are more than `MAX_STEPS`."""
     match part:
         case _Set(characters):
             steps = [_Step(characters)]
@@ -238,7 +262,8 @@ def _compiled(part: _Fragment) -> list[_Step]:
 
 
 def _compiled_choices(choices: tuple[_Fragment, ...]) -> list[_Step]:
-    """Steps that branch into each of the choices; each but the last then jumps to the end."""
+    """Steps that branch into each of the choices. Each choice but the last ends with a jump behind
+    the last step."""
     *others, last = map(_compiled, choices)
     steps = last
     for choice in reversed(others):
@@ -248,7 +273,8 @@ def _compiled_choices(choices: tuple[_Fragment, ...]) -> list[_Step]:
 
 
 def _compiled_repeat(body: list[_Step], least: int, most: int | None) -> list[_Step]:
-    """The steps of the body `least` times, then optional ones: up to `most` times, or in a loop."""
+    """The steps of `body` repeated: `least` times, then optionally up to `most` times, or in a loop
+    if `most` is None."""
     if most is None:
         split, back = _Step(targets=(1, len(body) + 2)), _Step(targets=(-len(body) - 1,))
         return [*body * least, split, *body, back]

@@ -1,6 +1,6 @@
-"""Who may connect to brokers, as far as a network plugin that enforces NetworkPolicies goes.
+"""Settings of the brokers' NetworkPolicy: who may connect, if the network plugin enforces it.
 
-Peers are those of a NetworkPolicy, field by field, so that what users know of them holds.
+Peers have the same fields as in a NetworkPolicy, so that users know them.
 """
 
 from collections.abc import Mapping
@@ -85,7 +85,7 @@ class NetworkPolicyPeer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkPolicySettings:
-    """The NetworkPolicy that the operator makes for the brokers."""
+    """The NetworkPolicy that the operator creates for the brokers."""
 
     enabled: Annotated[
         bool,

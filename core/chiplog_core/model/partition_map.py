@@ -1,13 +1,13 @@
-"""PartitionMap: who leads, who follows, who is in sync. The metadata of one topic name.
+"""PartitionMap: leaders, replicas and in-sync replicas of the topic with one name.
 
-Together these objects are what a controller quorum's log is elsewhere: small, explicit and
-changed only by compare-and-set on the resource version, by the operator alone. It is all in the
-spec, because backups drop statuses. It has no owner reference: nothing that holds data is ever
-deleted because something else is missing.
+Together these objects are what the log of a controller quorum is in Kafka. Only the operator writes
+them, always on the condition that the resource version has not changed. Everything is in the spec,
+because backups omit statuses. They have no owner reference: nothing that holds data is ever deleted
+because something else is missing.
 
-Invariants that validation does not see because they span two states: leader epochs and partition
-epochs never decrease, an in-sync set never falls below min(min ISR, its size) by a decision of
-the planner, and a topic id that a tombstone names never comes back.
+Invariants over two successive states of a map: leader epochs and partition epochs never decrease,
+the planner never reduces an ISR below min(min ISR, its size), and a topic id that a tombstone names
+is never used again.
 """
 
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ BrokerIds = Annotated[tuple[BrokerId, ...], Items(MAX_BROKERS, unique=True)]
 
 
 class FencePurpose(StrEnum):
-    """Why a topic takes no records."""
+    """Why a topic refuses writes."""
 
     HIBERNATE = "Hibernate"
     REPARTITION = "Repartition"
@@ -118,7 +118,7 @@ class Generation:
         """The partition with this number; None if there is none."""
         states = self.partitions
         if partition < len(states) and states[partition].partition == partition:
-            return states[partition]  # always so, unless somebody else wrote the map
+            return states[partition]  # the operator writes them in the order of their numbers
         return next((state for state in states if state.partition == partition), None)
 
 

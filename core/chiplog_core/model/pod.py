@@ -1,7 +1,7 @@
-"""What a user may say about pods.
+"""The settings of pods that users may change.
 
-A whitelist: who can write a BrokerCluster should not be able to run any pod they like, so host
-paths, privileges, extra containers and service accounts are not here.
+Everybody who can write a BrokerCluster can use them, so they must not allow to run arbitrary pods:
+host paths, privileges, extra containers and service accounts cannot be set.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Rebalance: what a user wants evened out. Its status is `rebalance_status`."""
+"""Rebalance: between which brokers load is balanced, and how. Its status is `rebalance_status`."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

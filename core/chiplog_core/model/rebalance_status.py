@@ -1,4 +1,4 @@
-"""The status of a Rebalance: what was measured, what is proposed, how far it was carried out."""
+"""The status of a Rebalance: measured load, proposed moves, and their progress."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -58,10 +58,10 @@ class LeaderMove:
     replicas: Annotated[ReplicaList, "Its replicas in their new order, the leader first."]
     expected_replicas: Annotated[
         ReplicaList,
-        "The order of its replicas when this was measured; if it has changed since, "
-        "this leadership is not moved.",
+        "The order of its replicas when the load was measured; if it has changed after that, this "
+        "leadership is not moved.",
     ]
-    leader_epoch: Annotated[LeaderEpoch, "The leader epoch it had when this was measured."]
+    leader_epoch: Annotated[LeaderEpoch, "The leader epoch it had when the load was measured."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +69,11 @@ class BrokerLoad:
     """Load of one broker."""
 
     broker: Annotated[BrokerId, "Id of the broker."]
-    leaders: Annotated[Count, "Partitions it leads."] = 0
-    bytes_per_second: Annotated[Count, "Bytes that are written to them."] = 0
-    records_per_second: Annotated[Count, "Records that are written to them."] = 0
+    leaders: Annotated[Count, "Number of partitions that it leads."] = 0
+    bytes_per_second: Annotated[Count, "Bytes per second written to the partitions it leads."] = 0
+    records_per_second: Annotated[
+        Count, "Records per second written to the partitions it leads."
+    ] = 0
     bytes: Annotated[Count, "Bytes stored in its replicas."] = 0
 
 
@@ -122,7 +124,7 @@ class Proposal:
         ObjectName,
         "Id for spec.approvedProposal: the name of the application that created the proposal.",
     ]
-    made_at: Annotated[datetime | None, "When it was created."] = None
+    made_at: Annotated[datetime | None, "When the proposal was created."] = None
     executable: Annotated[
         bool,
         "Whether it can be carried out. Replica moves are skipped in any case: they are not built "
@@ -174,7 +176,7 @@ class MovesStatus:
     done: Annotated[Count, "Leaderships that have been moved."] = 0
     total: Annotated[Count, "Leaderships to move."] = 0
     left_out: Annotated[
-        Count, "Leaderships that were skipped because their partitions have changed since."
+        Count, "Leaderships that were skipped because their partitions changed after the proposal."
     ] = 0
 
 
@@ -194,9 +196,11 @@ class RebalanceStatus:
     state: Annotated[RebalanceState | None, "Current state."] = None
     resumes: Annotated[RebalanceState | None, "The state to return to when it is resumed."] = None
     runs: Annotated[RunNumber, "How many times the load was measured."] = 0
-    wish: Annotated[Digest, "Digest of the part of the spec that the last measurement was for."] = (
-        ""
-    )
+    wish: Annotated[
+        Digest,
+        "Digest of the part of the spec that the last measurement was for; the operator compares "
+        "it to find changes of the spec.",
+    ] = ""
     application: Annotated[
         ApplicationStatus | None, "The Spark application that measures, or the last one that did."
     ] = None

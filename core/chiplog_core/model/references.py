@@ -1,4 +1,4 @@
-"""How one object names another, and the text types that several kinds share."""
+"""References from one object to another, and text types that several kinds share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,10 +45,10 @@ ObjectName = Annotated[
 ]
 
 ConfigScalar: TypeAlias = str | int | float | bool
-"""What a manifest may hold as a configuration value; Kafka's text is made of it when checked."""
+"""A configuration value in a manifest. It is converted to Kafka's text form when it is checked."""
 
 ConfigTexts = Annotated[Mapping[str, Annotated[str, Length(1024)]], Entries(200)]
-"""Configuration in Kafka's text form, checked."""
+"""Checked configuration in Kafka's text form."""
 
 ReplicaList = Annotated[
     tuple[BrokerId, ...], Items(MAX_REPLICAS_PER_PARTITION, minimum=1, unique=True, ordered=True)

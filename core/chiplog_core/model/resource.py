@@ -1,10 +1,11 @@
-"""What all kinds have in common: from a manifest and back.
+"""Parses objects of all kinds from manifests, and writes them as manifests.
 
-Two families behave differently. In the spec of a *user's* object an unknown field is refused, since
-what a user asks for must not be ignored, and its status is never trusted: whatever does not read is
-as good as absent, because the operator writes it again. The *internal* objects are a conversation
-between operator and brokers, possibly of neighbouring versions: unknown fields are ignored, and
-anything else that does not read is an error, because unknown means stop.
+Objects that *users* write and *internal* objects are parsed differently. In the spec of a user's
+object an unknown field is an error, because a user's intention must not be ignored. A status of it
+that cannot be parsed counts as missing, because the operator writes it again. Internal objects are
+exchanged between operator and brokers, which may have different versions: unknown fields are
+ignored. Anything else that cannot be parsed is an error, because no decision may be based on a
+guess.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ class Resource:
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, object]) -> Self:
-        """Read an object; raises `InvalidManifest` with every problem found."""
+        """Parse an object. Raises `InvalidManifest` with all problems of all its parts."""
         problems = _wrong_kind(manifest, cls.KIND)
         parts: dict[str, Any] = {}
         for part in object_shape(cls).fields:
@@ -45,6 +46,8 @@ class Resource:
 
     @classmethod
     def _read_part(cls, part: FieldShape, manifest: Mapping[str, object]) -> object:
+        """Parse metadata, spec or status. A user's status that cannot be parsed is the empty one.
+        Raises `InvalidManifest`."""
         unknown = cls.UNKNOWN_IN_SPEC if part.name == "spec" else Unknown.IGNORE
         try:
             return read(part.shape, manifest.get(part.name) or {}, part.name, unknown)
@@ -54,7 +57,7 @@ class Resource:
             raise
 
     def to_manifest(self) -> dict[str, Any]:
-        """The object as it is sent to the API server."""
+        """The object as a manifest for the API server."""
         return {"apiVersion": API_VERSION, "kind": self.KIND.kind, **write(self)}
 
 
@@ -68,6 +71,7 @@ class UsersResource(Resource):
 
 
 def _wrong_kind(manifest: Mapping[str, object], kind: ResourceKind) -> list[Problem]:
+    """The problems that apiVersion or kind of the manifest are not those of this kind."""
     wanted = {"apiVersion": API_VERSION, "kind": kind.kind}
     return [
         Problem(field, f"is {manifest.get(field)!r}", f"set it to {value}")

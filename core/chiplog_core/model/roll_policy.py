@@ -18,7 +18,7 @@ CronSchedule = Annotated[
 
 
 class RollApproval(StrEnum):
-    """Who says that a restart may happen."""
+    """Whether a restart waits for a request."""
 
     AUTOMATIC = "Automatic"
     MANUAL = "Manual"
@@ -38,8 +38,8 @@ class RollWindow:
 class RollPolicy:
     """When and how brokers are restarted.
 
-    It never endangers data: a broker is restarted only if no partition falls below its
-    min.insync.replicas by it.
+    A restart never endangers data: a broker is restarted only if every partition keeps
+    min.insync.replicas without it.
     """
 
     approval: Annotated[

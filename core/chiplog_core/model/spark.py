@@ -102,7 +102,7 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOverrides:
-    """How this job is run, where it is to be another way than the cluster's spec.spark says."""
+    """Settings of this job that differ from the cluster's spec.spark."""
 
     image: Annotated[
         Image | None,

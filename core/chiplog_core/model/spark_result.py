@@ -1,7 +1,7 @@
-"""How a Spark job answers: the driver writes it to a ConfigMap, the operator copies the summary.
+"""The result of a Spark job: the driver writes it to a ConfigMap, and the operator reads it there.
 
-A result always fits: it lists only the first violations, and their total number. A
-job of a newer version may have more fields, which are ignored.
+A result always fits into the ConfigMap: it lists only the first violations, with their total
+number. A job of a newer version may write more fields, which are ignored.
 """
 
 import dataclasses
@@ -24,28 +24,28 @@ from chiplog_core.problems import InvalidManifest
 T = TypeVar("T")
 
 RESULT_KEY = "result.json"
-"""Of the ConfigMap that the request names."""
+"""The key of the result in the ConfigMap that the request names."""
 
 MAX_RESULT_BYTES = 512 * 1024
 MAX_VIOLATIONS = 100
-"""Told of one by one; all are counted."""
+"""How many violations a result lists; all of them are counted."""
 
 MAX_MESSAGE_LENGTH = 4_096
 
 CRASHED = "JobCrashed"
-"""Reason of a result whose job ended by an error of its own: another attempt may end otherwise."""
+"""Reason of a result whose job ended with an unexpected error: another attempt may succeed."""
 
 
 class ResultState(StrEnum):
     """How a job ended."""
 
     SUCCEEDED = "Succeeded"
-    """The job finished; `violations` are what it found."""
+    """The job finished, whether or not it found violations."""
     FAILED = "Failed"
 
 
 class Check(StrEnum):
-    """What a violation violates."""
+    """The checks that a Verification makes."""
 
     CRC = "Crc"
     OFFSET_GAP = "OffsetGap"
@@ -68,10 +68,11 @@ REPAIRABLE = frozenset(
         Check.TRUNCATED_TAIL,
     }
 )
-"""What says that one replica is not what the others are: a copy of them is right."""
+"""Checks whose violation shows that one replica is damaged: fetching it again repairs it."""
 
 MAX_ACCUSED = 10 * MAX_REFETCHES
-"""Replicas that a job names as damaged; of more, none is named and all are counted."""
+"""How many damaged replicas a job lists at most. If there are more, none is listed and all are
+counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,31 +96,37 @@ class _Head:
     """A result without its summary."""
 
     application: Annotated[ObjectName, "Name of the application that ran the job."]
-    state: Annotated[ResultState, "How it ended."]
+    state: Annotated[ResultState, "How the job ended."]
     reason: Annotated[
-        str, "In one word.", Length(128, minimum=1), Pattern("[A-Z][A-Za-z0-9]*", "CamelCase")
+        str,
+        "Reason of the state, as one CamelCase word.",
+        Length(128, minimum=1),
+        Pattern("[A-Z][A-Za-z0-9]*", "CamelCase"),
     ]
-    message: Annotated[str, "In a sentence.", Length(MAX_MESSAGE_LENGTH)] = ""
-    violations: Annotated[tuple[Violation, ...], "The first ones.", Items(MAX_VIOLATIONS)] = ()
-    violations_total: Annotated[int, "How many there are in all.", Range(0, MAX_INT64)] = 0
+    message: Annotated[str, "Explanation of the state.", Length(MAX_MESSAGE_LENGTH)] = ""
+    violations: Annotated[
+        tuple[Violation, ...], "The first violations.", Items(MAX_VIOLATIONS)
+    ] = ()
+    violations_total: Annotated[int, "Number of all violations.", Range(0, MAX_INT64)] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a job did and found."""
+    """The result of a job."""
 
     application: str
     state: ResultState
     reason: str
     message: str = ""
     summary: Mapping[str, Any] = field(default_factory=dict)
-    """Figures of the kind's own, as JSON has them: numbers, texts, lists and objects."""
+    """Figures that depend on the kind of job, as parsed JSON: numbers, texts, lists and objects."""
     violations: tuple[Violation, ...] = ()
     violations_total: int = 0
-    """At least as many as are listed."""
+    """Number of all violations, including those that are not listed."""
 
     def summary_as(self, cls: type[T]) -> T:
-        """The figures of one kind of job, rounded, because statuses hold whole numbers.
+        """The summary as an object of `cls`, which declares the figures of one kind of job.
+        Fractions are rounded, because statuses have whole numbers only.
 
         Raises `UnreadableDocument`, which names every wrong field.
         """
@@ -131,7 +138,8 @@ class Result:
         return found
 
     def fitted(self) -> "Result":
-        """The result shortened to its limits. `violations_total` still counts all violations."""
+        """The result with its messages and its list of violations cut to their limits.
+        `violations_total` still counts all violations."""
         kept = tuple(
             replace(violation, message=_cut(violation.message))
             for violation in self.violations[:MAX_VIOLATIONS]
@@ -148,10 +156,10 @@ class Result:
         fitting = self.fitted()
         text = _text(fitting)
         while len(text) > MAX_RESULT_BYTES and fitting.violations:
-            half = len(fitting.violations) // 2
+            half = len(fitting.violations) // 2  # each attempt lists half as many violations
             fitting = replace(fitting, violations=fitting.violations[:half])
             text = _text(fitting)
-        Result.from_json(text, application=self.application)
+        Result.from_json(text, application=self.application)  # raises if a field is not valid
         return text
 
     @staticmethod
@@ -182,6 +190,7 @@ class Result:
 
 
 HEAD = tuple(found.name for found in dataclasses.fields(_Head))
+"""Names of the fields of a result except `summary`."""
 
 
 def failed(application: str, reason: str, message: str) -> Result:
@@ -192,6 +201,8 @@ def failed(application: str, reason: str, message: str) -> Result:
 
 
 def _text(result: Result) -> str:
+    """The result as JSON text, whatever its size. Raises `UnreadableDocument` if the summary is not
+    JSON."""
     head = _Head(**{name: getattr(result, name) for name in HEAD})
     try:
         return text_of({**write(head), "summary": dict(result.summary)})

@@ -1,4 +1,4 @@
-"""What the kinds whose work is done by Spark jobs have in common, in spec and status."""
+"""Types that Verifications and Rebalances share, because Spark jobs do the work of both."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,10 +18,10 @@ Digest = Annotated[str, Length(MAX_LABEL_LENGTH)]
 
 
 class RunState(StrEnum):
-    """How far an application has come, whichever launcher runs it."""
+    """The state of a Spark application, the same for all launchers."""
 
     WANTED = "Wanted"
-    """It is to be made, and was not seen yet."""
+    """The operator creates it, and has not observed it yet."""
     PENDING = "Pending"
     SUBMITTED = "Submitted"
     RUNNING = "Running"
@@ -29,12 +29,12 @@ class RunState(StrEnum):
     FAILED = "Failed"
     UNKNOWN = "Unknown"
     GONE = "Gone"
-    """It was there, and somebody removed it."""
+    """It existed, and somebody deleted it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """How far a job is, as its driver tells it while it works."""
+    """Progress of a job, as its driver reports it."""
 
     bytes: Annotated[Count, "Bytes read, over all replicas."] = 0
     bytes_total: Annotated[Count | None, "Estimated total number of bytes."] = None
@@ -61,7 +61,7 @@ class ApplicationStatus:
     progress: Annotated[
         RunProgress | None, "Progress of the job; not set if the job does not report it."
     ] = None
-    has_run: Annotated[bool, "Whether its driver has run."] = False
+    has_run: Annotated[bool, "Whether its driver has ever run."] = False
     waiting_since: Annotated[
         datetime | None,
         "Since when the driver or all executors have not been running; not set while both run.",

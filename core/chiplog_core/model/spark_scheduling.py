@@ -1,7 +1,7 @@
-"""Where and when the pods of Spark jobs run, as a BrokerCluster says it.
+"""Settings of a BrokerCluster for where and when the pods of its Spark jobs run.
 
-Only a BrokerCluster: who may make a Verification chooses neither a priority nor a queue by it. Node
-affinity has the shape that it has in a pod.
+A Verification or Rebalance cannot change them, so that its author cannot choose a priority or a
+queue. Node affinity has the same fields as in a pod.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,8 @@ class NodeOperator(StrEnum):
 
 
 class BatchScheduler(StrEnum):
-    """What places all pods of a job together, or has it wait for its turn."""
+    """A batch scheduler, which places all pods of a job together or lets the job wait in a
+    queue."""
 
     KUEUE = "Kueue"
     VOLCANO = "Volcano"
@@ -56,7 +57,7 @@ class NodeSelectorTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSelector:
-    """Nodes of which one term is true."""
+    """Selects nodes that match at least one term."""
 
     node_selector_terms: Annotated[
         tuple[NodeSelectorTerm, ...],
@@ -75,7 +76,7 @@ class PreferredSchedulingTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAffinity:
-    """Which nodes pods run on, as in a pod."""
+    """Node affinity, as in a pod."""
 
     required_during_scheduling_ignored_during_execution: Annotated[
         NodeSelector | None, "Required node affinity: pods run only on these nodes."
@@ -89,7 +90,7 @@ class NodeAffinity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkAffinity:
-    """Where pods run, as in a pod."""
+    """Affinity of pods, as in a pod; only node affinity can be set."""
 
     node_affinity: Annotated[NodeAffinity | None, "Affinity to labels of nodes."] = None
 
@@ -125,7 +126,7 @@ class SparkScheduling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkMonitoring:
-    """What jobs tell about themselves while they run, and after it."""
+    """Metrics of jobs while they run, and their event logs."""
 
     prometheus: Annotated[
         bool,

@@ -7,7 +7,8 @@ from chiplog_core.model.references import ObjectName
 from chiplog_core.quantities import Quantity
 
 MIN_VOLUME_SIZE = Quantity("64Mi")
-"""A broker's own files and the room that it keeps free need that. What is smaller lacks a unit."""
+"""A broker needs this for its own files and its reserve. A smaller size most likely lacks its unit.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
-"""What a broker's process leaves in its termination message, which the kubelet shows when it ends.
+"""The termination message of a broker's container, which the kubelet adds to the pod's status.
 
-Its incarnation, so that the message is about no other process, and whether its disk failed: the
-disk itself may not be able to remember that, and the API server may be away.
+The process writes its incarnation, so that the message cannot be taken for that of another process,
+and whether its disk failed: the disk itself may not be able to store that, and the API server may
+not be reachable.
 """
 
 import re
@@ -24,7 +25,7 @@ class TerminationMessage(NamedTuple):
 
 
 def read_termination_message(message: str) -> TerminationMessage | None:
-    """Parse a pod's termination message; None if no broker wrote it."""
+    """Parse a container's termination message; None if it does not have the form of a broker's."""
     found = _WORDS.fullmatch(message.strip())
     return (
         None if found is None else TerminationMessage(Incarnation(found[1]), found[2] is not None)

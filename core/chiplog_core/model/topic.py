@@ -1,4 +1,4 @@
-"""Topic: what a user wants of one topic, and what the operator tells them about it."""
+"""Topic: the desired state of one topic, and its actual state as the operator reports it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -185,7 +185,7 @@ class TopicStatus:
 class Topic(UsersResource):
     """A topic of a BrokerCluster: its partitions, replicas and configuration.
 
-    Writing this object and `kafka-topics.sh --create` are the same act.
+    Applying this object has the same effect as `kafka-topics.sh --create`.
     """
 
     KIND = api.TOPIC

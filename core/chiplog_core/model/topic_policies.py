@@ -1,4 +1,4 @@
-"""Guard rails: what every topic of a cluster must keep to."""
+"""Rules that every topic of a cluster must keep."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Words that the reports of all kinds share."""
+"""Makes verdicts and texts for the conditions of all kinds."""
 
 from collections.abc import Iterable, Sequence
 
@@ -36,18 +36,21 @@ def problems_text(problems: Iterable[Problem]) -> str:
 
 def paused_verdict(metadata: Metadata) -> Verdict:
     """The verdict that the operator does not reconcile the object for now."""
-    message = f"remove the annotation {labels.PAUSE} to resume"
+    message = f"paused by the annotation {labels.PAUSE}: remove it to resume"
     return _set_by(PAUSE, metadata, ConditionType.RECONCILIATION_PAUSED, message)
 
 
 def unmanaged_verdict(metadata: Metadata) -> Verdict:
     """The verdict that the operator does not manage the topic."""
-    message = f"the annotation {labels.MANAGED} is false"
+    message = (
+        f"the annotation {labels.MANAGED} is false: remove it to let the operator manage the topic"
+    )
     return _set_by(MANAGED, metadata, ConditionType.UNMANAGED, message)
 
 
 def _set_by(switch: Switch, metadata: Metadata, type_: ConditionType, message: str) -> Verdict:
-    """The verdict that an annotation causes. An unknown value of it is a problem in the message."""
+    """The verdict that the condition is True because an annotation is set. If the annotation's
+    value is not known, the message says so in place of `message`."""
     problem = switch.problem(metadata.annotations)
     if problem is not None:
         return holds(type_, UNKNOWN_VALUE, str(problem))
@@ -73,6 +76,7 @@ def partitions_named(ids: Sequence[int]) -> str:
 def _verdict(
     condition: ConditionType, status: ConditionStatus, reason: str, message: str
 ) -> Verdict:
+    """The verdict, with its message cut to the limit of a condition."""
     return Verdict(
         type=condition.value, status=status, reason=reason, message=message[:MAX_MESSAGE_LENGTH]
     )

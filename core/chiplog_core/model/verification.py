@@ -1,4 +1,5 @@
-"""Verification: a proof from the stored data that nothing is lost, damaged or out of place."""
+"""Verification: a Spark job checks that no stored record is lost, damaged or in a wrong
+partition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,14 +37,14 @@ from chiplog_core.model.topic import Partitioner
 from chiplog_core.naming import api
 
 MAX_NOTICES = 100
-"""Listed of a run; more say no more."""
+"""How many notices of a run the status lists."""
 
 MAX_CHECKS = 20
-"""There are fewer."""
+"""Limit of lists of checks; there are fewer checks."""
 
 
 class Repair(StrEnum):
-    """What is done about a replica that turns out to be damaged."""
+    """What the operator does about a replica that a run has proven to be damaged."""
 
     NONE = "None"
     REFETCH = "Refetch"
@@ -65,10 +66,10 @@ class RepairState(StrEnum):
 
 
 class VerificationPhase(StrEnum):
-    """Where a Verification stands."""
+    """The phase of a Verification."""
 
     WAITING = "Waiting"
-    """It has not run yet: for its schedule, or because something is missing."""
+    """It has not run yet: it waits for its schedule, or for something that is missing."""
     PENDING = "Pending"
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
@@ -137,7 +138,7 @@ class ReplicaRepair:
     replica: Annotated[BrokerId, "The broker that has the replica."]
     checks: Annotated[tuple[Check, ...], "Checks that it violates.", Items(MAX_CHECKS, unique=True)]
     state: Annotated[RepairState, "State of the repair."] = RepairState.WAITING
-    since: Annotated[datetime | None, "When it reached this state."] = None
+    since: Annotated[datetime | None, "When the repair reached this state."] = None
     message: Annotated[str, "What the repair waits for, or its result.", Length(1_024)] = ""
 
 
@@ -173,7 +174,7 @@ class VerificationSpec:
         "Schedule of the runs, as five cron fields in UTC, like 0 3 * * 0. If not set: it runs "
         "once, and again after each change of what is to be verified.",
     ] = None
-    suspend: Annotated[bool, "Starts no new runs. A running one continues."] = False
+    suspend: Annotated[bool, "If true, no new runs are started; a running one continues."] = False
     time_limit: Annotated[
         Duration | None, "How long a run may take, like 2h; after that it fails."
     ] = None
@@ -214,7 +215,11 @@ class VerificationStatus:
     ] = ()
     phase: Annotated[VerificationPhase | None, "Current phase."] = None
     runs: Annotated[RunNumber, "Number of runs that were started."] = 0
-    wish: Annotated[Digest, "Digest of the part of the spec that the last run was for."] = ""
+    wish: Annotated[
+        Digest,
+        "Digest of the part of the spec that the last run was for; the operator compares it to "
+        "find changes of the spec.",
+    ] = ""
     application: Annotated[ApplicationStatus | None, "The Spark application of the last run."] = (
         None
     )

@@ -1,8 +1,8 @@
-"""What becomes of one admin operation on Kubernetes: a write, an answer, or waiting.
+"""Decides one request of an admin client: a write to a Topic, an answer, or waiting.
 
-The checks that every cluster makes come first (`chiplog_core.admin.checks`), then those that a
-manifest goes through, then what only Kubernetes knows: whose the object is, and what becomes of
-the records. Whatever is refused names the object and what to do in its place.
+First come the checks that any Kafka cluster makes (`chiplog_core.admin.checks`), then those that a
+Topic's manifest goes through, then those about the Topic object: who manages it, and what its
+deletion does to the records. Every refusal names the object and what to do instead.
 """
 
 from collections.abc import Iterable, Mapping
@@ -53,13 +53,14 @@ CODES = (
     ("spec.config", Code.INVALID_CONFIG),
     ("spec.topicName", Code.INVALID_TOPIC_EXCEPTION),
 )
-"""What Kafka calls a problem with a field of a manifest; POLICY_VIOLATION for every other."""
+"""Beginning of a field's path -> Kafka's error code for a problem with it; a problem with any other
+field is a POLICY_VIOLATION."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Nothing can be said yet; if nothing changes before the deadline, the client gets this
-    message."""
+    """The request cannot be decided yet. If that is still so at its deadline, the client gets this
+    error."""
 
     why: str
     code: Code = Code.REQUEST_TIMED_OUT
@@ -67,7 +68,8 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Electing:
-    """Elections that are due; answered when they are seen to be done."""
+    """Elections that this plan makes. A later plan, which sees the new leaders, answers the
+    request."""
 
     topic_id: TopicId
     partitions: frozenset[PartitionIndex]
@@ -77,7 +79,7 @@ Decision: TypeAlias = WriteTopic | Verdict | Waiting | Electing
 
 
 class Decider:
-    """Decides over operations in one cluster at one moment."""
+    """Decides the requests of admin clients to one cluster, within one plan."""
 
     def __init__(self, world: World, cluster: BrokerCluster) -> None:
         self._world = world
@@ -92,7 +94,8 @@ class Decider:
         )
 
     def decide(self, operation: Request, key: str) -> Decision:
-        """The decision on the operation now. `key` identifies the request among all requests."""
+        """The decision on the request in this plan. `key` identifies it among the requests of all
+        brokers: the result of an earlier write for it is found by this key."""
         try:
             if isinstance(operation, ElectLeaders):
                 return self._elect(operation)
@@ -108,10 +111,10 @@ class Decider:
             return Verdict(code=refused.code, message=str(refused))
 
     def _elect(self, operation: ElectLeaders) -> Decision:
-        """The decision on ElectLeaders."""
+        """The decision on ElectLeaders: elections to make, else the result for each partition."""
         generation = self._names.named(operation.name).generation
-        wanted = operation.topic_id
-        if generation is None or wanted not in {None, generation.topic_id}:
+        # The client's topic id is None if it named the topic only.
+        if generation is None or operation.topic_id not in {None, generation.topic_id}:
             raise _unknown(operation.name)
         brokers = find_broker_states(self._world, awaiting_admission(self._world))
         found = list(judged_elections(operation, generation, brokers))
@@ -122,7 +125,7 @@ class Decider:
         )
 
     def _after_write(self, operation: Operation, result: WriteResult) -> Decision:
-        """The decision after the API server has answered the write for this operation."""
+        """The decision after the API server has answered the write for this request."""
         if not result.accepted:
             return Verdict(code=Code.POLICY_VIOLATION, message=result.message)
         if isinstance(operation, CreateTopic) and operation.validate_only:
@@ -132,17 +135,17 @@ class Decider:
             return Verdict()
         topic = self._names.named(operation.name).topic
         if isinstance(operation, CreateTopic) or topic is None:
-            # It was created and is already deleted again: nobody wants it to be created again.
+            # Somebody deleted the Topic after it was created: it must not be created once more.
             return Waiting(
-                f"the Topic object of '{operation.name}' was created and does not exist any more"
+                f"the Topic object of '{operation.name}' was created, but somebody has deleted it"
             )
         return Verdict(topic_uid=topic.metadata.uid)
 
     def _create(self, operation: CreateTopic, key: str) -> Decision:
-        """The decision on CreateTopics."""
+        """The decision on CreateTopics. Raises `Refused`."""
         name = operation.name
         named = self._names.named(name)
-        if named.is_leaving and not operation.validate_only:
+        if named.is_being_deleted and not operation.validate_only:
             why = f"Topic '{name}' already exists. It is being deleted: try again later"
             return Waiting(why, Code.TOPIC_ALREADY_EXISTS)
         if named.topic is None and named.map is not None and not is_internal(name):
@@ -185,8 +188,8 @@ class Decider:
         self._facts = replace(self._facts, capacity=capacity)
 
     def _refuse_taken_object(self, metadata: Metadata, name: str) -> None:
-        """Refuse a new topic if a Topic object of another topic has the `metadata.name` that it
-        needs."""
+        """Refuse the new topic `name` if its Topic object cannot be named as `metadata` says,
+        because another topic's object has that name. Raises `Refused`."""
         readable = [topic.metadata for topic in self._world.topics]
         others = [
             unreadable.metadata
@@ -206,11 +209,11 @@ class Decider:
                 )
 
     def _delete(self, operation: DeleteTopic, key: str) -> Decision:
-        """The decision on DeleteTopics."""
+        """The decision on DeleteTopics. Raises `Refused`."""
         named = self._names.named(operation.name)
         if operation.topic_id is not None and not named.has_topic_id(operation.topic_id):
             return Verdict()  # the client knew the id, so the topic existed and is gone
-        if named.is_leaving:
+        if named.is_being_deleted:
             return Verdict()
         topic = self._owned(operation.name, named)
         policy = topic.spec.deletion_policy
@@ -224,9 +227,14 @@ class Decider:
         return WriteTopic(request_id=key, metadata=_identity(topic), delete=True)
 
     def _change(self, operation: GrowTopic | ConfigureTopic, key: str) -> Decision:
-        """The decision on a change of partitions or of configuration."""
+        """The decision on a change of partitions or of configuration: a patch of the Topic's spec.
+        Raises `Refused`.
+
+        If nothing changes, the request is answered at once. The answer names the Topic, so that the
+        broker replies when it has seen that Topic's map.
+        """
         named = self._names.named(operation.name)
-        if named.is_leaving:
+        if named.is_being_deleted:
             raise _unknown(operation.name)
         topic = self._owned(operation.name, named)
         if isinstance(operation, GrowTopic):
@@ -300,6 +308,7 @@ class Decider:
         return topic
 
     def _refuse_while_paused(self, metadata: Metadata, kind: str) -> None:
+        """Refuse a change of an object whose annotation pauses it. Raises `Refused`."""
         if paused(metadata):
             raise Refused(
                 Code.POLICY_VIOLATION,
@@ -307,7 +316,10 @@ class Decider:
             )
 
     def _refuse_foreign(self, topic: Topic, path: Path, field: str, remedy: str) -> None:
-        """Refuse a change of a field that another field manager owns."""
+        """Refuse a change of a field that another field manager owns. Raises `Refused`.
+
+        `path` is the field's path as in managedFields, `field` its name in the message.
+        """
         managed_fields = self._world.managed_fields.get(topic.metadata.uid)
         if managers := foreign_managers(managed_fields, path, topic.metadata.annotations):
             raise Refused(
@@ -316,7 +328,8 @@ class Decider:
             )
 
     def _checked(self, topic: Topic, named: Named) -> Topic:
-        """The Topic, after the same checks as for kubectl. Raises `Refused`."""
+        """The Topic itself, after the same checks as for a manifest that is applied with kubectl.
+        Raises `Refused`."""
         try:
             read = Topic.from_manifest(topic.to_manifest())
         except InvalidManifest as invalid:
@@ -329,7 +342,7 @@ class Decider:
 
 
 def _refusal(problems: Iterable[Problem]) -> Refused:
-    """The error for a client, from the problems of a Topic."""
+    """The error for a client, from the problems of a Topic. The first one determines the code."""
     first, *_others = found = list(problems)
     code = next((code for field, code in CODES if first.field.startswith(field)), None)
     if code is None or first.reason is Reason.POLICY_VIOLATION:
@@ -338,10 +351,12 @@ def _refusal(problems: Iterable[Problem]) -> Refused:
 
 
 def _unknown(name: str) -> Refused:
+    """Kafka's error for a topic that does not exist."""
     return Refused(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
 def _assignments(placements: Mapping[int, tuple[int, ...]]) -> tuple[Assignment, ...]:
+    """The entries of spec.assignments, from partition -> broker ids."""
     return tuple(
         Assignment(partition=PartitionIndex(index), replicas=tuple(map(BrokerId, brokers)))
         for index, brokers in sorted(placements.items())

@@ -1,8 +1,8 @@
-"""What becomes of an admin client's request for elections (ElectLeaders).
+"""Decides ElectLeaders requests of admin clients.
 
-A preferred election is carried out by the plan that handles the request, together with all others
-of the map, and answered by a later one that sees it done. An unclean one loses records, so it is
-never done for a client: that takes an annotation, which names partition and epoch.
+A preferred election is made by the plan that handles the request and answered by a later plan,
+which sees the new leader. An unclean election loses records, so it is never made for a client: it
+needs an annotation, which names partition and epoch.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ from chiplog_core.planner.preferred import preferred
 def judged_elections(
     operation: ElectLeaders, generation: Generation, brokers: BrokerStates
 ) -> Iterator[PartitionVerdict | PartitionIndex]:
-    """For each partition, the verdict; only the number of the partition if an election is due."""
+    """For each partition of the request its result, or only its number if an election is due."""
     states = {state.partition: state for state in generation.partitions}
     for partition, epoch in sorted(operation.partitions.items()):
         state = states.get(PartitionIndex(partition))
@@ -39,12 +39,16 @@ def judged_elections(
 
 
 def due(found: Iterable[PartitionVerdict | PartitionIndex]) -> frozenset[PartitionIndex]:
-    """The partitions whose election is due."""
-    return frozenset(index for index in found if not isinstance(index, PartitionVerdict))
+    """The partitions with an election that is due, from the results of `judged_elections`."""
+    return frozenset(entry for entry in found if not isinstance(entry, PartitionVerdict))
 
 
 def _preferred(state: PartitionState, asked_epoch: int, brokers: BrokerStates) -> PartitionVerdict:
-    """The verdict on a preferred election that is not due, or is done."""
+    """The result of a preferred election that cannot be made, is not needed, or was made.
+
+    `asked_epoch` is the leader epoch when the client asked: a higher one now means that the
+    preferred leader was elected after that.
+    """
     first = state.replicas[0]
     leader = _live_leader(state, brokers)
     if leader is None or leader.broker_id != first:
@@ -63,7 +67,7 @@ def _preferred(state: PartitionState, asked_epoch: int, brokers: BrokerStates) -
 
 
 def _unclean(state: PartitionState, brokers: BrokerStates) -> PartitionVerdict:
-    """The verdict on an unclean election: an admin client cannot start one."""
+    """The result of an unclean election, which an admin client cannot start."""
     if _live_leader(state, brokers) is not None:
         return PartitionVerdict(
             partition=state.partition,
@@ -81,7 +85,7 @@ def _unclean(state: PartitionState, brokers: BrokerStates) -> PartitionVerdict:
 
 
 def _live_leader(state: PartitionState, brokers: BrokerStates) -> ReplicaRef | None:
-    """The partition's leader, if it is alive."""
+    """The partition's leader if it is alive, else None."""
     leader = state.leader
     return (
         leader

@@ -1,13 +1,13 @@
-"""Requests of Kafka's admin clients: what the operator answers, and what it writes for them.
+"""Requests of Kafka's admin clients: the operator's writes for them, and its answers.
 
-Level-triggered like everything else. A Topic written for a request carries the request's name in
-an annotation, so that an operator that takes over finds what was done and answers it instead of
-doing it again. For that a request on a topic's name is begun only when the one before it is
-answered, in the Broker object, where the answer survives the operator: otherwise its annotation
-would be written over while it is still needed.
+A Topic that is written for a request has the request's key in an annotation. So another operator
+that takes over finds what was done, and answers the request instead of carrying it out again. A
+request for a topic name is begun only when the one before it for that name is answered in the
+Broker object, where the answer survives the operator: otherwise it would overwrite the annotation
+of the request before it while that is still needed.
 
-A deletion leaves nothing that could carry an annotation. It is done when the topic that was meant
-is gone, and as it names that topic's id, doing it again harms no other.
+A deletion leaves no object that could have an annotation. It is done when the topic does not exist
+any more. It names the topic id, so carrying it out again cannot delete another topic.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,9 +38,9 @@ class AdminPlan:
     answers: Mapping[BrokerId, tuple[AdminAnswer, ...]]
     """What `spec.answers` of every Broker should be."""
     elections: Requested = field(default_factory=dict)
-    """Partitions that clients want led by their preferred leader, and that can be."""
+    """Partitions whose preferred leaders this plan should elect, because clients requested it."""
     requeue_after_ms: int | None = None
-    """When the next request that waits runs out of time."""
+    """In how many milliseconds the deadline of the next open request is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +51,21 @@ class _Open:
     request: AdminRequest
     operation: Request
     key: str
+    """From `request_key`."""
 
     @property
     def order(self) -> tuple[datetime, BrokerId, str]:
-        """Sort key: the request with the earliest deadline first, for every operator alike."""
+        """Sort key: the earliest deadline first. It is unique, so every operator has one order."""
         return self.request.deadline, self.broker_id, self.request.id
 
 
 def answer_requests(world: World, now: datetime) -> AdminPlan:
     """The writes and answers for all admin requests in the statuses of Brokers."""
     answers = {broker_id: _kept(broker) for broker_id, broker in world.brokers.items()}
-    # Until everything is listed, it is not known what exists or was done.
+    # Until all objects are listed, it is not known which Topics exist and what was done already.
     requests = _open(world, answers) if world.is_complete else []
     writes: list[WriteTopic] = []
-    waiting: list[_Open] = []
+    waiting: list[_Open] = []  # requests that this plan does not answer
     elections: dict[TopicId, frozenset[PartitionIndex]] = {}
     for open_request, decision in _decisions(world, now, requests):
         match decision:
@@ -94,7 +95,7 @@ def request_key(broker: Broker, request: AdminRequest) -> str:
 
 
 def _requests(broker: Broker) -> tuple[AdminRequest, ...]:
-    """The requests of the admitted process. A status that another process wrote does not count."""
+    """The requests in the broker's status; none if it was not written by the admitted process."""
     incarnation = broker.spec.admitted_incarnation
     if incarnation is None or broker.status.incarnation != incarnation:
         return ()
@@ -102,13 +103,17 @@ def _requests(broker: Broker) -> tuple[AdminRequest, ...]:
 
 
 def _kept(broker: Broker) -> dict[str, AdminAnswer]:
-    """The answers given before, without those that the broker has received and removed."""
+    """Request id -> the answer given before, for requests that the broker still has in its status.
+
+    The broker removes a request when it has the answer, so other answers are not needed any more.
+    """
     requested = {request.id for request in _requests(broker)}
     return {answer.id: answer for answer in broker.spec.answers if answer.id in requested}
 
 
 def _open(world: World, answers: Mapping[BrokerId, dict[str, AdminAnswer]]) -> list[_Open]:
-    """The requests without an answer, sorted. One that cannot be parsed is answered here."""
+    """The requests without an answer, in their `order`. Requests that cannot be parsed are left
+    out: they get an error in `answers`."""
     found = []
     for broker_id, broker in world.brokers.items():
         for request in _requests(broker):
@@ -127,7 +132,7 @@ def _open(world: World, answers: Mapping[BrokerId, dict[str, AdminAnswer]]) -> l
 def _decisions(
     world: World, now: datetime, requests: Iterable[_Open]
 ) -> Iterator[tuple[_Open, Decision]]:
-    """The decision on each request."""
+    """The decision on each request. Requests for the same topic name are decided in their order."""
     by_name: dict[str, list[_Open]] = {}
     for open_request in requests:
         by_name.setdefault(collision_key(open_request.operation.name), []).append(open_request)
@@ -141,7 +146,8 @@ def _decisions(
 
 
 def _done(topics: Iterable[Topic]) -> dict[str, Topic]:
-    """Request key -> the Topic on which the request was carried out last."""
+    """Request key -> the Topic that has the key in its annotation, because the request was carried
+    out on it. A Topic has the key of the last such request only."""
     return {
         key: topic
         for topic in topics
@@ -152,35 +158,49 @@ def _done(topics: Iterable[Topic]) -> dict[str, Topic]:
 def _in_turn(
     group: Sequence[_Open], done: Mapping[str, Topic], decider: Decider | None
 ) -> Iterator[tuple[_Open, Decision]]:
-    """The decisions on requests for one name. Each waits until those before it are done and
-    answered."""
+    """The decisions on the requests for one topic name. Each waits until all before it are
+    answered.
+
+    `done` has the requests that were carried out, by their keys. `decider` is None if the
+    BrokerCluster cannot be parsed.
+    """
+    # A request that was carried out but has no answer yet blocks all others.
     blocked = any(open_request.key in done for open_request in group)
     for open_request in group:
         if topic := done.get(open_request.key):
+            # Carried out. The broker replies when it has seen the map of this Topic.
             yield open_request, Verdict(topic_uid=topic.metadata.uid)
         elif decider is None:
-            yield open_request, Waiting("the BrokerCluster cannot be parsed")
+            yield (
+                open_request,
+                Waiting("the spec of the BrokerCluster cannot be parsed: correct it"),
+            )
         elif blocked:
-            yield open_request, Waiting("the operator is busy with earlier requests for this topic")
+            yield (
+                open_request,
+                Waiting("the operator is busy with earlier requests for this topic: try again"),
+            )
         else:
             decision = decider.decide(open_request.operation, open_request.key)
-            # A refusal changes nothing, so the next request need not wait for it.
+            # The next request waits for any decision except a refusal, which changes nothing.
             blocked = not isinstance(decision, Verdict) or decision.code is Code.NONE
             yield open_request, decision
 
 
 def _by_deadline(decision: Decision, open_request: _Open, now: datetime) -> Decision:
-    """The decision, or an error if the client's deadline is over and nothing was begun."""
+    """The decision; an error in its place if the client's deadline is over. Then a write or an
+    election is not begun any more."""
     if isinstance(decision, Verdict) or now < open_request.request.deadline:
         return decision
     if isinstance(decision, Waiting):
         return Verdict(code=decision.code, message=decision.why)
     return Verdict(
-        code=Code.REQUEST_TIMED_OUT, message="the operator did not handle the request in time"
+        code=Code.REQUEST_TIMED_OUT,
+        message="the operator did not handle the request in time: try again",
     )
 
 
 def _next_deadline_ms(waiting: Iterable[_Open], now: datetime) -> int | None:
-    """After how many milliseconds the next deadline is over."""
+    """After how many milliseconds the next deadline is over, rounded up; None without requests."""
     left = [open_request.request.deadline - now for open_request in waiting]
     return max(0, min(left) // timedelta(milliseconds=1) + 1) if left else None

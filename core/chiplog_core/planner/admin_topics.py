@@ -1,7 +1,7 @@
-"""What an admin operation needs to know of the cluster: which topic a name means, and the counts.
+"""What a request of an admin client needs to know of the cluster: the topic of a name, and counts.
 
-A name is taken as long as anything has it: a Topic that may name the cluster, or a PartitionMap,
-whose records may have outlived their Topic.
+A name is in use as long as a Topic or a PartitionMap has it. A PartitionMap may have outlived its
+Topic, together with the records.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,14 +24,14 @@ from chiplog_core.topic_name import is_internal
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What there is under a topic's name."""
+    """The Topic and the PartitionMap of a topic name."""
 
     topic: Topic | None
-    """The Topic that the name belongs to, wherever it is."""
+    """The Topic that owns the name, in any namespace."""
     map: PartitionMap | None
 
     @property
-    def is_leaving(self) -> bool:
+    def is_being_deleted(self) -> bool:
         """Whether everything under the name is being deleted."""
         if self.topic is not None:
             return self.topic.metadata.deletion_timestamp is not None
@@ -39,11 +39,11 @@ class Named:
 
     @property
     def generation(self) -> Generation | None:
-        """The current partitions of the name."""
+        """The current generation of the topic; None if there is none."""
         return None if self.map is None else self.map.spec.current_generation
 
     def has_topic_id(self, topic_id: TopicId) -> bool:
-        """Whether the name still stands for this topic id."""
+        """Whether the topic with this id still exists under the name."""
         if self.map is not None:
             return self.map.spec.current == topic_id
         return self.topic is not None and self.topic.status.topic_id == topic_id
@@ -67,7 +67,10 @@ class TopicNames:
         return chain.from_iterable(self._by_name.values())
 
     def named(self, name: str) -> Named:
-        """The Topic and the PartitionMap under this name."""
+        """The Topic and the PartitionMap of this name.
+
+        If no map says who owns the name, it is the Topic that will most likely get it.
+        """
         found = self._maps.get(name)
         if found is not None and found.spec.owner_uid is not None:
             return Named(self._by_uid.get(found.spec.owner_uid), found)
@@ -75,17 +78,17 @@ class TopicNames:
 
 
 def _age(topic: Topic) -> tuple[bool, str, str, str]:
-    """Sort key of Topics that want one name: the oldest that is not being deleted will most
-    likely get it."""
+    """Sort key of Topics with the same topic name: the oldest that is not being deleted comes
+    first, because it will most likely get the name."""
     meta = topic.metadata
-    made = "" if meta.creation_timestamp is None else meta.creation_timestamp.isoformat()
-    return meta.deletion_timestamp is not None, made, meta.namespace, meta.name
+    created = "" if meta.creation_timestamp is None else meta.creation_timestamp.isoformat()
+    return meta.deletion_timestamp is not None, created, meta.namespace, meta.name
 
 
 def facts_of(world: World, cluster: BrokerCluster, names: TopicNames) -> ClusterFacts:
-    """What the checks need to know of the cluster."""
+    """The facts about the cluster that `chiplog_core.admin.checks` uses."""
     config = given_broker_config(cluster.spec.config).values
-    default_partitions = broker_value(config, NUM_PARTITIONS) or 1
+    default_partitions = broker_value(config, NUM_PARTITIONS) or 1  # Kafka's default
     return ClusterFacts(
         broker_ids=[
             broker_id
@@ -103,23 +106,27 @@ def facts_of(world: World, cluster: BrokerCluster, names: TopicNames) -> Cluster
 def _capacity(
     config: Mapping[str, str], world: World, names: TopicNames, default_partitions: int
 ) -> Capacity:
-    """The capacity, with existing topics and those about to be created: a Topic counts as soon
-    as it exists."""
-    wanted = {
+    """The limits on topics and partitions, and how much of them is used.
+
+    A Topic object counts as soon as it exists, even if its topic is still to be created or grown.
+    """
+    requested_counts = {
         topic.topic_name: topic.spec.partitions or default_partitions
         for topic in names.allowed_topics
     }
-    partition_counts = partitions_of(world)
-    users = wanted.keys() | partition_counts.keys()
+    existing_counts = partitions_of(world)
+    topic_names = requested_counts.keys() | existing_counts.keys()
     return Capacity.of(
         config,
-        topics=len(users),
-        partitions=sum(max(partition_counts.get(name, 0), wanted.get(name, 0)) for name in users),
+        topics=len(topic_names),
+        partitions=sum(
+            max(existing_counts.get(name, 0), requested_counts.get(name, 0)) for name in topic_names
+        ),
     )
 
 
 def partitions_of(world: World) -> dict[str, int]:
-    """Topic -> number of partitions, without internal topics."""
+    """Topic name -> number of partitions over all its generations, without internal topics."""
     return {
         name: sum(len(generation.partitions) for generation in found.spec.generations)
         for name, found in world.maps.items()
@@ -128,20 +135,21 @@ def partitions_of(world: World) -> dict[str, int]:
 
 
 def existing(topic: Topic, named: Named, facts: ClusterFacts) -> ExistingTopic:
-    """The topic as the checks see it, with what its spec asks for already counted."""
+    """The topic as `chiplog_core.admin.checks` sees it. Partitions and replicas that its spec asks
+    for count even if they do not exist yet."""
     spec, generation = topic.spec, named.generation
     states = () if generation is None else generation.partitions
-    made_with = len(states[0].replicas) if states else facts.default_replicas
+    current_replicas = len(states[0].replicas) if states else facts.default_replicas
     return ExistingTopic(
         name=topic.topic_name,
         partitions=max(spec.partitions or 0, len(states)),
-        replicas=spec.replicas or made_with,
-        config=texts(spec.config),
+        replicas=spec.replicas or current_replicas,
+        config=config_as_text(spec.config),
     )
 
 
-def texts(config: Mapping[str, object]) -> dict[str, str]:
-    """The configuration of a manifest as texts, including invalid values, because a change may
-    correct them."""
+def config_as_text(config: Mapping[str, object]) -> dict[str, str]:
+    """The configuration of a manifest in Kafka's text form. Invalid values are kept as they are,
+    because the client's change may correct them."""
     values = given_topic_config(config).values
     return {name: values.get(name, str(value)) for name, value in config.items()}

@@ -1,10 +1,10 @@
-"""Topic objects for topics whose own were deleted while nobody was there to carry that out.
+"""Creates Topic objects for topics whose objects were deleted without their records.
 
-A Topic that is deleted while its BrokerCluster is gone, or together with its namespace, takes no
-records with it: that cannot be distinguished from the cluster being taken down, and a cluster that
-is made again continues with its records. So its topics come back, and each gets a Topic object
-again: it is seen, and deleting it deletes the records. A topic that was let go with
-`deletionPolicy: Retain` has no owner in its PartitionMap and is to have no object.
+If a Topic is deleted while its BrokerCluster does not exist, or together with its namespace, the
+records are kept: the user may only have removed the cluster for a while, and a cluster that is
+created again continues with its records. Its topics then exist again, and each gets a Topic object,
+so that users see it and can delete the records by deleting the object. A topic that was kept with
+`deletionPolicy: Retain` has no owner in its PartitionMap and gets no object.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from chiplog_core.topic_name import is_internal
 
 ADOPTED = "TopicAdopted"
 PATIENCE = timedelta(minutes=2)
-"""For this long after the BrokerCluster was made its users have to apply Topics of their own."""
+"""How long after the creation of the BrokerCluster users have time to apply their own Topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,35 +36,38 @@ class Adoption:
 
 
 def find_orphans(world: World, settings: Settings, now: datetime) -> Adoption:
-    """Topics to create for orphaned maps.
+    """Topics to create for orphaned maps, or when they may be created.
 
     Decided only if all objects are listed and the operator watches every namespace that may have
     Topics of the cluster: otherwise a Topic may exist that it does not see.
     """
     is_ending = world.metadata.deletion_timestamp is not None
-    made_at = world.metadata.creation_timestamp
-    if settings.cluster is None or is_ending or made_at is None:
+    created_at = world.metadata.creation_timestamp
+    if settings.cluster is None or is_ending or created_at is None:
         return Adoption()
     if not (world.is_complete and world.sees_all_topics):
         return Adoption()
     if not (orphans := list(_orphans(world))):
         return Adoption()
-    wait = made_at + PATIENCE - now
-    if wait > timedelta():
-        return Adoption(requeue_after_ms=wait // timedelta(milliseconds=1) + 1)
+    remaining = created_at + PATIENCE - now
+    if remaining > timedelta():
+        return Adoption(requeue_after_ms=remaining // timedelta(milliseconds=1) + 1)
     return Adoption(tuple(_adopted(partition_map, world) for partition_map in orphans))
 
 
 def _orphans(world: World) -> Iterator[PartitionMap]:
-    """Maps whose owner is gone and that no Topic is about to take over."""
+    """Maps whose owner does not exist any more, if no other Topic has their topic name or the
+    `metadata.name` that the new Topic needs."""
     metas = [topic.metadata for topic in world.topics] + [
         topic.metadata for topic in world.unreadable
     ]
     uids = {meta.uid for meta in metas}
-    objects = {(meta.namespace, meta.name) for meta in metas}
-    wanted = {topic.topic_name for topic in world.topics}
+    object_keys = {(meta.namespace, meta.name) for meta in metas}
+    names_of_topics = {topic.topic_name for topic in world.topics}
     for name, partition_map in sorted(world.maps.items()):
-        is_taken = name in wanted or (world.metadata.namespace, object_name(name)) in objects
+        is_taken = (
+            name in names_of_topics or (world.metadata.namespace, object_name(name)) in object_keys
+        )
         is_orphan = (
             partition_map.spec.owner_uid is not None and partition_map.spec.owner_uid not in uids
         )
@@ -92,6 +95,7 @@ def _adopted(orphan: PartitionMap, world: World) -> Create:
 
 
 def _topic(orphan: PartitionMap, cluster: Metadata) -> Topic:
+    """A Topic, in the cluster's namespace, whose spec matches the map."""
     spec = orphan.spec
     generation = spec.current_generation
     partitions = () if generation is None else generation.partitions

@@ -1,9 +1,9 @@
-"""Which brokers a cluster has, and what the operator has decided about each.
+"""Plans the Broker objects of a cluster: which exist, and the operator's decisions in their specs.
 
-Brokers are numbered from 1, and the id of one that was retired is not used again: it holds the
-last session number. A broker that holds a replica is never taken away, since nothing can move
-the replica yet. One that holds nothing goes in two steps, first `intent: Remove`, which placement
-reads, then `retired`, in a later plan that has seen the first: nothing can come between.
+Brokers are numbered from 1. The id of a retired broker is not used again, because its object holds
+the last session number. A broker with a replica is never removed, since nothing can move the
+replica yet. A broker without replicas is removed in two steps: first `intent: Remove`, so that
+nothing is placed on it any more, then `retired`, in a later plan that has seen the first step.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,18 +27,20 @@ from chiplog_core.problems import Problem
 from chiplog_core.validate.unbuilt import Feature, unless_built
 
 ADMISSION_WEIGHT = 1_000_000
-"""Admission and fencing go before every map: a whole broker waits for them."""
+"""Writes that admit or fence a broker come before those of all maps: whole brokers wait for
+them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokersPlan:
-    """Which brokers there are to be, and the writes for it."""
+    """The brokers that should exist, and the writes for them."""
 
     ids: tuple[BrokerId, ...]
+    """The brokers whose Kubernetes objects, like StatefulSets, should exist."""
     actions: tuple[Action, ...]
     problems: tuple[Problem, ...] = ()
     intents: Mapping[BrokerId, BrokerIntent] = field(default_factory=dict)
-    """What is decided for each broker now, before it is written."""
+    """This plan's decision for each broker, which may not be written yet."""
 
 
 def plan_brokers(
@@ -47,7 +49,7 @@ def plan_brokers(
     answers: Mapping[BrokerId, tuple[AdminAnswer, ...]],
     new_topic_id: Callable[[], TopicId],
 ) -> BrokersPlan:
-    """Create, change, admit, fence and retire brokers."""
+    """Create, change, admit, fence and retire brokers. `answers` are those to admin clients."""
     ids, surplus, problems = _wanted(world, settings)
     intents = {
         broker_id: BrokerIntent.REMOVE if broker_id in surplus else BrokerIntent.SERVE
@@ -78,40 +80,45 @@ def plan_brokers(
 
 
 def _urgent(spec: BrokerSpec) -> tuple[object, ...]:
-    """The fields of a spec whose change must be written first."""
+    """The fields of a spec whose changes are written before all maps (`ADMISSION_WEIGHT`)."""
     return spec.session, spec.fenced, spec.maps_check
 
 
 def _wanted(
     world: World, settings: Settings
 ) -> tuple[list[BrokerId], frozenset[BrokerId], tuple[Problem, ...]]:
-    """The brokers that should exist now, those of them that are to be removed, and problems with
-    a removal."""
+    """The brokers that should exist now, those of them that can be removed, and the problems with
+    a removal.
+
+    A broker that is to be removed still exists until it is retired. Until everything is known,
+    the existing brokers stay.
+    """
     existing = [
         broker_id for broker_id, broker in sorted(world.brokers.items()) if not broker.spec.retired
     ]
     cluster = settings.valid_cluster
     if cluster is None or not world.is_complete or world.unreadable_brokers:
         return existing, frozenset(), ()
-    usable = (
+    ids_to_use = (
         broker_id
         for broker_id in map(BrokerId, count(1))
         if broker_id not in world.brokers or not world.brokers[broker_id].spec.retired
     )
-    wanted = list(islice(usable, cluster.spec.replicas))
+    wanted = list(islice(ids_to_use, cluster.spec.replicas))
     surplus = [broker_id for broker_id in existing if broker_id not in wanted]
     if not surplus:
         return wanted, frozenset(), ()
-    holding = _holding(world)
-    stuck = [broker_id for broker_id in surplus if broker_id in holding]
-    problems = _scale_in_problems(cluster, stuck) if stuck else ()
+    brokers_with_data = _holding(world)
+    not_removable = [broker_id for broker_id in surplus if broker_id in brokers_with_data]
+    problems = _scale_in_problems(cluster, not_removable) if not_removable else ()
     ids = sorted({*wanted, *surplus})
-    removable = frozenset() if world.unreadable_maps else frozenset(surplus) - holding
+    # A map that cannot be parsed may have a replica on any broker.
+    removable = frozenset() if world.unreadable_maps else frozenset(surplus) - brokers_with_data
     return ids, removable, problems
 
 
 def _holding(world: World) -> frozenset[BrokerId]:
-    """The brokers that hold a replica, or data that a tombstone still waits for."""
+    """The brokers that hold a replica, or have not confirmed a tombstone yet."""
     holding: set[BrokerId] = set()
     for partition_map in world.maps.values():
         for generation in partition_map.spec.generations:
@@ -123,14 +130,17 @@ def _holding(world: World) -> frozenset[BrokerId]:
     return frozenset(holding)
 
 
-def _scale_in_problems(cluster: BrokerCluster, stuck: list[BrokerId]) -> tuple[Problem, ...]:
-    which = ", ".join(map(str, stuck))
+def _scale_in_problems(
+    cluster: BrokerCluster, not_removable: list[BrokerId]
+) -> tuple[Problem, ...]:
+    """The problem that spec.replicas is too low for brokers that still hold replicas."""
+    brokers = ", ".join(map(str, not_removable))
     problems = unless_built(Feature.SCALE_IN, "spec.replicas")
     return tuple(
         replace(
             problem,
             message=f"is {cluster.spec.replicas} and {problem.message}: replicas are on broker "
-            f"{which}",
+            f"{brokers}",
         )
         for problem in problems
     )
@@ -139,7 +149,8 @@ def _scale_in_problems(cluster: BrokerCluster, stuck: list[BrokerId]) -> tuple[P
 def _next_spec(
     world: World, settings: Settings, broker: Broker, intent: BrokerIntent | None
 ) -> BrokerSpec:
-    """The broker's spec after this plan."""
+    """The broker's spec after this plan, without answers to admin clients. `intent` is None for a
+    broker that should not exist, which is one that is retired."""
     spec = in_its_session(world, broker)
     if world.maps_check and not spec.retired and spec.maps_check != world.maps_check:
         spec = replace(spec, maps_check=world.maps_check)
@@ -147,7 +158,7 @@ def _next_spec(
     if spec.retired or cluster is None or intent is None:
         return spec
     if intent is BrokerIntent.REMOVE and spec.intent is BrokerIntent.REMOVE:
-        return replace(spec, retired=True)
+        return replace(spec, retired=True)  # an earlier plan has written the intent
     return _described(world, cluster, settings, replace(spec, intent=intent))
 
 
@@ -163,7 +174,7 @@ def _answering(
 def _described(
     world: World, cluster: BrokerCluster, settings: Settings, spec: BrokerSpec
 ) -> BrokerSpec:
-    """The spec with the present rack, addresses and configuration."""
+    """The spec with the broker's present rack, addresses, node ports and configuration."""
     inherited = settings.inherited
     return replace(
         spec,
@@ -175,13 +186,14 @@ def _described(
 
 
 def _rack(world: World, cluster: BrokerCluster, spec: BrokerSpec) -> str | None:
-    """The rack, from the label of the pod's node. It is kept while the node is not known."""
+    """The rack, from the label of the pod's node; None if the cluster or the node has none. It
+    stays as it was while the node is not known."""
     if cluster.spec.rack is None:
         return None
     pod = world.pods.get(spec.broker_id)
     node = None if pod is None else world.nodes.get(pod.node)
     if node is None:
-        return spec.rack  # the node is not known now
+        return spec.rack
     return node.labels.get(cluster.spec.rack.topology_key)
 
 
@@ -196,14 +208,19 @@ def _creations(
     missing = [broker_id for broker_id in ids if broker_id not in world.brokers]
     if not missing or cluster is None:
         return []
-    known = next((broker.spec.cluster_id for _, broker in sorted(world.brokers.items())), None)
-    # Brokers refuse the data of another cluster, so the cluster id must survive the loss of every
-    # Broker object.
-    known = known or cluster.status.cluster_id
-    if known is None:
-        # Only one, so that the next operator finds the id that the first one wrote.
+    cluster_id_so_far = next(
+        (broker.spec.cluster_id for _, broker in sorted(world.brokers.items())), None
+    )
+    # Brokers refuse data with another cluster id, so the id must survive the loss of all Broker
+    # objects: it is in the cluster's status, too.
+    cluster_id_so_far = cluster_id_so_far or cluster.status.cluster_id
+    if cluster_id_so_far is None:
+        # Only one Broker is created with a new id. The next plan, maybe of another operator, finds
+        # the id there and creates the others with it.
         missing = missing[:1]
-    cluster_id = known or str(new_topic_id())  # a topic id has the same form, and is as unique
+    cluster_id = cluster_id_so_far or str(
+        new_topic_id()
+    )  # a topic id has the same form, and is as unique
     return [
         Create(resource=_broker(world, cluster, settings, cluster_id, broker_id))
         for broker_id in missing
@@ -217,6 +234,7 @@ def _broker(
     cluster_id: str,
     broker_id: BrokerId,
 ) -> Broker:
+    """A new Broker object, before its first admission."""
     name = world.metadata.name
     spec = BrokerSpec(
         cluster=name, cluster_id=cluster_id, broker_id=broker_id, intent=BrokerIntent.SERVE

@@ -1,4 +1,4 @@
-"""What the operator reports about a BrokerCluster in its status."""
+"""The status of a BrokerCluster: its counts and conditions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -37,12 +37,12 @@ from chiplog_core.problems import Problem
 from chiplog_core.validate.broker_cluster import check_jobs
 
 PATIENCE = timedelta(minutes=5)
-"""How long a roll may wait for brokers before the condition calls it blocked."""
+"""How long a rolling restart may wait before the reason becomes RestartBlocked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """What was found out about a cluster."""
+    """What the status of a cluster is made from."""
 
     world: World
     settings: Settings
@@ -51,11 +51,12 @@ class ClusterFacts:
     problems: tuple[Problem, ...]
     counts: Counts
     rollout: Rollout
-    of_offsets: tuple[Verdict, ...] = ()
-    """What should be known of the topic of the groups' offsets."""
+    offsets_topic_verdicts: tuple[Verdict, ...] = ()
+    """Conditions about `__consumer_offsets`, which has no Topic object."""
 
     @property
     def serving(self) -> tuple[BrokerId, ...]:
+        """The brokers whose pods are ready and whose processes are alive."""
         return tuple(
             broker_id
             for broker_id in self.broker_ids
@@ -79,7 +80,7 @@ def cluster_report(facts: ClusterFacts, now: datetime) -> Iterator[Report]:
 
 
 def _described(status: BrokerClusterStatus, facts: ClusterFacts) -> BrokerClusterStatus:
-    """The status with the present figures."""
+    """The status with the current numbers, addresses and cluster id, but the old conditions."""
     world, counts = facts.world, facts.counts
     brokers = [broker for _, broker in sorted(world.brokers.items())]
     ready = [broker_id for broker_id in facts.serving if broker_id not in counts.lagging]
@@ -106,12 +107,12 @@ def _described(status: BrokerClusterStatus, facts: ClusterFacts) -> BrokerCluste
 def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
     """All conditions of the BrokerCluster."""
     verdicts = [_ready(facts), _healthy(facts), _applied(facts, now), _quiesced(facts)]
-    verdicts.append(_stable(verdicts))
+    verdicts.append(_stable(verdicts))  # summarizes exactly the four before it
     if facts.settings.is_paused:
         verdicts.append(paused_verdict(facts.world.metadata))
     verdicts += _merged_by_type(
         [
-            *facts.of_offsets,
+            *facts.offsets_topic_verdicts,
             *_annotation_warning(facts.world),
             *_without_effect(facts.settings),
             *_without_jobs(facts.settings),
@@ -121,7 +122,8 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
     regressed = sorted(
         name
         for name, counts in facts.counts.of_topic.items()
-        if any(state.leader is not None for state in counts.questioned)
+        # If reports are wanted although there is a leader, the map is older than what brokers know.
+        if any(state.leader is not None for state in counts.awaiting_reports)
     )
     if regressed:
         message = (
@@ -134,7 +136,7 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
 
 
 def _without_effect(settings: Settings) -> Iterator[Verdict]:
-    """A warning for configuration that has no effect."""
+    """A warning for keys of the cluster's spec.config that have no effect."""
     cluster = settings.valid_cluster
     if cluster is not None and (problems := warn_about_values(cluster.spec.config)):
         yield holds(ConditionType.WARNING, problems[0].reason.value, problems_text(problems))
@@ -166,7 +168,7 @@ def _merged_by_type(verdicts: list[Verdict]) -> list[Verdict]:
 
 
 def _disk_pressure(world: World) -> Iterator[Verdict]:
-    """A warning if a volume is nearly full."""
+    """The condition DiskPressure, if the volume of a broker is nearly full."""
     full = [
         broker_id
         for broker_id, broker in sorted(world.brokers.items())
@@ -183,7 +185,8 @@ def _disk_pressure(world: World) -> Iterator[Verdict]:
 
 
 def _ready(facts: ClusterFacts) -> Verdict:
-    """The verdict for Ready."""
+    """The condition Ready: False with the first reason that applies, in this order: the spec is
+    refused, an object cannot be written or parsed, brokers do not serve."""
     problems = (*facts.settings.problems, *facts.problems)
     if problems:
         return refused(problems)
@@ -202,6 +205,7 @@ def _ready(facts: ClusterFacts) -> Verdict:
 
 
 def _refused_maps(world: World) -> str:
+    """The message about PartitionMaps that the operator planned and its own checks refused."""
     return (
         f"{'; '.join(world.refused_maps[:10])}. The previous maps stay in force. This is a bug in "
         "the operator: report this message; after an upgrade, go back to the previous version"
@@ -209,9 +213,10 @@ def _refused_maps(world: World) -> str:
 
 
 def _not_applied(world: World) -> str:
+    """The message about objects that the API server refused, with what to do about it."""
     shown = "; ".join(world.apply_problems[:10])
     if all(REMEDY in problem for problem in world.apply_problems):
-        return f"{shown}. The operator keeps trying"
+        return f"{shown}. The operator keeps trying"  # each problem names its remedy
     return (
         f"{shown}. Grant the missing quota or permission, or correct the spec; the operator keeps "
         "trying"
@@ -219,6 +224,7 @@ def _not_applied(world: World) -> str:
 
 
 def _unreadable(world: World) -> str:
+    """The message about Broker objects that cannot be parsed."""
     reasons = "; ".join(f"{name}: {why}" for name, why in sorted(world.unreadable_brokers.items()))
     return (
         "a Broker object cannot be parsed, so the operator decides nothing about that broker. "
@@ -242,15 +248,19 @@ def _why_not_ready(world: World, broker_id: BrokerId) -> str:
         process = None if broker is None else broker.status.incarnation
         is_fenced = broker is not None and broker.spec.fenced
         why = "has not renewed its Lease" if is_fenced else "is starting"
-        why = why if process is None else world.ended.get(process, why)
+        if process is not None:
+            why = world.ended.get(process, why)  # how the process ended, if that is known
     return f"broker {broker_id}: {why}"
 
 
 def _healthy(facts: ClusterFacts) -> Verdict:
-    """The verdict for Healthy."""
+    """The condition Healthy: every partition has a live leader and all replicas in sync."""
     counts = facts.counts
     if counts.offline:
-        message = f"{_partitions(counts.offline)} no live leader"
+        message = (
+            f"{_partitions(counts.offline)} no live leader; the Ready condition of each Topic "
+            "shows its partitions and what to do"
+        )
         return fails(ConditionType.HEALTHY, "PartitionsOffline", message)
     if counts.under_replicated:
         message = (
@@ -262,7 +272,7 @@ def _healthy(facts: ClusterFacts) -> Verdict:
 
 
 def _applied(facts: ClusterFacts, now: datetime) -> Verdict:
-    """The verdict for ConfigurationApplied."""
+    """The condition ConfigurationApplied: every broker runs with the configuration of the spec."""
     condition, rollout = ConditionType.CONFIGURATION_APPLIED, facts.rollout
     if facts.settings.problems:
         reason = facts.settings.problems[0].reason.value
@@ -279,25 +289,28 @@ def _applied(facts: ClusterFacts, now: datetime) -> Verdict:
         return fails(condition, FAILED_APPLY, _not_applied(facts.world))
     if not rollout.outdated:
         return holds(condition, "Applied")
-    which = f"{brokers_named(rollout.outdated)} must restart to apply the configuration"
-    if rollout.restart is None and (rollout.waits_for or rollout.is_needed):
-        return fails(condition, *_why_not_restarted(facts, which, now))
-    return fails(condition, "Restarting", which)
+    must_restart = f"{brokers_named(rollout.outdated)} must restart to apply the configuration"
+    if rollout.restart is None and (rollout.waits_for or rollout.needed):
+        return fails(condition, *_why_not_restarted(facts, must_restart, now))
+    return fails(condition, "Restarting", must_restart)
 
 
-def _why_not_restarted(facts: ClusterFacts, which: str, now: datetime) -> tuple[str, str]:
-    """Reason and message if a restart is needed but cannot be made now."""
+def _why_not_restarted(facts: ClusterFacts, must_restart: str, now: datetime) -> tuple[str, str]:
+    """Reason and message if a restart is needed but cannot be made now.
+
+    The message begins with `must_restart`, which names the brokers.
+    """
     rollout = facts.rollout
-    reasons = [which, *_what_a_restart_waits_for(rollout, rollout.outdated)]
+    reasons = [must_restart, *_what_a_restart_waits_for(rollout, rollout.outdated)]
     is_late = _is_late(facts, now)
     return "RestartBlocked" if is_late else "WaitingToRestart", "; ".join(reasons)
 
 
 def _what_a_restart_waits_for(rollout: Rollout, brokers: Sequence[BrokerId]) -> Iterator[str]:
-    """What the restart of these brokers waits for."""
+    """Parts of a message: what the restart of these brokers waits for."""
     if rollout.waits_for:
         yield f"waiting for {brokers_named(rollout.waits_for)} to be ready and in sync"
-    if needed := [broker_id for broker_id in brokers if broker_id in rollout.is_needed]:
+    if needed := [broker_id for broker_id in brokers if broker_id in rollout.needed]:
         yield (
             f"without {brokers_named(needed)}, partitions would have fewer in-sync replicas than "
             "their min.insync.replicas"
@@ -305,27 +318,31 @@ def _what_a_restart_waits_for(rollout: Rollout, brokers: Sequence[BrokerId]) -> 
 
 
 def _is_late(facts: ClusterFacts, now: datetime) -> bool:
-    """Whether brokers have been outdated, and partitions not fully in sync, for too long."""
+    """Whether a waiting restart has waited for longer than `PATIENCE`."""
     left = _patience_left(facts, now)
     return left is not None and left <= timedelta()
 
 
 def _patience_left(facts: ClusterFacts, now: datetime) -> timedelta | None:
-    """The time until a waiting restart is late. It starts with the later of the two conditions,
-    because a roll that continues may take long."""
+    """The time until a waiting restart counts as blocked; None if nothing is waited for.
+
+    The waiting begins when ConfigurationApplied or Healthy became False, whichever was later: each
+    restart of a roll makes Healthy False again, so a long roll that makes progress is not blocked.
+    """
     if facts.world.cluster is None:
         return None
-    since = [
+    false_since = [
         condition.last_transition_time
         for condition in facts.world.cluster.status.conditions
         if condition.type in {ConditionType.CONFIGURATION_APPLIED, ConditionType.HEALTHY}
         and condition.status is ConditionStatus.FALSE
     ]
-    return max(since) + PATIENCE - now if since else None
+    return max(false_since) + PATIENCE - now if false_since else None
 
 
 def next_report_ms(facts: ClusterFacts, now: datetime) -> int | None:
-    """After how many milliseconds a waiting restart will be late."""
+    """After how many milliseconds a waiting restart counts as blocked, which changes the status;
+    None if no restart waits, or it is blocked already."""
     if facts.rollout.restart is not None or not facts.rollout.outdated:
         return None
     left = _patience_left(facts, now)
@@ -335,9 +352,9 @@ def next_report_ms(facts: ClusterFacts, now: datetime) -> int | None:
 
 
 def _quiesced(facts: ClusterFacts) -> Verdict:
-    """The verdict for Quiesced."""
+    """The condition Quiesced: no restart, no move and no catching up is in progress."""
     if facts.rollout.requested:
-        return fails(ConditionType.QUIESCED, "InProgress", _restarts_asked_for(facts))
+        return fails(ConditionType.QUIESCED, "InProgress", _requested_restarts_text(facts))
     busy = (
         facts.rollout.outdated
         or facts.world.unreadable_brokers
@@ -353,15 +370,17 @@ def _quiesced(facts: ClusterFacts) -> Verdict:
     return holds(ConditionType.QUIESCED, "Quiesced")
 
 
-def _restarts_asked_for(facts: ClusterFacts) -> str:
-    which = f"{brokers_named(facts.rollout.requested)} must restart, as requested"
-    if facts.rollout.restart is not None:
-        return which
-    return "; ".join((which, *_what_a_restart_waits_for(facts.rollout, facts.rollout.requested)))
+def _requested_restarts_text(facts: ClusterFacts) -> str:
+    """The message about brokers whose restart was requested, and what it waits for."""
+    rollout = facts.rollout
+    must_restart = f"{brokers_named(rollout.requested)} must restart, as requested"
+    if rollout.restart is not None:
+        return must_restart
+    return "; ".join((must_restart, *_what_a_restart_waits_for(rollout, rollout.requested)))
 
 
 def _stable(verdicts: list[Verdict]) -> Verdict:
-    """The verdict for Stable, which summarizes the others."""
+    """The condition Stable, which is True if all the given conditions are."""
     broken = [verdict.type for verdict in verdicts if verdict.status is not ConditionStatus.TRUE]
     if broken:
         return fails(ConditionType.STABLE, "NotStable", f"not met: {', '.join(broken)}")
@@ -369,4 +388,5 @@ def _stable(verdicts: list[Verdict]) -> Verdict:
 
 
 def _partitions(count: int) -> str:
+    """The beginning of a sentence, like "3 partitions have"."""
     return "1 partition has" if count == 1 else f"{count} partitions have"

@@ -1,4 +1,5 @@
-"""How the partitions of a cluster are: counted once per plan from the maps as observed."""
+"""Counts of partitions that are offline or under-replicated, made once per plan from the observed
+maps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,40 +12,42 @@ from chiplog_core.topic_name import is_internal
 
 @dataclass(slots=True)
 class TopicCounts:
-    """The partitions of one topic that need a word."""
+    """The partitions of one topic whose state is reported in conditions."""
 
     offline: list[PartitionIndex] = field(default_factory=list)
-    """Without a leader that is alive."""
-    questioned: list[PartitionState] = field(default_factory=list)
-    """Those whose replicas are asked what they have, and where somebody lives who can answer."""
+    """Partitions without a live leader."""
+    awaiting_reports: list[PartitionState] = field(default_factory=list)
+    """Partitions with `reports_wanted` that have a leader or a live broker of their ISR."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """All of them."""
+    """Counts over all topics of a cluster. Internal topics count except in `topics` and
+    `partitions`."""
 
     topics: int = 0
-    """Of users: those of the cluster itself are in all the other numbers."""
+    """Topics of users."""
     partitions: int = 0
-    """Of these topics."""
+    """Partitions of topics of users."""
     offline: int = 0
+    """Partitions without a live leader."""
     under_replicated: int = 0
+    """Partitions with a replica that is dead or out of sync."""
     lagging: set[BrokerId] = field(default_factory=set)
-    """Brokers that are not in the ISR of everything they hold."""
+    """Brokers with a replica that is dead or out of sync."""
     needed: set[BrokerId] = field(default_factory=set)
-    """Brokers without which some partition would have fewer in sync than acks=all asks for."""
-    elsewhere: int = 0
-    """Partitions led by another than their preferred leader."""
-    questioned: int = 0
-    """Partitions whose replicas are asked what they have."""
+    """Brokers without which some partition would have fewer than min.insync.replicas in sync."""
+    not_preferred: int = 0
+    """Partitions led by another broker than their preferred leader."""
+    awaiting_reports: int = 0
+    """Sum of `TopicCounts.awaiting_reports`."""
     of_topic: dict[str, TopicCounts] = field(default_factory=dict)
-    """Only of topics where something is the matter."""
+    """Topic name -> its partitions to report; topics without such partitions are missing."""
 
 
 def count_partitions(maps: Mapping[str, PartitionMap], brokers: BrokerStates) -> Counts:
-    """Count the partitions of all topics that clients can see."""
+    """Count the partitions of the current generation of each topic."""
     counts = Counts()
-    usual = brokers.leaders
     for name, partition_map in maps.items():
         spec = partition_map.spec
         for generation in spec.generations:
@@ -54,8 +57,9 @@ def count_partitions(maps: Mapping[str, PartitionMap], brokers: BrokerStates) ->
                 counts.topics += 1
                 counts.partitions += len(generation.partitions)
             for state in generation.partitions:
-                is_plain = len(state.replicas) == 1 and not state.reports_wanted
-                if not (is_plain and state.leader in usual):
+                # A healthy partition with one replica changes no count; skipping it saves time.
+                has_one_replica = len(state.replicas) == 1 and not state.reports_wanted
+                if not (has_one_replica and state.leader in brokers.leaders):
                     _count(name, state, spec.min_isr, brokers, counts)
     return counts
 
@@ -63,28 +67,31 @@ def count_partitions(maps: Mapping[str, PartitionMap], brokers: BrokerStates) ->
 def _count(
     name: str, state: PartitionState, min_isr: int, brokers: BrokerStates, counts: Counts
 ) -> None:
-    """Add one partition to the counts."""
+    """Add the partition `state` of the topic `name` to the counts."""
     leader = state.leader
     if leader is None or brokers.process_state(leader) is not ProcessState.ALIVE:
         counts.offline += 1
         counts.of_topic.setdefault(name, TopicCounts()).offline.append(state.partition)
     elif leader.broker_id != state.replicas[0]:
-        counts.elsewhere += 1
-    if state.reports_wanted and (leader is not None or _is_any_back(state, brokers)):
-        counts.questioned += 1
-        counts.of_topic.setdefault(name, TopicCounts()).questioned.append(state)
+        counts.not_preferred += 1
+    if state.reports_wanted and (leader is not None or _is_any_alive(state, brokers)):
+        counts.awaiting_reports += 1
+        counts.of_topic.setdefault(name, TopicCounts()).awaiting_reports.append(state)
     in_sync = {
         ref.broker_id for ref in state.isr if brokers.process_state(ref) is ProcessState.ALIVE
     }
     lagging = [broker_id for broker_id in state.replicas if broker_id not in in_sync]
     counts.lagging.update(lagging)
     counts.under_replicated += bool(lagging)
+    # While one broker restarts, a partition has at most `replicas - 1` replicas: more cannot be
+    # required even if min ISR is higher.
     if len(in_sync) - 1 < min(min_isr, len(state.replicas) - 1):
         counts.needed |= in_sync
 
 
-def _is_any_back(state: PartitionState, brokers: BrokerStates) -> bool:
-    """Whether a member of the ISR is alive. If none is, the partition is just offline."""
+def _is_any_alive(state: PartitionState, brokers: BrokerStates) -> bool:
+    """Whether a broker of the ISR is alive, in any session. Otherwise nobody can report, and the
+    partition counts only as offline."""
     return any(
         ref.broker_id in brokers.by_id
         and brokers.by_id[ref.broker_id].process_state is ProcessState.ALIVE

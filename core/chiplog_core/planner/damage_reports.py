@@ -1,8 +1,8 @@
-"""Reports to the owners of Topics about replicas whose data is wrong.
+"""Reports to the owners of Topics about damaged replicas.
 
-A condition as long as there is one, and an Event when one is found and when it is whole again.
-Which were known before is read from the condition that is published, so that an operator that
-starts again does not report everything again.
+A Topic has the condition ReplicasDamaged as long as one of its replicas is damaged. There is an
+Event when damage is found and when the last damaged replica was replaced. Which damage was reported
+before is read from the published condition, so that a restarted operator does not report it again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,17 +20,18 @@ from chiplog_core.observed.world import World
 QUARANTINED = "Quarantined"
 REFETCHING = "Refetching"
 MOST = 10
-"""How many are listed one by one."""
+"""Damaged replicas that one message lists; the others are only counted."""
 
 
-class Found(NamedTuple):
-    """A damaged replica and whose it is."""
+class DamagedReplica(NamedTuple):
+    """A damaged replica, and the id of the broker that holds it."""
 
     broker_id: BrokerId
     damage: DamagedPartition
 
     @property
     def name(self) -> str:
+        """Like "partition 3 on broker 2"."""
         return f"partition {self.damage.partition} on broker {self.broker_id}"
 
     def __str__(self) -> str:
@@ -41,37 +42,41 @@ class Found(NamedTuple):
         return f"{text}; it is being fetched again from the leader" if damage.refetching else text
 
 
-DamageByTopic = Mapping[TopicId, Sequence[Found]]
+DamageByTopic = Mapping[TopicId, Sequence[DamagedReplica]]
 
 
 def damage_by_topic(world: World) -> DamageByTopic:
     """The damaged replicas that brokers report, sorted by partition and broker."""
-    found: dict[TopicId, list[Found]] = {}
+    found: dict[TopicId, list[DamagedReplica]] = {}
     for broker_id, broker in sorted(world.brokers.items()):
         if broker.spec.retired:
             continue
         for directory in broker.status.directories:
             for damage in directory.damaged:
-                found.setdefault(damage.topic_id, []).append(Found(broker_id, damage))
+                found.setdefault(damage.topic_id, []).append(DamagedReplica(broker_id, damage))
     for of_topic in found.values():
         of_topic.sort(key=lambda damaged: (damaged.damage.partition, damaged.broker_id))
     return found
 
 
-def damage_verdict(found: Sequence[Found]) -> Verdict:
-    """The verdict for ReplicasDamaged. `found` is not empty."""
-    is_all_on_the_way = all(damaged.damage.refetching for damaged in found)
+def damage_verdict(found: Sequence[DamagedReplica]) -> Verdict:
+    """The condition ReplicasDamaged, which lists the damaged replicas. `found` is not empty."""
+    are_all_refetched = all(damaged.damage.refetching for damaged in found)
     lines = [str(damaged) for damaged in found[:MOST]]
     if len(found) > MOST:
         lines.append(f"and {len(found) - MOST} more")
-    reason = REFETCHING if is_all_on_the_way else QUARANTINED
+    reason = REFETCHING if are_all_refetched else QUARANTINED
     return holds(ConditionType.REPLICAS_DAMAGED, reason, ". ".join(lines))
 
 
-def damage_events(topic: Topic, status: TopicStatus, found: Sequence[Found]) -> Iterator[Announce]:
-    """Events for damage that the new status reports and the one before did not."""
+def damage_events(
+    topic: Topic, status: TopicStatus, found: Sequence[DamagedReplica]
+) -> Iterator[Announce]:
+    """Events for damage that the new status reports and the published one does not, and one Event
+    when no replica is damaged any more."""
     before, after = _damage_message(topic.status), _damage_message(status)
     for damaged in found[:MOST]:
+        # "is" ends the name: without it, "broker 1" would also be found in "broker 12".
         if f"{damaged.name} is" in after and f"{damaged.name} is" not in before:
             why = damaged.damage.message or "its bytes are not what was written"
             yield _event(topic, EventType.WARNING, "ReplicaDamaged", f"{damaged}: {why}")
@@ -81,7 +86,7 @@ def damage_events(topic: Topic, status: TopicStatus, found: Sequence[Found]) -> 
 
 
 def _damage_message(status: TopicStatus) -> str:
-    """The message of the condition ReplicasDamaged."""
+    """The message of the condition ReplicasDamaged; empty if the status has no such condition."""
     for condition in status.conditions:
         if condition.type == ConditionType.REPLICAS_DAMAGED:
             return condition.message
@@ -89,6 +94,7 @@ def _damage_message(status: TopicStatus) -> str:
 
 
 def _event(topic: Topic, kind: EventType, reason: str, message: str) -> Announce:
+    """An Event about the Topic."""
     return Announce(
         kind=topic.KIND.kind,
         api_version=api.API_VERSION,

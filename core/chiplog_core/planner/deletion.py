@@ -1,9 +1,10 @@
-"""The end of a topic: tombstones, what becomes of the name, and the finalizers of Topics.
+"""The deletion of topics: tombstones in PartitionMaps, and the finalizers of Topics.
 
-Nothing goes because something is missing. Data goes by a tombstone that names its topic id; the
-tombstone is written because a user deleted the Topic that owns the map, with `deletionPolicy:
-Delete`; and the map goes when every broker of the tombstone has confirmed it or is retired. As
-soon as the tombstone is written it is the tombstone that counts, so the Topic may go at once.
+Nothing is deleted because something is missing. Brokers delete data only for a tombstone that names
+its topic id. The tombstone is written because a user deleted the Topic that owns the map, with
+`deletionPolicy: Delete`. The map is deleted when every broker of the tombstone has confirmed it or
+is retired. Once the tombstone is written the Topic is not needed any more: its finalizer is
+removed.
 """
 
 from collections.abc import Iterator
@@ -20,8 +21,10 @@ from chiplog_core.observed.world import World
 
 
 def is_deleted_with_parent(world: World, metadata: Metadata) -> bool:
-    """Whether the object is deleted with its cluster, namespace or CRD: then nobody asked to
-    delete its data."""
+    """Whether the object's cluster, namespace or CustomResourceDefinition is being deleted.
+
+    The object is then deleted along with it: nobody asked to delete its data.
+    """
     return (
         world.metadata.deletion_timestamp is not None
         or world.topics_definition_deleting
@@ -30,11 +33,12 @@ def is_deleted_with_parent(world: World, metadata: Metadata) -> bool:
 
 
 def map_of_deleted_topic(spec: PartitionMapSpec, topic: Topic, world: World) -> PartitionMapSpec:
-    """The map of a Topic that is being deleted, as its deletionPolicy says."""
+    """The map after the deletion of its Topic: with deletionPolicy Delete the data gets tombstones,
+    otherwise the map keeps the data and has no owner any more."""
     if is_deleted_with_parent(world, topic.metadata):
         return spec
-    is_wanted = topic.spec.deletion_policy is DeletionPolicy.DELETE
-    if not is_wanted or unmanaged(topic.metadata):
+    deletes_data = topic.spec.deletion_policy is DeletionPolicy.DELETE
+    if not deletes_data or unmanaged(topic.metadata):
         return replace(spec, owner_uid=None)
     return replace(
         spec,
@@ -47,7 +51,8 @@ def map_of_deleted_topic(spec: PartitionMapSpec, topic: Topic, world: World) -> 
 
 
 def confirmed(spec: PartitionMapSpec, world: World) -> PartitionMapSpec:
-    """The map with the brokers' confirmations of its tombstones."""
+    """The map with the brokers' new confirmations of its tombstones; the same object if there are
+    none."""
     if not spec.tombstones:
         return spec
     tombstones = tuple(_confirmed(tombstone, world) for tombstone in spec.tombstones)
@@ -55,7 +60,7 @@ def confirmed(spec: PartitionMapSpec, world: World) -> PartitionMapSpec:
 
 
 def unconfirmed(spec: PartitionMapSpec) -> tuple[BrokerId, ...]:
-    """The brokers that may still hold data of a deleted topic of this name."""
+    """The brokers that may still hold data of a deleted topic of this name, by id."""
     missing: set[BrokerId] = set()
     for tombstone in spec.tombstones:
         missing.update(set(tombstone.brokers) - set(tombstone.confirmed))
@@ -63,48 +68,56 @@ def unconfirmed(spec: PartitionMapSpec) -> tuple[BrokerId, ...]:
 
 
 def finalizer_changes(world: World, settings: Settings) -> Iterator[SetMetadata]:
-    """The finalizers to add to Topics, and to remove from those that may be deleted."""
+    """The finalizers to add to Topics, and to remove from Topics that may be deleted."""
     owned = {partition_map.spec.owner_uid for partition_map in world.maps.values()}
     for topic in world.topics:
         meta = topic.metadata
-        has_it = labels.TOPIC_FINALIZER in meta.finalizers
+        has_finalizer = labels.TOPIC_FINALIZER in meta.finalizers
         if meta.deletion_timestamp is None:
-            if not has_it and _needs_finalizer(meta, world, settings):
-                yield _with_finalizers(meta, (*meta.finalizers, labels.TOPIC_FINALIZER))
-        elif has_it and _may_remove_finalizer(meta, world, settings, is_owner=meta.uid in owned):
-            yield _without_ours(meta)
+            if not has_finalizer and _needs_finalizer(meta, world, settings):
+                yield _set_finalizers(meta, (*meta.finalizers, labels.TOPIC_FINALIZER))
+        elif has_finalizer and _may_remove_finalizer(
+            meta, world, settings, is_owner=meta.uid in owned
+        ):
+            yield _without_our_finalizer(meta)
     for unreadable in world.unreadable:
         meta = unreadable.metadata
-        is_held = unreadable.is_held and not is_deleted_with_parent(world, meta)
-        has_it = labels.TOPIC_FINALIZER in meta.finalizers
-        if meta.deletion_timestamp is not None and has_it and not is_held:
-            yield _without_ours(meta)  # its deletionPolicy cannot be read, so the data stays
+        # `is_held`: its PartitionMap cannot be parsed, so its data cannot be handled yet.
+        must_wait = unreadable.is_held and not is_deleted_with_parent(world, meta)
+        has_finalizer = labels.TOPIC_FINALIZER in meta.finalizers
+        if meta.deletion_timestamp is not None and has_finalizer and not must_wait:
+            yield _without_our_finalizer(
+                meta
+            )  # its deletionPolicy cannot be read, so the data stays
 
 
 def _needs_finalizer(meta: Metadata, world: World, settings: Settings) -> bool:
     """Whether the operator manages the Topic, so that it needs the finalizer."""
-    is_left_alone = settings.cluster is None or paused(meta) or unmanaged(meta)
-    return not is_left_alone and not is_deleted_with_parent(world, meta)
+    is_ignored = settings.cluster is None or paused(meta) or unmanaged(meta)
+    return not is_ignored and not is_deleted_with_parent(world, meta)
 
 
 def _may_remove_finalizer(
     meta: Metadata, world: World, settings: Settings, *, is_owner: bool
 ) -> bool:
-    """Whether the finalizer may be removed from a Topic that is being deleted."""
+    """Whether the finalizer may be removed from a Topic that is being deleted.
+
+    `is_owner`: a PartitionMap still names it as its owner, so its deletion was not handled yet.
+    """
     if is_deleted_with_parent(world, meta):
         return True  # must not block the deletion of a namespace
-    is_left_alone = settings.cluster is None or paused(meta)
-    return world.is_complete and not is_left_alone and not is_owner
+    is_ignored = settings.cluster is None or paused(meta)
+    return world.is_complete and not is_ignored and not is_owner
 
 
-def _with_finalizers(meta: Metadata, finalizers: tuple[str, ...]) -> SetMetadata:
+def _set_finalizers(meta: Metadata, finalizers: tuple[str, ...]) -> SetMetadata:
     return SetMetadata(kind=api.TOPIC, metadata=meta, finalizers=finalizers)
 
 
-def _without_ours(meta: Metadata) -> SetMetadata:
+def _without_our_finalizer(meta: Metadata) -> SetMetadata:
     """The change that removes our finalizer."""
     rest = tuple(name for name in meta.finalizers if name != labels.TOPIC_FINALIZER)
-    return _with_finalizers(meta, rest)
+    return _set_finalizers(meta, rest)
 
 
 def _tombstone(generation: Generation) -> Tombstone:
@@ -117,7 +130,8 @@ def _tombstone(generation: Generation) -> Tombstone:
 
 
 def _confirmed(tombstone: Tombstone, world: World) -> Tombstone:
-    """The tombstone with the confirmations that brokers have given."""
+    """The tombstone with the confirmations that brokers have given; the same object if there are no
+    new ones."""
     done = tuple(
         broker_id
         for broker_id in tombstone.brokers

@@ -1,36 +1,36 @@
-"""Why a topic does not serve, and what a person can do about it."""
+"""Messages about partitions without a leader: why there is none, and what a person can do."""
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
 from chiplog_core.model.verdicts import brokers_named, partitions_named
 from chiplog_core.naming import labels
 from chiplog_core.planner.counts import TopicCounts
-from chiplog_core.planner.epochs import are_outnumbered, may_need_consent, silent
+from chiplog_core.planner.epochs import could_unchecked_be_isr, may_need_consent, unchecked_replicas
 from chiplog_core.planner.maps_plan import Situation
 from chiplog_core.planner.regression import (
     acceptance,
     counts_as_page_cache,
-    is_beneath,
+    is_map_outdated,
     missing_reports,
     why_at_risk,
 )
 
 MOST_SHOWN = 10
-"""Partitions that one message speaks of, after which the next ones are shown."""
+"""How many partitions one message lists at most. When they are resolved, it lists the next ones."""
 
 
 def disturbance(
     situation: Situation, spec: PartitionMapSpec, counts: TopicCounts | None
 ) -> tuple[str, str] | None:
-    """Reason and message of a condition; None if every partition has a leader and none waits for
-    reports."""
-    if counts is None or not (counts.offline or counts.questioned):
+    """Reason and message of the condition Ready or Warning; None if every partition has a leader
+    and none waits for reports of its replicas."""
+    if counts is None or not (counts.offline or counts.awaiting_reports):
         return None
-    if counts.questioned:
-        shown = counts.questioned[:MOST_SHOWN]
+    if counts.awaiting_reports:
+        shown = counts.awaiting_reports[:MOST_SHOWN]
         lines = [_waiting_text(situation, spec, state) for state in shown]
-        if more := len(counts.questioned) - len(shown):
-            lines.append(f"and {more} more partitions")
+        if not_shown := len(counts.awaiting_reports) - len(shown):
+            lines.append(f"and {not_shown} more partitions")
         return "RecordsAtRisk", "; ".join(lines)
     brokers = sorted(
         {
@@ -45,7 +45,7 @@ def disturbance(
         f"no live leader for {partitions_named(counts.offline)}; the replicas are on "
         f"{brokers_named(brokers)}"
     )
-    if consent := _consent_without(situation, spec, counts):
+    if consent := _acceptance_for_offline(situation, spec, counts):
         message += (
             ". If the disks of the in-sync replicas are lost for good, set the annotation "
             f'{labels.UNCLEAN_ELECTION} to "{consent}" to continue with the other replicas; '
@@ -54,10 +54,12 @@ def disturbance(
     return "PartitionsOffline", message
 
 
-def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: TopicCounts) -> str:
-    """The value of the annotation that accepts the loss, for offline partitions with a live
-    replica."""
-    states = situation.brokers.by_id
+def _acceptance_for_offline(
+    situation: Situation, spec: PartitionMapSpec, counts: TopicCounts
+) -> str:
+    """The value of the unclean-election annotation that elects live replicas as leaders of the
+    offline partitions; empty if none of them has a live replica."""
+    broker_states = situation.brokers.by_id
     entries = []
     for state in spec.current_partitions:
         is_stuck = may_need_consent(state, spec.min_isr, situation.brokers)
@@ -65,7 +67,7 @@ def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: Topic
             candidates: set[BrokerId] = {
                 broker_id
                 for broker_id in state.replicas
-                if broker_id in states and states[broker_id].may_lead
+                if broker_id in broker_states and broker_states[broker_id].may_lead
             }
             missing = [broker_id for broker_id in state.replicas if broker_id not in candidates]
             entries += [acceptance(state, missing)] if candidates else []
@@ -73,51 +75,56 @@ def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: Topic
 
 
 def _waiting_text(situation: Situation, spec: PartitionMapSpec, state: PartitionState) -> str:
-    """What a partition waits for, and how to continue without it."""
-    assert spec.current is not None, "counted among current partitions"
+    """The message about a partition with `reports_wanted`: what it waits for, and how to continue
+    without waiting.
+
+    The cases are those of `regression._Settling._settled`, in the same order: the map went back,
+    unchecked replicas, missing reports of restarted members, and a loss that must be accepted.
+    """
+    assert spec.current is not None, "only partitions of the current generation are counted"
     brokers = situation.brokers
-    known = situation.answers.reports.get((spec.current, state.partition), {})
-    has_gone_back = state.leader is not None or is_beneath(state, known.values(), ())
-    missing = missing_reports(state, brokers, known, has_gone_back=has_gone_back)
-    which = f"partition {state.partition} (partitionEpoch {state.partition_epoch})"
+    reports = situation.answers.reports.get((spec.current, state.partition), {})
+    has_gone_back = state.leader is not None or is_map_outdated(state, reports.values(), ())
+    missing = missing_reports(state, brokers, reports, has_gone_back=has_gone_back)
+    name = f"partition {state.partition} (partitionEpoch {state.partition_epoch})"
     without = (
         f'set the annotation {labels.UNCLEAN_ELECTION} to "{acceptance(state, missing)}" to '
         "continue without it"
     )
     if has_gone_back and missing:
         return (
-            f"{which} waits for {brokers_named(missing)} to report its log. If no report "
+            f"{name} waits for {brokers_named(missing)} to report its log. If no report "
             f"ever comes, {without}"
         )
-    unchecked = sorted(silent(state, brokers))
-    if not has_gone_back and are_outnumbered(state, spec.min_isr, brokers):
+    unchecked = sorted(unchecked_replicas(state, brokers))
+    if not has_gone_back and could_unchecked_be_isr(state, spec.min_isr, brokers):
         return (
-            f"{which}: {brokers_named(unchecked)} may know of a later leader and sent no report "
+            f"{name}: {brokers_named(unchecked)} may know of a later leader and sent no report "
             f"since the operator started. If no report ever comes, {without}"
         )
     in_sync = {ref.broker_id for ref in state.isr}
     awaited = [broker_id for broker_id in missing if broker_id in in_sync]
     if not has_gone_back and awaited:
         return (
-            f"{which}: every in-sync replica was restarted, and the one with the longest log will "
+            f"{name}: every in-sync replica was restarted, and the one with the longest log will "
             f"lead. {brokers_named(awaited).capitalize()} sent no report yet; after a minute the "
             "election proceeds without it if another replica can prove that its disk lost nothing. "
             f"If no report ever comes, {without}"
         )
     reason = "" if has_gone_back else why_at_risk(situation.answers, spec, state, brokers)
-    ends = ", ".join(
+    log_ends = ", ".join(
         f"broker {broker_id} has records up to offset {report.log_end_offset}"
-        for broker_id, report in sorted(known.items())
+        for broker_id, report in sorted(reports.items())
     )
     why = "lost power" if counts_as_page_cache(spec) else "cannot prove that its disk lost nothing"
     if reason:
         return (
-            f"{which}: {reason}, so acknowledged records may be missing; "
-            f"{ends or 'nothing is left'}. To continue with what is left, set the annotation "
+            f"{name}: {reason}, so acknowledged records may be missing; "
+            f"{log_ends or 'nothing is left'}. To continue with what is left, set the annotation "
             f'{labels.UNCLEAN_ELECTION} to "{acceptance(state, missing)}"'
         )
     return (
-        f"{which}: every in-sync replica {why} or lost its disk, and acknowledged records may "
-        f"be missing; {ends or 'nothing is left'}. To continue with what is left, set the "
+        f"{name}: every in-sync replica {why} or lost its disk, and acknowledged records may "
+        f"be missing; {log_ends or 'nothing is left'}. To continue with what is left, set the "
         f'annotation {labels.UNCLEAN_ELECTION} to "{acceptance(state, missing)}"'
     )

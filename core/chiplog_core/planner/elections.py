@@ -1,17 +1,20 @@
-"""Who leads a partition, and who counts as in sync (R2, R3, R4).
+"""Elects leaders and updates ISRs (R2, R3, R4).
 
-One partition at a time, from its state and what is known of the brokers. In this order: members
-of the ISR whose process was fenced and continues go over into its new session; those that are dead
-or were started again leave it, unless fewer than the floor would be left alive; those that turned
-out to be damaged or whose disk failed leave it, and those about to end, unless fewer than the floor
-could serve without them; the leader stays if it can, else the first member that can lead, in the
-order of the replicas, follows it. What leaders propose for their ISRs was judged before
-(`proposals`), so that a proposal is compared with what is observed.
+Each partition is decided from its state and the states of the brokers, in this order:
+1. A member of the ISR that was fenced, but whose process still runs, is listed in its new session.
+2. Members that are dead or were restarted leave the ISR, unless fewer than the floor would be left
+   alive. The floor is min ISR, or the size of the ISR if that is smaller.
+3. Members that are damaged or whose disk failed leave it, then members that are stopping, unless
+   fewer than the floor could lead without them.
+4. The leader stays if it can; else the first replica in the ISR that can lead becomes the leader.
 
-A broker that was started again is in sync when its leader proposes it, not before: its disk may
-lack what its last process acknowledged. Where no member continues, there is nobody to elect. Then
-the replicas are asked what they have (`reportsWanted`) and `regression` continues from their
-answers.
+The leaders' proposals for their ISRs are decided before (`proposals`), so that a proposal is
+compared with the observed map.
+
+A restarted broker is in sync only when its leader proposes it: its disk may lack records that its
+last process acknowledged. If no member's process kept running, nobody can be elected. Then the
+replicas are asked for reports of their disks (`reportsWanted`), and `regression` decides from
+those.
 """
 
 from collections.abc import Sequence
@@ -21,7 +24,7 @@ from operator import is_
 from chiplog_core.ids import PartitionEpoch, ReplicaRef, TopicId
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
 from chiplog_core.observed.broker_states import BrokerStates, ProcessState
-from chiplog_core.planner.epochs import are_outnumbered, next_epoch
+from chiplog_core.planner.epochs import could_unchecked_be_isr, next_epoch
 
 Isr = tuple[ReplicaRef, ...]
 
@@ -41,12 +44,16 @@ def with_generations(
     spec: PartitionMapSpec, generations: tuple[Generation, ...]
 ) -> PartitionMapSpec:
     """The map with these generations; the same object if nothing changes."""
-    return spec if _same(generations, spec.generations) else replace(spec, generations=generations)
+    return (
+        spec
+        if _are_same_objects(generations, spec.generations)
+        else replace(spec, generations=generations)
+    )
 
 
 def with_partitions(generation: Generation, partitions: tuple[PartitionState, ...]) -> Generation:
     """The generation with these partitions; the same object if nothing changes."""
-    if _same(partitions, generation.partitions):
+    if _are_same_objects(partitions, generation.partitions):
         return generation
     return replace(generation, partitions=partitions)
 
@@ -54,8 +61,9 @@ def with_partitions(generation: Generation, partitions: tuple[PartitionState, ..
 def elect(
     state: PartitionState, topic_id: TopicId, min_isr: int, brokers: BrokerStates
 ) -> PartitionState:
-    """The partition's next state; the same object if nothing changes."""
-    if _is_settled(state, brokers) or is_held(state, brokers):
+    """The partition's next state: its ISR and its leader, or without a leader and with
+    `reports_wanted`. The same object if nothing changes."""
+    if _needs_no_decision(state, brokers) or is_held(state, brokers):
         return state
     isr = in_sync(state, topic_id, min_isr, brokers)
     leader = _leader(state, isr, topic_id, brokers)
@@ -70,15 +78,16 @@ def changed(
     *,
     reports_wanted: bool = False,
 ) -> PartitionState:
-    """The state with this ISR and leader, and with the epochs that the change needs."""
-    is_new_reign = leader != state.leader
-    if not is_new_reign and isr == state.isr and reports_wanted == state.reports_wanted:
+    """The state with this ISR and leader; the same object if it has them already. The partition
+    epoch is raised with any change, the leader epoch with a change of the leader or its session."""
+    is_new_leadership = leader != state.leader
+    if not is_new_leadership and isr == state.isr and reports_wanted == state.reports_wanted:
         return state
     return replace(
         state,
         isr=isr,
         leader=leader,
-        leader_epoch=next_epoch(state, brokers) if is_new_reign else state.leader_epoch,
+        leader_epoch=next_epoch(state, brokers) if is_new_leadership else state.leader_epoch,
         partition_epoch=PartitionEpoch(state.partition_epoch + 1),
         reports_wanted=reports_wanted,
     )
@@ -87,27 +96,33 @@ def changed(
 def in_sync(state: PartitionState, topic_id: TopicId, min_isr: int, brokers: BrokerStates) -> Isr:
     """The next ISR.
 
-    Members whose process continues get its present session. Dead, damaged and stopping members are
-    removed as long as min ISR allows it.
+    Members whose process kept running get its present session. Then members that are dead or were
+    restarted are removed, then damaged ones, then stopping ones. Each of these removals is made
+    only if at least `floor` members are left that are alive, or can lead: min ISR, or the size of
+    the ISR if that is smaller.
     """
-    carried = tuple(_carried(ref, state, topic_id, brokers) for ref in state.isr)
-    floor = max(min(min_isr, len(carried)), 1)
-    staying = tuple(ref for ref in carried if brokers.process_state(ref) is not ProcessState.GONE)
+    in_present_sessions = tuple(_carried(ref, state, topic_id, brokers) for ref in state.isr)
+    floor = max(min(min_isr, len(in_present_sessions)), 1)
+    staying = tuple(
+        ref for ref in in_present_sessions if brokers.process_state(ref) is not ProcessState.GONE
+    )
     alive = sum(brokers.process_state(ref) is ProcessState.ALIVE for ref in staying)
     if alive < floor:
-        return carried
-    undamaged = tuple(ref for ref in staying if not _is_spoiled(ref, state, topic_id, brokers))
+        return in_present_sessions
+    undamaged = tuple(
+        ref for ref in staying if not _is_member_despite_damage(ref, state, topic_id, brokers)
+    )
     if sum(can_lead(ref, state, topic_id, brokers) for ref in undamaged) >= floor:
         staying = undamaged
-    lasting = tuple(ref for ref in staying if ref not in brokers.stopping)
-    able = sum(can_lead(ref, state, topic_id, brokers) for ref in lasting)
-    return lasting if able >= floor else staying
+    not_stopping = tuple(ref for ref in staying if ref not in brokers.stopping)
+    able_to_lead = sum(can_lead(ref, state, topic_id, brokers) for ref in not_stopping)
+    return not_stopping if able_to_lead >= floor else staying
 
 
 def can_lead(
     ref: ReplicaRef, state: PartitionState, topic_id: TopicId, brokers: BrokerStates
 ) -> bool:
-    """Whether this member of the ISR is alive in this session, with an undamaged log."""
+    """Whether this replica is alive in this session and undamaged, and its broker's disk works."""
     is_damaged = (ref.broker_id, topic_id, state.partition) in brokers.damaged
     return is_able(ref, brokers) and not is_damaged
 
@@ -118,13 +133,13 @@ def is_able(ref: ReplicaRef, brokers: BrokerStates) -> bool:
     return broker is not None and broker.may_lead and broker.ref == ref
 
 
-def _is_spoiled(
+def _is_member_despite_damage(
     ref: ReplicaRef, state: PartitionState, topic_id: TopicId, brokers: BrokerStates
 ) -> bool:
-    """Whether the replica is in the ISR only for data that it had before it was damaged or its disk
-    failed.
+    """Whether the ISR lists the replica although it is damaged or its broker's disk has failed.
 
-    A replica that is fetched again is added to the ISR by its leader, and only when it is complete.
+    A replica that is being fetched again does not count: its leader adds it to the ISR only when
+    the new copy is complete.
     """
     broker = brokers.by_id.get(ref.broker_id)
     if broker is not None and broker.process_state is ProcessState.ALIVE and not broker.may_lead:
@@ -134,35 +149,38 @@ def _is_spoiled(
 
 
 def is_held(state: PartitionState, brokers: BrokerStates) -> bool:
-    """Whether the partition must wait for reports of replicas that may have newer data (rule
-    R6)."""
+    """Whether nothing may be decided about the partition until its replicas have reported or have
+    compared their disks with the maps, because one may know newer metadata (rule R6)."""
     return state.reports_wanted or is_awaited(state, brokers)
 
 
 def is_awaited(state: PartitionState, brokers: BrokerStates) -> bool:
-    """Whether a live replica has not yet compared its disk with the present maps."""
+    """Whether a replica whose broker may be alive has not yet compared its disk with the present
+    maps."""
     return bool(brokers.awaited) and not brokers.awaited.isdisjoint(state.replicas)
 
 
 def _elect_in(generation: Generation, min_isr: int, brokers: BrokerStates) -> Generation:
-    """The generation after all elections that are due."""
+    """The generation after all elections that are due. A partition whose unchecked replicas may
+    hold newer records is left as it is."""
     topic_id = generation.topic_id
     partitions = tuple(
         state
-        if are_outnumbered(state, min_isr, brokers)
+        if could_unchecked_be_isr(state, min_isr, brokers)
         else elect(state, topic_id, min_isr, brokers)
         for state in generation.partitions
     )
     return with_partitions(generation, partitions)
 
 
-def _same(new: Sequence[object], old: Sequence[object]) -> bool:
+def _are_same_objects(new: Sequence[object], old: Sequence[object]) -> bool:
+    """Whether both have identical objects (`is`) at each position: faster than comparing values."""
     return all(map(is_, new, old))
 
 
-def _is_settled(state: PartitionState, brokers: BrokerStates) -> bool:
-    """Whether there is nothing to decide. That is so for nearly every partition, so this check
-    is fast."""
+def _needs_no_decision(state: PartitionState, brokers: BrokerStates) -> bool:
+    """Whether leader and ISR certainly stay as they are. This is so for nearly every partition, so
+    this fast check saves the full decision."""
     if state.leader not in brokers.leaders or brokers.damaged:
         return False
     isr = state.isr
@@ -172,8 +190,9 @@ def _is_settled(state: PartitionState, brokers: BrokerStates) -> bool:
 def _carried(
     ref: ReplicaRef, state: PartitionState, topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef:
-    """The member in the present session of its process, if the process continues and its disk
-    knows that session."""
+    """The ISR member in the present session of its broker, if its process has been running since
+    the listed session, has stored the present one on its disk and the replica is undamaged.
+    Otherwise the member as it is listed."""
     broker = brokers.by_id.get(ref.broker_id)
     if broker is None or broker.ref is None or broker.process_state is not ProcessState.ALIVE:
         return ref
@@ -185,8 +204,8 @@ def _carried(
 def _leader(
     state: PartitionState, isr: Isr, topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef | None:
-    """The next leader. The present one stays if it can; else it is the first replica that can
-    lead."""
+    """The next leader: the present one if it can lead or its state is unknown, else the first
+    replica of the ISR that can; None if none can. Brokers that are not leaving are preferred."""
     present = _present_leader(state, isr)
     if present is not None and brokers.process_state(present) is ProcessState.UNKNOWN:
         return present
@@ -194,12 +213,13 @@ def _leader(
     staying = [ref for ref in able if not brokers.by_id[ref.broker_id].is_leaving] or able
     if present in staying:
         return present
-    order = {broker_id: index for index, broker_id in enumerate(state.replicas)}
-    return min(staying, key=lambda ref: order.get(ref.broker_id, len(order)), default=None)
+    position = {broker_id: index for index, broker_id in enumerate(state.replicas)}
+    return min(staying, key=lambda ref: position.get(ref.broker_id, len(position)), default=None)
 
 
 def _present_leader(state: PartitionState, isr: Isr) -> ReplicaRef | None:
-    """The leader, in the session that the ISR now has for it."""
+    """The present leader, in the session in which the new ISR lists it; None if there is no leader
+    or the ISR does not list it."""
     if state.leader is None or state.leader in isr:
         return state.leader
     broker_id = state.leader.broker_id

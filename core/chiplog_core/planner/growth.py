@@ -1,4 +1,4 @@
-"""New partitions: of a new topic, and of one that grows by `Append`."""
+"""Placement of new partitions: of a new topic, and of a topic that grows by `Append`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,17 +13,24 @@ from chiplog_core.topic_name import is_internal
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """The brokers that take new partitions, and how full they are with what was just placed."""
+class PlacementTargets:
+    """The brokers that can take new partitions, and their load."""
 
     racks: Mapping[BrokerId, str | None]
+    """The rack of each of these brokers."""
     refs: Mapping[BrokerId, ReplicaRef]
+    """Each of these brokers with its present session."""
     load: Load
+    """Includes partitions that were placed in this plan."""
 
-    def partitions(
+    def place_partitions(
         self, existing: tuple[PartitionState, ...], count: int, replicas: int
     ) -> tuple[PartitionState, ...]:
-        """`count` more partitions. All replicas are in sync, because there is no record yet."""
+        """`count` more partitions of a topic with the `existing` ones, placed and added to the
+        load.
+
+        All their replicas are in sync, because they have no records yet.
+        """
         placements = place(
             self.racks,
             existing=tuple(state.replicas for state in existing),
@@ -37,7 +44,7 @@ class Room:
         )
 
     def _state(self, partition: PartitionIndex, placement: Placement) -> PartitionState:
-        """A new partition with these replicas."""
+        """A new partition with these replicas, led by the first one."""
         isr = tuple(self.refs[broker_id] for broker_id in placement)
         return PartitionState(
             partition=partition,
@@ -49,14 +56,14 @@ class Room:
         )
 
 
-def find_room(
+def find_placement_targets(
     world: World, brokers: BrokerStates, intents: Mapping[BrokerId, BrokerIntent]
-) -> Room:
-    """The brokers that are alive and not leaving, because a new partition needs a leader from the
-    beginning.
+) -> PlacementTargets:
+    """The brokers that can take new partitions: those that are alive and not leaving, because a new
+    partition needs a leader from the beginning.
 
-    Internal topics are spread separately and do not count as load, so that a user's first topic
-    begins with the first broker.
+    `intents` are the decisions of this plan about each broker. Internal topics are spread
+    separately and do not count as load, so that a user's first topic begins with the first broker.
     """
     refs = {
         broker_id: broker.ref
@@ -67,16 +74,20 @@ def find_room(
         and intents.get(broker_id, BrokerIntent.SERVE) is BrokerIntent.SERVE
     }
     load = Load()
-    users = (partition_map for name, partition_map in world.maps.items() if not is_internal(name))
-    for partition_map in users:
+    maps_of_users = (
+        partition_map for name, partition_map in world.maps.items() if not is_internal(name)
+    )
+    for partition_map in maps_of_users:
         for generation in partition_map.spec.generations:
             load.add(state.replicas for state in generation.partitions)
-    return Room({broker_id: brokers.by_id[broker_id].rack for broker_id in refs}, refs, load)
+    return PlacementTargets(
+        {broker_id: brokers.by_id[broker_id].rack for broker_id in refs}, refs, load
+    )
 
 
-def grown(generation: Generation, count: int, room: Room) -> Generation:
-    """The generation with `count` partitions."""
+def grown(generation: Generation, count: int, targets: PlacementTargets) -> Generation:
+    """The generation, grown to `count` partitions in total."""
     existing = generation.partitions
     replicas = len(existing[0].replicas)
-    more = room.partitions(existing, count - len(existing), replicas)
-    return replace(generation, partitions=(*existing, *more))
+    added_partitions = targets.place_partitions(existing, count - len(existing), replicas)
+    return replace(generation, partitions=(*existing, *added_partitions))

@@ -1,13 +1,13 @@
-"""Leaderships that an approved Rebalance moves: another order of replicas, whose first one leads.
+"""Leader moves of an approved Rebalance: a new order of a partition's replicas, whose first leads.
 
-The order stands in the status of the Rebalance, where its own loop writes it when the proposal is
-approved, and is in force while that status says Rebalancing. Nothing is remembered of what was
-done: how far a move is, the state of its partition says (`rebalance.approval`), and a move whose
-partition has become another one is left alone for good.
+The moves are in the status of the Rebalance, which its own control loop writes, and are carried out
+while that status says Rebalancing. How far a move is follows from the state of its partition alone
+(`rebalance.approval`); nothing else is stored. A move whose partition has changed otherwise in the
+meantime is never made.
 
-A move is one write of the map: order and leader together, over the very version that was read. The
-leader is alive, and so does the member of the ISR that follows it: no record waits for anybody.
-Where that is not so yet, the move waits.
+A move is one write of the map: order and leader together, over the version that was read. It is
+made only if the present leader and the next one are both alive, so that producers hardly wait.
+Until then the move waits.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,42 +33,43 @@ from chiplog_core.rebalance.leaders import LeaderMove
 from chiplog_core.rebalance.status import moves_of
 
 Orders = Mapping[str, Mapping[PartitionIndex, LeaderMove]]
-"""What is to be moved by this plan, by topic name."""
+"""Topic name -> partition -> the move that this plan makes."""
 
 
 def is_in_force(rebalance: Rebalance) -> bool:
     """Whether the Rebalance's proposal was approved and is being carried out."""
-    status, about = rebalance.status, rebalance.metadata
-    if status.state is not RebalanceState.REBALANCING or about.deletion_timestamp is not None:
+    status, metadata = rebalance.status, rebalance.metadata
+    if status.state is not RebalanceState.REBALANCING or metadata.deletion_timestamp is not None:
         return False
     is_approved = (
         status.proposal is not None
         and status.moves is not None
         and status.moves.proposal == status.proposal.id
     )
-    return is_approved and not paused(about)
+    return is_approved and not paused(metadata)
 
 
 def find_orders(world: World, settings: Settings, brokers: BrokerStates) -> Orders:
-    """The leader moves that can be made now, a limited number at a time."""
+    """The leader moves that this plan makes: at most `MAX_CONCURRENT_MOVES`, and for each Rebalance
+    at most its concurrentLeaderMovements."""
     if settings.cluster is None:
         return {}
     orders: dict[str, dict[PartitionIndex, LeaderMove]] = {}
-    left = MAX_CONCURRENT_MOVES
+    left_in_plan = MAX_CONCURRENT_MOVES
     for rebalance in world.rebalances:
-        allowed = min(left, rebalance.spec.concurrent_leader_movements)
+        left_in_rebalance = min(left_in_plan, rebalance.spec.concurrent_leader_movements)
         for move in _possible(rebalance, world, brokers):
-            if allowed <= 0:
+            if left_in_rebalance <= 0:
                 break
             of_topic = orders.setdefault(move.name.topic, {})
             if move.name.partition not in of_topic:
                 of_topic[move.name.partition] = move
-                allowed, left = allowed - 1, left - 1
+                left_in_rebalance, left_in_plan = left_in_rebalance - 1, left_in_plan - 1
     return orders
 
 
 def order_all(spec: PartitionMapSpec, brokers: BrokerStates, orders: Orders) -> PartitionMapSpec:
-    """The map after the leader moves that are ordered for it."""
+    """The map after the leader moves in `orders` for its current generation."""
     ordered = orders.get(spec.topic_name)
     if not ordered:
         return spec
@@ -82,7 +83,7 @@ def order_all(spec: PartitionMapSpec, brokers: BrokerStates, orders: Orders) -> 
 
 
 def _possible(rebalance: Rebalance, world: World, brokers: BrokerStates) -> Iterator[LeaderMove]:
-    """The moves of a Rebalance that can be made now."""
+    """The moves of a Rebalance that can be made now; none if it is not being carried out."""
     if not is_in_force(rebalance) or rebalance.status.proposal is None:
         return
     for move in moves_of(rebalance.status.proposal):
@@ -102,7 +103,7 @@ def _possible(rebalance: Rebalance, world: World, brokers: BrokerStates) -> Iter
 def _with_orders(
     generation: Generation, brokers: BrokerStates, ordered: Mapping[PartitionIndex, LeaderMove]
 ) -> Generation:
-    """The generation after the leader moves that are ordered for its partitions."""
+    """The generation after the leader moves `ordered` for its partitions."""
     partitions = tuple(
         _moved(state, ordered[state.partition], generation.topic_id, brokers)
         if state.partition in ordered
@@ -122,10 +123,11 @@ def _moved(
     leader = _successor(state, move, topic_id, brokers)
     if leader is None:
         return state
-    order = {broker_id: number for number, broker_id in enumerate(move.replicas)}
+    order = {broker_id: position for position, broker_id in enumerate(move.replicas)}
     isr = tuple(sorted(state.isr, key=lambda ref: order[ref.broker_id]))
     after = changed(replace(state, replicas=move.replicas), isr, leader, brokers)
-    if after.partition_epoch == state.partition_epoch:  # only the order of replicas changes
+    # `changed` does not raise the epoch if only the order of the replicas changes.
+    if after.partition_epoch == state.partition_epoch:
         after = replace(after, partition_epoch=PartitionEpoch(state.partition_epoch + 1))
     return after
 
@@ -133,13 +135,15 @@ def _moved(
 def _successor(
     state: PartitionState, move: LeaderMove, topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef | None:
-    """The leader after the move, if it can take over now from a live leader; else None."""
+    """The leader after the move if it can take over from a live leader now, else None."""
     is_being_moved = bool(state.adding or state.removing)
     if state.leader is None or is_being_moved or is_held(state, brokers):
         return None
     if brokers.process_state(state.leader) is not ProcessState.ALIVE:
         return None
-    ref = next((ref for ref in state.isr if ref.broker_id == move.to_broker), None)
-    if ref is None or not can_lead(ref, state, topic_id, brokers):
+    candidate = next(
+        (candidate for candidate in state.isr if candidate.broker_id == move.to_broker), None
+    )
+    if candidate is None or not can_lead(candidate, state, topic_id, brokers):
         return None
-    return None if brokers.by_id[ref.broker_id].is_leaving else ref
+    return None if brokers.by_id[candidate.broker_id].is_leaving else candidate

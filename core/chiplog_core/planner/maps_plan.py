@@ -1,4 +1,4 @@
-"""What maps are planned from, and what came of it."""
+"""The input and the result of planning PartitionMaps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from chiplog_core.model.actions import Action
 from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.settings import Settings
 from chiplog_core.observed.world import World
-from chiplog_core.planner.growth import Room
+from chiplog_core.planner.growth import PlacementTargets
 from chiplog_core.planner.leader_orders import Orders
 from chiplog_core.planner.ownership import Ownership
 from chiplog_core.planner.preferred import Moves
@@ -19,7 +19,8 @@ from chiplog_core.problems import Problem
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why a topic is not as its spec says, though nothing is wrong with the spec."""
+    """Why a topic does not match its spec yet, although the spec is valid: for its Ready
+    condition."""
 
     reason: str
     message: str
@@ -27,7 +28,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What the maps are planned from."""
+    """Everything from which the maps of one plan are planned."""
 
     world: World
     settings: Settings
@@ -37,20 +38,20 @@ class Situation:
     orders: Orders
     ownership: Ownership
     broker_ids: tuple[BrokerId, ...]
-    find_room: Callable[[], Room]
+    find_placement_targets: Callable[[], PlacementTargets]
     new_topic_id: Callable[[], TopicId]
     now: datetime
 
 
 @dataclass(slots=True)
 class MapsPlan:
-    """The writes, and what to report about each Topic, by its uid, and about a topic of the
-    cluster itself, by its name."""
+    """The writes of maps, and what to report in statuses."""
 
     actions: list[Action] = field(default_factory=list)
     changing: set[str] = field(default_factory=set)
     """Names of the topics whose maps are written."""
     waits: dict[str, Wait] = field(default_factory=dict)
+    """uid of a Topic, or name of an internal topic -> why it waits."""
     problems: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
-    """Found against the topic as it is, on top of those of the spec alone."""
+    """uid of a Topic -> problems of its spec with the existing topic, like fewer partitions."""
     requeue_after_ms: int | None = None

@@ -1,8 +1,8 @@
-"""What the operator writes beside the spec of users' objects: finalizers, and the cluster's label.
+"""The operator's changes of users' metadata: the finalizer of Topics, and the label of the cluster.
 
 `kubectl get ct -l chiplog.dev/cluster=orders` finds the Topics and ConsumerGroups of a cluster by
-the label that everything else of a cluster has. The operator alone adds it, where an object has
-none, and never writes over a value: who has the label in a manifest is its writer, and both
+the label that all objects of a cluster have. The operator adds the label if it is missing and never
+overwrites a value: if a manifest sets another value, the operator and whoever applies the manifest
 would change it back for ever.
 """
 
@@ -19,8 +19,8 @@ from chiplog_core.planner.deletion import finalizer_changes, is_deleted_with_par
 
 
 def metadata_changes(world: World, settings: Settings) -> Iterator[SetMetadata]:
-    """The changes of objects' metadata, one write per object: a Topic gets its finalizer and its
-    label together."""
+    """The changes of objects' metadata, one write per object: finalizer and label of a Topic are
+    written together."""
     changes = {change.metadata.uid: change for change in finalizer_changes(world, settings)}
     for change in _label_changes(world, settings):
         before = changes.get(change.metadata.uid, change)
@@ -41,6 +41,8 @@ def _label_changes(world: World, settings: Settings) -> Iterator[SetMetadata]:
 
 
 def _lacks_label(meta: Metadata, world: World) -> bool:
-    is_left_alone = meta.deletion_timestamp is not None or paused(meta)
+    """Whether the operator should add the label: not to objects that are paused or being
+    deleted."""
+    is_ignored = meta.deletion_timestamp is not None or paused(meta)
     is_labelled = labels.CLUSTER in meta.labels
-    return not (is_left_alone or is_labelled or is_deleted_with_parent(world, meta))
+    return not (is_ignored or is_labelled or is_deleted_with_parent(world, meta))

@@ -1,4 +1,5 @@
-"""Maps of topics that have none: partitions are placed as soon as there is room for them."""
+"""PartitionMaps for topics without one: created as soon as brokers and limits allow the
+partitions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from chiplog_core.naming import labels, names
 from chiplog_core.observed.settings import Settings
 from chiplog_core.planner.admin_topics import partitions_of
 from chiplog_core.planner.elections import elect_all
-from chiplog_core.planner.growth import Room
+from chiplog_core.planner.growth import PlacementTargets
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
 from chiplog_core.planner.placement import Load
 from chiplog_core.planner.rebuild import rebuild
@@ -24,88 +25,99 @@ from chiplog_core.planner.topic_config import configured
 from chiplog_core.topic_name import is_internal
 
 ASSEMBLY_TIME = timedelta(seconds=60)
-"""How long the first topics of a cluster wait for its last brokers, so that they are spread over
-all of them. After that they go to the brokers there are: better uneven than never."""
+"""How long the first topics of a new cluster wait until all its brokers have started, so that they
+are spread over all of them. After that they are placed on the brokers that exist."""
 
 REQUEUE_AFTER_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredTopic:
-    """A topic as its Topic, or the cluster itself, wants it to be made."""
+    """A topic to create, as a Topic object or, for an internal topic, the cluster asks for it."""
 
     name: str
     owner_uid: Uid | None
-    """None for a topic of the cluster itself."""
+    """uid of the Topic; None for an internal topic."""
     partitions: int
     replicas: int
     config: Mapping[str, str]
-    lost_id: TopicId | None = None
-    """The id it had, where there was a map of it."""
-    had_partitions: int = 1
-    is_spread_alone: bool = False
+    lost_topic_id: TopicId | None = None
+    """Its id according to the owner's status, if it had a map and the map was lost."""
+    partitions_in_status: int = 1
+    """How many partitions it had according to the owner's status, if its map was lost."""
+    ignores_other_topics: bool = False
     """Whether it is placed as if there were no other topic."""
     remedy: str = ""
-    """What else can be done where its map is lost."""
+    """End of the message about a lost map: what else the owner can do."""
 
     @property
     def wait_key(self) -> str:
-        """The key under which the plan says why the topic waits."""
+        """The key of the topic in `MapsPlan.waits`."""
         return self.owner_uid or self.name
 
 
 def desired_topic(owner: Topic, settings: Settings) -> DesiredTopic:
-    """What a Topic asks for, with the cluster's defaults."""
+    """The topic that a Topic object asks for. Numbers that its spec does not set are the cluster's
+    defaults."""
     return DesiredTopic(
         name=owner.topic_name,
         owner_uid=owner.metadata.uid,
         partitions=owner.spec.partitions or settings.partitions,
         replicas=owner.spec.replicas or settings.replicas,
         config=given_topic_config(owner.spec.config).values,
-        lost_id=owner.status.topic_id,
-        had_partitions=owner.status.partitions or 1,
+        lost_topic_id=owner.status.topic_id,
+        partitions_in_status=owner.status.partitions or 1,
         remedy=". To start empty instead, delete this Topic and create one with another name",
     )
 
 
-class Places:
-    """Brokers for new partitions."""
+class PlacementChecks:
+    """Checks whether brokers and limits allow new partitions. If not, the reason goes into
+    `MapsPlan.waits`."""
 
     def __init__(self, situation: Situation, plan: MapsPlan) -> None:
         self._situation = situation
         self._plan = plan
-        self._room: Room | None = None
+        self._targets: PlacementTargets | None = None
         self._capacity: Capacity | None = None
-        self._assembling = self._awaited_brokers()
+        self._starting = self._starting_brokers()
 
     @property
-    def room(self) -> Room:
-        if self._room is None:
-            self._room = self._situation.find_room()
-        return self._room
+    def targets(self) -> PlacementTargets:
+        """The brokers that can take new partitions, found once per plan, when first needed."""
+        if self._targets is None:
+            self._targets = self._situation.find_placement_targets()
+        return self._targets
 
-    def suffice_for(self, replicas: int, wait_key: str) -> bool:
-        """Whether brokers can take the topic now. If not, the plan gets the reason."""
+    def can_place(self, replicas: int, wait_key: str) -> bool:
+        """Whether there are brokers for partitions with this many replicas. If not, the reason goes
+        into the plan under `wait_key`."""
         waits = self._plan.waits
-        if self._assembling:
-            which = ", ".join(map(str, self._assembling))
-            waits[wait_key] = Wait("WaitingForBrokers", f"waiting for broker {which} to start")
+        if self._starting:
+            starting = ", ".join(map(str, self._starting))
+            waits[wait_key] = Wait("WaitingForBrokers", f"waiting for broker {starting} to start")
             self._plan.requeue_after_ms = REQUEUE_AFTER_MS
             return False
         if self._situation.settings.inherited is None:
             waits[wait_key] = Wait(
-                "WaitingForCluster", "the spec of the BrokerCluster is refused or cannot be read"
+                "WaitingForCluster",
+                "the spec of the BrokerCluster is refused or cannot be parsed: see its Ready "
+                "condition",
             )
             return False
-        available = len(self.room.racks)
+        available = len(self.targets.racks)
         if available < replicas:
-            message = f"needs {replicas} brokers that are ready, and there are {available}"
+            message = (
+                f"needs {replicas} ready brokers, but there are {available}: wait for more "
+                "brokers, or ask for fewer replicas"
+            )
             waits[wait_key] = Wait("WaitingForBrokers", message)
             return False
         return True
 
-    def take(self, wait_key: str, *, topics: int, partitions: int) -> bool:
-        """Whether the cluster's limits allow this many more. If not, the plan gets the reason.
+    def reserve_capacity(self, wait_key: str, *, topics: int, partitions: int) -> bool:
+        """Count this many more topics and partitions against the cluster's limits, if these allow
+        them. Returns whether they do; if not, the reason goes into the plan under `wait_key`.
 
         Existing topics may exceed the limits; only new ones are checked here.
         """
@@ -123,8 +135,8 @@ class Places:
         self._capacity = self._capacity.with_more(topics=topics, partitions=partitions)
         return True
 
-    def _awaited_brokers(self) -> tuple[BrokerId, ...]:
-        """Brokers that were never admitted. Empty once the cluster has a user's topic."""
+    def _starting_brokers(self) -> tuple[BrokerId, ...]:
+        """Brokers whose first start is waited for. Empty once the cluster has a topic of a user."""
         maps = self._situation.world.maps
         if any(
             partition_map.spec.generations
@@ -132,33 +144,33 @@ class Places:
             if not is_internal(name)
         ):
             return ()
-        return tuple(filter(self._is_awaited, self._situation.broker_ids))
+        return tuple(filter(self._is_first_start, self._situation.broker_ids))
 
-    def _is_awaited(self, broker_id: BrokerId) -> bool:
-        """Whether the broker is still starting for the first time."""
+    def _is_first_start(self, broker_id: BrokerId) -> bool:
+        """Whether the broker was never admitted and is not older than `ASSEMBLY_TIME`."""
         broker = self._situation.world.brokers.get(broker_id)
         if broker is None:
-            return True
-        since = broker.metadata.creation_timestamp
-        is_late = since is not None and self._situation.now - since > ASSEMBLY_TIME
-        return broker.spec.session == 0 and not is_late
+            return True  # its object is about to be created
+        created_at = broker.metadata.creation_timestamp
+        is_late = created_at is not None and self._situation.now - created_at > ASSEMBLY_TIME
+        return broker.spec.session == 0 and not is_late  # session 0: never admitted
 
 
 class NewMaps:
-    """What a topic without a map begins with; why it cannot begin goes into the plan."""
+    """Makes the first map of a topic. If it must wait, the reason goes into `MapsPlan.waits`."""
 
-    def __init__(self, situation: Situation, plan: MapsPlan, places: Places) -> None:
+    def __init__(self, situation: Situation, plan: MapsPlan, placement: PlacementChecks) -> None:
         self._situation = situation
         self._plan = plan
-        self._places = places
+        self._placement = placement
 
     def first_map(self, desired: DesiredTopic) -> PartitionMap | None:
-        """The new map; None if it must wait. If a map was lost, it has the data that the topic
-        had before."""
-        if desired.lost_id is None:
+        """The PartitionMap to create; None if the topic must wait. If the topic had a map that was
+        lost, the map is rebuilt from the brokers' reports, so that the topic keeps its data."""
+        if desired.lost_topic_id is None:
             generation = self._first_generation(desired)
         else:
-            generation = self._rebuilt(desired.lost_id, desired)
+            generation = self._rebuilt(desired.lost_topic_id, desired)
         if generation is None:
             return None
         spec = elect_all(self._spec(desired, generation), self._situation.brokers)
@@ -173,33 +185,34 @@ class NewMaps:
         )
 
     def first_spec(self, desired: DesiredTopic) -> PartitionMapSpec | None:
-        """The map of a topic without any data; None if it must wait."""
+        """The spec for a new, empty topic; None if it must wait."""
         generation = self._first_generation(desired)
         return None if generation is None else self._spec(desired, generation)
 
     def _first_generation(self, desired: DesiredTopic) -> Generation | None:
-        """The topic's first partitions; None if they must wait."""
-        if not self._places.suffice_for(desired.replicas, desired.wait_key):
+        """A new topic id with new, empty partitions; None if the topic must wait."""
+        if not self._placement.can_place(desired.replicas, desired.wait_key):
             return None
-        is_users = not is_internal(desired.name)
-        if is_users and not self._places.take(
+        is_of_user = not is_internal(desired.name)
+        if is_of_user and not self._placement.reserve_capacity(
             desired.wait_key, topics=1, partitions=desired.partitions
         ):
             return None
-        room = self._places.room
-        if desired.is_spread_alone:
-            room = replace(room, load=Load())
-        partitions = room.partitions((), desired.partitions, desired.replicas)
+        targets = self._placement.targets
+        if desired.ignores_other_topics:
+            targets = replace(targets, load=Load())
+        partitions = targets.place_partitions((), desired.partitions, desired.replicas)
         return Generation(topic_id=self._situation.new_topic_id(), partitions=partitions)
 
     def _spec(self, desired: DesiredTopic, generation: Generation) -> PartitionMapSpec:
+        """The spec with this generation and the desired configuration."""
         inherited = self._situation.settings.inherited or {}
         spec = PartitionMapSpec(
             cluster=self._situation.world.metadata.name,
             topic_name=desired.name,
             owner_uid=desired.owner_uid,
             current=generation.topic_id,
-            min_isr=1,
+            min_isr=1,  # `configured` sets it from the configuration
             durability=Durability(TopicConfig(desired.config, inherited)[DURABILITY]),
             generations=(generation,),
         )
@@ -209,7 +222,7 @@ class NewMaps:
         """The partitions of a topic whose map was lost, from the brokers' reports; None if
         reports are missing."""
         brokers, reports = self._situation.brokers, self._situation.answers.reports
-        found = rebuild(topic_id, desired.had_partitions, brokers, reports)
+        found = rebuild(topic_id, desired.partitions_in_status, brokers, reports)
         if isinstance(found, Generation):
             return found
         message = (
@@ -222,6 +235,7 @@ class NewMaps:
 
 
 def _list_of(partitions: list[PartitionIndex]) -> str:
+    """Like "partition 0, 1, 2", with "and more" after ten of them."""
     shown = ", ".join(map(str, partitions[:10]))
     more = " and more" if len(partitions) > 10 else ""
     return f"partition {shown}{more}"

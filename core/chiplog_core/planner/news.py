@@ -1,7 +1,7 @@
-"""What the owner of a cluster should hear of, as Events and lines of the log.
+"""Events and log lines about changes: elections, admissions, fenced brokers, changed conditions.
 
-A status says how things are. `kubectl describe` and the log also say how they came to be so:
-who was elected, which broker was admitted or fenced, when a condition changed and why.
+A status shows the present state. Events, which `kubectl describe` shows, and the log say how it
+came to be.
 """
 
 from collections import Counter
@@ -16,28 +16,28 @@ from chiplog_core.model.partition_map import PartitionMapSpec
 from chiplog_core.model.verdicts import FAILED_APPLY
 from chiplog_core.problems import Reason
 
-WISHED: Final[Mapping[str, str]] = {
+SHOULD_BE_TRUE: Final[Mapping[str, str]] = {
     ConditionType.READY: "the actual state matches the spec",
     ConditionType.HEALTHY: "every partition has a leader and all its replicas in sync",
     ConditionType.CONFIGURATION_APPLIED: "every broker runs with the configuration of the spec",
 }
-"""Conditions that should be True, and what that means."""
-UNWISHED: Final = frozenset(
+"""Conditions that should be True, and the Event's message when they become so."""
+ONLY_WHEN_WRONG: Final = frozenset(
     {ConditionType.WARNING, ConditionType.METADATA_REGRESSED, ConditionType.DISK_PRESSURE}
 )
-"""Conditions that are there only while something is wrong."""
-ASKED_FOR: Final = frozenset(
+"""Conditions that exist only while something is wrong."""
+SET_BY_USERS: Final = frozenset(
     {
         ConditionType.UNMANAGED,
         ConditionType.RECONCILIATION_PAUSED,
         ConditionType.CHANGED_BY_CLIENTS,
     }
 )
-"""Conditions that users bring about."""
+"""Conditions that follow from what users did."""
 WAITING: Final = "Waiting"
-"""How the reasons of what only takes its time begin."""
+"""Prefix of reasons for a state that passes without anybody's help: no Warning Event is needed."""
 REFUSALS: Final = frozenset(reason.value for reason in Reason)
-"""Reasons that say the spec cannot be carried out as it is."""
+"""Reasons that say that the spec is refused."""
 
 
 def condition_news(
@@ -45,63 +45,68 @@ def condition_news(
 ) -> Iterator[News]:
     """Events for the changes in an object's conditions.
 
-    `before` are the published conditions, `after` those that replace them.
+    `before` are the published conditions as in the manifest, `after` those that replace them.
     """
     published = {str(condition.get("type")): condition for condition in before}
     for condition in after:
-        was = published.pop(condition.type, None)
-        if was is None or _differs(was, condition):
-            yield from _changed(condition, was)
-    for kind, was in published.items():
-        if kind in UNWISHED or kind in ASKED_FOR:
-            what = was.get("message") or was.get("reason")
-            yield News(EventType.NORMAL, f"{kind}Over", f"no longer true: {what}")
+        former = published.pop(condition.type, None)
+        if former is None or _differs(former, condition):
+            yield from _changed(condition, former)
+    for condition_type, former in published.items():
+        if condition_type in ONLY_WHEN_WRONG or condition_type in SET_BY_USERS:
+            last_message = former.get("message") or former.get("reason")
+            yield News(
+                EventType.NORMAL,
+                f"{condition_type}Over",
+                f"the condition {condition_type} is over; its last message: {last_message}",
+            )
 
 
-def _differs(was: Mapping[str, object], condition: Condition) -> bool:
-    """Whether a condition changed so much that it needs an Event."""
-    if (was.get("status"), was.get("reason")) != (condition.status.value, condition.reason):
+def _differs(former: Mapping[str, object], condition: Condition) -> bool:
+    """Whether a condition changed so much that it needs an Event: its status or reason, or why the
+    spec is refused. Other messages change too often."""
+    if (former.get("status"), former.get("reason")) != (condition.status.value, condition.reason):
         return True
-    # The spec is refused again, for another reason.
     is_refusal = condition.reason in REFUSALS and condition.status is ConditionStatus.FALSE
-    return is_refusal and was.get("message", "") != condition.message
+    return is_refusal and former.get("message", "") != condition.message
 
 
-def _changed(condition: Condition, was: Mapping[str, object] | None) -> Iterator[News]:
-    """The Event for one changed condition."""
+def _changed(condition: Condition, former: Mapping[str, object] | None) -> Iterator[News]:
+    """The Event for one changed condition, if it needs one. `former` is None for a new
+    condition."""
     holds = condition.status is ConditionStatus.TRUE
-    if condition.type in UNWISHED and holds:
-        is_start = condition.reason.startswith(WAITING)
-        kind = EventType.NORMAL if is_start else EventType.WARNING
+    if condition.type in ONLY_WHEN_WRONG and holds:
+        passes_without_help = condition.reason.startswith(WAITING)
+        kind = EventType.NORMAL if passes_without_help else EventType.WARNING
         yield News(kind, condition.reason, condition.message)
-    elif condition.type in ASKED_FOR and holds:
+    elif condition.type in SET_BY_USERS and holds:
         yield News(EventType.NORMAL, condition.type, condition.message)
-    elif condition.type in WISHED and holds:
-        text = condition.message or WISHED[condition.type]
+    elif condition.type in SHOULD_BE_TRUE and holds:
+        text = condition.message or SHOULD_BE_TRUE[condition.type]
         yield News(EventType.NORMAL, condition.reason, text)
-    elif condition.type in WISHED and not _has_other_event(condition):
-        yield News(_urgency(condition, was), condition.reason, condition.message)
+    elif condition.type in SHOULD_BE_TRUE and not _has_other_event(condition):
+        yield News(_urgency(condition, former), condition.reason, condition.message)
 
 
 def _has_other_event(condition: Condition) -> bool:
-    """Whether another Event already reports this: FailedApply has one where it happens, and a
-    refused spec one with Ready."""
+    """Whether another Event already reports this: a failed apply gets its own Event, and a refused
+    spec is reported with the condition Ready."""
     if condition.reason == FAILED_APPLY:
         return True
     return condition.type == ConditionType.CONFIGURATION_APPLIED and condition.reason in REFUSALS
 
 
-def _urgency(condition: Condition, was: Mapping[str, object] | None) -> EventType:
-    """Whether the Event is Normal or a Warning."""
+def _urgency(condition: Condition, former: Mapping[str, object] | None) -> EventType:
+    """Whether the Event for a condition that is not True is Normal or a Warning."""
     if condition.reason in REFUSALS:
         return EventType.WARNING
     # A restart for a new configuration is wanted, and a new object cannot be ready yet.
-    is_expected = was is None or condition.type == ConditionType.CONFIGURATION_APPLIED
+    is_expected = former is None or condition.type == ConditionType.CONFIGURATION_APPLIED
     return EventType.NORMAL if is_expected else EventType.WARNING
 
 
 def broker_news(broker: Broker, after: BrokerSpec) -> tuple[News, ...]:
-    """Events for what changes in a broker's spec."""
+    """Events for changes of a broker's spec; `after` is the spec that replaces the present one."""
     return tuple(_of_broker(broker, broker.spec, after))
 
 
@@ -115,8 +120,8 @@ def _of_broker(broker: Broker, before: BrokerSpec, after: BrokerSpec) -> Iterato
         )
         yield News(EventType.WARNING, "DiskFailed", message)
     if after.session != before.session:
-        is_same = after.admitted_incarnation == before.admitted_incarnation
-        what = "renews its Lease again" if is_same else "has started"
+        is_same_process = after.admitted_incarnation == before.admitted_incarnation
+        what = "renews its Lease again" if is_same_process else "has started"
         message = f"{who} {what} and is admitted with session {after.session}"
         yield News(EventType.NORMAL, "BrokerAdmitted", message)
     elif after.fenced and not before.fenced:
@@ -149,21 +154,25 @@ def topic_deleted(spec: PartitionMapSpec) -> News:
 
 
 def election_news(changes: Sequence[LeaderChange]) -> Iterator[News]:
-    """Events for leaderships that moved at one time, one for each kind of change."""
+    """Events for the changes of leaderships that one plan has made: one Event for partitions that
+    lost their leader, one for leaders on the same broker as before, one for leaders on another."""
     lost = [change for change in changes if change.after is None]
     if lost:
-        of_whom = Counter(_broker(change.before) for change in lost)
+        lost_by_broker = Counter(_broker(change.before) for change in lost)
         message = (
-            f"no replica can lead {_partitions(of_whom.total())}: "
-            f"{_counts_text(of_whom, 'previously led by')}"
+            f"no replica can lead {_partitions(lost_by_broker.total())}: "
+            f"{_counts_text(lost_by_broker, 'previously led by')}; the Ready condition of each "
+            "Topic shows why and what to do"
         )
         yield News(EventType.WARNING, "LeadersLost", message)
-    again = Counter(
+    restarted = Counter(
         _broker(change.after) for change in changes if change.after and _is_same_broker(change)
     )
-    if again:
-        message = f"{_partitions(again.total())} led again by a broker that restarted"
-        yield News(EventType.NORMAL, "LeadersElected", f"{message}: {_counts_text(again, 'on')}")
+    if restarted:
+        message = f"{_partitions(restarted.total())} led again by a broker that restarted"
+        yield News(
+            EventType.NORMAL, "LeadersElected", f"{message}: {_counts_text(restarted, 'on')}"
+        )
     moved = Counter(
         (_broker(change.before), _broker(change.after))
         for change in changes
@@ -179,6 +188,7 @@ def election_news(changes: Sequence[LeaderChange]) -> Iterator[News]:
 
 
 def _is_same_broker(change: LeaderChange) -> bool:
+    """Whether the leader is on the same broker as before, but in another session."""
     before, after = change.before, change.after
     return before is not None and after is not None and before.broker_id == after.broker_id
 

@@ -1,9 +1,10 @@
-"""The node ports of a cluster's Services, which outlive the Services.
+"""The node ports of a cluster's Services, which are kept when the Services are deleted.
 
-Kubernetes allocates them when a Service is made, and clients outside have them in their
-configuration. Broker objects survive a BrokerCluster, so each holds its own ports and those of the
-bootstrap Service. What is held there is asked for from then on: it is never overwritten by what a
-Service has, or two who insist on different ports would change it for ever.
+Kubernetes allocates them when a Service is created, and clients outside have them in their
+configuration. Broker objects survive a BrokerCluster, so each records its own node ports and those
+of the bootstrap Service. A recorded port is requested for the Service from then on. It is never
+overwritten by the port that a Service has: if somebody else set another port on the Service, both
+would change it back for ever.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,13 +18,15 @@ from chiplog_core.observed.world import World
 from chiplog_core.planner.endpoints import listeners_of
 
 BOOTSTRAP = 0
-"""Its place among the node ports from `nodePortBase` on; that of a broker is its id."""
+"""Place of the bootstrap Service among the node ports from `nodePortBase` on; a broker's place is
+its id."""
 
 
 def given_node_port(listener: Listener, place: int) -> Port | None:
-    """The port that the spec determines; None if Kubernetes chooses it.
+    """The port that the spec determines for a place: nodePortBase plus the place. None if
+    Kubernetes chooses the port, because the spec has no base or the sum is too high.
 
-    Ids are never reused, so after many replacements a broker may have no port left.
+    Broker ids are never reused, so after many replacements the sum may be too high.
     """
     if listener.node_port_base is None:
         return None
@@ -34,26 +37,28 @@ def given_node_port(listener: Listener, place: int) -> Port | None:
 def kept_node_ports(
     world: World, cluster: BrokerCluster, broker_id: BrokerId, before: tuple[NodePorts, ...]
 ) -> tuple[NodePorts, ...]:
-    """The node ports of each listener: from the spec, else from the Broker object, else as
-    Kubernetes allocated them."""
-    held = {ports.listener: ports for ports in before}
-    ports_now = world.node_ports.get(
+    """The node ports to record for each listener: from the spec, else as recorded `before`, else as
+    Kubernetes allocated them to the Services."""
+    recorded_ports = {ports.listener: ports for ports in before}
+    broker_service_ports = world.node_ports.get(
         names.external_broker_service(world.metadata.name, broker_id), {}
     )
-    first = world.node_ports.get(names.external_bootstrap_service(world.metadata.name), {})
+    bootstrap_service_ports = world.node_ports.get(
+        names.external_bootstrap_service(world.metadata.name), {}
+    )
     found = []
     for listener in listeners_of(cluster):
         if listener.type is not ListenerType.NODE_PORT:
             continue
-        known = held.get(listener.name, NodePorts(listener=listener.name))
+        recorded = recorded_ports.get(listener.name, NodePorts(listener=listener.name))
         now = NodePorts(
             listener=listener.name,
             broker=given_node_port(listener, broker_id)
-            or known.broker
-            or ports_now.get(listener.name),
+            or recorded.broker
+            or broker_service_ports.get(listener.name),
             bootstrap=given_node_port(listener, BOOTSTRAP)
-            or known.bootstrap
-            or first.get(listener.name),
+            or recorded.bootstrap
+            or bootstrap_service_ports.get(listener.name),
         )
         if now.broker is not None or now.bootstrap is not None:
             found.append(now)
@@ -61,10 +66,10 @@ def kept_node_ports(
 
 
 def held_by(brokers: Iterable[Broker]) -> Mapping[BrokerId, Mapping[str, Port]]:
-    """Broker id -> listener -> the node port to request. The entry `BOOTSTRAP` is for the bootstrap
-    Service.
+    """Broker id -> listener name -> the recorded node port to request for its Service.
 
-    The broker with the lowest id determines the bootstrap Service's port.
+    The entry with the id `BOOTSTRAP` is for the bootstrap Service: every broker records its port,
+    and that of the broker with the lowest id counts.
     """
     found: dict[BrokerId, dict[str, Port]] = {}
     for broker in sorted(brokers, key=lambda candidate: candidate.spec.broker_id):

@@ -1,9 +1,10 @@
-"""`__consumer_offsets`: a topic without a Topic, made with the cluster (replication.md section 5).
+"""`__consumer_offsets`: created with the cluster, without a Topic object (replication.md section
+5).
 
-Its configuration follows the BrokerCluster. What it was made with stays: groups find their
-coordinator by the number of partitions (KIP-1268), and nothing can add replicas yet. Its id is
-kept in the status of the BrokerCluster, so that a map that is lost is rebuilt from the brokers'
-disks and not begun again, which would take from every group what it committed.
+Its configuration follows the BrokerCluster. Its numbers of partitions and replicas never change:
+groups find their coordinator by the number of partitions (KIP-1268), and nothing can add replicas
+yet. Its topic id is kept in the status of the BrokerCluster, so that a PartitionMap that is lost is
+rebuilt from the brokers' disks. A new, empty one would lose every group's committed offsets.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,30 +30,34 @@ from chiplog_core.topic_name import CONSUMER_OFFSETS
 
 
 def desired_offsets_topic(world: World, settings: Settings) -> DesiredTopic | None:
-    """The offsets topic to create; None if it exists or cannot be created yet."""
+    """The `__consumer_offsets` topic to create; None if it exists or cannot be created yet."""
     cluster, config = settings.valid_cluster, settings.config
     if cluster is None or config is None or not world.is_complete:
         return None
     if CONSUMER_OFFSETS in world.maps or world.metadata.deletion_timestamp is not None:
         return None
     if names.partition_map(world.metadata.name, CONSUMER_OFFSETS) in world.unreadable_maps:
-        return None
-    wanted, had = offsets_topic(config, cluster.spec.replicas), cluster.status.consumer_offsets
-    replicas = wanted.replicas if had is None else had.replicas
+        return None  # its map exists, but cannot be parsed
+    wanted = offsets_topic(config, cluster.spec.replicas)
+    earlier = cluster.status.consumer_offsets  # set: it existed, its map was lost
+    replicas = wanted.replicas if earlier is None else earlier.replicas
     return DesiredTopic(
         name=CONSUMER_OFFSETS,
         owner_uid=None,
         partitions=wanted.partitions,
         replicas=wanted.replicas,
         config=offsets_config(config, replicas),
-        lost_id=None if had is None else had.topic_id,
-        had_partitions=1 if had is None else had.partitions,
-        is_spread_alone=True,
+        lost_topic_id=None if earlier is None else earlier.topic_id,
+        partitions_in_status=1 if earlier is None else earlier.partitions,
+        ignores_other_topics=True,
     )
 
 
 def offsets_config_of(spec: PartitionMapSpec, settings: Settings) -> Mapping[str, str]:
-    """The configuration that a map without an owner should have."""
+    """The configuration that a PartitionMap without a Topic should have.
+
+    That of `__consumer_offsets` follows the BrokerCluster; any other map keeps its configuration.
+    """
     partitions = spec.current_partitions
     if spec.topic_name != CONSUMER_OFFSETS or settings.config is None or not partitions:
         return spec.config
@@ -60,7 +65,7 @@ def offsets_config_of(spec: PartitionMapSpec, settings: Settings) -> Mapping[str
 
 
 def offsets_status(world: World) -> OffsetsTopicStatus | None:
-    """The status of the offsets topic; None if it has no map."""
+    """The entry for `__consumer_offsets` in the BrokerCluster's status; None if it has no map."""
     observed = world.maps.get(CONSUMER_OFFSETS)
     if observed is None or observed.spec.current is None:
         return None
@@ -75,7 +80,8 @@ def offsets_status(world: World) -> OffsetsTopicStatus | None:
 def offsets_verdicts(
     situation: Situation, plan: MapsPlan, counts: Mapping[str, TopicCounts]
 ) -> Iterator[Verdict]:
-    """Warnings about the offsets topic for the BrokerCluster, because there is no Topic object."""
+    """Warnings about `__consumer_offsets`, published on the BrokerCluster because there is no Topic
+    object."""
     observed, wait = situation.world.maps.get(CONSUMER_OFFSETS), plan.waits.get(CONSUMER_OFFSETS)
     if observed is None:
         if wait is not None:
@@ -95,18 +101,18 @@ def offsets_verdicts(
 def _problem(
     situation: Situation, observed: PartitionMap, counts: TopicCounts | None
 ) -> tuple[str, str] | None:
-    """Reason and message if something is wrong with the offsets topic."""
+    """Reason and message of the Warning condition; None if the topic serves as the spec says."""
     disturbed = disturbance(situation, observed.spec, counts)
     if disturbed is not None:
         reason, message = disturbed
-        where = f"{CONSUMER_OFFSETS} (annotations: PartitionMap {observed.metadata.name})"
+        where = f"{CONSUMER_OFFSETS} (set annotations on PartitionMap {observed.metadata.name})"
         return reason, f"{where}: {message}"
     differences = "; ".join(_differences(situation.settings, observed.spec))
     return ("NotSupported", differences) if differences else None
 
 
 def _differences(settings: Settings, spec: PartitionMapSpec) -> Iterator[str]:
-    """How the topic differs from what the spec asks for."""
+    """Messages about numbers of partitions or replicas that differ from the cluster's spec."""
     cluster, partitions = settings.valid_cluster, spec.current_partitions
     if cluster is None or settings.config is None or not partitions:
         return

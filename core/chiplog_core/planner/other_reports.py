@@ -1,4 +1,4 @@
-"""Reports to the owners of objects that cannot be parsed.
+"""Statuses of objects whose specs cannot be parsed.
 
 ConsumerGroups that can be parsed are reported by `group_watch`.
 """
@@ -25,7 +25,7 @@ S = TypeVar("S", TopicStatus, ConsumerGroupStatus, BrokerClusterStatus)
 
 
 def unreadable_reports(world: World, now: datetime) -> Iterator[Report]:
-    """The statuses of objects that cannot be parsed. All but their conditions stays as it was."""
+    """The statuses of objects that cannot be parsed. Only their conditions change."""
     for unreadable in world.unreadable:
         if unreadable.metadata.deletion_timestamp is None:
             if unreadable.kind == api.CONSUMER_GROUP:
@@ -51,6 +51,8 @@ def with_verdicts(status: S, verdicts: list[Verdict], meta: Metadata, now: datet
 
 
 def _unreadable(unreadable: Unreadable, nothing: S, now: datetime) -> Iterator[Report]:
+    """The status that says why the object cannot be parsed, if it is not published yet. `nothing`
+    is an empty status of the object's kind."""
     before = published(unreadable.manifest_status, nothing)
     after = with_verdicts(before, [refused(unreadable.problems)], unreadable.metadata, now)
     if after != before:

@@ -1,9 +1,9 @@
-"""Which Topic object speaks for a topic name.
+"""Which Topic object owns a topic name.
 
-The first owner of a name keeps it, by the uid in the PartitionMap: no timestamp is compared once
-that is written. A map without an owner, or whose owner does not exist any more, is taken over by
-an equal Topic with all its records. Two names that Kafka's metrics cannot distinguish never exist
-side by side, whoever would own them.
+The first owner of a name keeps it: its uid is in the PartitionMap, and once that is written no
+timestamps are compared. A map without an owner, or whose owner does not exist any more, is taken
+over by a Topic with the same topic name, together with all records. Two names that Kafka's metrics
+cannot distinguish (`a.b` and `a_b`) never exist at the same time, whatever Topics own them.
 """
 
 from dataclasses import dataclass, field
@@ -24,37 +24,42 @@ from chiplog_core.validate.topic import (
 )
 
 NOBODY = ""
-"""The owner's uid of a topic that has none: it keeps its name all the same."""
+"""Stands for the owner's uid of a topic without an owner: its name is in use all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """Who owns what, and why some Topics own nothing."""
+    """The owner of each topic name, and why some Topics own none."""
 
     owners: dict[str, Topic] = field(default_factory=dict)
-    """Topic name -> the Topic that speaks for it, or now begins to."""
+    """Topic name -> the Topic that owns it, or gets it with this plan."""
     problems: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
-    """uid of a Topic -> what is wrong with it."""
+    """uid of a Topic -> the problems because of which its spec is not applied."""
     tolerated: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
-    """uid of a Topic -> the policies it breaks since before they were made."""
+    """uid of a Topic -> policies that it already broke before they were made: only a warning."""
 
 
 def find_owners(world: World, settings: Settings) -> Ownership:
-    """Find the Topic that owns each name, and the problems of the other Topics."""
+    """Find the Topic that owns each name, and the problems of all Topics.
+
+    Older Topics come first, so that the oldest gets a name that is free.
+    """
     found = Ownership()
     claims = _claims(world)
-    objects = {topic.metadata.uid: _object_key(topic) for topic in world.topics}
-    judgements = _policy_judge(settings)
+    object_keys = {topic.metadata.uid: _object_key(topic) for topic in world.topics}
+    policies = _policy_judge(settings)
     for topic in sorted(world.topics, key=_age):
         uid, name = topic.metadata.uid, topic.topic_name
         partition_map = world.maps.get(name)
-        judgement = judgements.judge(topic, partition_map) if judgements else NOTHING_AGAINST_IT
+        judgement = policies.judge(topic, partition_map) if policies else NOTHING_AGAINST_IT
         problems = () if settings.cluster is None else _problems(topic, settings)
         problems = (*problems, *judgement.refused)
         if partition_map is not None and partition_map.spec.owner_uid == uid:
             found.owners[name] = topic
         else:
-            problems = problems or check_topic_name_is_free(topic, _rivals(name, claims), objects)
+            problems = problems or check_topic_name_is_free(
+                topic, _rivals(name, claims), object_keys
+            )
             if not problems and _may_claim(topic, world, settings):
                 found.owners[name] = topic
                 claims.setdefault(collision_key(name), {})[name] = uid
@@ -64,6 +69,8 @@ def find_owners(world: World, settings: Settings) -> Ownership:
 
 
 def _policy_judge(settings: Settings) -> PolicyJudge | None:
+    """The judge of Topics by the cluster's policies; None if the cluster is paused
+    or its spec cannot be parsed."""
     if settings.cluster is None:
         return None
     return PolicyJudge(
@@ -80,19 +87,24 @@ def _object_key(topic: Topic) -> str:
 
 
 def _problems(topic: Topic, settings: Settings) -> tuple[Problem, ...]:
-    assert settings.cluster is not None, "asked only where there is a cluster"
+    """Problems of the Topic's spec, alone and within the cluster."""
+    assert settings.cluster is not None, "the caller checks that there is a cluster"
     return (*check_topic(topic), *check_topic_in_cluster(topic, settings.cluster))
 
 
 def _claims(world: World) -> dict[str, dict[str, str]]:
-    """Collision key -> the names in use with their owners' uids."""
-    alive = {topic.metadata.uid for topic in world.topics}
-    alive.update(unreadable.metadata.uid for unreadable in world.unreadable)
+    """Collision key -> topic name -> uid of its owner, for all topics that exist.
+
+    Names that Kafka's metrics cannot distinguish have the same collision key.
+    """
+    existing_uids = {topic.metadata.uid for topic in world.topics}
+    existing_uids.update(unreadable.metadata.uid for unreadable in world.unreadable)
     claims: dict[str, dict[str, str]] = {}
     for name, partition_map in world.maps.items():
         spec = partition_map.spec
         owner = spec.owner_uid
-        if owner is not None and (owner in alive or not world.is_complete):
+        # Until all objects are listed, an owner that was not seen may exist.
+        if owner is not None and (owner in existing_uids or not world.is_complete):
             claims.setdefault(collision_key(name), {})[name] = owner
         elif spec.current is not None:
             claims.setdefault(collision_key(name), {})[name] = NOBODY
@@ -100,14 +112,17 @@ def _claims(world: World) -> dict[str, dict[str, str]]:
 
 
 def _rivals(name: str, claims: dict[str, dict[str, str]]) -> dict[str, str]:
-    """The names that keep a Topic from its name. A topic of the same name without an owner does
-    not."""
+    """Topic name -> owner's uid, for the topics because of which a Topic cannot get this name.
+
+    A topic with the same name but without an owner is none of them: the Topic takes it over.
+    """
     taken = claims.get(collision_key(name), {})
     return {other: owner for other, owner in taken.items() if other != name or owner != NOBODY}
 
 
 def _may_claim(topic: Topic, world: World, settings: Settings) -> bool:
-    """Whether the Topic may become the owner of its name."""
+    """Whether the Topic may become the owner of its name now. It must have the finalizer first, so
+    that it cannot disappear before the operator has handled its deletion."""
     meta = topic.metadata
     return (
         world.is_complete

@@ -1,12 +1,13 @@
-"""Which brokers hold a new partition: striped over brokers, spread over racks, even in load.
+"""Chooses the brokers of new partitions: striped over brokers, spread over racks, even in load.
 
-Partition by partition the first replica, which is the preferred leader, goes one broker on. The
-followers continue from there, and each time round all brokers the distance to the first follower
-grows by one, so that the partitions of a broker that fails are taken over by all the others and
-not by its neighbour. A replica goes to a rack with the fewest replicas of its partition.
+From one partition to the next, the first replica, which is the preferred leader, moves on by one
+broker. The followers are on the brokers after it. After each round through all brokers the distance
+(*shift*) to the first follower grows by one, so that the partitions of a failed broker are taken
+over by all other brokers and not by its neighbour. A replica is placed in a rack with the fewest
+replicas of its partition.
 
-A topic begins where the load is lowest, so that many topics of one partition spread as evenly as
-one topic of many. A topic that grows continues its own stripe.
+A topic begins at the broker with the lowest load, so that many topics with one partition are spread
+as evenly as one topic with many. A topic that grows continues its own stripe.
 """
 
 from collections import Counter
@@ -17,16 +18,19 @@ from itertools import zip_longest
 from chiplog_core.ids import BrokerId
 
 Placement = tuple[BrokerId, ...]
+"""The brokers of one partition, the preferred leader first."""
 
 
 @dataclass(slots=True)
 class Load:
-    """How many replicas brokers hold, and of how many they are the preferred leader."""
+    """How many replicas each broker holds, and of how many partitions it is the preferred
+    leader."""
 
     leaders: Counter[BrokerId] = field(default_factory=Counter)
     replicas: Counter[BrokerId] = field(default_factory=Counter)
 
     def add(self, placements: Iterable[Sequence[BrokerId]]) -> None:
+        """Add partitions; each placement lists the brokers of one, the preferred leader first."""
         for placement in placements:
             self.leaders[placement[0]] += 1
             self.replicas.update(placement)
@@ -40,10 +44,11 @@ def place(
     replicas: int,
     load: Load,
 ) -> tuple[Placement, ...]:
-    """The brokers of `count` more partitions of a topic that has the `existing` ones.
+    """The brokers of `count` more partitions, each with this many `replicas`, of a topic that has
+    the `existing` partitions.
 
-    `racks` are the brokers that may be used, at least as many as `replicas`. The load is increased
-    by what is placed.
+    `racks` has every broker that may be used, with its rack. The new partitions are added to
+    `load`.
     """
     assert len(racks) >= replicas, "fewer brokers than replicas"
     order = _alternating(racks)
@@ -57,18 +62,25 @@ def place(
 
 
 def _alternating(racks: Mapping[BrokerId, str | None]) -> list[BrokerId]:
-    """The brokers by id, but with neighbours in different racks."""
+    """The brokers by id, ordered so that neighbours are in different racks as far as possible: the
+    first broker of each rack, then the second of each, and so on."""
     by_rack: dict[str, list[BrokerId]] = {}
     for broker_id in sorted(racks):
         by_rack.setdefault(racks[broker_id] or "", []).append(broker_id)
-    rounds = zip_longest(*by_rack.values())
-    return [broker_id for in_turn in rounds for broker_id in in_turn if broker_id is not None]
+    rounds = zip_longest(*by_rack.values())  # None where a rack has no more brokers
+    return [broker_id for one_round in rounds for broker_id in one_round if broker_id is not None]
 
 
 def _stripe(
     order: Sequence[BrokerId], existing: Sequence[Placement], load: Load
 ) -> tuple[int, int]:
-    """The position of the topic's partition 0 in the order, and the shift of its first follower."""
+    """The stripe of a topic: the position of partition 0 in `order`, and its shift, which is the
+    distance from the broker after the leader to the first follower.
+
+    A topic that exists has its stripe from partition 0. A new one, or one whose first broker is not
+    available, begins at the broker with the lowest load. The start may be negative: it is taken
+    modulo the number of brokers.
+    """
     if existing and existing[0][0] in order:
         first = existing[0]
         start = order.index(first[0])
@@ -88,19 +100,21 @@ def _replicas_of(
     stripe: tuple[int, int],
     replicas: int,
 ) -> Placement:
-    """The brokers of one partition, in as many racks as possible."""
+    """The brokers of one partition, in as many racks as possible. `stripe` is the position of the
+    leader and the shift of the first follower, both modulo the number of brokers."""
     position, shift = stripe
     size = len(order)
     first = position % size
+    # All other brokers, in the order in which they are preferred as followers.
     followers = [
         order[(first + 1 + (shift + step) % (size - 1)) % size] for step in range(size - 1)
     ]
     replicas_chosen = [order[first]]
-    used = Counter([racks[order[first]]])
+    replicas_per_rack = Counter([racks[order[first]]])
     while len(replicas_chosen) < replicas:
-        # min returns the first of equal ones
-        best = min(followers, key=lambda broker_id: used[racks[broker_id]])
+        # A broker of the rack with the fewest replicas; of equal ones, min returns the first.
+        best = min(followers, key=lambda broker_id: replicas_per_rack[racks[broker_id]])
         followers.remove(best)
         replicas_chosen.append(best)
-        used[racks[best]] += 1
+        replicas_per_rack[racks[best]] += 1
     return tuple(replicas_chosen)

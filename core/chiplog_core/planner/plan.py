@@ -1,8 +1,8 @@
 """One plan for a cluster: what to do, from its observed state.
 
-The order of the work is the order of dependence: what the spec says, which brokers are alive, which
-brokers there are, then every map, then restarts, then words. Each step sees the world as it was
-read, never what an earlier step means to write: what a decision depends on must have been observed.
+The steps follow their dependencies: the spec, live brokers, Broker objects, maps, restarts, then
+statuses. Each step sees the world as it was read, never what an earlier step is about to write:
+what a decision depends on must have been observed.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from chiplog_core.planner.adoption import find_orphans
 from chiplog_core.planner.brokers import plan_brokers
 from chiplog_core.planner.cluster_report import ClusterFacts, cluster_report, next_report_ms
 from chiplog_core.planner.counts import count_partitions
-from chiplog_core.planner.growth import find_room
+from chiplog_core.planner.growth import find_placement_targets
 from chiplog_core.planner.leader_orders import find_orders
 from chiplog_core.planner.maps_plan import Situation
 from chiplog_core.planner.marks import metadata_changes
@@ -36,8 +36,8 @@ from chiplog_core.planner.topic_reports import topic_reports
 
 
 def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Plan:
-    """What to do next. The function is pure except for `new_topic_id`, which draws a new topic
-    id."""
+    """What to do next, and when to plan again. The function is pure except for `new_topic_id`,
+    which returns a new random topic id."""
     settings = find_settings(world)
     brokers = find_broker_states(world, awaiting_admission(world))
     admin = _admin(world, settings, now)
@@ -61,7 +61,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         orders=find_orders(world, settings, brokers),
         ownership=find_owners(world, settings),
         broker_ids=brokers_plan.ids,
-        find_room=lambda: find_room(world, brokers, brokers_plan.intents),
+        find_placement_targets=lambda: find_placement_targets(world, brokers, brokers_plan.intents),
         new_topic_id=new_topic_id,
         now=now,
     )
@@ -74,13 +74,14 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         problems=brokers_plan.problems,
         counts=counts,
         rollout=rollout,
-        of_offsets=tuple(offsets_verdicts(situation, maps, counts.of_topic)),
+        offsets_topic_verdicts=tuple(offsets_verdicts(situation, maps, counts.of_topic)),
     )
     actions: list[Action] = [*brokers_plan.actions, *maps.actions, *admin.writes]
     actions += metadata_changes(world, settings)
     adoption = find_orphans(world, settings, now)
     actions += adoption.actions
     stranded = find_stranded(world, settings, now)
+    # A rolling restart waits, so that not more brokers are down at the same time than it assumes.
     if stranded.restarts:
         actions += stranded.restarts
     elif rollout.restart is not None:
@@ -106,10 +107,12 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
 
 
 def _admin(world: World, settings: Settings, now: datetime) -> AdminPlan:
+    """The plan for requests of admin clients; empty until all objects are listed."""
     if settings.cluster is None or not world.is_complete:
         return AdminPlan(writes=(), answers={})
     return answer_requests(world, now)
 
 
 def _soonest(*times_ms: int | None) -> int | None:
+    """The lowest of the times; None if all are None."""
     return min((time_ms for time_ms in times_ms if time_ms is not None), default=None)

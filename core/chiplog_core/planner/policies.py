@@ -1,4 +1,5 @@
-"""The topic policies of a cluster, applied to its Topics: what they want, against what there is."""
+"""Applies the topic policies of a cluster to its Topics: compares each spec with the existing
+topic."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,15 +19,17 @@ class PolicyJudge:
 
     cluster: BrokerCluster
     partitions: int
-    """Of a new topic that names no number."""
+    """Partitions of a new topic whose spec sets no number."""
     replicas: int
+    """Replicas of a new topic whose spec sets no number."""
     inherited: Mapping[str, str]
-    """The configuration that topics inherit. What exists is judged by it too: a default that the
-    platform changes is no change of a Topic."""
+    """The configuration that topics inherit from the cluster. The existing topic is judged with it
+    too: a changed default of the cluster must not look like a change of the Topic."""
 
     def judge(self, topic: Topic, partition_map: PartitionMap | None) -> Judgement:
-        """Judge a Topic. `partition_map` is the map of its name, which another
-        Topic may own."""
+        """Judge a Topic. `partition_map` is the map of its topic name, which another Topic may own;
+        None if there is none. A number that the spec does not set is that of the existing topic,
+        else the default of a new one."""
         if self.cluster.spec.topic_policies is None:
             return NOTHING_AGAINST_IT
         before = self._in_force(topic, partition_map)
@@ -43,7 +46,7 @@ class PolicyJudge:
         return judge(self.cluster, wanted, before)
 
     def _in_force(self, topic: Topic, partition_map: PartitionMap | None) -> TopicFacts | None:
-        """The topic as it exists, before the change; None if there is none."""
+        """The existing topic, before the Topic's change; None if there is none."""
         spec = None if partition_map is None else partition_map.spec
         if spec is None or spec.current is None:
             return None
@@ -56,7 +59,8 @@ class PolicyJudge:
         return TopicFacts(
             name=spec.topic_name,
             # A Topic may take over the records of a deleted Topic only if its namespace is allowed
-            # to use that name.
+            # to use that name. Without a namespace, the existing topic counts as keeping that rule,
+            # so a Topic that breaks it is refused.
             namespace=topic.metadata.namespace if is_own else "",
             partitions=len(states),
             replicas=len(states[0].replicas),

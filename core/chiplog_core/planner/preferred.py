@@ -1,9 +1,9 @@
-"""Leaderships back to the first of the replicas, where the placement wants them.
+"""Moves leaderships back to preferred leaders, which are the first replicas of their partitions.
 
-By itself it happens only while the whole cluster is at rest, and has been for some time by the
-cluster's published condition: a broker that comes and goes never gets that far. It is done in
-small steps, since every move interrupts its partition for a moment. An admin client may ask for
-single partitions at any time.
+Automatic moves happen only after the whole cluster has been quiesced for some time, as its
+published condition Quiesced says, so that a broker that restarts again and again gets none. They
+are made in small steps, since every move interrupts its partition for a moment. An admin client may
+request the preferred leaders of single partitions at any time.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,44 +25,49 @@ from chiplog_core.planner.elections import (
 )
 
 REST = timedelta(seconds=30)
-"""How long everything must have been in sync before leaderships move on their own."""
+"""How long the cluster must have been quiesced before leaderships are moved automatically."""
 
 MAX_CONCURRENT_MOVES = 50
-"""Leaderships that move on their own in one plan."""
+"""How many leaderships one plan moves at most."""
 
 Requested = Mapping[TopicId, Collection[PartitionIndex]]
+"""Partitions for which admin clients request their preferred leader."""
 
 
 @dataclass(slots=True)
 class Moves:
-    """What may still be moved in this plan."""
+    """The moves to preferred leaders that this plan may still make."""
 
     requested: Requested = field(default_factory=dict)
-    """What admin clients asked for."""
+    """Moves that admin clients requested. They are not limited."""
     left: int = 0
-    """How many more may move on their own."""
+    """How many more automatic moves may be made."""
     requeue_after_ms: int | None = None
-    """When the cluster will have been at rest for long enough."""
+    """In how many milliseconds the cluster will have been quiesced for long enough."""
 
 
 def find_moves(
     world: World, counts: Counts, now: datetime, requested: Requested, *, is_rolling: bool
 ) -> Moves:
-    """How many leaderships may move to their preferred leaders now, or when they may."""
-    is_at_rest = not (counts.offline or counts.under_replicated or counts.questioned)
-    if is_rolling or not is_at_rest or not counts.elsewhere:
+    """How many leaderships may move to their preferred leaders now, or when they may.
+
+    `is_rolling`: brokers are about to be restarted, so no leadership moves automatically.
+    """
+    is_at_rest = not (counts.offline or counts.under_replicated or counts.awaiting_reports)
+    if is_rolling or not is_at_rest or not counts.not_preferred:
         return Moves(requested)
-    since = _at_rest_since(world)
-    if since is None:
+    quiesced_at = _quiesced_at(world)
+    if quiesced_at is None:
         return Moves(requested)
-    missing = since + REST - now
-    if missing > timedelta():
-        return Moves(requested, requeue_after_ms=missing // timedelta(milliseconds=1) + 1)
+    remaining = quiesced_at + REST - now
+    if remaining > timedelta():
+        return Moves(requested, requeue_after_ms=remaining // timedelta(milliseconds=1) + 1)
     return Moves(requested, left=MAX_CONCURRENT_MOVES)
 
 
 def prefer_all(spec: PartitionMapSpec, brokers: BrokerStates, moves: Moves) -> PartitionMapSpec:
-    """The map after moves to preferred leaders, as far as `moves` allows them."""
+    """The map after moves to preferred leaders, as far as `moves` allows them. Its `left` is
+    reduced by the automatic moves made here."""
     if spec.hibernated or not (moves.left or moves.requested):
         return spec
     generations = tuple(
@@ -73,16 +78,17 @@ def prefer_all(spec: PartitionMapSpec, brokers: BrokerStates, moves: Moves) -> P
 
 
 def preferred(state: PartitionState, topic_id: TopicId, brokers: BrokerStates) -> ReplicaRef | None:
-    """The preferred leader, if it can take over now; None also if it leads already."""
+    """The preferred leader, if it can take over from a live leader now; None if it leads already or
+    cannot."""
     leader, first = state.leader, state.replicas[0]
     if leader is None or leader.broker_id == first or is_held(state, brokers):
         return None
     if brokers.process_state(leader) is not ProcessState.ALIVE:
         return None
-    ref = next((ref for ref in state.isr if ref.broker_id == first), None)
-    if ref is None or not can_lead(ref, state, topic_id, brokers):
+    candidate = next((ref for ref in state.isr if ref.broker_id == first), None)
+    if candidate is None or not can_lead(candidate, state, topic_id, brokers):
         return None
-    return None if brokers.by_id[first].is_leaving else ref
+    return None if brokers.by_id[first].is_leaving else candidate
 
 
 def _preferred_in(generation: Generation, brokers: BrokerStates, moves: Moves) -> Generation:
@@ -96,14 +102,17 @@ def _preferred_in(generation: Generation, brokers: BrokerStates, moves: Moves) -
             leader = preferred(state, topic_id, brokers)
             if leader is not None:
                 after = changed(state, state.isr, leader, brokers)
+                # A requested move is not counted against the limit of automatic ones.
                 moves.left -= moves.left > 0 and state.partition not in requested
         partitions.append(after)
     return with_partitions(generation, tuple(partitions))
 
 
-def _at_rest_since(world: World) -> datetime | None:
-    """The time since which the cluster is stable, from published conditions, which survive a
-    restart of the operator."""
+def _quiesced_at(world: World) -> datetime | None:
+    """When the condition Quiesced became True; None if it is not True.
+
+    The published condition is used because it survives a restart of the operator.
+    """
     if world.cluster is None:
         return None
     for condition in world.cluster.status.conditions:

@@ -1,11 +1,11 @@
-"""What leaders propose for their in-sync replicas, judged and answered (R5).
+"""Decides the leaders' proposals to change in-sync replicas (R5).
 
-A proposal is a promise: its leader waits for the old and the proposed replicas alike until it
-sees a partitionEpoch above the one it built on. So a proposal may be accepted whenever the map
-still is exactly what it names, however late that is, and has to be refused when anything else
-was decided in between. Either way the partitionEpoch is raised, which is the answer. One that
-builds on a lower epoch was answered; one that builds on a higher one proves that the map went
-back, and `regression` deals with it.
+A proposal is a promise: its leader waits for the old and the proposed replicas alike until it sees
+a partitionEpoch above the one that the proposal is based on. So a proposal may be accepted as long
+as the map still is exactly what it is based on, however late that is, and must be refused if
+anything else was decided in between. Either way the partitionEpoch is raised, which is the answer.
+A proposal based on a lower epoch was answered before. One based on a higher epoch proves that the
+map went back, and `regression` handles it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,13 +27,14 @@ from chiplog_core.planner.elections import (
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A proposal and the broker in whose status it stands."""
+    """A proposal to change an ISR, and the broker that made it."""
 
     broker_id: BrokerId
     proposal: IsrProposal
 
     @property
     def leader(self) -> ReplicaRef:
+        """The proposing broker, in the session in which it made the proposal."""
         return ReplicaRef(self.broker_id, self.proposal.session)
 
 
@@ -41,7 +42,7 @@ Proposals = Mapping[TopicId, Mapping[PartitionIndex, Sequence[Claim]]]
 
 
 def gather_proposals(world: World) -> Proposals:
-    """Every proposal of every broker, by topic and partition."""
+    """The proposals of all brokers: topic id -> partition -> proposals."""
     found: dict[TopicId, dict[PartitionIndex, list[Claim]]] = {}
     for broker_id, broker in world.brokers.items():
         for proposal in broker.status.proposals:
@@ -74,21 +75,29 @@ def judge(
     min_isr: int,
     brokers: BrokerStates,
 ) -> PartitionState:
-    """The partition after the proposal that is due; the same object if none is."""
+    """The partition after the decision on its proposals; the same object if none is decided now."""
     due = [claim for claim in claims if is_due(claim, state)]
     if not due or is_held(state, brokers):
         return state
-    of_leader = next((claim for claim in due if claim.leader == state.leader), None)
-    if of_leader is not None and brokers.process_state(of_leader.leader) is not ProcessState.ALIVE:
-        return state  # its dead leader is replaced in this plan, or the next plan knows more
+    claim_of_leader = next((claim for claim in due if claim.leader == state.leader), None)
+    if (
+        claim_of_leader is not None
+        and brokers.process_state(claim_of_leader.leader) is not ProcessState.ALIVE
+    ):
+        # A dead leader is replaced in this plan. An unknown one may be known in the next plan.
+        return state
     isr = state.isr
-    if of_leader is not None and is_acceptable(of_leader, state, topic_id, min_isr, brokers):
-        isr = _in_order(of_leader.proposal.isr, state)
+    if claim_of_leader is not None and is_acceptable(
+        claim_of_leader, state, topic_id, min_isr, brokers
+    ):
+        isr = _in_order(claim_of_leader.proposal.isr, state)
+    # The raised epoch is the answer, also to a refused proposal and to those of other brokers.
     return replace(state, isr=isr, partition_epoch=PartitionEpoch(state.partition_epoch + 1))
 
 
 def is_due(claim: Claim, state: PartitionState) -> bool:
-    """Whether the proposal is for the partition's present epoch, so that it is not decided yet."""
+    """Whether the proposal is based on the partition's present epoch, so that it is not decided
+    yet."""
     return claim.proposal.base_partition_epoch == state.partition_epoch
 
 
@@ -104,11 +113,11 @@ def is_beyond(claim: Claim, state: PartitionState) -> bool:
 def is_acceptable(
     claim: Claim, state: PartitionState, topic_id: TopicId, min_isr: int, brokers: BrokerStates
 ) -> bool:
-    """Whether a proposal that is due is for the present state and breaks no rule."""
+    """Whether a proposal that is due is from the present leader and breaks no rule."""
     proposal = claim.proposal
     return (
         claim.leader == state.leader
-        # The replica that a leader with a bad disk removes may be the only good one.
+        # A leader with a bad disk may propose to remove the only good replica.
         and can_lead(claim.leader, state, topic_id, brokers)
         and proposal.leader_epoch == state.leader_epoch
         and state.leader in proposal.isr
@@ -119,21 +128,22 @@ def is_acceptable(
 
 
 def is_above_floor(isr: Sequence[ReplicaRef], state: PartitionState, min_isr: int) -> bool:
-    """Whether the ISR keeps at least min ISR members (rule R4), or as many as it has."""
+    """Whether the proposed `isr` has at least min ISR members, or as many as the present ISR if
+    that is smaller (rule R4)."""
     return len(isr) >= min(min_isr, len(state.isr))
 
 
 def may_join(
     ref: ReplicaRef, state: PartitionState, topic_id: TopicId, brokers: BrokerStates
 ) -> bool:
-    """Whether a replica may join the ISR: only one that could lead now, in its admitted session
-    (rule R1).
+    """Whether a replica may join the ISR: it must be able to lead now, in its admitted session
+    (rule R1), and its broker must not be stopping.
 
-    A replica that is fetched again may join as well. Its leader confirms that it is complete, and
-    its broker then ends the damage report; after that it may lead.
+    A damaged replica that is fetched again may join, too: its leader proposes it only when it is
+    complete. It may lead after its broker has removed it from its list of damaged replicas.
     """
-    is_copy = (ref.broker_id, topic_id, state.partition) in brokers.refetching
-    able = is_able(ref, brokers) if is_copy else can_lead(ref, state, topic_id, brokers)
+    is_refetched = (ref.broker_id, topic_id, state.partition) in brokers.refetching
+    able = is_able(ref, brokers) if is_refetched else can_lead(ref, state, topic_id, brokers)
     return able and ref not in brokers.stopping
 
 
@@ -144,7 +154,7 @@ def _are_replicas(isr: Sequence[ReplicaRef], state: PartitionState) -> bool:
 
 
 def _in_order(isr: Sequence[ReplicaRef], state: PartitionState) -> tuple[ReplicaRef, ...]:
-    """The ISR in the order of the replicas, so that equal sets give equal maps."""
+    """The ISR in the order of the replicas, so that equal ISRs make equal maps."""
     return tuple(sorted(isr, key=lambda ref: state.replicas.index(ref.broker_id)))
 
 

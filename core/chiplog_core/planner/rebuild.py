@@ -1,8 +1,8 @@
-"""A PartitionMap that is gone, from what the brokers' disks know of it (R6).
+"""Rebuilds a lost PartitionMap from the state on the brokers' disks (R6).
 
-A Topic with a `status.topicId` had a map. A fresh one would be another topic under the name, with
-nothing in it, so the name waits until every partition was reported by every replica that the
-newest report says is in sync.
+A Topic with a `status.topicId` had a map. A new map would be another, empty topic under the same
+name. So the map is rebuilt instead, as soon as every in-sync replica of every partition has
+reported. Which replicas are in sync is taken from the newest report.
 """
 
 from collections.abc import Mapping
@@ -17,31 +17,38 @@ from chiplog_core.planner.regression import Reports, adopt
 def rebuild(
     topic_id: TopicId, partitions: int, brokers: BrokerStates, reports: Reports
 ) -> Generation | list[PartitionIndex]:
-    """The generation as brokers report it, or the partitions about which too little is known."""
-    reported = {partition for known_id, partition in reports if known_id == topic_id}
+    """The generation as brokers report it, or the partitions for which reports are missing.
+
+    `partitions` is how many there were at least; a report may name a higher partition.
+    """
+    reported = {partition for reported_id, partition in reports if reported_id == topic_id}
     count = max(partitions, *(partition + 1 for partition in reported), 1)
     found: list[PartitionState] = []
-    unknown: list[PartitionIndex] = []
+    unreported: list[PartitionIndex] = []
     for partition in map(PartitionIndex, range(count)):
         state = _state(partition, reports.get((topic_id, partition), {}), brokers)
         if state is None:
-            unknown.append(partition)
+            unreported.append(partition)
         else:
             found.append(state)
-    return unknown or Generation(topic_id=topic_id, partitions=tuple(found))
+    return unreported or Generation(topic_id=topic_id, partitions=tuple(found))
 
 
 def _state(
-    partition: PartitionIndex, known: Mapping[BrokerId, ReplicaReport], brokers: BrokerStates
+    partition: PartitionIndex, reports: Mapping[BrokerId, ReplicaReport], brokers: BrokerStates
 ) -> PartitionState | None:
-    """The partition from its reports; None if reports of in-sync replicas are missing."""
-    if not known:
+    """The partition as its newest report describes it; None if an in-sync replica of that report
+    has not reported itself. Brokers that are retired never will, and are not waited for."""
+    if not reports:
         return None
-    newest = max(known.values(), key=lambda report: (report.leader_epoch, report.partition_epoch))
+    newest = max(reports.values(), key=lambda report: (report.leader_epoch, report.partition_epoch))
     in_sync = [ref.broker_id for ref in newest.isr]
-    if any(broker_id not in known and not _is_retired(broker_id, brokers) for broker_id in in_sync):
+    if any(
+        broker_id not in reports and not _is_retired(broker_id, brokers) for broker_id in in_sync
+    ):
         return None
-    others = sorted(set(known) - set(in_sync))
+    others = sorted(set(reports) - set(in_sync))
+    # With epochs of 0, so that every report is newer.
     empty = PartitionState(
         partition=partition,
         replicas=(*in_sync, *others),
@@ -49,7 +56,8 @@ def _state(
         leader_epoch=LeaderEpoch(0),
         partition_epoch=PartitionEpoch(0),
     )
-    adopted = adopt(empty, known.values())
+    adopted = adopt(empty, reports.values())
+    # Both epochs are raised, so that brokers take this state for newer than the one they reported.
     return PartitionState(
         partition=partition,
         replicas=adopted.replicas,

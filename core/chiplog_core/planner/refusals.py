@@ -1,13 +1,14 @@
 """When a broker that refuses connections counts as dead.
 
-The active operator keeps one connection to each process that is admitted. A process that ends takes
-that connection and its listening socket along at once, about a second before the kubelet notices.
-But a network may say the same of a process that is alive, so a refusal is believed only where a
-mistake costs no more than a session: what is fenced by mistake is elected away from, as after an
-expired Lease, and admitted again when it continues to renew (`LivenessJudge.refused`).
+The active operator keeps one connection to each admitted process. When a process ends, the kernel
+closes that connection and the listening socket at once, about a second before the kubelet notices.
+But a network may also refuse connections to a process that is alive. So refusals are accepted as
+proof only if a mistake costs no more than a session: a broker that is fenced by mistake loses its
+leaderships, as after an expired Lease, and is admitted again when it continues to renew its Lease
+(`LivenessJudge.refused`).
 
-Only the operator's own connection counts: if brokers could accuse each other, a bad one could
-depose the others.
+Only the operator's own connection counts. If brokers could report each other as dead, one faulty
+broker could remove the others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,59 +23,62 @@ from chiplog_core.observed.world import World
 from chiplog_core.planner.elections import can_lead
 
 ATTEMPTS = 2
-"""This many new connections must be refused after the one that was kept has ended."""
+"""How many new connections must be refused after the open connection has ended."""
 
 BETWEEN_MS = 5_000
-"""At most one refusal is believed in this long, per cluster: brokers that fall together are the
-kubelet's to report."""
+"""How long after an accepted refusal no other one is accepted in the cluster: if several brokers
+end together, the kubelet reports them."""
 
 
 class Attempt(Enum):
-    """What came of a new connection."""
+    """The result of a new connection to a broker."""
 
     ANSWERED = "answered"
     REFUSED = "refused"
-    """ECONNREFUSED: a kernel that can be reached knows of nobody who listens."""
+    """ECONNREFUSED: the kernel was reached, and no process listens on the port."""
     SILENT = "silent"
-    """A timeout, no route, a reset: that says something of the network, nothing of the process."""
+    """A timeout, no route or a reset: this says nothing about the process."""
 
 
 def is_refusal(attempts: Sequence[Attempt]) -> bool:
-    """Whether these attempts look like an ended process: enough of them, and all refused."""
+    """Whether these connections indicate an ended process: at least `ATTEMPTS`, and all refused."""
     return len(attempts) >= ATTEMPTS and all(attempt is Attempt.REFUSED for attempt in attempts)
 
 
-def doubt(whom: Identity, world: World, believed_ms: int | None, now_ms: int) -> str:
-    """Why not to conclude from refused connections that the process has ended; empty to conclude
-    it.
+def doubt(process: Identity, world: World, believed_ms: int | None, now_ms: int) -> str:
+    """Why refused connections are not accepted as proof that the process has ended; empty if they
+    are.
 
-    `believed_ms`: when a refusal of a broker in this cluster was last believed, on the clock of
-    `now_ms`. A refusal that is not believed changes nothing: the kubelet's report and the Lease
+    `believed_ms`: when a refusal in this cluster was last accepted, on the clock of `now_ms`; None
+    if never. A refusal that is not accepted changes nothing: the kubelet's report and the Lease
     decide as always.
     """
-    broker = world.brokers.get(whom.broker_id)
-    if broker is None or identity(broker, world.pods.get(whom.broker_id)) != whom:
+    broker = world.brokers.get(process.broker_id)
+    if broker is None or identity(broker, world.pods.get(process.broker_id)) != process:
         return "its process, pod or address has changed"
-    if whom.incarnation in world.ended:
+    if process.incarnation in world.ended:
         return "it is known to have ended"
     if believed_ms is not None and now_ms - believed_ms < BETWEEN_MS:
         return f"another report was accepted in the last {BETWEEN_MS // 1000} s"
-    return _doubt_about_partitions(whom.broker_id, world)
+    return _doubt_about_partitions(process.broker_id, world)
 
 
 def _doubt_about_partitions(broker_id: BrokerId, world: World) -> str:
-    """Why the cluster's partitions do not allow that conclusion; empty if they do."""
+    """Why it would be dangerous for the cluster's partitions to fence a live broker by mistake;
+    empty if it would not."""
     if not world.is_complete or world.unreadable_maps:
         return "the operator does not know all partitions yet"
     brokers = find_broker_states(world, awaiting_admission(world))
     if brokers.awaited:
         return "a broker has not compared its disk with the partition maps yet"
-    alone = next(_left_alone(broker_id, world, brokers), None)
-    return f"no other in-sync replica of {alone} is alive" if alone else ""
+    partition = next(_partitions_led_by_no_other(broker_id, world, brokers), None)
+    return f"no other in-sync replica of {partition} is alive" if partition else ""
 
 
-def _left_alone(broker_id: BrokerId, world: World, brokers: BrokerStates) -> Iterator[str]:
-    """Partitions that no other broker could lead."""
+def _partitions_led_by_no_other(
+    broker_id: BrokerId, world: World, brokers: BrokerStates
+) -> Iterator[str]:
+    """Partitions of this broker that no other broker could lead now, like "orders-3"."""
     for name, partition_map in world.maps.items():
         for generation in partition_map.spec.generations:
             if generation.trash_until:
@@ -88,6 +92,6 @@ def _left_alone(broker_id: BrokerId, world: World, brokers: BrokerStates) -> Ite
 
 
 def _is_in_sync(broker_id: BrokerId, state: PartitionState) -> bool:
-    """Whether the broker is in the ISR in any session: an older one may get the present session
-    soon."""
+    """Whether the ISR lists the broker in any session: the next plan may replace an older session
+    by the present one."""
     return any(ref.broker_id == broker_id for ref in state.isr)

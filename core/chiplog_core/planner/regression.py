@@ -1,16 +1,17 @@
-"""Going on from what the replicas' disks know (R6, and ISRs of which no member continued).
+"""Elects leaders from reports about the replicas' disks (R6, and ISRs whose members all restarted).
 
-Three things end in asking every replica of a partition what it has. A broker shows, by a report
-or a proposal, that it has applied newer metadata than the map holds: the map went back, as after
-a restored etcd. Or no member of the ISR that continued can lead. Or a person accepts the loss of
-what the dead hold, for one partition at one partition epoch.
+In three cases the operator asks every replica of a partition to report its disk:
+- A broker shows, by a report or a proposal, that it has applied newer metadata than the map holds:
+  the map went back, as after etcd was restored from a backup.
+- No member of the ISR whose process kept running can lead.
+- A person accepts, for one partition at one partition epoch, the loss of what dead replicas hold.
 
-Where the map went back, nothing is decided until all replicas have answered; those named in that
-acceptance are not waited for. Then the newest metadata any of them knows is adopted, above every
-epoch ever used, and an ordinary election follows. Else the logs of the members that were started
-again are compared (`comparison`). Where nobody vouches for its disk, the longest log of a
-`PageCache` topic wins, which its durability allows, after a minute also among those that answered;
-any other loss has to be accepted.
+If the map went back, nothing is decided until all replicas have reported, except those that the
+person's acceptance names. Then the newest metadata among the reports is adopted, with epochs above
+every epoch ever used, and an ordinary election follows. Otherwise the logs of the restarted members
+are compared (`comparison`). If no member's disk certainly has everything, the longest log of a
+`PageCache` topic wins, which its durability allows; after a minute only among the members that have
+reported. Any other loss must be accepted by a person.
 """
 
 import re
@@ -38,7 +39,7 @@ from chiplog_core.planner.comparison import (
     Terms,
     Waiting,
     compare,
-    is_answer,
+    is_current_report,
     log_length,
 )
 from chiplog_core.planner.elections import (
@@ -49,12 +50,13 @@ from chiplog_core.planner.elections import (
     with_generations,
     with_partitions,
 )
-from chiplog_core.planner.epochs import are_outnumbered, may_need_consent, next_epoch
+from chiplog_core.planner.epochs import could_unchecked_be_isr, may_need_consent, next_epoch
 from chiplog_core.planner.proposals import Claim, Proposals, is_beyond
 
 Reports = Mapping[tuple[TopicId, PartitionIndex], Mapping[BrokerId, ReplicaReport]]
 Accepted = Mapping[tuple[PartitionIndex, PartitionEpoch], frozenset[BrokerId]]
-"""Of which partition, at which partition epoch, a loss is accepted, and who is not waited for."""
+"""(partition, partition epoch) for which a person accepts a loss -> the brokers whose reports are
+not waited for."""
 
 NOTHING_ACCEPTED: Accepted = {}
 
@@ -63,7 +65,7 @@ _ENTRY = re.compile(r"([0-9]{1,9})@([0-9]{1,10})(?:/([0-9]{1,9}(?:\+[0-9]{1,9})*
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """An election that may have lost acknowledged records."""
+    """An election that may have lost acknowledged records. `report` is that of the winner."""
 
     partition: PartitionIndex
     winner: BrokerId
@@ -78,7 +80,7 @@ class Loss:
 
 
 def gather_reports(world: World) -> Reports:
-    """Every report of every broker, by partition."""
+    """The reports of all brokers: (topic id, partition) -> broker id -> report."""
     found: dict[tuple[TopicId, PartitionIndex], dict[BrokerId, ReplicaReport]] = {}
     for broker_id, broker in world.brokers.items():
         for report in broker.status.replica_reports:
@@ -87,8 +89,8 @@ def gather_reports(world: World) -> Reports:
 
 
 def accepted_losses(annotation: str) -> Accepted:
-    """Parse an annotation like "3@17,4@9/2+5": at partition epoch 17 of partition 3, and at epoch 9
-    of partition 4 without the reports of brokers 2 and 5.
+    """Parse an unclean-election annotation. "3@17,4@9/2+5" accepts a loss in partition 3 at its
+    partition epoch 17, and in partition 4 at epoch 9 without the reports of brokers 2 and 5.
 
     An entry that cannot be parsed accepts nothing.
     """
@@ -104,14 +106,15 @@ def accepted_losses(annotation: str) -> Accepted:
 
 
 def unread_losses(annotation: str) -> tuple[str, ...]:
-    """The entries that cannot be parsed. An empty one, as after the last comma, is ignored."""
+    """The entries of an unclean-election annotation that cannot be parsed. An empty one, as after a
+    final comma, is ignored."""
     entries = annotation.replace(" ", "").split(",")
     return tuple(entry for entry in entries if entry and _ENTRY.fullmatch(entry) is None)
 
 
 def acceptance(state: PartitionState, missing: Iterable[BrokerId]) -> str:
-    """The annotation's value that accepts to continue without the replicas `missing`, in the
-    form that `accepted_losses` parses."""
+    """The value of the unclean-election annotation that accepts the loss in this partition without
+    the reports of the brokers `missing`, like "4@9/2+5"."""
     brokers = "+".join(map(str, missing))
     return f"{state.partition}@{state.partition_epoch}{'/' if brokers else ''}{brokers}"
 
@@ -126,49 +129,56 @@ def is_above(report: ReplicaReport, state: PartitionState) -> bool:
 def missing_reports(
     state: PartitionState,
     brokers: BrokerStates,
-    known: Mapping[BrokerId, ReplicaReport],
+    reports: Mapping[BrokerId, ReplicaReport],
     *,
     has_gone_back: bool,
 ) -> list[BrokerId]:
-    """The replicas that have not reported yet. Retired brokers never will.
+    """The replicas whose reports the partition still waits for. Retired brokers never report.
 
-    `has_gone_back`: brokers know newer metadata than the map has. Then a report of metadata is
-    enough, even if the process that made it has ended. Otherwise the report must be of the log, by
-    the live process.
+    `has_gone_back`: brokers know newer metadata than the map has. Then a report counts even if the
+    process that made it has ended, because only its metadata matters. Otherwise the logs are
+    compared, and a report counts only if it is by the live process.
     """
 
-    def is_answered(broker_id: BrokerId) -> bool:
-        report, broker = known.get(broker_id), brokers.by_id.get(broker_id)
+    def has_reported(broker_id: BrokerId) -> bool:
+        """Whether the replica on this broker has a report that counts."""
+        report, broker = reports.get(broker_id), brokers.by_id.get(broker_id)
         if has_gone_back:
-            # After a restore, a status may be as old as the map.
-            return broker_id not in brokers.unchecked and _is_answered(state, report)
-        return report is not None and broker is not None and is_answer(report, state, broker)
+            # After a restore of etcd, the broker's status may be as old as the map: its report
+            # counts only after the broker has compared its disk with the restored maps.
+            return broker_id not in brokers.unchecked and _is_current(state, report)
+        return (
+            report is not None and broker is not None and is_current_report(report, state, broker)
+        )
 
     return [
         broker_id
         for broker_id in state.replicas
-        if not _is_retired(broker_id, brokers) and not is_answered(broker_id)
+        if not _is_retired(broker_id, brokers) and not has_reported(broker_id)
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What is known of all partitions beyond their maps."""
+    """What brokers reported about partitions, beyond their maps."""
 
     reports: Reports
+    """Reports about replicas on disk."""
     proposals: Proposals = field(default_factory=dict)
-    """The leaders' proposals (R5), which also show what they have applied."""
+    """The leaders' proposals to change ISRs (R5). Their epochs also show newer metadata."""
     requested_ms: Mapping[Question, int] = field(default_factory=dict)
-    """For how long each question has been open, as far as this operator process saw it."""
+    """For how many milliseconds this operator process has seen a partition's reports wanted,
+    counted from the first report of a live ISR member. Partitions without such a report are
+    missing."""
 
 
 def settle_all(
     spec: PartitionMapSpec, brokers: BrokerStates, answers: Answers, accepted: Accepted
 ) -> tuple[PartitionMapSpec, tuple[Loss, ...]]:
-    """The map after questions to replicas are asked, and decided where all replicas have
-    reported."""
-    is_known = answers.reports or answers.proposals or accepted
-    if spec.hibernated or (not is_known and not _asks(spec)):
+    """The map after reports are requested where they are needed, and leaders elected from reports
+    where enough have come; and the elections that may have lost records."""
+    has_input = answers.reports or answers.proposals or accepted
+    if spec.hibernated or (not has_input and not _is_any_report_wanted(spec)):
         return spec, ()
     settling = _Settling(spec, brokers, answers, accepted)
     generations = tuple(map(settling.settled, spec.generations))
@@ -176,14 +186,14 @@ def settle_all(
 
 
 def next_overdue_ms(world: World) -> int | None:
-    """After how many milliseconds the next question is open for so long that it is decided
-    without the missing reports."""
+    """After how many milliseconds the next partition has waited for `WAIT_MS`, so that it is
+    decided without the missing reports; None if no partition waits."""
     left = [WAIT_MS - open_ms for open_ms in world.requested_ms.values() if open_ms < WAIT_MS]
     return min(left, default=None)
 
 
-def _asks(spec: PartitionMapSpec) -> bool:
-    """Whether the map waits for reports of any partition."""
+def _is_any_report_wanted(spec: PartitionMapSpec) -> bool:
+    """Whether any partition of the map waits for reports of its replicas."""
     return any(
         state.reports_wanted for generation in spec.generations for state in generation.partitions
     )
@@ -191,16 +201,17 @@ def _asks(spec: PartitionMapSpec) -> bool:
 
 @dataclass(slots=True)
 class _Settling:
-    """Goes through the partitions of one map."""
+    """Requests and evaluates reports for the partitions of one map."""
 
     spec: PartitionMapSpec
     brokers: BrokerStates
     answers: Answers
     accepted: Accepted
     losses: list[Loss] = field(default_factory=list)
+    """Elections made so far that may have lost records."""
 
     def settled(self, generation: Generation) -> Generation:
-        """The generation after its questions are asked or decided."""
+        """The generation after `_settled` of each of its partitions."""
         claims = self.answers.proposals.get(generation.topic_id, {})
         return with_partitions(
             generation,
@@ -213,36 +224,39 @@ class _Settling:
     def _settled(
         self, state: PartitionState, topic_id: TopicId, claims: Sequence[Claim]
     ) -> PartitionState:
-        """The next state of one partition: ask its replicas for reports, wait for these, or
-        decide."""
-        known = self.answers.reports.get((topic_id, state.partition), {})
+        """The next state of one partition: with `reports_wanted` if its replicas must report, with
+        a leader if enough have reported; the same object if nothing changes now.
+
+        `claims` are the leaders' proposals for the partition.
+        """
+        reports = self.answers.reports.get((topic_id, state.partition), {})
         consent = self.accepted.get((state.partition, state.partition_epoch))
-        has_gone_back = is_beneath(state, known.values(), claims)
+        has_gone_back = is_map_outdated(state, reports.values(), claims)
         if not state.reports_wanted:
             is_stuck = may_need_consent(state, self.spec.min_isr, self.brokers)
             if has_gone_back or (consent is not None and is_stuck):
-                # The epochs stay. If they were raised, they could become equal to those that a
-                # broker knows, and the broker would take the map's older content for newer.
+                # The epochs are not raised. Otherwise they could become equal to those that a
+                # broker has applied, and the broker would take the map's older content for newer.
                 return replace(state, reports_wanted=True)
             return state
-        # If a leader is named, the map waits for reports because it is older than what brokers
-        # know.
+        # An election that finds no leader removes the old one before it wants reports. So if there
+        # is a leader, reports are wanted because the map is older than what brokers know.
         has_gone_back = has_gone_back or state.leader is not None
-        missing = set(missing_reports(state, self.brokers, known, has_gone_back=has_gone_back))
+        missing = set(missing_reports(state, self.brokers, reports, has_gone_back=has_gone_back))
         if has_gone_back:
-            if missing - (consent or frozenset()) or not known:
-                return state
+            if missing - (consent or frozenset()) or not reports:
+                return state  # waits until every replica, except those in the consent, has reported
         elif is_awaited(state, self.brokers) or (
-            consent is None and are_outnumbered(state, self.spec.min_isr, self.brokers)
+            consent is None and could_unchecked_be_isr(state, self.spec.min_isr, self.brokers)
         ):
-            return state
+            return state  # waits: an unchecked replica may show that the map went back
         question = Question(topic_id, state.partition, state.partition_epoch)
         return _Case(
             state=state,
             topic_id=topic_id,
             spec=self.spec,
             brokers=self.brokers,
-            known=known,
+            reports=reports,
             claims=claims,
             has_gone_back=has_gone_back,
             missing=frozenset(missing),
@@ -253,27 +267,34 @@ class _Settling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """One partition whose replicas were asked."""
+    """One partition for which reports are wanted, and everything its decision depends on."""
 
     state: PartitionState
     topic_id: TopicId
     spec: PartitionMapSpec
     brokers: BrokerStates
-    known: Mapping[BrokerId, ReplicaReport]
+    reports: Mapping[BrokerId, ReplicaReport]
     claims: Sequence[Claim]
+    """The leaders' proposals for the partition."""
     has_gone_back: bool
-    """The map did (R6), so that every replica had to answer and the newest metadata is adopted."""
+    """The map is older than what brokers know (R6): the newest metadata is adopted first."""
     missing: frozenset[BrokerId]
-    """Replicas that have not answered."""
+    """Replicas that have not reported."""
     consent: frozenset[BrokerId] | None
-    """Who is not waited for by a person's word, which accepts any loss; None without one."""
+    """Brokers without whose reports a person wants to continue, which accepts any loss; None if no
+    person has decided."""
     is_overdue: bool
+    """Whether `WAIT_MS` have passed: missing reports are not waited for any longer."""
 
     def decided(self, losses: list[Loss]) -> PartitionState:
-        """The state with a leader; the same object if nothing can be decided yet."""
+        """The state with a leader; the same object if nothing can be decided yet.
+
+        An ordinary election is tried first, then the comparison of logs, then an unclean election,
+        which is added to `losses`.
+        """
         base = replace(self.state, reports_wanted=False)
         if self.has_gone_back:
-            base = adopt(self.state, self.known.values(), self.claims)
+            base = adopt(self.state, self.reports.values(), self.claims)
         elected = elect(base, self.topic_id, self.spec.min_isr, self.brokers)
         if elected.leader is not None:
             return self._above(elected, base)
@@ -282,25 +303,27 @@ class _Case:
             return self._above(changed(base, outcome.isr, outcome.leader, self.brokers), base)
         winner = max(self._unclean(base, outcome), key=self._length, default=None)
         if winner is None:
-            # Adopted metadata stays adopted. The comparison continues from there.
+            # Adopted metadata is written even without a leader. The next plan compares from there.
             return self._above(elected, base) if self.has_gone_back else self.state
-        losses.append(Loss(self.state.partition, winner.broker_id, self.known[winner.broker_id]))
+        losses.append(Loss(self.state.partition, winner.broker_id, self.reports[winner.broker_id]))
         elected = self._above(changed(base, (winner,), winner, self.brokers), base)
         return replace(elected, unclean_epoch=elected.leader_epoch)
 
     def _compared(self, base: PartitionState) -> Outcome:
-        """The result of comparing the replicas' logs."""
+        """The result of comparing the logs of the partition's replicas."""
         terms = Terms(
             min_isr=self.spec.min_isr,
             counts_as_page_cache=counts_as_page_cache(self.spec),
             is_overdue=self.is_overdue,
             waived=self.consent or frozenset(),
         )
-        return compare(base, self.topic_id, self.brokers, self.known, terms)
+        return compare(base, self.topic_id, self.brokers, self.reports, terms)
 
     def _above(self, state: PartitionState, adopted: PartitionState) -> PartitionState:
-        """The state with both epochs above any that was ever applied, even if there is no
-        leader."""
+        """The state with both epochs above those of `adopted`, so above any that a broker applied.
+
+        They are raised even if there is no leader: brokers must take this state for newer.
+        """
         return replace(
             state,
             leader_epoch=next_epoch(adopted, self.brokers, is_waived=self._is_waived),
@@ -309,48 +332,53 @@ class _Case:
 
     @property
     def _is_waived(self) -> bool:
-        """Whether a person decided to continue without missing reports."""
+        """Whether a person decided to continue although reports are missing."""
         return self.consent is not None and bool(self.missing)
 
     def _unclean(self, base: PartitionState, outcome: Outcome) -> list[ReplicaRef]:
-        """The replicas that may lead although acknowledged records may be missing there, the
-        best first."""
+        """The replicas that an unclean election may choose from; empty if it is not allowed now.
+
+        A person's consent allows any replica that has reported. Without one, a PageCache topic
+        allows in-sync replicas whose disks lost at most their last writes.
+        """
         able = [
             broker.ref
             for broker_id in base.replicas
             if (broker := self.brokers.by_id.get(broker_id)) is not None
             and broker.ref is not None
-            and _is_answered(self.state, self.known.get(broker_id))
+            and _is_current(self.state, self.reports.get(broker_id))
             and can_lead(broker.ref, self.state, self.topic_id, self.brokers)
         ]
         if self.consent is not None:
             return [] if self.missing - self.consent else able
         if isinstance(outcome, Waiting) and not self.is_overdue:
             return []
-        if not counts_as_page_cache(self.spec) or not all(map(self._is_suspect, base.isr)):
+        if not counts_as_page_cache(self.spec) or not all(map(self._has_same_disk, base.isr)):
             return []
         in_sync = {ref.broker_id for ref in base.isr}
         return [ref for ref in able if ref.broker_id in in_sync]
 
-    def _is_suspect(self, ref: ReplicaRef) -> bool:
-        """Whether the replica's disk is the same and undamaged, so that only its last writes may
-        be missing."""
+    def _has_same_disk(self, ref: ReplicaRef) -> bool:
+        """Whether the broker still has the disk of that session, and the replica is undamaged: then
+        only the last writes, which were in the page cache, may be missing."""
         is_damaged = (ref.broker_id, self.topic_id, self.state.partition) in self.brokers.damaged
         broker = self.brokers.by_id.get(ref.broker_id)
         return broker is not None and broker.has_disk_of(ref) and not is_damaged
 
     def _length(self, ref: ReplicaRef) -> tuple[int, int, int]:
+        """Sort key: the longest log is the highest; of equal ones, that of the first replica."""
         place = self.state.replicas.index(ref.broker_id)
-        return *log_length(self.known[ref.broker_id]), -place
+        return *log_length(self.reports[ref.broker_id]), -place
 
 
 def adopt(
     state: PartitionState, known: Iterable[ReplicaReport], claims: Iterable[Claim] = ()
 ) -> PartitionState:
-    """The newest metadata that anybody knows, without a leader, with the highest known epochs.
+    """The partition with the newest ISR and the highest epochs among the map, the reports `known`
+    and the proposals `claims`; without a leader, because that is elected next.
 
-    If a report and the map are equally new, the report counts, because the map may be restored from
-    a backup.
+    If a report and the map have equal epochs, the report's ISR counts, because the map may be
+    restored from a backup.
     """
     reports, claims = tuple(known), tuple(claims)
     isr, best = state.isr, (state.leader_epoch, state.partition_epoch)
@@ -358,10 +386,10 @@ def adopt(
         epochs = (report.leader_epoch, report.partition_epoch)
         if epochs >= best:
             isr, best = report.isr, epochs
-    more = tuple(ref.broker_id for ref in isr if ref.broker_id not in state.replicas)
+    added_replicas = tuple(ref.broker_id for ref in isr if ref.broker_id not in state.replicas)
     return replace(
         state,
-        replicas=(*state.replicas, *more),
+        replicas=(*state.replicas, *added_replicas),
         isr=isr,
         leader=None,
         leader_epoch=LeaderEpoch(max(_leader_epochs(state, reports, claims))),
@@ -376,29 +404,30 @@ def adopt(
 def why_at_risk(
     answers: "Answers", spec: PartitionMapSpec, state: PartitionState, brokers: BrokerStates
 ) -> str:
-    """Why a person must decide about a current partition; empty if nobody must."""
-    assert spec.current is not None, "asked of what the name means now"
-    known = answers.reports.get((spec.current, state.partition), {})
+    """Why acknowledged records of a current partition may be missing, so that a person must accept
+    the loss; empty if no person must."""
+    assert spec.current is not None, "the topic is not deleted"
+    reports = answers.reports.get((spec.current, state.partition), {})
     question = Question(spec.current, state.partition, state.partition_epoch)
     terms = Terms(
         min_isr=spec.min_isr,
         counts_as_page_cache=counts_as_page_cache(spec),
         is_overdue=answers.requested_ms.get(question, 0) >= WAIT_MS,
     )
-    outcome = compare(state, spec.current, brokers, known, terms)
+    outcome = compare(state, spec.current, brokers, reports, terms)
     return outcome.reason if isinstance(outcome, AtRisk) else ""
 
 
 def counts_as_page_cache(spec: PartitionMapSpec) -> bool:
-    """Whether the topic's durability is PageCache, or was until recently, so that some brokers
-    have not flushed older records."""
+    """Whether the topic's durability is PageCache, or was, and some brokers have not yet flushed
+    the records from that time."""
     return spec.durability is Durability.PAGE_CACHE or bool(spec.unflushed)
 
 
 def _leader_epochs(
     state: PartitionState, reports: Iterable[ReplicaReport], claims: Iterable[Claim]
 ) -> Iterator[int]:
-    """Every leader epoch that a map, a report or a proposal names."""
+    """Every leader epoch in the map, the reports and the proposals."""
     yield state.leader_epoch
     for report in reports:
         yield report.leader_epoch
@@ -411,7 +440,7 @@ def _leader_epochs(
 def _partition_epochs(
     state: PartitionState, reports: Iterable[ReplicaReport], claims: Iterable[Claim]
 ) -> Iterator[int]:
-    """Every partition epoch that a map, a report or a proposal names."""
+    """Every partition epoch in the map, the reports and the proposals."""
     yield state.partition_epoch
     for report in reports:
         yield report.partition_epoch
@@ -422,14 +451,14 @@ def _partition_epochs(
 def _unclean_epochs(
     state: PartitionState, reports: Iterable[ReplicaReport]
 ) -> Iterator[LeaderEpoch | None]:
-    """The known epochs of unclean elections. A loss that was accepted once stays accepted, even
-    if the map lost that."""
+    """The epochs of unclean elections in the map and the reports; None for one without. A loss that
+    was accepted once stays accepted, even if a restored map does not know of it."""
     yield state.unclean_epoch
     for report in reports:
         yield report.unclean_epoch
 
 
-def is_beneath(
+def is_map_outdated(
     state: PartitionState, known: Iterable[ReplicaReport], claims: Iterable[Claim]
 ) -> bool:
     """Whether any broker has applied a newer state than the map has (rule R6)."""
@@ -438,8 +467,9 @@ def is_beneath(
     )
 
 
-def _is_answered(state: PartitionState, report: ReplicaReport | None) -> bool:
-    """Whether the report is newer than the question. An older one has lower epochs."""
+def _is_current(state: PartitionState, report: ReplicaReport | None) -> bool:
+    """Whether there is a report and it was made for the map's present epochs or later ones. A
+    report from before `reports_wanted` was set has lower epochs."""
     if report is None:
         return False
     return (

@@ -1,10 +1,10 @@
-"""Who asks for the restart of a broker, beside its configuration.
+"""Restarts of brokers that users request by annotations.
 
 `kubectl rollout restart statefulset/demo-broker-1` writes a time into the pod template of the
-StatefulSet. Kubernetes does nothing about it (`OnDelete`); a pod with another time is to be
-restarted. The annotation `chiplog.dev/manual-rolling-update: "true"`, on a StatefulSet or on a pod,
-asks for one restart, as Strimzi's does: it goes with the pod, and the operator takes it from the
-StatefulSet.
+StatefulSet. Kubernetes does nothing about it (`OnDelete`); the operator restarts a pod that has
+another time. The annotation `chiplog.dev/manual-rolling-update: "true"`, on a StatefulSet or on a
+pod, requests one restart, as Strimzi's does. On a pod it is gone with the pod; the operator removes
+it from a StatefulSet.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,8 @@ class RestartRequest:
     reason: str
     message: str
     stateful_set: str = ""
-    """The one whose annotation asks for it, which is to be taken away."""
+    """Name of the StatefulSet whose annotation requests the restart: the operator removes the
+    annotation after the restart. Empty if the request is not an annotation of a StatefulSet."""
 
 
 def restart_requests(world: World) -> Mapping[BrokerId, RestartRequest]:
@@ -41,11 +42,16 @@ def restart_requests(world: World) -> Mapping[BrokerId, RestartRequest]:
 
 
 def restart_request_problems(world: World) -> Iterator[Problem]:
-    """Problems of annotations that cannot request a restart."""
+    """Problems with restart annotations: an unknown value, or an annotation in a pod template."""
     for broker_id, pod in sorted(world.pods.items()):
         owner = world.stateful_sets.get(broker_id)
-        of_owner = [(f"StatefulSet {owner.name}", owner.annotations)] if owner is not None else []
-        for object_text, annotations in (*of_owner, (f"Pod {pod.name}", pod.annotations)):
+        annotations_of_owner = (
+            [(f"StatefulSet {owner.name}", owner.annotations)] if owner is not None else []
+        )
+        for object_text, annotations in (
+            *annotations_of_owner,
+            (f"Pod {pod.name}", pod.annotations),
+        ):
             problem = MANUAL_ROLLING_UPDATE.problem(annotations, object_text)
             if problem is not None:
                 yield problem
@@ -54,7 +60,8 @@ def restart_request_problems(world: World) -> Iterator[Problem]:
 
 
 def _request_of(pod: PodState, owner: StatefulSetState | None) -> RestartRequest | None:
-    """The restart that an annotation of the pod or of its StatefulSet requests."""
+    """The restart that an annotation of the pod or of its StatefulSet requests; None if none
+    does."""
     if owner is not None and MANUAL_ROLLING_UPDATE.is_set(owner.annotations):
         return RestartRequest(MANUAL, _by_annotation(f"StatefulSet {owner.name}"), owner.name)
     # An annotation from the template would restart each new pod again.
@@ -72,7 +79,7 @@ def _request_of(pod: PodState, owner: StatefulSetState | None) -> RestartRequest
 
 
 def _in_template(owner: StatefulSetState) -> Problem:
-    """The problem of an annotation that is in the pod template."""
+    """The problem that the restart annotation is in the StatefulSet's pod template."""
     return Problem(
         f"StatefulSet {owner.name} spec.template.{field_of(labels.MANUAL_ROLLING_UPDATE)}",
         "cannot request a restart, because every new pod has it too",

@@ -1,10 +1,9 @@
-"""Restarting brokers, for what cannot change while they run or because somebody asks for it: one at
-a time, never at a price.
+"""Rolling restarts: one broker at a time, for a changed pod template or on request.
 
-A broker that is not ready goes first: the change may be what heals it. A restart never takes a
-partition below the replicas that acks=all asks for, as far as it has that many at all, and it
-waits until those that run with the new configuration already are ready and in sync with
-everything they hold: what the previous restart touched is whole again before the next one.
+A broker that is not ready is restarted first: the change may be what repairs it. A restart never
+takes a partition below min.insync.replicas, unless the partition has fewer in-sync replicas anyway.
+It waits until every broker that needs no restart is ready and all its replicas are in sync, so that
+the previous restart is complete before the next one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,14 +24,14 @@ class Rollout:
     """Which brokers are to be restarted, and what is done about it now."""
 
     outdated: tuple[BrokerId, ...] = ()
-    """They run with what was before."""
+    """Brokers whose pods have an older revision than their StatefulSets."""
     restart: RestartPod | None = None
     waits_for: tuple[BrokerId, ...] = ()
-    """Brokers that have to be well again first."""
-    is_needed: tuple[BrokerId, ...] = ()
-    """Brokers without which some partition would have too few replicas in sync."""
+    """Brokers that must be ready and in sync before the next restart."""
+    needed: tuple[BrokerId, ...] = ()
+    """Brokers without which some partition would have fewer than min.insync.replicas in sync."""
     requested: tuple[BrokerId, ...] = ()
-    """Somebody asked for their restart (`restart_requests`)."""
+    """Brokers whose restart an annotation requests (`restart_requests`)."""
 
     @property
     def pending(self) -> tuple[BrokerId, ...]:
@@ -43,7 +42,7 @@ class Rollout:
 def plan_rollout(
     world: World, brokers: BrokerStates, broker_ids: Sequence[BrokerId], counts: Counts
 ) -> Rollout:
-    """The next restart, if one is due and safe."""
+    """The next restart if one is due and safe, else what it waits for."""
     requested = restart_requests(world)
     found = Rollout(
         outdated=tuple(broker_id for broker_id in broker_ids if _is_outdated(world, broker_id)),
@@ -51,19 +50,22 @@ def plan_rollout(
     )
     if not found.pending:
         return found
-    going = tuple(broker_id for broker_id, pod in sorted(world.pods.items()) if pod.deleting)
-    if going:
-        return replace(found, waits_for=going)
-    unwell = tuple(
-        broker_id for broker_id in broker_ids if not _is_well(world, brokers, broker_id, counts)
+    being_deleted = tuple(
+        broker_id for broker_id, pod in sorted(world.pods.items()) if pod.deleting
     )
-    spared = tuple(broker_id for broker_id in found.pending if broker_id not in counts.needed)
-    for broker_id in spared:
+    if being_deleted:
+        return replace(found, waits_for=being_deleted)
+    unhealthy = tuple(
+        broker_id for broker_id in broker_ids if not _is_healthy(world, brokers, broker_id, counts)
+    )
+    not_needed = tuple(broker_id for broker_id in found.pending if broker_id not in counts.needed)
+    for broker_id in not_needed:  # first a pod that is not ready: the restart may repair it
         if not world.pods[broker_id].ready:
             return replace(found, restart=_restart(world, broker_id, requested))
-    if spared and set(unwell) <= set(found.pending):
-        return replace(found, restart=_restart(world, spared[0], requested))
-    return replace(found, waits_for=unwell, is_needed=tuple(sorted(counts.needed)))
+    # An unhealthy broker that needs no restart may be the one that was restarted last: wait for it.
+    if not_needed and set(unhealthy) <= set(found.pending):
+        return replace(found, restart=_restart(world, not_needed[0], requested))
+    return replace(found, waits_for=unhealthy, needed=tuple(sorted(counts.needed)))
 
 
 def is_serving(world: World, brokers: BrokerStates, broker_id: BrokerId) -> bool:
@@ -74,12 +76,12 @@ def is_serving(world: World, brokers: BrokerStates, broker_id: BrokerId) -> bool
 
 
 def _is_outdated(world: World, broker_id: BrokerId) -> bool:
-    """Whether the pod has an older revision than its StatefulSet."""
+    """Whether the pod has another revision of the pod template than its StatefulSet."""
     pod, wanted = world.pods.get(broker_id), world.revisions.get(broker_id)
     return pod is not None and wanted is not None and not pod.deleting and pod.revision != wanted
 
 
-def _is_well(world: World, brokers: BrokerStates, broker_id: BrokerId, counts: Counts) -> bool:
+def _is_healthy(world: World, brokers: BrokerStates, broker_id: BrokerId, counts: Counts) -> bool:
     """Whether the broker serves and all its replicas are in sync."""
     return is_serving(world, brokers, broker_id) and broker_id not in counts.lagging
 
@@ -87,6 +89,7 @@ def _is_well(world: World, brokers: BrokerStates, broker_id: BrokerId, counts: C
 def _restart(
     world: World, broker_id: BrokerId, requested: Mapping[BrokerId, RestartRequest]
 ) -> RestartPod:
+    """The restart of the broker's pod. Its Event names the request, else the configuration."""
     pod, request = world.pods[broker_id], requested.get(broker_id)
     return RestartPod(
         broker_id=broker_id,
@@ -99,5 +102,6 @@ def _restart(
 
 
 def _for_configuration(world: World, broker_id: BrokerId) -> str:
+    """The Event's message for a restart because of a changed configuration."""
     why = ", ".join(world.restart_reasons) or "a changed configuration"
     return f"The operator restarts broker {broker_id} for {why}"

@@ -1,11 +1,11 @@
-"""Pods that were given a node while their volume claim waits for a pod to be scheduled.
+"""Pods that have a node while their PersistentVolumeClaim still waits for a pod to be scheduled.
 
 With `volumeBindingMode: WaitForFirstConsumer` the scheduler chooses the node for the volume, writes
 it into the claim (`volume.kubernetes.io/selected-node`), waits for the volume, and only then binds
-the pod. Where claim and pod of a broker are deleted together, the next pod may be bound by the old
-claim, which the scheduler still has in its cache. Its new claim then waits for a pod that is not
-scheduled yet, and the pod, which is, waits for the claim: for ever. The next pod is scheduled
-with the claim that there is.
+the pod. If claim and pod of a broker are deleted together, the next pod may be bound because of the
+old claim, which the scheduler still has in its cache. The new claim then waits for ever for a pod
+that is not scheduled yet, and the pod, which is scheduled, waits for the claim. When the operator
+deletes the pod, the next pod is scheduled with the new claim.
 """
 
 from collections.abc import Iterator
@@ -19,34 +19,39 @@ from chiplog_core.observed.world import ClaimState, PodState, World
 
 VOLUME_NOT_BOUND = "VolumeNotBound"
 PATIENCE = timedelta(seconds=5)
-"""So old are pod and claim at least: the watches of the two kinds do not run in step."""
+"""How old binding and claim must be before the pod is deleted: the watches of pods and of claims
+are not synchronized, so a newer pair may be an old pod with a new claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stranded:
-    """Pods to delete now, and when to plan again for one that is not old enough."""
+    """Pods to delete now, and when to plan again for pods that must wait for `PATIENCE` first."""
 
     restarts: tuple[RestartPod, ...] = ()
     requeue_after_ms: int | None = None
 
 
 def find_stranded(world: World, settings: Settings, now: datetime) -> Stranded:
-    """Pods to delete, because each waits for its volume and the volume for the pod.
+    """Pods to delete, because the pod waits for its volume and the volume waits for a pod.
 
     Decided only if all objects are listed, and never for a paused cluster.
     """
+    # `settings.cluster` is None for a paused cluster and for one whose spec cannot be parsed.
     if settings.cluster is None or not world.is_complete:
         return Stranded()
-    due = dict(_due(world))
-    waits = [at - now for at in due.values() if at > now]
+    due_times = dict(_due(world))
+    waits = [due_at - now for due_at in due_times.values() if due_at > now]
     return Stranded(
-        restarts=tuple(_restart(world, broker_id) for broker_id, at in due.items() if at <= now),
+        restarts=tuple(
+            _restart(world, broker_id) for broker_id, due_at in due_times.items() if due_at <= now
+        ),
+        # Rounded up, so that the next plan does not come too early.
         requeue_after_ms=min(waits) // timedelta(milliseconds=1) + 1 if waits else None,
     )
 
 
 def _due(world: World) -> Iterator[tuple[BrokerId, datetime]]:
-    """The brokers whose pods are stranded, and from when on that is certain."""
+    """Each broker whose pod is stranded, and the time from which the pod may be deleted."""
     for broker_id, pod in sorted(world.pods.items()):
         claim = world.claims.get(broker_id)
         if claim is None or pod.bound_at is None or claim.created_at is None:
@@ -56,7 +61,7 @@ def _due(world: World) -> Iterator[tuple[BrokerId, datetime]]:
 
 
 def _waits_for_volume(pod: PodState) -> bool:
-    """Whether the pod has a node but no address, which it gets after its volumes."""
+    """Whether the pod has a node but no IP address: it gets one after its volumes are mounted."""
     return bool(pod.node) and not (pod.address or pod.ready or pod.deleting)
 
 
@@ -66,6 +71,7 @@ def _waits_for_pod(claim: ClaimState) -> bool:
 
 
 def _restart(world: World, broker_id: BrokerId) -> RestartPod:
+    """The deletion of the broker's stranded pod."""
     pod = world.pods[broker_id]
     return RestartPod(
         broker_id=broker_id,

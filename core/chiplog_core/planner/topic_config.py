@@ -14,25 +14,29 @@ from chiplog_core.observed.world import World
 def configured(
     spec: PartitionMapSpec, own: Mapping[str, str], inherited: Mapping[str, str]
 ) -> PartitionMapSpec:
-    """The map with this configuration and what follows from it."""
+    """The map with this configuration, and with the min ISR and durability that follow from it.
+
+    `own` is what the topic sets itself, `inherited` has the cluster's values for all other keys.
+    Returns the same object if nothing changes.
+    """
     replicas = len(spec.current_partitions[0].replicas)
     config = TopicConfig(own, inherited)
-    in_force = min_isr(config, replicas)
+    min_in_sync = min_isr(config, replicas)
     durability = Durability(config[DURABILITY])
-    if (own, inherited, in_force, durability) == (
+    if (own, inherited, min_in_sync, durability) == (
         spec.config,
         spec.inherited_config,
         spec.min_isr,
         spec.durability,
     ):
         return spec
-    after = replace(spec, config=own, inherited_config=inherited, min_isr=in_force)
+    after = replace(spec, config=own, inherited_config=inherited, min_isr=min_in_sync)
     return after if durability is spec.durability else _switched(after, durability)
 
 
 def flushed(spec: PartitionMapSpec, world: World) -> PartitionMapSpec:
-    """The map without the brokers that have flushed the topic since it became Fsync, or are
-    retired."""
+    """The map whose list `unflushed` no longer contains brokers that have flushed the topic after
+    its change to Fsync, or that are retired. Returns the same object if nothing changes."""
     if not spec.unflushed or spec.current is None:
         return spec
     answer = FlushedTopic(topic_id=spec.current, durability_switch=spec.durability_switch)
@@ -45,31 +49,33 @@ def flushed(spec: PartitionMapSpec, world: World) -> PartitionMapSpec:
 
 
 def _switched(spec: PartitionMapSpec, durability: Durability) -> PartitionMapSpec:
-    """The map with another durability. After a change to Fsync, brokers must flush what was
-    acknowledged as PageCache."""
-    holding: set[BrokerId] = set()
+    """The map with another durability. After a change to Fsync, every broker with a replica must
+    flush the records that were acknowledged as PageCache: it is listed in `unflushed`."""
+    brokers_to_flush: set[BrokerId] = set()
     if durability is Durability.FSYNC:
         for state in spec.current_partitions:
-            holding.update(state.replicas)
+            brokers_to_flush.update(state.replicas)
     return replace(
         spec,
         durability=durability,
         durability_switch=spec.durability_switch + 1,
-        unflushed=tuple(sorted(holding)),
+        unflushed=tuple(sorted(brokers_to_flush)),
     )
 
 
 def _has_flushed(
     world: World, spec: PartitionMapSpec, broker_id: BrokerId, answer: FlushedTopic
 ) -> bool:
-    """Whether the broker has flushed everything that was acknowledged as PageCache."""
+    """Whether the broker has flushed every record that was acknowledged as PageCache, or is
+    retired. `answer` is the status entry by which it confirms this durability change."""
     broker = world.brokers.get(broker_id)
     if broker is None:
         return False
     if broker.spec.retired:
         return True
     return answer in broker.status.flushed_topics and all(
-        # A process that lost its page cache cannot have flushed everything.
+        # The ISR may name an older session: the page cache of that process was lost with it, so
+        # the present process cannot have flushed everything.
         ref.session == broker.spec.session
         for state in spec.current_partitions
         for ref in state.isr

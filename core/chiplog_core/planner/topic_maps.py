@@ -1,9 +1,9 @@
-"""From Topics to PartitionMaps: every change of a map in a plan is one write.
+"""Plans the changes of PartitionMaps; all changes of one map in a plan are one write.
 
-A map goes through a series of pure edits: what its Topic wishes, what brokers confirmed, what
-their disks know better, what leaders propose, who leads, what a Rebalance moves. What comes out is
-written over the version that went in, if it differs. A Topic that is wrong in some way changes
-nothing, and its last good state runs on.
+A map goes through a series of pure edits: the spec of its Topic, confirmations of brokers, reports
+about their disks, the leaders' proposals, elections, and moves of leaderships. If the result
+differs from the version that was read, it replaces that version. A Topic with problems in its spec
+changes nothing: the topic stays as it was.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ from chiplog_core.planner.elections import elect_all
 from chiplog_core.planner.growth import grown
 from chiplog_core.planner.leader_orders import order_all
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
-from chiplog_core.planner.new_maps import DesiredTopic, NewMaps, Places, desired_topic
+from chiplog_core.planner.new_maps import DesiredTopic, NewMaps, PlacementChecks, desired_topic
 from chiplog_core.planner.offsets_topic import desired_offsets_topic, offsets_config_of
 from chiplog_core.planner.preferred import prefer_all
 from chiplog_core.planner.proposals import judge_all
@@ -43,17 +43,17 @@ from chiplog_core.validate.topic import check_partition_count
 
 
 class MapPlanner:
-    """Plans all maps of a cluster, one after the other."""
+    """Plans all PartitionMaps of a cluster."""
 
     def __init__(self, situation: Situation) -> None:
         self._situation = situation
         self._world = situation.world
         self._plan = MapsPlan()
-        self._places = Places(situation, self._plan)
-        self._new = NewMaps(situation, self._plan, self._places)
+        self._placement = PlacementChecks(situation, self._plan)
+        self._new = NewMaps(situation, self._plan, self._placement)
 
     def plan(self) -> MapsPlan:
-        """Plan the change of each map, and the maps of topics that have none."""
+        """Plan the change of each map, and new maps for topics that have none."""
         owners = self._situation.ownership.owners
         for name in sorted(self._world.maps.keys() | owners.keys()):
             observed = self._world.maps.get(name)
@@ -67,20 +67,21 @@ class MapPlanner:
         return self._plan
 
     def _begin(self, desired: DesiredTopic) -> None:
-        """Create the map of a topic that has none."""
+        """Plan the creation of a topic's map, unless it must wait."""
         new_map = self._new.first_map(desired)
         if new_map is not None:
             self._plan.changing.add(desired.name)
             self._plan.actions.append(Create(resource=new_map))
 
     def _change(self, observed: PartitionMap, owner: Topic | None) -> None:
-        """Plan the changes of one map."""
+        """Plan the changes of one map, or its deletion. `owner` is None if no Topic owns its
+        name."""
         brokers, answers = self._situation.brokers, self._situation.answers
         spec = observed.spec
         if self._situation.settings.cluster is not None and not (owner and paused(owner.metadata)):
             spec = self._desired_spec(spec, owner)
-            is_wanted = owner is not None and owner.metadata.deletion_timestamp is None
-            if not is_wanted and self._is_finished(observed, spec):
+            has_live_owner = owner is not None and owner.metadata.deletion_timestamp is None
+            if not has_live_owner and self._is_finished(observed, spec):
                 self._plan.actions.append(DeleteMap(resource=observed))
                 return
         # Without a Topic, as for an internal topic, the annotations of the map itself count.
@@ -109,19 +110,22 @@ class MapPlanner:
         self._plan.actions += _announced(losses, owner, observed)
 
     def _is_finished(self, observed: PartitionMap, spec: PartitionMapSpec) -> bool:
-        """Whether nothing is left of the topic. It is decided only from what was already
-        written."""
+        """Whether nothing is left of the topic, so that its map can be deleted.
+
+        Only what the observed map says counts, not what this plan is about to write, except for the
+        confirmations of tombstones in `spec`.
+        """
         is_empty = observed.spec.current is None and not observed.spec.generations
         return (
             is_empty and spec.current is None and not unconfirmed(spec) and self._world.is_complete
         )
 
     def _desired_spec(self, spec: PartitionMapSpec, owner: Topic | None) -> PartitionMapSpec:
-        """The map as its Topic asks for it."""
+        """The map as its owner's spec asks for it; without an owner, as the cluster's spec does."""
         spec = confirmed(spec, self._world)
         if owner is None:
             own = offsets_config_of(spec, self._situation.settings)
-            return self._inheriting(spec, own)
+            return self._with_inherited(spec, own)
         if owner.metadata.deletion_timestamp is not None:
             return (
                 map_of_deleted_topic(spec, owner, self._world) if self._world.is_complete else spec
@@ -132,19 +136,19 @@ class MapPlanner:
             return self._with_new_generation(spec, owner)
         if spec.owner_uid != owner.metadata.uid:
             spec = replace(spec, owner_uid=owner.metadata.uid)
-        return self._followed(spec, owner)
+        return self._matched(spec, owner)
 
-    def _followed(self, spec: PartitionMapSpec, owner: Topic) -> PartitionMapSpec:
-        """The map with the configuration and the number of partitions of its Topic, if these are
-        possible."""
+    def _matched(self, spec: PartitionMapSpec, owner: Topic) -> PartitionMapSpec:
+        """The map with the configuration and the number of partitions of its Topic. If the Topic's
+        spec has problems, only inherited configuration changes."""
         uid = owner.metadata.uid
         current = _current(spec)
         if self._situation.ownership.problems[uid]:
-            return self._inheriting(spec)
+            return self._with_inherited(spec)
         problems = _problems_with_change(current, owner)
         if problems:
             self._plan.problems[uid] = problems
-            return self._inheriting(spec)
+            return self._with_inherited(spec)
         wanted = owner.spec.partitions or len(current.partitions)
         if wanted > len(current.partitions):
             spec = self._with_partitions(spec, current, wanted, owner)
@@ -153,10 +157,11 @@ class MapPlanner:
         spec = configured(spec, own, spec.inherited_config if inherited is None else inherited)
         return flushed(spec, self._world)
 
-    def _inheriting(
+    def _with_inherited(
         self, spec: PartitionMapSpec, own: Mapping[str, str] | None = None
     ) -> PartitionMapSpec:
-        """The map with its configuration, its own and the inherited part."""
+        """The map with the cluster's present inherited configuration. `own` is the topic's own
+        configuration; None: as the map has it."""
         inherited = self._situation.settings.inherited
         if spec.current is None or inherited is None:
             return spec
@@ -167,25 +172,27 @@ class MapPlanner:
     def _with_partitions(
         self, spec: PartitionMapSpec, current: Generation, wanted: int, owner: Topic
     ) -> PartitionMapSpec:
-        """The map with more partitions, if brokers and limits allow them."""
+        """The map whose current generation has grown to `wanted` partitions, if brokers and limits
+        allow it; otherwise unchanged."""
         replicas = len(current.partitions[0].replicas)
         uid, added = owner.metadata.uid, wanted - len(current.partitions)
-        if not self._places.suffice_for(replicas, uid):
+        if not self._placement.can_place(replicas, uid):
             return spec
-        if not self._places.take(uid, topics=0, partitions=added):
+        if not self._placement.reserve_capacity(uid, topics=0, partitions=added):
             return spec
-        larger = grown(current, wanted, self._places.room)
+        larger = grown(current, wanted, self._placement.targets)
         generations = tuple(
             larger if generation is current else generation for generation in spec.generations
         )
         return replace(spec, generations=generations)
 
     def _with_new_generation(self, spec: PartitionMapSpec, owner: Topic) -> PartitionMapSpec:
-        """The map of a deleted topic for a new Topic, as soon as no data is left of the old one."""
+        """The map of a deleted topic with a generation for the new Topic of that name; unchanged
+        until every broker has confirmed that the old data is deleted."""
         if waiting := unconfirmed(spec):
-            which = ", ".join(map(str, waiting))
+            ids = ", ".join(map(str, waiting))
             message = (
-                f"a topic of this name was deleted, and broker {which} has not yet confirmed that "
+                f"a topic of this name was deleted, and broker {ids} has not yet confirmed that "
                 "its data is deleted; the name is free after that"
             )
             self._plan.waits[owner.metadata.uid] = Wait("WaitingForDeletion", message)
@@ -195,30 +202,33 @@ class MapPlanner:
 
 
 def _current(spec: PartitionMapSpec) -> Generation:
+    """The current generation of a topic that is not deleted."""
     return next(
         generation for generation in spec.generations if generation.topic_id == spec.current
     )
 
 
 def _problems_with_change(current: Generation, owner: Topic) -> tuple[Problem, ...]:
-    """Problems of a Topic's spec with the partitions and replicas that exist."""
+    """Problems of a Topic's spec with the partitions and replicas that exist: fewer partitions, or
+    another number of replicas."""
     problems = check_partition_count(len(current.partitions), owner.spec)
-    have, wanted = len(current.partitions[0].replicas), owner.spec.replicas
-    if wanted is None or wanted == have:
+    existing_replicas, wanted = len(current.partitions[0].replicas), owner.spec.replicas
+    if wanted is None or wanted == existing_replicas:
         return problems
     return (
         *problems,
         Problem(
             "spec.replicas",
-            f"is {wanted}, but the topic has {have} and replicas cannot be moved yet",
-            f"set it back to {have}",
+            f"is {wanted}, but the topic has {existing_replicas} and replicas cannot be moved yet",
+            f"set it back to {existing_replicas}",
             Reason.NOT_SUPPORTED,
         ),
     )
 
 
 def leader_changes(before: PartitionMapSpec, after: PartitionMapSpec) -> tuple[LeaderChange, ...]:
-    """The partitions whose leader in `after` is another replica, or the same in another session."""
+    """The partitions whose leader in `after` is on another broker or in another session than in
+    `before`, including those that have no leader any more."""
     leaders = {
         (generation.topic_id, state.partition): state.leader
         for generation in before.generations
@@ -235,7 +245,7 @@ def leader_changes(before: PartitionMapSpec, after: PartitionMapSpec) -> tuple[L
 def _announced(
     losses: tuple[Loss, ...], owner: Topic | None, observed: PartitionMap
 ) -> Iterator[Announce]:
-    """Events for elections that may have lost records."""
+    """Events for elections that may have lost records: about the Topic, else about the map."""
     involved = observed if owner is None else owner
     for loss in losses:
         yield Announce(

@@ -1,4 +1,4 @@
-"""Reports to the owners of Topics."""
+"""Statuses and Events of Topics."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from chiplog_core.naming import api, labels
 from chiplog_core.observed.settings import paused, unmanaged
 from chiplog_core.planner.counts import TopicCounts
 from chiplog_core.planner.damage_reports import (
-    Found,
+    DamagedReplica,
     damage_by_topic,
     damage_events,
     damage_verdict,
@@ -48,7 +48,7 @@ def topic_reports(
 
 
 class _Reporter:
-    """Finds the status of one Topic after the other."""
+    """Determines the status of each Topic."""
 
     def __init__(
         self, situation: Situation, plan: MapsPlan, counts: dict[str, TopicCounts]
@@ -58,16 +58,17 @@ class _Reporter:
         self._counts = counts
         self._damage = damage_by_topic(situation.world)
 
-    def damage_of(self, topic: Topic) -> Sequence[Found]:
-        """The damaged replicas of a Topic."""
+    def damage_of(self, topic: Topic) -> Sequence[DamagedReplica]:
+        """The damaged replicas of the topic that the Topic owns; empty if it owns none."""
         partition_map = self._owned_map(topic) if self._damage else None
         current = None if partition_map is None else partition_map.spec.current
         return () if current is None else self._damage.get(current, ())
 
     def status(self, topic: Topic) -> TopicStatus | None:
-        """The status to publish; None if this plan is about to change the topic."""
+        """The status to publish; None if the Topic is being deleted or this plan changes its map:
+        the next plan, which sees the change, reports it."""
         if topic.metadata.deletion_timestamp is not None:
-            return None  # it is being deleted
+            return None
         uid, name = topic.metadata.uid, topic.topic_name
         partition_map = self._owned_map(topic)
         problems = (
@@ -97,13 +98,14 @@ class _Reporter:
         )
 
     def _owned_map(self, topic: Topic) -> PartitionMap | None:
-        """The PartitionMap that the Topic owns."""
+        """The PartitionMap that the Topic owns; None if it owns none."""
         found = self._situation.world.maps.get(topic.topic_name)
         is_owner = found is not None and found.spec.owner_uid == topic.metadata.uid
         return found if is_owner else None
 
     def _ready(self, topic: Topic, partition_map: PartitionMap | None) -> Verdict | None:
-        """The verdict for Ready; None if nothing is known yet."""
+        """The condition Ready, for a Topic without problems in its spec. None if its finalizer or
+        its map is only being written."""
         wait = self._plan.waits.get(topic.metadata.uid)
         if partition_map is None:
             return self._ready_without_map(topic, wait)
@@ -116,26 +118,32 @@ class _Reporter:
         return holds(ConditionType.READY, "Ready")
 
     def _ready_without_map(self, topic: Topic, wait: Wait | None) -> Verdict | None:
-        """The verdict for Ready of a Topic without a map."""
+        """The condition Ready of a Topic without a map; None if one is about to be created."""
         if wait is not None:
             return _waiting(wait)
         if paused(topic.metadata) or unmanaged(topic.metadata):
-            return fails(ConditionType.READY, "Unmanaged", "the operator leaves the topic alone")
+            message = (
+                "an annotation pauses this Topic or makes it unmanaged, so the topic is not "
+                "created: remove the annotation"
+            )
+            return fails(ConditionType.READY, "Unmanaged", message)
         if self._situation.settings.is_paused:
-            return fails(ConditionType.READY, "Paused", "the BrokerCluster is paused")
+            message = "the BrokerCluster is paused: the topic is created when it is resumed"
+            return fails(ConditionType.READY, "Paused", message)
         if self._situation.settings.cluster is None:
-            message = "the spec of the BrokerCluster cannot be parsed"
+            message = "the spec of the BrokerCluster cannot be parsed: correct it"
             return fails(ConditionType.READY, "WaitingForCluster", message)
         return None  # its finalizer or its map is being written
 
     def _others(self, topic: Topic, partition_map: PartitionMap | None) -> Iterator[Verdict]:
-        """The verdicts for all other conditions."""
+        """All conditions except Ready."""
         if unmanaged(topic.metadata):
             yield unmanaged_verdict(topic.metadata)
         if paused(topic.metadata):
             yield paused_verdict(topic.metadata)
         counts = self._counts.get(topic.topic_name)
-        led = [state for state in counts.questioned if state.leader] if counts else []
+        # If reports are wanted although there is a leader, the map is older than what brokers know.
+        led = [state for state in counts.awaiting_reports if state.leader] if counts else []
         if led:
             message = (
                 "brokers have applied newer metadata of the topic than the API server has, as "
@@ -151,6 +159,7 @@ class _Reporter:
             yield warning
 
     def _changed_by_clients(self, topic: Topic) -> Iterator[Verdict]:
+        """The condition ChangedByClients, if Kafka clients set fields that no manifest contains."""
         managed_fields = self._situation.world.managed_fields.get(topic.metadata.uid)
         if fields := set_by_clients_only(managed_fields, topic.metadata.annotations):
             message = (
@@ -164,6 +173,10 @@ class _Reporter:
 def _warning(
     topic: Topic, partition_map: PartitionMap | None, tolerated: Sequence[Problem]
 ) -> Verdict | None:
+    """The condition Warning; None if there is nothing to warn about.
+
+    `tolerated` are policies that the topic broke before they were made.
+    """
     problems = (*warn_about_topic(topic), *tolerated, *_annotation_problems(topic))
     message = _growth_message(topic, partition_map)
     texts = [text for text in (message, problems_text(problems)) if text]
@@ -174,8 +187,9 @@ def _warning(
 
 
 def _annotation_problems(topic: Topic) -> Iterator[Problem]:
-    """Problems of unknown annotations. An annotation that switches something on has its own
-    condition."""
+    """Problems with unknown annotation keys, and with a value of the unclean-election annotation
+    that cannot be parsed. Annotations that pause or unmanage the Topic have their own conditions.
+    """
     yield from unknown_keys(topic.metadata)
     consent = topic.metadata.annotations.get(labels.UNCLEAN_ELECTION, "")
     if unread := unread_losses(consent):
@@ -187,8 +201,11 @@ def _annotation_problems(topic: Topic) -> Iterator[Problem]:
 
 
 def _growth_message(topic: Topic, partition_map: PartitionMap | None) -> str:
-    """The warning that keys moved to other partitions, from the topic's growth until its spec
-    changes again."""
+    """The warning that keys moved to other partitions; empty if the topic did not grow.
+
+    It is published when the map has more partitions than the status, and is then copied from the
+    published condition until the Topic's spec changes again.
+    """
     before = topic.status.partitions
     if partition_map is not None and before is not None:
         now = _partitions(partition_map.spec)
@@ -206,10 +223,12 @@ def _growth_message(topic: Topic, partition_map: PartitionMap | None) -> str:
 
 
 def _waiting(wait: Wait) -> Verdict:
+    """The condition Ready of a Topic that waits, with why it waits."""
     return fails(ConditionType.READY, wait.reason, wait.message)
 
 
 def _described(status: TopicStatus, spec: PartitionMapSpec) -> TopicStatus:
+    """The status with the topic id and the numbers of partitions and replicas of the map."""
     current = spec.current_partitions
     return replace(
         status,
@@ -220,6 +239,7 @@ def _described(status: TopicStatus, spec: PartitionMapSpec) -> TopicStatus:
 
 
 def _partitions(spec: PartitionMapSpec) -> int:
+    """The number of partitions of the current generation; 0 while the topic is deleted."""
     return sum(
         len(generation.partitions)
         for generation in spec.generations

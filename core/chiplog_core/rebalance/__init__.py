@@ -1,1 +1,2 @@
-"""What a rebalance proposes, from measured figures, and whether that still holds. All pure."""
+"""Makes the proposals of Rebalances from measured figures, and checks whether their moves are still
+valid. All functions are pure."""

@@ -1,11 +1,14 @@
-"""How many partitions a topic should have, and why.
+"""Recommends how many partitions a topic should have, and says why.
 
-The rule. Enough that none takes more than `TARGET_BYTES_PER_SECOND` if they are even, and, where
-the topic takes a noticeable part of what a broker takes, as many as there are brokers, so that
-leaders can be even; rounded up to a multiple of the brokers. Not more than a hot key lets be even:
-a key stays in one partition, so with a share of 1/n of the records more than n partitions only
-make the others emptier. Never fewer than there are, for partitions cannot be taken away, and at
-most `MAX_TIMES` as many.
+The rule:
+- With evenly filled partitions, each gets at most `TARGET_BYTES_PER_SECOND`.
+- A topic with a noticeable part of a broker's load has at least one partition per broker, so that
+  all brokers can lead equally.
+- A number that is raised for one of these reasons is rounded up to a multiple of the brokers.
+- A hot key limits the number: a key stays in one partition, so if it has 1/n of the records, more
+  than n partitions only make the others emptier.
+- The number is never lower than now, because partitions cannot be removed, and at most `MAX_TIMES`
+  times as high.
 
 A topic that grows puts keys into other partitions than before (see `spec.growth` of a Topic).
 """
@@ -19,16 +22,18 @@ from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC
 from chiplog_core.rebalance.measured import Measured
 
 TARGET_BYTES_PER_SECOND = 5 * 2**20
-"""Of one partition: a replica of it is caught up with in reasonable time."""
+"""Target for one partition: with this rate, a new replica catches up in reasonable time."""
 MAX_TIMES = 4
+"""At most this many times the present number of partitions is recommended."""
 NOTICEABLE_PERCENT = 5
-"""Of a broker's even share of all rates."""
+"""From this percentage of a broker's even share of the cluster's rate, a topic should have leaders
+on all brokers."""
 HOT_PERCENT = 10
 """A key with this share of its partition's records is reported."""
 
 
 class Reason(StrEnum):
-    """Why this number."""
+    """Why this number of partitions is recommended."""
 
     ENOUGH = "Enough"
     RATE = "Rate"
@@ -39,7 +44,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """Of one topic."""
+    """The recommended number of partitions for one topic."""
 
     topic: str
     partitions: int
@@ -50,18 +55,21 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicLoad:
-    """What of a topic counts here."""
+    """The figures of a topic from which the number of partitions is recommended."""
 
     topic: str
     partitions: int
     bytes_per_second: float
     hottest_share: float
-    """Of the topic's records, of its most frequent key: 0 to 1."""
+    """Share of the topic's records that have its most frequent key, from 0 to 1."""
 
 
 def topic_load(topic: str, measured: Mapping[int, Measured], partitions: int) -> TopicLoad:
-    """The load of a topic, from its measured partitions. Samples are weighted by how many
-    records they stand for."""
+    """The load of a topic with this many `partitions`, from those that were measured.
+
+    Keys are counted in a sample of each partition's records: a count is scaled from the sample to
+    the partition, and is then divided by the records of the topic.
+    """
     records = sum(partition.records for partition in measured.values())
     hottest = max(
         (
@@ -81,27 +89,29 @@ def topic_load(topic: str, measured: Mapping[int, Measured], partitions: int) ->
 
 
 def advise(load: TopicLoad, brokers: int, all_bytes_per_second: float) -> Advice:
-    """The recommended number of partitions, with the reasons."""
+    """The recommended number of partitions, with the reasons. `brokers` is the number of usable
+    brokers, `all_bytes_per_second` the rate of all topics."""
     reasons: list[Reason] = []
     wanted = load.partitions
     by_rate = ceil(load.bytes_per_second / TARGET_BYTES_PER_SECOND)
     if by_rate > wanted:
         wanted = by_rate
         reasons.append(Reason.RATE)
-    share = all_bytes_per_second / brokers if brokers else 0.0
-    is_noticeable = load.bytes_per_second * 100 > NOTICEABLE_PERCENT * share > 0
+    even_share = all_bytes_per_second / brokers if brokers else 0.0
+    is_noticeable = load.bytes_per_second * 100 > NOTICEABLE_PERCENT * even_share > 0
     if is_noticeable and wanted < brokers:
         wanted = brokers
         reasons.append(Reason.FEWER_THAN_BROKERS)
     if reasons and brokers:
         wanted = ceil(wanted / brokers) * brokers
+    # The hottest key has more records than one of evenly filled partitions would have.
     if load.hottest_share * load.partitions > 1:
-        most = max(load.partitions, ceil(1 / load.hottest_share))
-        wanted = min(wanted, most)
+        useful_partitions = max(load.partitions, ceil(1 / load.hottest_share))
+        wanted = min(wanted, useful_partitions)
         reasons.append(Reason.HOT_KEY)
-    most = min(max(MAX_TIMES * load.partitions, brokers), MAX_PARTITIONS_PER_TOPIC)
-    if wanted > most:
-        wanted = max(most, load.partitions)
+    max_partitions = min(max(MAX_TIMES * load.partitions, brokers), MAX_PARTITIONS_PER_TOPIC)
+    if wanted > max_partitions:
+        wanted = max(max_partitions, load.partitions)
         reasons.append(Reason.CAPPED)
     found = tuple(reasons) or (Reason.ENOUGH,)
     return Advice(
@@ -114,7 +124,7 @@ def advise(load: TopicLoad, brokers: int, all_bytes_per_second: float) -> Advice
 
 
 def worth_reporting(advices: Sequence[Advice]) -> tuple[Advice, ...]:
-    """The advices that recommend a change, the largest change first."""
+    """The advices that have something to report, the largest increase first."""
     reported = [advice for advice in advices if advice.reasons != (Reason.ENOUGH,)]
     return tuple(
         sorted(
@@ -125,7 +135,7 @@ def worth_reporting(advices: Sequence[Advice]) -> tuple[Advice, ...]:
 
 
 def _reason_text(reason: Reason, load: TopicLoad, brokers: int) -> str:
-    """The reason as a sentence."""
+    """The reason as part of the advice's message."""
     match reason:
         case Reason.RATE:
             return (

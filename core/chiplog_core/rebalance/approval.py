@@ -1,15 +1,14 @@
-"""Whether what a proposal says still holds, when it is approved and while it is carried out.
+"""Checks whether the moves of a proposal are still valid, on approval and while they are made.
 
-A leader move is made for one state of the map: it holds while the partition's leader epoch and the
-order of its replicas are what they were. Who carries moves out asks again with every map it sees:
-a move that is on its way or done is known by the order that it made, so nothing has to be
-remembered about what was sent.
+A leader move is proposed for one state of the map. It is valid while the partition's leader epoch
+and the order of its replicas are as they were then. A move that has begun or is done is recognized
+by the new order of the replicas, so it need not be recorded which moves were made.
 
-- On approval: `approve`. If any move does not hold any more, nothing is done and the figures are
-  to be measured again: the annotation `refresh`.
-- While it is carried out: `judge` of each move and each new state of its partition. `DUE` and
-  `ORDERED` moves are to be done (the order set, the first replica made leader if it is in the
-  ISR), `DONE` ones are done, `STALE` ones are left out and reported.
+- On approval: `approve`. If any move is stale, nothing is done, and the load must be measured again
+  (annotation `refresh`).
+- While moves are made: `judge`, for each move and the present state of its partition. `DUE` and
+  `ORDERED` moves are made (the order is set, and the first replica leads if it is in the ISR),
+  `STALE` ones are skipped and reported.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,17 +25,17 @@ class MoveState(StrEnum):
     """How far a leader move is."""
 
     DUE = "Due"
-    """The partition is as it was when the move was proposed, and can be led as proposed."""
+    """The partition is as it was when the move was proposed, and the move can be made."""
     ORDERED = "Ordered"
-    """The order of the replicas is the new one; another replica leads yet."""
+    """The replicas are in the new order, but another replica still leads."""
     DONE = "Done"
     STALE = "Stale"
-    """The partition is another than the one that the move was proposed for."""
+    """The partition has changed since the proposal, or cannot be led as proposed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What a partition's state says that a move depends on."""
+    """The part of a partition's present state on which a move depends."""
 
     replicas: tuple[BrokerId, ...]
     isr: frozenset[BrokerId]
@@ -46,20 +45,21 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A move, how far it is, and why."""
+    """A move and its state."""
 
     move: LeaderMove
     state: MoveState
     message: str = ""
+    """Why a stale move is stale; empty for other states."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """What becomes of a proposal that is approved now."""
+    """The result of approving a proposal now."""
 
     to_do: tuple[LeaderMove, ...]
     stale: tuple[Judged, ...]
-    """Not empty: nothing is done."""
+    """If there are any, the approval is refused and nothing is done."""
 
     @property
     def is_refused(self) -> bool:
@@ -67,12 +67,12 @@ class Approval:
 
     @property
     def message(self) -> str:
-        """Why the proposal is refused, and what to do."""
+        """Why the approval is refused, and what to do; empty if it is not refused."""
         if not self.stale:
             return ""
-        more = f" (and {len(self.stale) - 1} more)" if len(self.stale) > 1 else ""
+        others = f" (and {len(self.stale) - 1} more)" if len(self.stale) > 1 else ""
         return (
-            f"{self.stale[0].message}{more}: the proposal is outdated; set the annotation "
+            f"{self.stale[0].message}{others}: the proposal is outdated; set the annotation "
             "chiplog.dev/rebalance to refresh to measure again"
         )
 
@@ -81,7 +81,7 @@ Standings = Mapping[PartitionName, Standing]
 
 
 def standings(maps: Iterable[PartitionMapSpec]) -> dict[PartitionName, Standing]:
-    """What moves depend on, for every current partition."""
+    """The `Standing` of every partition of the current generations."""
     return {
         PartitionName(spec.topic_name, state.partition): standing(state)
         for spec in maps
@@ -92,7 +92,7 @@ def standings(maps: Iterable[PartitionMapSpec]) -> dict[PartitionName, Standing]
 
 
 def standing(state: PartitionState) -> Standing:
-    """What moves depend on, for one partition."""
+    """The `Standing` of one partition."""
     return Standing(
         replicas=state.replicas,
         isr=frozenset(ref.broker_id for ref in state.isr),
@@ -116,12 +116,13 @@ def approve(moves: Iterable[LeaderMove], now: Standings) -> Approval:
 
 
 def judge(move: LeaderMove, now: Standing | None) -> Judged:
-    """How far a move is, from the state of its partition; `now` is None if there is no such
-    partition."""
+    """The state of a move, from the present state `now` of its partition; None if the partition
+    does not exist."""
     if now is None:
         return _stale(move, "is gone")
     if now.replicas == move.replicas and now.leader == move.to_broker:
         return Judged(move=move, state=MoveState.DONE)
+    # If the move does not change the order, the order does not show whether it has begun.
     if now.replicas == move.replicas != move.expected_replicas:
         return Judged(move=move, state=MoveState.ORDERED)
     obstacle = _obstacle(move, now)
@@ -129,7 +130,7 @@ def judge(move: LeaderMove, now: Standing | None) -> Judged:
 
 
 def _obstacle(move: LeaderMove, now: Standing) -> str:
-    """Why the move cannot be made any more; empty if it can."""
+    """Why the move is stale, as the end of a sentence about its partition; empty if it is not."""
     if now.replicas != move.expected_replicas:
         return f"has replicas {_listed(now.replicas)} now"
     if now.leader_epoch != move.leader_epoch:
@@ -142,6 +143,7 @@ def _obstacle(move: LeaderMove, now: Standing) -> str:
 
 
 def _stale(move: LeaderMove, why: str) -> Judged:
+    """The move as stale. `why` is the end of a sentence about its partition."""
     return Judged(move=move, state=MoveState.STALE, message=f"partition {move.name} {why}")
 
 

@@ -1,8 +1,8 @@
-"""A proposal as JSON, as the job's result and the object's status hold it, and back.
+"""Proposals as JSON, the form they have in the job's result and in the status of a Rebalance.
 
-Lists are bounded, the most important first; counts beside them say how many there were. All
-numbers but those of skew are whole, as fields of Kubernetes objects are; a share is rounded down
-and a deviation up.
+Lists are limited and have the most important entries first; a count next to a list says how many
+entries there were. All numbers except those of skew are whole, because the status has whole numbers
+only; a share is rounded down and a deviation up.
 """
 
 import base64
@@ -32,7 +32,7 @@ Json = dict[str, Any]
 
 
 def proposal_json(proposal: Proposal) -> Json:
-    """The proposal as JSON. Fields have Cruise Control's names where it has them."""
+    """The proposal as JSON. Fields that Cruise Control has, too, have its names."""
     return {
         "leaderMoves": [leader_move_json(move) for move in proposal.leader_moves],
         "reassignment": reassignment_json(proposal.reassignment),
@@ -91,7 +91,8 @@ def leader_move_json(move: LeaderMove) -> Json:
 
 
 def read_leader_moves(found: Iterable[Mapping[str, Any]]) -> tuple[LeaderMove, ...]:
-    """Parse what `leader_move_json` wrote. Raises `ValueError` for missing or wrong fields."""
+    """Parse leader moves that `leader_move_json` wrote. Raises `ValueError` for missing or wrong
+    fields."""
     return tuple(_read_leader_move(item) for item in found)
 
 
@@ -107,7 +108,8 @@ def reassignment_json(replicas: Mapping[PartitionName, tuple[BrokerId, ...]]) ->
 
 
 def key_text(key: bytes) -> str:
-    """The key as text if it is printable, else as base64 with a prefix that says so."""
+    """The key as text if it is printable UTF-8, else as base64 with the prefix `base64:`; shortened
+    if it is long. A text that begins like the prefix is encoded, too, so that it is unambiguous."""
     try:
         text = key.decode("utf-8")
     except UnicodeDecodeError:
@@ -118,6 +120,7 @@ def key_text(key: bytes) -> str:
 
 
 def _figures(broker: BrokerFigures) -> Json:
+    """The load of one broker as JSON."""
     return {
         "broker": broker.broker_id,
         "leaders": broker.leaders,
@@ -129,6 +132,7 @@ def _figures(broker: BrokerFigures) -> Json:
 
 
 def _hot_key(hot_key: FoundKey) -> Json:
+    """A hot key as JSON, with its lowest and highest possible share in percent."""
     return {
         "topic": hot_key.name.topic,
         "partition": hot_key.name.partition,
@@ -141,6 +145,7 @@ def _hot_key(hot_key: FoundKey) -> Json:
 
 
 def _read_leader_move(found: Mapping[str, Any]) -> LeaderMove:
+    """Parse one leader move. Raises `ValueError` for missing or wrong fields."""
     try:
         name = PartitionName(str(found["topic"]), PartitionIndex(int(found["partition"])))
         return LeaderMove(

@@ -1,15 +1,15 @@
-"""When loads are even, and the search for few moves that make them so.
+"""Finds few moves of weighted items between brokers (*places*) that make the places' loads even.
 
-Every item has a weight, a place, and the places where it may be. A step moves one item to a less
-loaded place, exchanges two items, or moves a chain of items one place on each. Of each broker the
-best step is taken, from the most loaded broker on, until all loads are within the tolerance of
-the even share or no step closes a gap any more. A step never raises the highest of the loads it
-touches nor lowers the lowest, so the whole is never worse than before. At the end, moves that
-turned out not to be needed are taken back.
+An item, like a leadership, has a weight, a present place and other places where it may be. A step
+moves one item to a less loaded place, exchanges two items, or moves each item of a chain on to the
+place of the next. The most loaded place is tried first, and its best step is made, until all loads
+are within the tolerance of the mean or no step helps. A step never raises the highest of the loads
+that it changes nor lowers the lowest, so the result is never worse than the start. At the end,
+moves that turned out to be unnecessary are undone.
 
-With equal weights the result is optimal: loads are as even as the items' places allow whenever no
-chain improves them (Harvey, Ladner, Lovász, Tamir: Semi-matchings for bipartite graphs, 2006).
-With unequal weights the question is NP-hard and this is a search, not a proof.
+With equal weights the result is optimal: loads are as even as the items' places allow if no chain
+improves them (Harvey, Ladner, Lovász, Tamir: Semi-matchings for bipartite graphs, 2006). With
+unequal weights the problem is NP-hard, and this search finds a good solution, not always the best.
 """
 
 from bisect import bisect_left, insort
@@ -20,28 +20,35 @@ from itertools import pairwise
 from chiplog_core.ids import BrokerId
 
 TOLERANCE_PERCENT = 5
-"""Loads this near to the even share are even; so are two loads that differ by less than it."""
+"""A load is even if it differs from the mean by at most this percentage of the mean. Two loads are
+even if they differ by at most that."""
 
 MAX_CHAIN = 16
-"""Items that one step moves."""
+"""How many items one chain moves at most."""
 
 _NEARLY_ALL = 0.95
-"""A step that moves more of a gap than this only turns it round."""
+"""A move of more than this part of the difference between two loads would only reverse it."""
+
+Route = tuple[BrokerId, BrokerId]
+"""From which place to which other place an item can move."""
+
+Entry = tuple[int, int, int]
+"""An item on a route: its weight, the rank of the target among its options, and its index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something with a weight that is at a place and may be at others."""
+    """Something with a weight that is at one place and may be moved to others."""
 
     weight: int
     place: BrokerId
     options: tuple[BrokerId, ...]
-    """Where it may be, the best liked first."""
+    """The places where it may be, the preferred ones first."""
 
 
 def is_even(loads: Mapping[BrokerId, int]) -> bool:
     """Whether all loads are within the tolerance of the mean."""
-    return _are_near(loads.values(), sum(loads.values()), len(loads))
+    return _are_within_tolerance(loads.values(), sum(loads.values()), len(loads))
 
 
 def deviation_percent(loads: Mapping[BrokerId, int]) -> float:
@@ -55,33 +62,33 @@ def deviation_percent(loads: Mapping[BrokerId, int]) -> float:
 def even_out(
     items: Sequence[Item], base: Mapping[BrokerId, int], *, most: int
 ) -> tuple[BrokerId, ...]:
-    """The place of each item after at most `most` moves.
+    """The place of each item, in the order of `items`, after at most `most` moves.
 
-    `base` has every broker whose load counts, with its load beside the items. Items at other places
-    stay there. No weight is 0.
+    `base` has every broker whose load is to be even, with its load without the items. Items at
+    other places stay there. No weight is 0.
     """
     board = _Board(items, base)
     before = dict(board.loads)
-    # every step lowers the sum of squares, so the limit is never reached
+    # Every step lowers the sum of squared loads, so the search ends long before this limit.
     for _ in range(20 * len(items) + 1000):
         step = None if is_even(board.loads) else _find_step(board)
         if step is None or board.moved + len(step) > most:
             break
         for index, place in step:
             board.put(index, place)
-    _take_back(board, before)
+    _undo_unnecessary_moves(board, before)
     return tuple(board.places)
 
 
 class _Board:
-    """Where all items are, and by pairs of places which could go from the one to the other."""
+    """The present place of each item, the loads, and for each route the items that can take it."""
 
     def __init__(self, items: Sequence[Item], base: Mapping[BrokerId, int]) -> None:
         self.items = items
         self.places = [item.place for item in items]
         self.loads = dict(base)
-        self.routes: dict[tuple[BrokerId, BrokerId], list[tuple[int, int, int]]] = {}
-        self.moved = 0
+        self.routes: dict[Route, list[Entry]] = {}  # each list is sorted
+        self.moved = 0  # how many items are not at their first place
         for index, item in enumerate(items):
             if item.place in self.loads:
                 self.loads[item.place] += item.weight
@@ -92,11 +99,12 @@ class _Board:
         self.total = sum(self.loads.values())
 
     def put(self, index: int, place: BrokerId) -> None:
-        """Move an item to a place."""
+        """Move the item with this index to a place."""
         item = self.items[index]
         for route, entry in self._entries(index):
             entries = self.routes[route]
             del entries[bisect_left(entries, entry)]
+        # An item counts as moved while it is not at its first place.
         self.moved += (place != item.place) - (self.places[index] != item.place)
         self.loads[self.places[index]] -= item.weight
         self.loads[place] += item.weight
@@ -104,27 +112,26 @@ class _Board:
         for route, entry in self._entries(index):
             insort(self.routes.setdefault(route, []), entry)
 
-    def nearest(
-        self, route: tuple[BrokerId, BrokerId], wanted: float
-    ) -> tuple[tuple[int, int, int], ...]:
-        """The entries (weight, rank, index) nearest to a weight on one route: one below, one not
-        below."""
+    def nearest(self, route: Route, wanted: float) -> tuple[Entry, ...]:
+        """The items on a route whose weights are nearest to the `wanted` weight: the lightest that
+        is not below it and the heaviest below it, as far as they exist. Of items with the same
+        weight, that with the lowest rank."""
         entries = self.routes.get(route, [])
-        at = bisect_left(entries, (wanted,))
-        found = [entries[at]] if at < len(entries) else []
-        if at > 0:  # of entries with that weight, the one with the lowest rank
-            found.append(entries[bisect_left(entries, (entries[at - 1][0],))])
+        position = bisect_left(entries, (wanted,))
+        found = [entries[position]] if position < len(entries) else []
+        if position > 0:
+            weight_below = entries[position - 1][0]
+            found.append(entries[bisect_left(entries, (weight_below,))])
         return tuple(found)
 
     def gap(self, above: BrokerId, below: BrokerId) -> int:
-        """How much higher the first load is; 0 if the two are even within the tolerance."""
+        """How much higher the load of `above` is than that of `below`; 0 if it is not higher or the
+        difference is within the tolerance."""
         gap = self.loads[above] - self.loads[below]
         return gap if gap * len(self.loads) * 100 > TOLERANCE_PERCENT * self.total else 0
 
-    def _entries(
-        self, index: int
-    ) -> Iterator[tuple[tuple[BrokerId, BrokerId], tuple[int, int, int]]]:
-        """The routes that an item can take from its place, each with the item's entry."""
+    def _entries(self, index: int) -> Iterator[tuple[Route, Entry]]:
+        """The routes that an item can take from its present place, each with the item's entry."""
         item, place = self.items[index], self.places[index]
         for rank, option in enumerate(item.options):
             if option != place and option in self.loads:
@@ -132,14 +139,15 @@ class _Board:
 
 
 Step = list[tuple[int, BrokerId]]
-"""Items and where they go, at most one to and from each place."""
+"""Indexes of items with their new places; at most one item comes to and one leaves each place."""
 
 
 def _find_step(board: _Board) -> Step | None:
-    """The next step: a move, else an exchange, else a chain; None if nothing improves."""
+    """The next step: a move, else an exchange, else a chain; None if none improves the loads."""
     by_load = sorted(board.loads, key=lambda place: (-board.loads[place], place))
     for find in (_move, _exchange, _chain):
         for above in by_load:
+            # Places with a noticeably lower load, the lowest first.
             below = [broker_id for broker_id in reversed(by_load) if board.gap(above, broker_id)]
             step = find(board, above, below)
             if step:
@@ -148,45 +156,54 @@ def _find_step(board: _Board) -> Step | None:
 
 
 def _move(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step | None:
-    """Move the item that closes most of a gap. The best one has half its weight."""
+    """The move of one item from `above` to one of `below` that improves the loads most; None if
+    none does. The ideal weight is half the difference of the loads: both are then equal."""
     best: tuple[int, int, int, BrokerId] | None = None
     for other in below:
         gap = board.gap(above, other)
         for weight, rank, index in board.nearest((above, other), gap / 2):
             if weight <= gap * _NEARLY_ALL:
+                # weight * (gap - weight) is half of what the sum of squared loads loses.
                 found = (-weight * (gap - weight), rank, index, other)
                 best = found if best is None else min(best, found)
     return [(best[2], best[3])] if best else None
 
 
 def _exchange(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step | None:
-    """Exchange an item for a lighter one."""
+    """The exchange of an item at `above` for a lighter one at one of `below` that improves the
+    loads most; None if none does."""
     best: tuple[float, int, int, BrokerId] | None = None
     for other in below:
         gap = board.gap(above, other)
-        for weight, _, index in _distinct(board.routes.get((above, other), [])):
-            for back, _, other_index in board.nearest((other, above), weight - gap / 2):
-                moved = weight - back
-                if _closes(moved, gap):
+        for weight, _, index in _first_of_each_weight(board.routes.get((above, other), [])):
+            # Ideally the two weights differ by half the gap: the loads are then equal.
+            for weight_back, _, other_index in board.nearest((other, above), weight - gap / 2):
+                moved = weight - weight_back
+                if _is_worthwhile(moved, gap):
                     found = (-moved * (gap - moved), index, other_index, other)
                     best = found if best is None else min(best, found)
     return [(best[1], best[3]), (best[2], above)] if best else None
 
 
 def _chain(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step | None:
-    """Move items along the shortest path to a less loaded place that no single item can reach."""
-    came_from = _ways(board, above)
+    """A chain of moves along the shortest path from `above` to one of `below`, for places that no
+    single item can move to; None if no chain improves the loads."""
+    came_from = _reachable(board, above)
     for other in below:
         path = _path(came_from, above, other)
-        if 2 < len(path) <= MAX_CHAIN + 1:
-            step = _along(board, path, board.gap(above, other))
+        if 2 < len(path) <= MAX_CHAIN + 1:  # two places would be a single move
+            step = _moves_along(board, path, board.gap(above, other))
             if step:
                 return step
     return None
 
 
-def _along(board: _Board, path: Sequence[BrokerId], gap: int) -> Step | None:
-    """The moves along a path, if they improve the loads."""
+def _moves_along(board: _Board, path: Sequence[BrokerId], gap: int) -> Step | None:
+    """One item's move from each place of a path to the next; None if they do not improve the loads.
+
+    The first item has about half the `gap` between the ends, the others about the weight of the one
+    before, so that the loads in between hardly change.
+    """
     step: Step = []
     after = {place: board.loads[place] for place in path}
     wanted: float = gap / 2
@@ -200,35 +217,39 @@ def _along(board: _Board, path: Sequence[BrokerId], gap: int) -> Step | None:
         wanted = weight
     before = [board.loads[place] for place in path]
     is_better = max(after.values()) <= max(before) and min(after.values()) >= min(before)
-    closes = _closes(board.loads[path[0]] - after[path[0]], gap) and _closes(
+    are_ends_closer = _is_worthwhile(board.loads[path[0]] - after[path[0]], gap) and _is_worthwhile(
         after[path[-1]] - board.loads[path[-1]], gap
     )
-    is_calmer = sum(load**2 for load in after.values()) < sum(load**2 for load in before)
-    return step if is_better and closes and is_calmer else None
+    is_more_even = sum(load**2 for load in after.values()) < sum(load**2 for load in before)
+    return step if is_better and are_ends_closer and is_more_even else None
 
 
-def _take_back(board: _Board, before: Mapping[BrokerId, int]) -> None:
-    """Undo moves without which the result is as good or better."""
+def _undo_unnecessary_moves(board: _Board, before: Mapping[BrokerId, int]) -> None:
+    """Move items back if the result is as good or better without their moves, the lightest first.
+
+    `before` are the loads before all moves: no load may exceed their highest or lowest.
+    """
     if not board.loads:
         return
     highest, lowest = max(before.values()), min(before.values())
     moved = [index for index, item in enumerate(board.items) if board.places[index] != item.place]
     for index in sorted(moved, key=lambda number: (board.items[number].weight, number)):
         item, place = board.items[index], board.places[index]
+        # The loads of the item's present and first place: now, and after it was moved back.
         now = (board.loads[place], board.loads[item.place])
         back = (now[0] - item.weight, now[1] + item.weight)
         is_no_worse = max(back) <= highest and min(back) >= lowest
         if is_even(board.loads):
-            is_good = _are_near(back, board.total, len(board.loads))
+            is_good = _are_within_tolerance(back, board.total, len(board.loads))
         else:
             is_good = sum(load**2 for load in back) <= sum(load**2 for load in now)
         if is_good and is_no_worse:
             board.put(index, item.place)
 
 
-def _ways(board: _Board, start: BrokerId) -> dict[BrokerId, BrokerId]:
-    """Breadth-first search: for each place that items can reach, the place before it on the
-    path."""
+def _reachable(board: _Board, start: BrokerId) -> dict[BrokerId, BrokerId]:
+    """Breadth-first search from `start` along routes that have items: each place that is reached ->
+    the place before it on the shortest path."""
     came_from: dict[BrokerId, BrokerId] = {}
     frontier = [start]
     while frontier:
@@ -254,20 +275,20 @@ def _path(
     return tuple(reversed(path))
 
 
-def _distinct(entries: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """The first entry of each weight."""
-    at = 0
-    while at < len(entries):
-        yield entries[at]
-        at = bisect_left(entries, (entries[at][0] + 1,))
+def _first_of_each_weight(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """The first entry of each weight. The entries are sorted, so it has the lowest rank."""
+    position = 0
+    while position < len(entries):
+        yield entries[position]
+        position = bisect_left(entries, (entries[position][0] + 1,))
 
 
-def _closes(moved: int, gap: int) -> bool:
-    """Whether a step closes enough of the gap. One with several items must close at least a
-    tenth."""
+def _is_worthwhile(moved: int, gap: int) -> bool:
+    """Whether moving this weight across the gap between two loads is worth a step of several items:
+    from a tenth of the gap to nine tenths. More would only reverse the gap."""
     return gap <= 10 * moved <= 9 * gap
 
 
-def _are_near(loads: Iterable[int], total: int, count: int) -> bool:
-    """Whether every load is within the tolerance of the mean."""
+def _are_within_tolerance(loads: Iterable[int], total: int, count: int) -> bool:
+    """Whether every load is within the tolerance of the mean, which is `total / count`."""
     return all(abs(load * count - total) * 100 <= TOLERANCE_PERCENT * total for load in loads)

@@ -1,4 +1,4 @@
-"""What each broker carries, before and after; how even that is, and how skewed topics are."""
+"""The load of each broker before and after moves, how even it is, and how skewed topics are."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,26 +11,28 @@ Replicas = Mapping[PartitionName, tuple[BrokerId, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFigures:
-    """Of what was measured; leaders are counted for all partitions."""
+    """The load of one broker. `leaders` and `replicas` count all partitions, the other figures only
+    those that were measured."""
 
     broker_id: BrokerId
     leaders: int = 0
     bytes_per_second: float = 0.0
-    """Into the partitions that it leads."""
+    """Bytes written to the partitions that it leads."""
     records_per_second: float = 0.0
+    """Records written to the partitions that it leads."""
     replicas: int = 0
     bytes: int = 0
-    """Of all replicas that it holds."""
+    """Size of all replicas that it holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSkew:
-    """How uneven a topic's partitions are: 1.0 is even, n of n partitions is all in one."""
+    """How uneven a topic's partitions are: each figure is that of the largest partition divided by
+    the mean. 1.0 is even; the number of partitions means that one partition has everything."""
 
     topic: str
     partitions: int
     bytes: float
-    """The largest partition over the mean."""
     records: float
     bytes_per_second: float
 
@@ -41,7 +43,8 @@ def broker_figures(
     replicas: Replicas,
     measurements: Measurements,
 ) -> tuple[BrokerFigures, ...]:
-    """The figures of each broker, by id. Brokers that only partitions name are included."""
+    """The load of each broker, by id. Brokers that are not in `brokers`, but lead or hold a
+    partition, are included."""
     ids = {broker.broker_id for broker in brokers} | {*leaders.values()}
     ids.update(*replicas.values())
     led: dict[BrokerId, list[PartitionName]] = {broker_id: [] for broker_id in ids}
@@ -58,7 +61,7 @@ def broker_figures(
             bytes_per_second=sum(
                 measurements[name].weight for name in led[broker_id] if name in measurements
             )
-            / 1000,
+            / 1000,  # a weight is in thousandths of a byte per second
             records_per_second=sum(
                 measurements[name].records_per_second
                 for name in led[broker_id]
@@ -74,24 +77,24 @@ def broker_figures(
 def balancedness(figures: Sequence[BrokerFigures], usable: Iterable[BrokerId]) -> float:
     """How even the load is: 100 is even, 0 is all on one broker.
 
-    It is the mean of three scores: for rate of the leaders, number of leaders, and bytes. Each
-    score is 100 times 1 minus the share of the load that would have to move for an even spread,
-    divided by that share if all were on one broker. A total of 0 is even.
+    It is the mean of three scores of the usable brokers: bytes per second of the leaders, number of
+    leaders, and stored bytes. Each score is 100 * (1 - a / b): a is the share of the load that
+    would have to move for an even spread, and b is that share if all load were on one broker.
     """
     by_id = {broker.broker_id: broker for broker in figures}
-    ids = sorted(set(usable) & set(by_id)) or sorted(by_id)
-    parts = (
+    ids = sorted(set(usable) & set(by_id)) or sorted(by_id)  # all brokers if none is usable
+    kinds_of_load = (
         [round(by_id[broker_id].bytes_per_second * 1000) for broker_id in ids],
         [by_id[broker_id].leaders for broker_id in ids],
         [by_id[broker_id].bytes for broker_id in ids],
     )
-    return round(sum(_evenness(loads) for loads in parts) / len(parts), 2)
+    return round(sum(_evenness(loads) for loads in kinds_of_load) / len(kinds_of_load), 2)
 
 
 def topic_skews(
     partitions: Iterable[Partition], measurements: Measurements
 ) -> tuple[TopicSkew, ...]:
-    """How uneven topics with more than one measured partition are, the most skewed first."""
+    """The skew of each topic with more than one measured partition, the most skewed first."""
     of_topic: dict[str, list[PartitionName]] = {}
     for partition in sorted(partitions, key=lambda partition: partition.name):
         if partition.name in measurements:
@@ -113,11 +116,12 @@ def topic_skews(
 
 
 def _evenness(loads: Sequence[int]) -> float:
-    """The score of one kind of load, from 0 to 100; see `balancedness`."""
+    """The score of one kind of load, from 0 to 100; see `balancedness`. No load at all is even."""
     total, count = sum(loads), len(loads)
     if not total or count < 2:
         return 100.0
-    too_much = sum(max(0, load * count - total) for load in loads)  # multiplied by count
+    # What the brokers have above the mean, multiplied by `count` so that it is a whole number.
+    too_much = sum(max(0, load * count - total) for load in loads)
     return 100 * (1 - too_much / (total * (count - 1)))
 
 

@@ -1,8 +1,8 @@
-"""The request to the job that measures: the fields under `job`.
+"""The request to the Spark job that measures: the fields under `job`.
 
-The operator writes it and the job reads it by this one declaration. Who holds, leads and follows
-what is not in it: the job asks the brokers when it measures, so that a proposal names the state
-it was made for.
+The operator writes the request and the job parses it, both by this declaration. It does not contain
+leaders and replicas: the job asks the brokers for them when it measures, so that the proposal names
+the state for which it was made.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ Rack = Annotated[str, Length(1_024)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceJob:
-    """What is to be measured, and what the proposal is to go by."""
+    """What the job measures, and the settings of the proposal."""
 
     topics: Annotated[
         tuple[TopicName, ...],
@@ -37,16 +37,16 @@ class RebalanceJob:
     racks: Annotated[
         Mapping[str, Rack], "Racks of brokers by their ids, also of others.", Entries(MAX_BROKERS)
     ] = field(default_factory=dict)
-    mode: Annotated[str, "What may move where.", Length(50)] = Mode.FULL.value
+    mode: Annotated[str, "Between which brokers load moves.", Length(50)] = Mode.FULL.value
     named_brokers: Annotated[Ids, "Ids of the brokers that are added or removed."] = ()
     goals: Annotated[
-        tuple[Annotated[str, Length(200)], ...], "What the proposal goes by.", Items(30)
+        tuple[Annotated[str, Length(200)], ...], "Goals of the proposal.", Items(30)
     ] = ()
     excluded_topics: Annotated[
         str | None, "A regular expression of topics that stay as they are.", Length(500)
     ] = None
     bytes_per_second: Annotated[
-        int | None, "How fast all executors together read.", Range(1, MAX_INT64)
+        int | None, "Read rate limit of all executors together.", Range(1, MAX_INT64)
     ] = None
     time_limit_ms: Annotated[int | None, "How long measuring may take.", Range(1, MAX_INT64)] = None
     window_ms: Annotated[
@@ -59,7 +59,7 @@ class RebalanceJob:
     ] = SAMPLE_RECORDS
 
     def settings(self) -> Settings:
-        """The settings of the rebalance. Raises `RebalanceRefused`."""
+        """The settings of the rebalance. Raises `RebalanceRefused` if they are not valid."""
         return read_settings(
             mode=self.mode,
             brokers=self.named_brokers,
@@ -68,8 +68,8 @@ class RebalanceJob:
         )
 
     def all_brokers(self) -> tuple[Broker, ...]:
-        """All known brokers. Those that are not in `brokers` are not usable."""
-        known = {
+        """All brokers that the request names. Only those in `brokers` are usable."""
+        named_ids = {
             *self.brokers,
             *self.named_brokers,
             *(BrokerId(int(broker_id)) for broker_id in self.racks),
@@ -80,5 +80,5 @@ class RebalanceJob:
                 rack=self.racks.get(str(broker_id)),
                 is_usable=broker_id in set(self.brokers),
             )
-            for broker_id in sorted(known)
+            for broker_id in sorted(named_ids)
         )

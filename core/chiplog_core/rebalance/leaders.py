@@ -1,13 +1,15 @@
-"""Which partitions get another leader, so that leaders' load is even. No data is copied.
+"""Chooses leader moves that make the leaders' load on all brokers even. No data is copied.
 
-First by bytes per second: partitions that take records. Then by count: partitions that take none,
-beside all others. Nobody becomes leader who is not in the ISR; a broker that is not usable, or is
-to be removed, gives its leaders away where it can. `even` says which moves are made; of equally
-good ones, that to the preferred leader, which then keeps its order of replicas.
+Leaders of partitions that get records are evened out first, by bytes per second. Then the others
+are moved so that the number of leaders is even. Only a replica in the ISR becomes leader. A broker
+that is not usable, or is to be removed, hands over its leaderships if possible. `even` chooses the
+moves; of equally good ones it takes the move to the preferred leader, which needs no new order of
+replicas.
 
-A leadership stays where it was moved to because the replica is made the first, the preferred one.
-For the same reason a partition that is led by another than its first replica may need its order
-changed only: where leaderships that go back on their own would undo the result.
+A moved leadership stays on its new broker because that replica is made the first one, which is the
+preferred leader. A partition that is led by another broker than its preferred leader may need only
+a new order, without a move: otherwise the operator would move its leadership back to the preferred
+leader, which could undo the result.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,26 +21,27 @@ from chiplog_core.rebalance.measured import Broker, Measurements, Partition, Par
 from chiplog_core.rebalance.settings import Goal, Settings
 
 MAX_LEADER_MOVES = 1_000
-"""In one proposal. The next one continues."""
+"""How many moves one proposal has at most. The next proposal continues."""
 
 Leaders = Mapping[PartitionName, BrokerId]
 Weights = Mapping[PartitionName, int]
+"""What each leadership counts: its rate (`Measured.weight`), or 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderMove:
-    """Another order of a partition's replicas, and a leader with it."""
+    """A new order of a partition's replicas, whose first one becomes the leader."""
 
     name: PartitionName
     from_broker: BrokerId
     to_broker: BrokerId
-    """The same where only the order changes, so that the leadership stays."""
+    """Equals `from_broker` if only the order changes, so that the leadership stays there."""
     replicas: tuple[BrokerId, ...]
-    """The new order."""
+    """The replicas in the new order."""
     expected_replicas: tuple[BrokerId, ...]
-    """The order that the proposal was made for."""
+    """The order of the replicas when the move was proposed."""
     leader_epoch: LeaderEpoch
-    """That the proposal was made for."""
+    """The leader epoch when the move was proposed."""
 
     def __post_init__(self) -> None:
         assert self.replicas[0] == self.to_broker, f"{self.name}: not the first"
@@ -46,7 +49,7 @@ class LeaderMove:
 
     @property
     def is_movement(self) -> bool:
-        """Whether the leadership moves, which clients notice. Otherwise only the order changes."""
+        """Whether the leadership moves, which clients notice, and not only the order changes."""
         return self.from_broker != self.to_broker
 
 
@@ -56,21 +59,27 @@ def leader_moves(
     measurements: Measurements,
     settings: Settings,
 ) -> tuple[LeaderMove, ...]:
-    """The moves to make, by topic and partition."""
+    """The proposed moves, sorted by topic and partition."""
     table = _Table(partitions, frozenset(settings.usable(brokers)), measurements, settings)
-    table.give_away()
+    table.leave_unusable_brokers()
     idle = frozenset(name for name in table.weights if not table.weights[name])
-    if Goal.LEADER_BYTES_IN in settings.goals:
-        table.even_out(table.all_weights, leaving=idle)
+    is_evened_by_rate = Goal.LEADER_BYTES_IN in settings.goals
+    if is_evened_by_rate:
+        table.even_out(table.all_weights, fixed=idle)
     if Goal.LEADER_REPLICAS in settings.goals:
-        rated = frozenset(table.weights) - idle
-        by_rate = Goal.LEADER_BYTES_IN in settings.goals
-        table.even_out(table.all_ones, leaving=rated if by_rate else frozenset())
+        # Partitions with a rate were placed by the rate: moving them again would undo that.
+        with_rate = frozenset(table.weights) - idle
+        table.even_out(table.all_ones, fixed=with_rate if is_evened_by_rate else frozenset())
     return table.moves()
 
 
 class _Table:
-    """Who leads what, while it is being decided."""
+    """The leader of each partition while moves are being chosen.
+
+    `led` are all partitions, `leaders` the leaders chosen so far, `weights` the rates of partitions
+    that may be moved, `options` the brokers that may lead each of these. `all_weights` and
+    `all_ones` also have partitions that stay where they are, which count as load.
+    """
 
     def __init__(
         self,
@@ -100,9 +109,9 @@ class _Table:
         }
         self.all_ones = dict.fromkeys(self.leaders, 1)
 
-    def give_away(self) -> None:
-        """Move leaderships away from brokers that are not usable, the heaviest first to the
-        least loaded."""
+    def leave_unusable_brokers(self) -> None:
+        """Move leaderships away from brokers that are not usable. The one with the highest rate is
+        moved first, each to the least loaded broker."""
         to_move = [name for name in self.weights if self.leaders[name] not in self.usable]
         loads = self._loads(self.all_weights)
         counts = self._loads(self.all_ones)
@@ -121,9 +130,12 @@ class _Table:
                 loads[to] += self.weights[name]
                 counts[to] += 1
 
-    def even_out(self, weights: Weights, *, leaving: Collection[PartitionName]) -> None:
-        """Even out the leaders in these weights. Leaderships that stay still count."""
-        names = [name for name in self.weights if name not in leaving]
+    def even_out(self, weights: Weights, *, fixed: Collection[PartitionName]) -> None:
+        """Move leaderships until the sums of their `weights` on all usable brokers are even.
+
+        Leaderships of partitions in `fixed`, and of those that may not be moved, stay but count.
+        """
+        names = [name for name in self.weights if name not in fixed]
         moving = frozenset(names)
         base = self._loads({name: weights[name] for name in weights if name not in moving})
         items = [Item(weights[name], self.leaders[name], self.options[name]) for name in names]
@@ -131,35 +143,41 @@ class _Table:
         self.leaders.update(zip(names, places, strict=True))
 
     def moves(self) -> tuple[LeaderMove, ...]:
-        """The moves that were decided, and changes of order that keep leaderships where they
-        are."""
+        """The chosen moves, and changes of order that keep other leaderships where they are."""
         moved = [name for name, leader in self.leaders.items() if leader != self.led[name].leader]
         kept = self._to_keep(set(moved))
         return tuple(self._move(name) for name in sorted([*moved, *kept]))
 
     def _to_keep(self, moved: set[PartitionName]) -> Sequence[PartitionName]:
-        """Partitions whose replica order must change so that their leadership stays where it is."""
+        """Partitions whose replica order must change so that their leadership stays where it is.
+
+        They are needed only if the result would be worse after every leadership that can has gone
+        back to its preferred leader, as the operator moves them (`planner.preferred`).
+        """
         going_back = [
             name
             for name in self.weights
             if name not in moved and self._goes_back(self.led[name], self.leaders[name])
         ]
-        resting = {**self.leaders, **{name: self.led[name].replicas[0] for name in going_back}}
+        leaders_after_return = {
+            **self.leaders,
+            **{name: self.led[name].replicas[0] for name in going_back},
+        }
         is_fine = all(
-            _is_no_worse(self._loads(weights, resting), self._loads(weights))
+            _is_no_worse(self._loads(weights, leaders_after_return), self._loads(weights))
             for weights in (self.all_weights, self.all_ones)
         )
         return () if is_fine else going_back[: MAX_LEADER_MOVES - len(moved)]
 
     def _goes_back(self, partition: Partition, leader: BrokerId) -> bool:
-        """Whether a preferred leader election would move the leadership away again."""
+        """Whether a preferred leader election would move the leadership away from `leader`."""
         first = partition.replicas[0]
         return first != leader and first in partition.isr and first in self.usable
 
     def _move(self, name: PartitionName) -> LeaderMove:
-        """The move of one partition."""
+        """The move of one partition to the leader that was chosen."""
         partition, to = self.led[name], self.leaders[name]
-        assert partition.leader is not None, "an offline partition is left alone"
+        assert partition.leader is not None, "an offline partition is not moved"
         assert to in partition.isr or to == partition.leader, f"{name}: {to} is not in sync"
         return LeaderMove(
             name=name,
@@ -171,8 +189,9 @@ class _Table:
         )
 
     def _options(self, partition: Partition, settings: Settings) -> tuple[BrokerId, ...]:
-        """The brokers that may lead the partition."""
-        assert partition.leader is not None, "an offline partition is left alone"
+        """The brokers that may lead the partition, in the order of its replicas; none if its leader
+        must stay."""
+        assert partition.leader is not None, "an offline partition is not moved"
         if not settings.may_leave(partition.leader):
             return ()
         return tuple(
@@ -184,7 +203,8 @@ class _Table:
         )
 
     def _loads(self, weights: Weights, leaders: Leaders | None = None) -> dict[BrokerId, int]:
-        """The weight that each usable broker leads."""
+        """The sum of weights that each usable broker leads, with the leaders chosen so far or these
+        other `leaders`."""
         loads = dict.fromkeys(sorted(self.usable), 0)
         for name, weight in weights.items():
             leader = (leaders or self.leaders)[name]
@@ -193,6 +213,7 @@ class _Table:
         return loads
 
     def _moved(self) -> int:
+        """How many leaderships have been moved so far."""
         return sum(leader != self.led[name].leader for name, leader in self.leaders.items())
 
 
@@ -207,5 +228,5 @@ def leaders_after(
 
 
 def _is_no_worse(loads: Mapping[BrokerId, int], than: Mapping[BrokerId, int]) -> bool:
-    """Whether the highest load does not rise, or all loads are even."""
+    """Whether `loads` are even, or their highest is not above the highest of `than`."""
     return is_even(loads) or max(loads.values(), default=0) <= max(than.values(), default=0)

@@ -1,7 +1,7 @@
-"""What a proposal is made from: brokers, partitions as the cluster has them, and what was measured.
+"""The input of a proposal: brokers, partitions as the cluster has them, and measured figures.
 
-Bytes are those of keys, values and headers, before compression. Rates are over the window that
-the measuring reports.
+Bytes are those of keys, values and headers, before compression. Rates are means over the time
+window of the job's request (`RebalanceJob.window_ms`).
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionIndex
 
 
 class PartitionName(NamedTuple):
-    """A partition, as everybody names it."""
+    """Topic and number of a partition; as text like orders-3."""
 
     topic: str
     partition: PartitionIndex
@@ -54,23 +54,23 @@ class HotKey:
     """A key with a large part of its partition's records."""
 
     key: bytes
-    """At most as long as the measuring keeps keys."""
+    """The key, maybe shortened by the job."""
     records: int
-    """At least this many records have it."""
+    """At least this many of the checked records have the key."""
     records_at_most: int
-    """And at most this many: a sketch counted them."""
+    """At most this many have it: the job counts with a sketch, which is not exact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What the data of one partition says. Bytes are those of one replica."""
+    """The measured figures of one partition. Bytes are those of one replica."""
 
     bytes: int
     records: int
     bytes_per_second: float = 0.0
     records_per_second: float = 0.0
     sampled_records: int = 0
-    """This many were checked for the hot keys."""
+    """How many records were checked for hot keys."""
     hot_keys: tuple[HotKey, ...] = ()
 
     @property
@@ -81,4 +81,4 @@ class Measured:
 
 
 Measurements = Mapping[PartitionName, Measured]
-"""A partition that is not in it was not measured, and nothing of it is moved."""
+"""A partition that is missing was not measured, and it is not moved."""

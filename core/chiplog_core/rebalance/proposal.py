@@ -1,7 +1,7 @@
-"""What a rebalance proposes: the whole of it, from measured figures.
+"""Makes the whole proposal of a Rebalance from measured figures.
 
-Only the leader moves are carried out when it is approved; what would be left to do by moving
-replicas is reported beside them, and so is what more partitions could do.
+Only its leader moves are carried out after approval. Replica moves and recommended numbers of
+partitions are only reported.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,28 +32,30 @@ from chiplog_core.rebalance.settings import Mode, RebalanceRefused, Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundKey:
-    """A hot key, and where it is."""
+    """A hot key, its partition, and its share of the records that were checked there, from 0 to
+    1."""
 
     name: PartitionName
     key: HotKey
     share: float
-    """Of its partition's records that were checked, at least: 0 to 1."""
+    """The lowest possible share."""
     share_at_most: float
+    """The highest possible share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What was found and what is proposed."""
+    """The proposed moves, and the figures before and after them."""
 
     leader_moves: tuple[LeaderMove, ...]
     replica_moves: tuple[ReplicaMove, ...]
     reassignment: Mapping[PartitionName, tuple[BrokerId, ...]]
-    """The replicas of every partition that a replica move changes."""
+    """The new replicas of every partition that a replica move changes."""
     before: tuple[BrokerFigures, ...]
     after: tuple[BrokerFigures, ...]
-    """After the leader moves: what is carried out."""
+    """After the leader moves, which are carried out."""
     after_replica_moves: tuple[BrokerFigures, ...]
-    """After the replica moves, too: what is not."""
+    """After the leader moves and the replica moves, which are not carried out."""
     score_before: float
     score_after: float
     hot_keys: tuple[FoundKey, ...]
@@ -61,14 +63,16 @@ class Proposal:
     skews: tuple[TopicSkew, ...]
     excluded_topics: tuple[str, ...]
     monitored_percentage: float
-    """Of the partitions: those that were measured."""
+    """Percentage of the partitions that were measured."""
     leader_rate_deviation_percent: float
-    """How far the worst usable broker is from the even share after the leader moves."""
+    """How far the bytes per second of the worst usable broker are from the mean after the leader
+    moves."""
     leader_count_deviation_percent: float
+    """The same for the number of leaders."""
 
     @property
     def num_leader_movements(self) -> int:
-        """The number of leaderships that move. A change of order only does not count."""
+        """The number of leaderships that move. A mere change of order does not count."""
         return sum(move.is_movement for move in self.leader_moves)
 
     @property
@@ -83,7 +87,8 @@ def propose(
     measurements: Measurements,
     settings: Settings,
 ) -> Proposal:
-    """The proposal. It is the same for the same figures in any order. Raises `RebalanceRefused`."""
+    """The proposal; equal for equal figures in any order. Raises `RebalanceRefused` if the settings
+    do not fit the brokers."""
     _check(brokers, settings)
     usable = settings.usable(brokers)
     moves = leader_moves(brokers, partitions, measurements, settings)
@@ -91,15 +96,15 @@ def propose(
     final_leaders = leaders_after(partitions, moves)
     orders = {partition.name: partition.replicas for partition in partitions}
     orders_after = {**orders, **{move.name: move.replicas for move in moves}}
-    copies = replica_moves(brokers, partitions, orders_after, measurements, settings)
-    orders_at_end = replicas_after(orders_after, copies)
-    led_at_end = _led_at_end(final_leaders, orders_after, orders_at_end)
+    copy_moves = replica_moves(brokers, partitions, orders_after, measurements, settings)
+    orders_at_end = replicas_after(orders_after, copy_moves)
+    leaders_at_end = _led_at_end(final_leaders, orders_after, orders_at_end)
     before = broker_figures(brokers, leaders, orders, measurements)
     after = broker_figures(brokers, final_leaders, orders_after, measurements)
-    of_usable = [broker for broker in after if broker.broker_id in usable]
+    figures_of_usable = [broker for broker in after if broker.broker_id in usable]
     return Proposal(
         leader_moves=moves,
-        replica_moves=copies,
+        replica_moves=copy_moves,
         reassignment={
             name: replicas
             for name, replicas in sorted(orders_at_end.items())
@@ -107,7 +112,7 @@ def propose(
         },
         before=before,
         after=after,
-        after_replica_moves=broker_figures(brokers, led_at_end, orders_at_end, measurements),
+        after_replica_moves=broker_figures(brokers, leaders_at_end, orders_at_end, measurements),
         score_before=balancedness(before, usable),
         score_after=balancedness(after, usable),
         hot_keys=_hot_keys(measurements),
@@ -126,22 +131,26 @@ def propose(
             sum(partition.name in measurements for partition in partitions), len(partitions)
         ),
         leader_rate_deviation_percent=deviation_percent(
-            {broker.broker_id: round(broker.bytes_per_second * 1000) for broker in of_usable}
+            {
+                broker.broker_id: round(broker.bytes_per_second * 1000)
+                for broker in figures_of_usable
+            }
         ),
         leader_count_deviation_percent=deviation_percent(
-            {broker.broker_id: broker.leaders for broker in of_usable}
+            {broker.broker_id: broker.leaders for broker in figures_of_usable}
         ),
     )
 
 
 def _check(brokers: Sequence[Broker], settings: Settings) -> None:
-    known = {broker.broker_id for broker in brokers}
-    missing = sorted(settings.brokers - known)
+    """Raise `RebalanceRefused` if the settings name no existing broker, or leave none usable."""
+    existing = {broker.broker_id for broker in brokers}
+    missing = sorted(settings.brokers - existing)
     if missing:
         raise RebalanceRefused(
-            f"brokers: there is no broker {missing[0]}; there are {sorted(known)}"
+            f"brokers: there is no broker {missing[0]}; name only existing ones: {sorted(existing)}"
         )
-    if settings.mode is Mode.REMOVE_BROKERS and settings.brokers == known:
+    if settings.mode is Mode.REMOVE_BROKERS and settings.brokers == existing:
         raise RebalanceRefused("brokers: all brokers would be removed; keep at least one")
     if not settings.usable(brokers):
         raise RebalanceRefused("no broker is ready: wait until one is")
@@ -152,7 +161,8 @@ def _led_at_end(
     orders: Mapping[PartitionName, tuple[BrokerId, ...]],
     at_end: Mapping[PartitionName, tuple[BrokerId, ...]],
 ) -> dict[PartitionName, BrokerId]:
-    """The leaders after all replica moves. If the leader's replica moves, its new broker leads."""
+    """The leaders after all replica moves. If the leader's replica moves, the broker that gets it
+    leads: it has the same place in the order `at_end` as the leader had in `orders`."""
     return {
         name: leader if leader in at_end[name] else at_end[name][orders[name].index(leader)]
         for name, leader in leaders.items()
@@ -160,7 +170,7 @@ def _led_at_end(
 
 
 def _hot_keys(measurements: Measurements) -> tuple[FoundKey, ...]:
-    """The hot keys, the one with most records first."""
+    """All measured hot keys, the one with the most records first."""
     found = [
         FoundKey(
             name=name,
@@ -180,7 +190,8 @@ def _hot_keys(measurements: Measurements) -> tuple[FoundKey, ...]:
 def _advice(
     partitions: Sequence[Partition], measurements: Measurements, brokers: int
 ) -> tuple[Advice, ...]:
-    """The recommended numbers of partitions."""
+    """The advices worth reporting, for topics with a measured partition. `brokers` is the number of
+    usable brokers."""
     of_topic: dict[str, dict[int, Measured]] = {}
     counts: dict[str, int] = {}
     for partition in partitions:

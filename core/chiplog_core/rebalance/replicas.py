@@ -1,12 +1,16 @@
-"""Which replicas would have to move for an even spread of bytes, as Kafka's reassignment JSON.
+"""Chooses replica moves that make stored bytes even, for a reassignment in Kafka's JSON format.
 
-Three reasons, in this order: a replica on a broker that is to be removed; two replicas of a
-partition in one rack while another rack has none; and bytes, from the fullest broker to the
-emptiest, one replica at a time, the one nearest to half of what they differ by. A replica never
-goes to a rack that holds another of its partition, unless it came from one. A leader's replica
-moves only where no other one would do, for the leadership goes with it.
+A replica moves for one of three reasons, which are handled in this order:
+1. It is on a broker that is to be removed.
+2. It shares a rack with another replica of its partition, and another rack has none.
+3. Stored bytes are uneven: one replica at a time moves from the fullest broker to the emptiest,
+   the one whose size is nearest to half of their difference.
 
-Nothing of this is executed yet: moving replicas is not there.
+A replica never moves to a rack with another replica of its partition, unless it shared a rack
+before. The preferred leader's replica is moved only if no follower fits, because the leadership
+moves too.
+
+These moves are not carried out yet: the operator cannot move replicas.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,14 +22,14 @@ from chiplog_core.rebalance.measured import Broker, Measurements, Partition, Par
 from chiplog_core.rebalance.settings import Goal, Mode, Settings
 
 MAX_REPLICA_MOVES = 1_000
-"""In one proposal."""
+"""How many moves one proposal has at most."""
 
 Racks = Mapping[BrokerId, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaMove:
-    """One replica that goes to another broker, in the same place of the order."""
+    """One replica that moves to another broker; its place in the order of replicas stays."""
 
     name: PartitionName
     from_broker: BrokerId
@@ -40,10 +44,10 @@ def replica_moves(
     measurements: Measurements,
     settings: Settings,
 ) -> tuple[ReplicaMove, ...]:
-    """The replica moves, in the order in which they were found. `orders` are the replicas after the
-    leader moves.
+    """The replica moves, in the order in which they must be applied. `orders` are the replicas of
+    each partition after the leader moves.
 
-    Partitions that were not measured, or whose topics are excluded, stay.
+    Partitions that were not measured, or whose topics are excluded, are not moved.
     """
     board = _Board(brokers, partitions, orders, measurements, settings)
     if settings.mode is Mode.REMOVE_BROKERS:
@@ -58,7 +62,7 @@ def replica_moves(
 def replicas_after(
     orders: Mapping[PartitionName, tuple[BrokerId, ...]], moves: Iterable[ReplicaMove]
 ) -> dict[PartitionName, tuple[BrokerId, ...]]:
-    """The replicas after all moves."""
+    """The replicas of each partition after all moves, which are applied to `orders`."""
     after = dict(orders)
     for move in moves:
         after[move.name] = tuple(
@@ -69,7 +73,11 @@ def replicas_after(
 
 
 class _Board:
-    """Where the replicas are, while it is being decided."""
+    """The replicas of each partition while moves are being chosen.
+
+    `bytes` are the sizes of the partitions that may be moved, `loads` the stored bytes of each
+    usable broker, `held` the partitions of each broker.
+    """
 
     def __init__(
         self,
@@ -97,21 +105,27 @@ class _Board:
         self.moves: list[ReplicaMove] = []
 
     def evacuate(self) -> None:
-        """Move all replicas away from the brokers to be removed."""
+        """Move all replicas away from the brokers that are to be removed."""
         for broker_id in sorted(self.settings.brokers):
             for name in sorted(self.held.get(broker_id, ()), key=self._size):
                 self._to_emptiest(name, broker_id)
 
     def separate_racks(self) -> None:
-        """Move replicas that share a rack with another replica of their partition."""
+        """Move replicas that share a rack with another replica of their partition to a rack that
+        has none, if there is one."""
         for name in self.bytes:
-            for broker_id in reversed(self.replicas[name]):  # followers first
-                others = {
+            # Followers first: when they have moved, the leader's replica need not move.
+            for broker_id in reversed(self.replicas[name]):
+                racks_of_others = {
                     self.racks.get(other) for other in self.replicas[name] if other != broker_id
                 }
                 rack = self.racks.get(broker_id)
-                if rack is not None and rack in others and self.settings.may_leave(broker_id):
-                    self._to_emptiest(name, broker_id, avoided_racks=others)
+                if (
+                    rack is not None
+                    and rack in racks_of_others
+                    and self.settings.may_leave(broker_id)
+                ):
+                    self._to_emptiest(name, broker_id, avoided_racks=racks_of_others)
 
     def even_out(self) -> None:
         """Move replicas from fuller to emptier brokers until the loads are even."""
@@ -122,7 +136,8 @@ class _Board:
             self._move(*found)
 
     def _best(self) -> tuple[PartitionName, BrokerId, BrokerId] | None:
-        """The best move from a fuller to an emptier broker; None if there is none."""
+        """The partition, source and target of the best move from a fuller to an emptier broker;
+        None if there is none."""
         by_load = sorted(self.loads, key=lambda broker_id: (-self.loads[broker_id], broker_id))
         total = sum(self.loads.values())
         for above in by_load:
@@ -138,19 +153,21 @@ class _Board:
     def _candidates(
         self, above: BrokerId, below: BrokerId, gap: int
     ) -> Iterator[tuple[bool, int, PartitionName]]:
-        """The replicas that may move between two brokers, as sort keys: followers first, then
-        the best size."""
+        """The replicas that may move from `above` to `below`, as sort keys: the best is the lowest.
+        Followers come first, then sizes near to half the `gap`, the difference of the loads."""
         if not (self.settings.may_leave(above) and self.settings.may_get(below)):
             return
         for name in self.held.get(above, ()):
             size = self.bytes.get(name, 0)
+            # More than nine tenths of the gap would only reverse it.
             if 0 < 10 * size <= 9 * gap and self._fits(name, above, below):
                 yield self.replicas[name][0] == above, abs(2 * size - gap), name
 
     def _to_emptiest(
         self, name: PartitionName, leaving: BrokerId, *, avoided_racks: Iterable[str | None] = ()
     ) -> None:
-        """Move a replica to the least loaded broker that may take it."""
+        """Move the replica of a partition from the broker `leaving` to the least loaded broker that
+        may take it, if there is one."""
         avoided = set(avoided_racks)
         fitting = [
             broker_id
@@ -167,8 +184,8 @@ class _Board:
             )
 
     def _fits(self, name: PartitionName, leaving: BrokerId, to: BrokerId) -> bool:
-        """Whether the broker may take the replica: it has none of the partition, and the move
-        makes no two replicas share a rack that did not before."""
+        """Whether the broker `to` may take the replica from `leaving`: it has no replica of the
+        partition, and its rack has no other one, unless the replica shares its rack already."""
         others = [broker_id for broker_id in self.replicas[name] if broker_id != leaving]
         if to in self.replicas[name]:
             return False
@@ -176,7 +193,7 @@ class _Board:
         return self.racks.get(to) not in racks or self.racks.get(leaving) in racks
 
     def _move(self, name: PartitionName, leaving: BrokerId, to: BrokerId) -> None:
-        """Record a move."""
+        """Record a move from the broker `leaving` to the broker `to`."""
         size = self.bytes[name]
         self.moves.append(ReplicaMove(name=name, from_broker=leaving, to_broker=to, bytes=size))
         self.replicas[name] = tuple(

@@ -1,4 +1,4 @@
-"""What a rebalance is asked to do, under the names Cruise Control's users know.
+"""The settings of a Rebalance, under the names that users of Cruise Control know.
 
 Source: the REST API of Cruise Control (endpoints rebalance, add_broker, remove_broker) and the
 names of its goals.
@@ -19,21 +19,21 @@ class RebalanceRefused(Exception):  # noqa: N818 - named for what it says
 
 
 class Mode(StrEnum):
-    """What may move where."""
+    """Between which brokers leaderships and replicas move."""
 
     FULL = "full"
-    """From every broker to every broker that is usable."""
+    """From every broker to every usable broker."""
     ADD_BROKERS = "add-brokers"
-    """From every broker, only to those named."""
+    """From every broker, but only to the named ones."""
     REMOVE_BROKERS = "remove-brokers"
-    """Only from those named, to all others."""
+    """Only from the named brokers, to all others."""
 
 
 class Goal(StrEnum):
-    """What a proposal goes by. Where none is named, by all of them."""
+    """What a proposal aims at. If the user names no goal, it aims at all of them."""
 
     RACK_AWARE = "RackAwareGoal"
-    """No two replicas of a partition in one rack while there are racks enough."""
+    """No two replicas of a partition are in one rack if there are enough racks."""
     LEADER_BYTES_IN = "LeaderBytesInDistributionGoal"
     LEADER_REPLICAS = "LeaderReplicaDistributionGoal"
     DISK_USAGE = "DiskUsageDistributionGoal"
@@ -41,13 +41,13 @@ class Goal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """A rebalance as it is asked for."""
+    """The settings of a rebalance."""
 
     mode: Mode = Mode.FULL
     brokers: frozenset[BrokerId] = frozenset()
-    """Those that are added or removed."""
+    """The brokers that are added or removed; empty in mode full."""
     excluded_topics: re.Pattern[str] | None = None
-    """Topics that match as a whole stay as they are; they count as load."""
+    """Topics whose whole names match are not moved, but count as load."""
     goals: frozenset[Goal] = frozenset(Goal)
 
     def is_excluded(self, topic: str) -> bool:
@@ -58,7 +58,7 @@ class Settings:
         return self.excluded_topics is not None and bool(self.excluded_topics.fullmatch(topic))
 
     def usable(self, brokers: Iterable[Broker]) -> list[BrokerId]:
-        """The brokers between which the load is to be even: not those that are to be emptied."""
+        """The brokers between which the load is made even: usable, and not to be removed."""
         leaving = self.brokers if self.mode is Mode.REMOVE_BROKERS else frozenset()
         return [
             broker.broker_id
@@ -67,11 +67,12 @@ class Settings:
         ]
 
     def may_leave(self, broker_id: BrokerId) -> bool:
-        """Whether replicas may leave the broker."""
+        """Whether leaderships and replicas may be moved away from the broker."""
         return self.mode is not Mode.REMOVE_BROKERS or broker_id in self.brokers
 
     def may_get(self, broker_id: BrokerId) -> bool:
-        """Whether the broker may get replicas."""
+        """Whether the broker may get leaderships and replicas: in mode add-brokers only a named
+        broker may, in mode remove-brokers only one that is not named."""
         if self.mode is Mode.FULL:
             return True
         return (broker_id in self.brokers) is (self.mode is Mode.ADD_BROKERS)
@@ -84,11 +85,12 @@ def read_settings(
     excluded_topics: str | None = None,
     goals: Iterable[str] = (),
 ) -> Settings:
-    """The settings from what a user wrote. Raises `RebalanceRefused`."""
+    """The settings from the fields of a Rebalance. No goals mean all goals, and mode full ignores
+    `brokers`. Raises `RebalanceRefused` if a field is not valid."""
     named = frozenset(BrokerId(broker_id) for broker_id in brokers)
     read_mode = _mode(mode)
     if read_mode is not Mode.FULL and not named:
-        raise RebalanceRefused(f"brokers: mode {mode} needs the ids of brokers")
+        raise RebalanceRefused(f"brokers: mode {mode} needs the ids of brokers: list them")
     return Settings(
         mode=read_mode,
         brokers=named if read_mode is not Mode.FULL else frozenset(),
@@ -98,24 +100,27 @@ def read_settings(
 
 
 def _mode(text: str) -> Mode:
+    """Parse spec.mode. Raises `RebalanceRefused`."""
     if text == "remove-disks":
         raise RebalanceRefused("mode: remove-disks is not built yet; use remove-brokers")
     try:
         return Mode(text)
     except ValueError:
-        known = ", ".join(Mode)
-        raise RebalanceRefused(f"mode: {text!r} is not one of {known}") from None
+        valid_modes = ", ".join(Mode)
+        raise RebalanceRefused(f"mode: {text!r} is not one of {valid_modes}") from None
 
 
 def _goal(text: str) -> Goal:
+    """Parse one of spec.goals. Raises `RebalanceRefused`."""
     try:
         return Goal(text.rsplit(".", 1)[-1])  # Cruise Control accepts the Java class name as well
     except ValueError:
-        known = ", ".join(Goal)
-        raise RebalanceRefused(f"goals: {text!r} is not one of {known}") from None
+        valid_goals = ", ".join(Goal)
+        raise RebalanceRefused(f"goals: {text!r} is not one of {valid_goals}") from None
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:
+    """Parse spec.excludedTopics; None if it is not set. Raises `RebalanceRefused`."""
     if not text:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The moves of a proposal as they stand in the status of a Rebalance."""
+"""Reads the leader moves of a proposal from the status of a Rebalance."""
 
 from collections.abc import Iterator
 
@@ -8,15 +8,16 @@ from chiplog_core.rebalance.measured import PartitionName
 
 
 def moves_of(proposal: rebalance_status.Proposal) -> tuple[LeaderMove, ...]:
-    """The leader moves in a proposal's status. Entries that somebody edited so that they are no
-    pure leader moves are left out."""
+    """The leader moves of a proposal in a status. Entries whose replicas are not the old ones in
+    another order, the new leader first, are left out: somebody has edited the status."""
     return tuple(_moves(proposal))
 
 
 def _moves(proposal: rebalance_status.Proposal) -> Iterator[LeaderMove]:
+    """The entries of the proposal that are valid leader moves."""
     for move in proposal.leader_moves:
-        is_move = move.replicas[0] == move.to
-        if is_move and sorted(move.replicas) == sorted(move.expected_replicas):
+        is_leader_first = move.replicas[0] == move.to
+        if is_leader_first and sorted(move.replicas) == sorted(move.expected_replicas):
             yield LeaderMove(
                 name=PartitionName(move.topic, move.partition),
                 from_broker=move.from_,

@@ -1,4 +1,4 @@
-"""Between which brokers a load can be evened out now."""
+"""The brokers between which a Rebalance can move load now."""
 
 from chiplog_core.observed.broker_states import find_broker_states
 from chiplog_core.observed.sessions import awaiting_admission

@@ -460,7 +460,10 @@ def test_the_status_counts_what_there_is() -> None:
     status = kubernetes.cluster.status
     assert (status.replicas, status.ready_replicas) == (3, 2)
     assert (status.topics, status.partitions, status.offline_partitions) == (1, 3, 1)
-    assert condition(kubernetes, "Healthy").message == "1 partition has no live leader"
+    assert condition(kubernetes, "Healthy").message == (
+        "1 partition has no live leader; the Ready condition of each Topic shows its partitions "
+        "and what to do"
+    )
     assert condition(kubernetes, "Ready").message == "broker 2: was killed"
     assert condition(kubernetes, "Stable").status is ConditionStatus.FALSE
     assert status.selector == "chiplog.dev/cluster=demo,app.kubernetes.io/component=broker"

@@ -15,7 +15,7 @@ from tests.planner.model import Kubernetes
 from tests.planner.objects import NOW
 
 ONE = BrokerId(1)
-NEEDED = Rollout(outdated=(ONE,), is_needed=(ONE,))
+NEEDED = Rollout(outdated=(ONE,), needed=(ONE,))
 
 
 def facts(rollout: Rollout) -> ClusterFacts:

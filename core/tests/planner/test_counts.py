@@ -32,7 +32,7 @@ def test_a_partition_that_is_well_is_only_a_partition() -> None:
     found = of(state("1@1 2@1 3@1", "1@1"))
 
     assert (found.topics, found.partitions) == (1, 1)
-    assert (found.offline, found.under_replicated, found.elsewhere) == (0, 0, 0)
+    assert (found.offline, found.under_replicated, found.not_preferred) == (0, 0, 0)
     assert found.of_topic == {}
 
 

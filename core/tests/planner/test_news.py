@@ -116,7 +116,11 @@ def test_the_end_of_what_was_wrong_is_told() -> None:
     ]
 
     assert list(condition_news(before, [])) == [
-        News(NORMAL, "DiskPressureOver", "no longer true: broker 1 is full")
+        News(
+            NORMAL,
+            "DiskPressureOver",
+            "the condition DiskPressure is over; its last message: broker 1 is full",
+        )
     ]
 
 
@@ -190,7 +194,10 @@ def test_elections_are_one_sentence_for_each_kind() -> None:
 
     assert list(election_news(changes)) == [
         News(
-            WARNING, "LeadersLost", "no replica can lead 1 partition: 1 previously led by broker 2"
+            WARNING,
+            "LeadersLost",
+            "no replica can lead 1 partition: 1 previously led by broker 2; the Ready condition of "
+            "each Topic shows why and what to do",
         ),
         News(
             NORMAL,

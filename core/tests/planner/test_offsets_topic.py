@@ -85,7 +85,10 @@ def test_it_waits_for_as_many_brokers_as_it_has_replicas() -> None:
     assert kubernetes.maps == {}, "replicas cannot be added later"
     told = warning(kubernetes)
     assert told is not None
-    assert told.message == "__consumer_offsets: needs 3 brokers that are ready, and there are 2"
+    assert told.message == (
+        "__consumer_offsets: needs 3 ready brokers, but there are 2: wait for more brokers, or ask "
+        "for fewer replicas"
+    )
 
     kubernetes.start(3)
     kubernetes.settle()
@@ -239,7 +242,8 @@ def test_a_loss_is_told_by_the_cluster_and_accepted_on_the_map() -> None:
     assert told is not None
     assert told.reason == "RecordsAtRisk"
     assert told.message.startswith(
-        "__consumer_offsets (annotations: PartitionMap demo.consumer-offsets-189fe61b): partition 0"
+        "__consumer_offsets (set annotations on PartitionMap demo.consumer-offsets-189fe61b): "
+        "partition 0"
     )
 
     accepted = {labels.UNCLEAN_ELECTION: f"0@{state.partition_epoch}"}

@@ -20,7 +20,7 @@ from chiplog_core.planner.preferred import (
 from tests.planner.objects import NOW, cluster, ref
 from tests.planner.test_elections import TOPIC, broker_state, broker_states, state
 
-ELSEWHERE = Counts(elsewhere=1)
+ELSEWHERE = Counts(not_preferred=1)
 ALIVE, GONE, UNKNOWN = ProcessState.ALIVE, ProcessState.GONE, ProcessState.UNKNOWN
 
 
@@ -111,10 +111,10 @@ def test_while_it_is_unknown_since_when_the_cluster_is_at_rest_nothing_moves(see
 @pytest.mark.parametrize(
     "counts",
     [
-        Counts(elsewhere=1, offline=1),
-        Counts(elsewhere=1, under_replicated=1),
-        Counts(elsewhere=1, questioned=1),
-        Counts(elsewhere=0),
+        Counts(not_preferred=1, offline=1),
+        Counts(not_preferred=1, under_replicated=1),
+        Counts(not_preferred=1, awaiting_reports=1),
+        Counts(not_preferred=0),
     ],
 )
 def test_nothing_moves_while_anything_is_the_matter_or_nothing_has_to(counts: Counts) -> None:

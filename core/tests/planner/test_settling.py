@@ -22,7 +22,7 @@ from chiplog_core.planner.regression import (
     acceptance,
     accepted_losses,
     adopt,
-    is_beneath,
+    is_map_outdated,
     settle_all,
     why_at_risk,
 )
@@ -120,7 +120,7 @@ def test_a_map_that_is_older_than_what_brokers_applied(
 ) -> None:
     before = state("1@1 2@1 3@1", "1@1")
 
-    assert is_beneath(before, known, claims) is expected
+    assert is_map_outdated(before, known, claims) is expected
     after, _ = settled(before, ALL_ALIVE, dict(enumerate(known, 1)), claims=claims)
     assert after == replace(before, reports_wanted=expected)
 

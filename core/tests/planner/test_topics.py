@@ -148,7 +148,9 @@ def test_without_any_broker_there_is_no_map_and_a_reason() -> None:
     kubernetes.settle()
 
     assert "orders" not in kubernetes.maps
-    assert ready(kubernetes).message == "needs 1 brokers that are ready, and there are 0"
+    assert ready(kubernetes).message == (
+        "needs 1 ready brokers, but there are 0: wait for more brokers, or ask for fewer replicas"
+    )
 
 
 def test_nothing_is_made_before_everything_was_listed() -> None:
@@ -547,7 +549,7 @@ def test_a_new_topic_of_a_paused_cluster_says_why_it_has_to_wait() -> None:
     assert "orders" not in kubernetes.maps
     assert (ready(kubernetes).reason, ready(kubernetes).message) == (
         "Paused",
-        "the BrokerCluster is paused",
+        "the BrokerCluster is paused: the topic is created when it is resumed",
     )
 
 
@@ -562,7 +564,7 @@ def test_a_new_topic_of_a_cluster_that_does_not_read_waits_for_it() -> None:
     assert "orders" not in kubernetes.maps
     assert (ready(kubernetes).reason, ready(kubernetes).message) == (
         "WaitingForCluster",
-        "the spec of the BrokerCluster cannot be parsed",
+        "the spec of the BrokerCluster cannot be parsed: correct it",
     )
 
 

@@ -148,7 +148,7 @@ def test_what_cannot_be_done_is_refused_with_the_field(given: dict[str, object],
 def test_brokers_that_are_named_have_to_be_there() -> None:
     settings = Settings(mode=Mode.ADD_BROKERS, brokers=frozenset({BrokerId(9)}))
 
-    with pytest.raises(RebalanceRefused, match="there is no broker 9; there are"):
+    with pytest.raises(RebalanceRefused, match="there is no broker 9; name only existing ones"):
         propose(brokers(2), [], {}, settings)
 
 
