@@ -51,5 +51,6 @@ def test_without_any_topic_the_run_waits_for_one() -> None:
     )
     assert chosen(topic_selector=selector) == Unmet(
         "NoTopics",
-        "no Topic of the cluster has the labels of spec.topicSelector: the run starts when there is one",
+        "no Topic of the cluster has the labels of spec.topicSelector: the run starts when there "
+        "is one",
     )
