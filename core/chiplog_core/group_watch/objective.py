@@ -42,16 +42,16 @@ def _exceeded(max_lag: MaxLag, lags: Lags) -> Iterator[tuple[str, str]]:
         yield (
             TOO_LARGE,
             (
-                f"a partition has more than {max_lag.records} records left to consume, the limit in "
-                "spec.maxLag.records"
+                f"a partition has more than {max_lag.records} records left to consume, the limit "
+                "in spec.maxLag.records"
             ),
         )
     if max_lag.seconds is not None and (lags.max_seconds or 0) > max_lag.seconds:
         yield (
             TOO_OLD,
             (
-                f"the oldest record that is not consumed is older than {max_lag.seconds} seconds, the "
-                "limit in spec.maxLag.seconds"
+                f"the oldest record that is not consumed is older than {max_lag.seconds} seconds, "
+                "the limit in spec.maxLag.seconds"
             ),
         )
 
