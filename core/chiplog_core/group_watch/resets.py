@@ -10,9 +10,8 @@ with the outcome of exactly this reset prevents that it is sent again.
 | Planned (a dry run) | when the manifest changes, and by an operator that takes over |
 | Done | when `spec.reset` changes, never automatically: if the group is deleted, the coordinator
   forgets the reset, and would move the offsets of a new group with the same id |
-| Refused | when `spec.reset` changes, never automatically: else it would move the offsets as soon
-as
-  the group has no members, which may be weeks later in the middle of a deployment |
+| Refused | when `spec.reset` changes, never automatically: else it would move the offsets as
+  soon as the group has no members, which may be weeks later in the middle of a deployment |
 | Refused (a dry run) | when the group has no members any more, when the manifest changes, and every
   `RETRY_MS` |
 | the coordinator cannot or does not answer | every `AGAIN_MS` |

@@ -249,7 +249,7 @@ def _no_pod(
     refused = [event for event in events if text(event, "reason") == "FailedCreate"]
     if not refused:
         return None
-    message = text(refused[-1], "message") or "its pod was refused"
+    message = text(refused[-1], "message") or "the API server refused the driver's pod"
     reason = FORBIDDEN if _REFUSED in message else "FailedCreate"
     return Trouble(
         reason, message, is_final=_is_patience_over(expected_since, CREATION_PATIENCE_S, now)

@@ -32,7 +32,7 @@ def broken_rules(before: PartitionMap | None, after: PartitionMap) -> tuple[str,
     leader moves (12 ms for all). Making the manifest of such a map takes 830 µs.
     """
     if before is None and after.metadata.resource_version:
-        found = iter(("it does not say what it replaces",))
+        found = iter(("it has a resourceVersion, but there is no map that it replaces",))
     elif before is None:
         found = check_map(after.spec)
     elif before.metadata.resource_version != after.metadata.resource_version:
@@ -123,7 +123,7 @@ def _check_step(was: PartitionState, now: PartitionState, min_isr: int) -> Itera
         fall = f"from {was.partition_epoch} to {now.partition_epoch}"
         yield f"{which}: the partition epoch falls {fall}"
     if now.leader != was.leader and now.leader_epoch == was.leader_epoch:
-        yield f"{which}: another leader has the leader epoch {was.leader_epoch} of the one before"
+        yield f"{which}: the leader changes and keeps the leader epoch {was.leader_epoch}"
     if not _are_same_replicas(was, now):
         yield f"{which}: its replicas are on other brokers than before"
     is_changed = now.leader_epoch > was.leader_epoch or _decided(now) != _decided(was)
