@@ -1,10 +1,10 @@
-"""Whether core's tests reach every line and every branch of core, but for a list of those that they
-cannot reach.
+"""Checks that core's tests reach every line and every branch of core, except for a list of those
+that they cannot reach.
 
 python core/uncovered.py    exit 1 and name each place that no test reaches and that is not in
-                            core/uncovered.toml, and each of the list that a test reaches now
+                            core/uncovered.toml, and each place of the list that a test reaches now
 
-Tests with random examples do not count: what they reach changes from run to run.
+Tests with random examples do not count, because the lines that they reach change from run to run.
 """
 
 import json
@@ -30,18 +30,19 @@ TESTS: Final = (
 
 
 class Key(NamedTuple):
-    """What the list names: it holds wherever the line moves to, and ends when it changes."""
+    """Identifies a place in the list by the text of its line, so that the entry stays valid if the
+    line moves, and becomes invalid if the line changes."""
 
     module: str
     """Like `groups/reset.py`."""
     text: str
-    """Of the line where the place begins, without what it is indented by."""
+    """Text of the place's first line, without its indentation."""
 
 
 Places = Mapping[Key, Sequence[int]]
-"""Places that no test reaches, with the numbers of their lines."""
+"""Places that no test reaches, with the numbers of their first lines."""
 Listed = Mapping[Key, int]
-"""How often the list has each place: as often as its text stands for one."""
+"""How often each key is in the list: once for each place with the same text."""
 
 
 def read_list(text: str) -> Listed:
@@ -56,8 +57,8 @@ def read_list(text: str) -> Listed:
 
 
 def find_places(module: str, lines: Sequence[str], measured: Mapping[str, Any]) -> Places:
-    """The places of one module, as slipcover measured it. Lines that follow each other are one
-    place, and so are a line and the branch that leads to it."""
+    """The places of one module that no test reaches, from slipcover's result. Adjacent lines are
+    one place, and so are a line and the branch that leads to it."""
     missing = set(measured["missing_lines"])
     begins = {number for number in missing if number - 1 not in missing}
     for start, end in measured["missing_branches"]:
@@ -70,7 +71,8 @@ def find_places(module: str, lines: Sequence[str], measured: Mapping[str, Any]) 
 
 
 def differences(places: Places, listed: Listed) -> Iterator[str]:
-    """A sentence for each place that is not in the list, and for each of the list that is none."""
+    """A sentence for each unreached place that is not in the list, and for each entry of the list
+    whose place is reached."""
     for key, numbers in sorted(places.items()):
         if len(numbers) > listed.get(key, 0):
             where = ", ".join(map(str, numbers))
@@ -81,7 +83,7 @@ def differences(places: Places, listed: Listed) -> Iterator[str]:
 
 
 def measure() -> Mapping[str, Any] | None:
-    """Run core's tests; what slipcover says of each file. None if a test fails."""
+    """Run core's tests and return slipcover's result for each file; None if a test fails."""
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory) / "coverage.json"
         command = [sys.executable, *MEASURE, str(out), *TESTS]
@@ -92,7 +94,7 @@ def measure() -> Mapping[str, Any] | None:
 
 
 def main() -> int:
-    """The exit code."""
+    """Run the check; returns the exit code."""
     listed, files = read_list(LIST.read_text()), measure()
     if files is None:
         sys.stderr.write("core's tests failed\n")

@@ -1,9 +1,9 @@
-"""What a broker allows strangers, from the memory and the open files that it may have itself.
+"""How much of a broker's memory and file descriptors its clients may use.
 
-A broker above its memory limit is killed, and one without descriptors can neither roll a segment
-nor accept its followers. So what clients can make it hold is bounded by shares of both, and each
-share is chosen so that all of them together, beside what the process takes at rest, stay below
-the limit of the smallest pod that is worth running, 256 MiB.
+A broker above its memory limit is killed, and one without free descriptors can neither roll a
+segment nor accept connections of followers. So the memory and descriptors that clients can use are
+limited to shares. The shares are chosen so that a pod with 256 MiB, the smallest that is useful,
+stays below its limit even if all shares are used.
 """
 
 from dataclasses import dataclass
@@ -13,10 +13,11 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
 _CONNECTION_BYTES: Final = 256 * KIB
-"""Memory of the process for each connection that it accepts. One at rest takes about 6 KiB and
-one in the middle of a small request 22 KiB; the rest is for everything else."""
+"""Memory of the process per connection that it accepts. An idle connection takes about 6 KiB, and
+one with a small unfinished request 22 KiB; the rest is for everything else."""
 _FEWEST_CONNECTIONS: Final = 128
 _SESSION_PARTITION_BYTES: Final = 350
+"""Memory of a partition in a fetch session."""
 _MOST_SESSION_PARTITIONS: Final = 400_000
 
 _LEAST_RESERVE: Final = 64
@@ -25,21 +26,24 @@ _LARGEST_RESERVE: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class MemoryShares:
-    """In bytes, but for the counts."""
+    """How a broker divides its memory."""
 
     clients_bytes: int
-    """Requests of clients that are not whole yet, and answers that they have not taken."""
+    """For requests of clients that are not received completely, and answers that clients have not
+    read yet."""
     brokers_bytes: int
-    """The same of the internal listener, which clients cannot use up."""
+    """The same for the internal listener, so that clients cannot use up the memory of brokers."""
     answer_bytes: int
-    """Records in one answer. It is read at once, which the others have to wait for."""
+    """For the records in one answer. They are read from disk in one step, in which no other request
+    is served."""
     connections: int
+    """Number of connections."""
     session_partitions: int
-    """Of all fetch sessions together."""
+    """Number of partitions in all fetch sessions together."""
     compaction_bytes: int
-    """Keys of the log that is being compacted."""
+    """For the keys of the log that is being compacted."""
     freed_bytes: int
-    """What was freed and is kept to be used again."""
+    """For freed memory that is kept to be used again."""
 
 
 def memory_shares(memory_bytes: int) -> MemoryShares:
@@ -60,15 +64,17 @@ def memory_shares(memory_bytes: int) -> MemoryShares:
 
 @dataclass(frozen=True, slots=True)
 class DescriptorShares:
-    """Which descriptors are for whom. A descriptor is the lowest number that is free, so one that
-    is not below a bound says that all below are in use."""
+    """How a broker divides its file descriptors, as bounds for their numbers. The operating system
+    always gives out the lowest free number, so a number at or above a bound shows that all below
+    are in use."""
 
     clients_below: int
-    """Connections of clients."""
+    """Bound for connections of clients."""
     brokers_below: int
-    """Connections of the internal listener."""
+    """Bound for connections of the internal listener."""
     files_below: int
-    """Files that stay open; what is left is for those that are closed again at once."""
+    """Bound for files that stay open. The numbers above are for files that are closed again
+    immediately."""
 
 
 def descriptor_shares(limit: int) -> DescriptorShares:
@@ -83,11 +89,11 @@ def descriptor_shares(limit: int) -> DescriptorShares:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionShares:
-    """How many connections there may be where nobody has said it."""
+    """The default limits for connections, if the configuration does not set them."""
 
     in_all: int
     of_one_address: int
-    """Not all of them: a client with only one address must leave some to others."""
+    """Less than all, so that one client address cannot use up all connections."""
 
 
 def connection_shares(memory: MemoryShares, clients_below: int) -> ConnectionShares:

@@ -21,12 +21,13 @@ _BOUNDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
 )
 
 HORIZON_DAYS = 366 * 41
-"""Dates fall on the same days of the week again after 28 years, or 40 across one like 2100."""
+"""How far to search for a scheduled day. The weekdays of dates repeat after 28 years, or after 40
+if a year like 2100, which is no leap year, is among them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A schedule, read."""
+    """A parsed schedule, as the sets of allowed numbers."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -35,7 +36,8 @@ class Cron:
     weekdays: frozenset[int]
     """0 is Sunday."""
     either_day: bool
-    """Both kinds of days are restricted, and one that fits is enough."""
+    """Whether days of the month and weekdays are both restricted: then a day needs to match only
+    one of them."""
 
     def next_after(self, moment: datetime) -> datetime | None:
         """The first scheduled time later than `moment`, which has a time zone; None if there is
@@ -89,7 +91,7 @@ class Cron:
 
 
 def read_cron(text: str) -> Cron:
-    """Parse a schedule. A `ValueError` says which field is wrong, and why."""
+    """Parse a schedule. Raises `ValueError`, which says what is wrong with which field."""
     fields = text.split()
     if len(fields) != len(_BOUNDS):
         raise ValueError(f"has {len(fields)} fields; it needs five, like 0 3 * * 0")
@@ -102,7 +104,8 @@ def read_cron(text: str) -> Cron:
         days=days,
         months=months,
         weekdays=frozenset(day % 7 for day in weekdays),
-        # As in every cron: the star counts, even with a step.
+        # As in every cron, a field that begins with a star, like */2, does not count as a
+        # restriction here.
         either_day=not fields[2].startswith("*") and not fields[4].startswith("*"),
     )
     if cron.next_after(datetime(2000, 1, 1, tzinfo=UTC)) is None:
@@ -111,26 +114,29 @@ def read_cron(text: str) -> Cron:
 
 
 def _field(text: str, name: str, least: int, most: int, names: dict[str, int]) -> Iterator[int]:
-    """The numbers that one field of the schedule allows. Raises `ValueError`."""
+    """The numbers that one field of the schedule allows. `least` and `most` are its bounds, `names`
+    the names that stand for numbers, like mon. Raises `ValueError`."""
     for part in text.split(","):
         range_text, slash, step_text = part.partition("/")
         step = _number(step_text, name, 1, most, {}) if slash else 1
         if range_text == "*":
-            # A seventh day would be Sunday a second time, and a step would count from it.
+            # 7 is Sunday, like 0: with it, */2 would be 0, 2, 4, 6 and */7 would match Sunday
+            # twice.
             first, last = least, 6 if name == "day of the week" else most
         else:
             first_text, dash, last_text = range_text.partition("-")
             first = _number(first_text, name, least, most, names)
             last = _number(last_text, name, least, most, names) if dash else first
             if slash and not dash:
-                last = most
+                last = most  # like 5/15: from 5 on, every 15
         if first > last:
             raise ValueError(f"has a {name} {range_text} that goes backwards: write two ranges")
         yield from range(first, last + 1, step)
 
 
 def _number(text: str, name: str, least: int, most: int, names: dict[str, int]) -> int:
-    """The number that a text or a name (like `mon`) stands for. Raises `ValueError`."""
+    """The number in a text, or the one that a name like `mon` stands for. Raises `ValueError` if it
+    is not within the bounds."""
     if text.lower() in names:
         return names[text.lower()]
     if not (text.isascii() and text.isdigit() and len(text) <= 2 and least <= int(text) <= most):

@@ -1,7 +1,7 @@
-"""Lengths of time as users write them in manifests: `7d`, `12h`, `90s`, `250ms`.
+"""Durations as users write them in manifests: `7d`, `12h`, `90s`, `250ms`.
 
-Kubernetes' own durations know no days, and retention is spoken of in days. One number and one
-unit; `1h30m` is written `90m`, so that two texts of one length are rare.
+Kubernetes' own durations have no days, which are common for retention. A duration is one number and
+one unit; `1h30m` must be written `90m`, so that there are few texts for the same duration.
 """
 
 import re
@@ -22,7 +22,7 @@ _UNIT_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 
 
 def duration_ms(text: Duration) -> int:
-    """The length in milliseconds; a `ValueError` says how a duration is written."""
+    """The duration in milliseconds. Raises `ValueError`, which says how a duration is written."""
     match = re.fullmatch(f"([0-9]+)({'|'.join(_UNIT_MS)})", text)
     if match is None or not re.fullmatch(DURATION_PATTERN, text):
         raise ValueError(f"{text!r} is not {DURATION_MEANING}")

@@ -1,10 +1,10 @@
-"""The identifiers of the field, as types, so that no two of them can be mixed up.
+"""Identifiers as types of their own, so that the type checker finds it if two are mixed up.
 
-A broker id is not a session, an epoch is not an offset. Where a value has its own text form
-(a topic id, a replica's session) the class reads and prints that form and nothing else does.
+If an identifier has a text form (a topic id, a broker's session), only its class parses and formats
+that form.
 
-Invariants: every value here fits the width Kafka gives it on the wire, and a `TopicId` is never
-one of the ids Kafka reserves.
+Invariants: every value fits into the type that Kafka uses for it on the wire, and a `TopicId` is
+never one of the ids that Kafka reserves.
 """
 
 import base64
@@ -16,26 +16,28 @@ from typing import ClassVar, NewType, Self
 from uuid import UUID
 
 BrokerId = NewType("BrokerId", int)
-"""A broker's number, counted from 1. It takes 15 bits of every producer id."""
+"""A broker's number, counted from 1. It is 15 bits of every producer id."""
 
 Session = NewType("Session", int)
-"""Counts the admissions of one broker's processes; 0 is a broker that was never admitted."""
+"""Number of an admission of one of a broker's processes, counted from 1; 0 for a broker that was
+never admitted."""
 
 PartitionIndex = NewType("PartitionIndex", int)
 """A partition's number in its topic, counted from 0."""
 
 LeaderEpoch = NewType("LeaderEpoch", int)
-"""Counts the leaderships over a partition: raised with every change of leader or leader's
-session."""
+"""Number of a leadership of a partition. It is raised with every new leader, and with every new
+session of the leader."""
 
 PartitionEpoch = NewType("PartitionEpoch", int)
-"""Counts every change of a partition's entry in its map, answers to refused proposals included."""
+"""Number of the last change of a partition's entry in its PartitionMap, including answers to
+refused proposals."""
 
 Offset = NewType("Offset", int)
 """The position of a record in a partition."""
 
 Incarnation = NewType("Incarnation", str)
-"""The random name one broker process gives itself at start: 32 lower-case hex digits."""
+"""The random name that a broker process gives itself when it starts: 32 lower-case hex digits."""
 
 MAX_INT32 = 2**31 - 1
 MIN_INT64 = -(2**63)
@@ -43,7 +45,7 @@ MAX_INT64 = 2**63 - 1
 
 MAX_BROKER_ID = 2**15 - 1
 MAX_SESSION = 2**20 - 1
-"""A session takes 20 bits of every producer id, beside the broker id and a counter of 28 bits."""
+"""A session is 20 bits of every producer id, besides the broker id and a counter of 28 bits."""
 
 INCARNATION_PATTERN = "[0-9a-f]{32}"
 
@@ -52,10 +54,11 @@ NEVER_ADMITTED = Session(0)
 
 @dataclass(frozen=True, slots=True, order=True)
 class ReplicaRef:
-    """A broker in one of its sessions: what a leader and every member of an ISR is named by.
+    """A broker in one of its sessions. Leaders and members of ISRs are identified by it.
 
-    Written `3@17`: broker 3 in its session 17. A process of broker 3 with another session is
-    another `ReplicaRef`, so a twin that wakes from a pause matches nothing.
+    Its text form is `3@17`: broker 3 in its session 17. A process of broker 3 with another session
+    has another `ReplicaRef`, so an old process that continues after a pause is not taken for the
+    present one.
     """
 
     broker_id: BrokerId
@@ -67,7 +70,7 @@ class ReplicaRef:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Parse `3@17`. A `ValueError` says what a replica reference looks like."""
+        """Parse a text like `3@17`. Raises `ValueError`, which describes the form."""
         if not re.fullmatch(cls.TEXT_PATTERN, text):
             raise ValueError(f"{text!r} is not {cls.MEANING}")
         broker_id, session = text.split("@")
@@ -86,8 +89,8 @@ class ReplicaRef:
 class Uuid:
     """16 bytes in Kafka's text form: URL-safe base64 without its padding, 22 characters.
 
-    The last character stands for two bits only, so several texts would decode to one value;
-    only the one Kafka prints is accepted, which keeps text and value one to one.
+    The last character encodes only two bits, so several texts would decode to the same value. Only
+    the text that Kafka prints is accepted, so that each value has exactly one text.
     """
 
     value: bytes
@@ -102,7 +105,7 @@ class Uuid:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Parse the 22 characters. A `ValueError` says what is wrong with them."""
+        """Parse the 22 characters. Raises `ValueError`, which describes the form."""
         if not re.fullmatch(cls.TEXT_PATTERN, text):
             raise ValueError(f"{text!r} is not {cls.MEANING}")
         return cls(binascii.a2b_base64(text.translate(_FROM_URL_SAFE) + "=="))
@@ -116,10 +119,10 @@ _FROM_URL_SAFE = str.maketrans("-_", "+/")
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicId(Uuid):
-    """The identity of one topic's data: a deleted and re-created name has another one.
+    """The id of a topic. A topic that is deleted and created again with the same name has another
+    one.
 
-    Kafka reserves two values, zero for "no id" and one for its own metadata topic; neither can
-    be a topic here.
+    Kafka reserves two values: 0 for "no id" and 1 for its own metadata topic.
     """
 
     def __post_init__(self) -> None:
@@ -129,7 +132,7 @@ class TopicId(Uuid):
 
     @classmethod
     def draw(cls, token: Callable[[int], bytes]) -> Self:
-        """A new random id. `token` returns that many unpredictable bytes.
+        """A new random id. `token` returns the given number of unpredictable bytes.
 
         Like Kafka's, it is a UUID of version 4 whose text does not begin with '-', which command
         lines would read as an option.
@@ -142,7 +145,7 @@ class TopicId(Uuid):
 
 @dataclass(frozen=True, slots=True, order=True)
 class StorageUuid(Uuid):
-    """The identity of one data directory, kept in its `meta.properties` as `directory.id`.
+    """The id of a data directory, which is `directory.id` in its `meta.properties`.
 
-    A broker that comes back with another one has lost its disk, whatever its name says.
+    A broker that starts with another id has another disk, even if its volume has the same name.
     """

@@ -1,8 +1,7 @@
-"""What is wrong with what a user asked for, in a form that can be shown to them.
+"""Problems with the input of users, in a form that can be shown to them.
 
-Validation returns problems, it does not raise them one by one: a user who made three mistakes
-sees three. Every problem names the field and the remedy, because a message without a remedy is
-a riddle.
+Validation returns all problems instead of raising the first one, so that a user who made three
+mistakes sees all three. Every problem names the field and the remedy.
 """
 
 import difflib
@@ -12,19 +11,19 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why something is not as desired: the `reason` of a condition, in Strimzi's words."""
+    """The reason of a condition that reports a problem. Strimzi uses the same words."""
 
     INVALID_CONFIG = "InvalidConfig"
-    """What was asked for can never work as written."""
+    """The input can never work as written."""
 
     NOT_SUPPORTED = "NotSupported"
-    """It could work, but this version of Chiplog cannot do it."""
+    """The input could work, but this version of Chiplog does not support it."""
 
     RESOURCE_CONFLICT = "ResourceConflict"
-    """Another object has a claim on the same thing."""
+    """Another object already uses the same name or resource."""
 
     NOT_ALLOWED = "NotAllowed"
-    """It would work, but this user may not ask for it."""
+    """It would work, but this user or namespace is not allowed to have it."""
 
     POLICY_VIOLATION = "PolicyViolation"
     """It would work, but the cluster's spec.topicPolicies do not allow it."""
@@ -33,7 +32,7 @@ class Reason(StrEnum):
     """A broker answered with an error."""
 
     INTERNAL_ERROR = "InternalError"
-    """A fault of Chiplog itself."""
+    """A bug of Chiplog itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Problem:
     """The path of the field in the manifest, like `spec.partitions`."""
 
     message: str
-    """What is wrong; reads on from the field's name: "is 0, below the minimum of 1"."""
+    """What is wrong, as the continuation of the field's name: "is 0, below the minimum of 1"."""
 
     remedy: str
     """What to write or do instead: "set it to 1 or more"."""
@@ -56,7 +55,7 @@ class Problem:
 
 
 class InvalidManifest(ValueError):  # noqa: N818 - named for what it says, not for being raised
-    """A manifest that cannot be read; carries every problem found in it."""
+    """A manifest cannot be parsed. The exception has all problems that were found in it."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -64,6 +63,6 @@ class InvalidManifest(ValueError):  # noqa: N818 - named for what it says, not f
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that a user most likely meant; None if none is similar."""
+    """The word of `known` that is most similar to a misspelled `word`; None if none is similar."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.75)
     return close[0] if close else None

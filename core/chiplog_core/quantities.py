@@ -1,6 +1,6 @@
-"""Kubernetes quantities, `100Gi` or `500m`: compared exactly, never as floats.
+"""Kubernetes quantities, like `100Gi` or `500m`, which are compared exactly and never as floats.
 
-A volume may grow and never shrink, so two sizes must be compared the way the API server does.
+A volume may grow and never shrink, so two sizes must be compared exactly as the API server does.
 """
 
 import re
@@ -26,7 +26,7 @@ _FACTORS = {
 
 
 def quantity_value(text: Quantity) -> Fraction:
-    """The number that a quantity stands for, in its base unit (bytes for a size)."""
+    """The value of a quantity in its base unit, like bytes for a size. Raises `ValueError`."""
     match = re.fullmatch(QUANTITY_PATTERN, text)
     if match is None:
         raise ValueError(f"{text!r} is not {QUANTITY_MEANING}")

@@ -1,16 +1,17 @@
-"""Signatures of what the operator asks a broker over HTTP, and of what it is answered.
+"""Signatures of HTTP requests from the operator to a broker, and of their answers.
 
-Both know one secret, the password of the cluster's internal listener. Anybody may connect to a
-broker's health port; nobody without the secret may ask there what groups do, or change it.
+Both have a common secret, the password of the cluster's internal listener. Everybody may connect to
+a broker's health port, but only a client with the secret may read or change consumer groups there.
 
-A request is signed (HMAC-SHA256, RFC 2104) over its method and path, the incarnation of the process
-it is for, the time at which it was signed, and its body: it cannot be altered, not be repeated to
-another process, and not much later to the same one. Within `WINDOW_MS` it can be repeated: what
-may be asked must come to the same when it is asked twice. An answer is signed over the signature of
-its request, its status and its body, so that it fits no other request.
+The signature of a request (HMAC-SHA256, RFC 2104) covers its method and path, the incarnation of
+the process that it is for, the time when it was signed, and its body. So a request cannot be
+changed, and cannot be repeated to another process or much later to the same one. Within `WINDOW_MS`
+it can be repeated, so each request must have the same effect when it is received twice. The
+signature of an answer covers the signature of its request, its status and its body, so it is valid
+for no other request.
 
-The parts stand on lines of their own before the body, which comes last: none of them can hold a
-line's end, so two different messages are never signed as the same bytes.
+In the signed bytes each part is on its own line, and the body is last. No part may contain a line
+break, so two different messages never have the same signed bytes.
 """
 
 import hmac
@@ -23,7 +24,7 @@ from typing import Final
 from chiplog_core.ids import INCARNATION_PATTERN, Incarnation
 
 WINDOW_MS: Final = 30_000
-"""How far the clocks of both sides may be apart, and a request be in transit, together."""
+"""The largest accepted sum of the difference between both clocks and the transit time."""
 
 INCARNATION_HEADER: Final = "Chiplog-Incarnation"
 TIME_HEADER: Final = "Chiplog-Time"
@@ -31,7 +32,8 @@ SIGNATURE_HEADER: Final = "Chiplog-Signature"
 
 _REQUEST: Final = "chiplog-request-1"
 _ANSWER: Final = "chiplog-answer-1"
-"""What is signed begins with what it is: a signature of one kind is never one of the other."""
+"""The signed bytes begin with one of these, so that the signature of a request is never valid for
+an answer, or the other way round."""
 
 _TIME: Final = re.compile("[0-9]{1,15}", re.ASCII)
 _SIGNATURE: Final = re.compile("[0-9a-f]{64}")
@@ -39,29 +41,29 @@ _INCARNATION: Final = re.compile(INCARNATION_PATTERN)
 
 
 class Verdict(StrEnum):
-    """What a receiver makes of a request."""
+    """Whether a receiver accepts a request, and the HTTP status if not."""
 
     ACCEPTED = "accepted"
 
     FORGED = "forged"
-    """It is not signed, or not with a secret that is known here. 403."""
+    """It is not signed, or not with a valid secret. 403."""
 
     UNTIMELY = "untimely"
     """It was signed too long ago, or by a clock that is too far ahead. 403."""
 
     FOR_ANOTHER = "for another process"
-    """It is for a process that was here before, or is elsewhere. 409."""
+    """It is for an earlier process of this broker, or for another broker. 409."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What a request says, but for who signed it."""
+    """The signed content of a request."""
 
     method: str
     path: str
-    """As it was sent, with no host; what follows a `?` counts."""
+    """The path as it was sent, without the host, including the query after a `?`."""
     incarnation: Incarnation
-    """The process it is for."""
+    """The process that the request is for."""
     time_ms: int
     """When it was signed, in milliseconds since 1970."""
     body: bytes = b""
@@ -125,7 +127,8 @@ def judge(
     """The verdict on a request, and the secret with which it was signed ("" if with none).
 
     `secrets` are the valid ones: two for some time after a change. `incarnation` is the receiver's.
-    A client that cannot sign learns nothing, not even whether it reached the right process.
+    The signature is checked first, so that a client without the secret gets the same verdict from
+    every process.
     """
     for secret in secrets:
         if hmac.compare_digest(request_signature(secret, message), signature):
@@ -147,6 +150,8 @@ def is_answer(secret: str, request: str, status: int, body: bytes, signature: st
 
 
 def _signed(secret: str, parts: tuple[str, ...], body: bytes) -> str:
+    """The signature of the parts and the body, 64 hex digits. Raises `ValueError` if the secret is
+    empty or a part contains a line break."""
     if not secret:
         raise ValueError("an empty secret is known to everybody")
     if any("\n" in part for part in parts):

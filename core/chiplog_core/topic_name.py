@@ -1,8 +1,8 @@
-"""Which names a topic may have: Kafka's rule, and the two traps that come with it.
+"""Which names a topic may have, by Kafka's rules.
 
-Kafka allows both '.' and '_' in a topic name but turns each '.' into '_' in its metrics, so
-`a.b` and `a_b` are two topics with one set of metrics. Kafka refuses the second of them and so
-does Chiplog: `collision_key` is equal for names that collide.
+Kafka allows both '.' and '_' in a topic name, but replaces each '.' by '_' in its metrics, so `a.b`
+and `a_b` would have the same metrics. Kafka and Chiplog refuse the second of two such topics:
+`collision_key` is equal for names that collide.
 """
 
 from chiplog_core.limits import MAX_TOPIC_NAME_LENGTH
@@ -13,7 +13,8 @@ TOPIC_NAME_MEANING = (
 )
 
 NAMES_OF_NO_TOPIC = (".", "..")
-"""They match the pattern but would leave the data directory."""
+"""Names that match the pattern, but as names of directories would be outside of the data
+directory."""
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -24,7 +25,8 @@ INTERNAL_TOPICS = (
     "__cluster_metadata",
     "__share_group_state",
 )
-"""Names Kafka keeps for itself. Only the operator makes such topics and nobody changes them."""
+"""Names that Kafka reserves. Only the cluster itself creates such topics, and no client may change
+them."""
 
 
 def collision_key(name: str) -> str:
@@ -33,5 +35,5 @@ def collision_key(name: str) -> str:
 
 
 def is_internal(name: str) -> bool:
-    """Whether the cluster itself owns a topic of this name."""
+    """Whether a topic of this name is an internal topic."""
     return name in INTERNAL_TOPICS

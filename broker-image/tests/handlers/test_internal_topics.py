@@ -59,7 +59,10 @@ def test_nobody_creates_deletes_grows_or_configures_it(kit: "Kit") -> None:
             code, message = await client.alter(OFFSETS, ("cleanup.policy", 0, "delete"))
             assert (code, message) == (
                 INVALID,
-                "__consumer_offsets belongs to the cluster itself: configure the cluster",
+                (
+                    "__consumer_offsets is an internal topic, which clients cannot change or "
+                    "delete: change the offsets.topic.* keys of the brokers' configuration"
+                ),
             )
             assert await described(client) == before
 

@@ -1,5 +1,5 @@
-"""Admin operations: what a client may ask for, and what is wrong with asking for it.
+"""Admin operations of clients, and the checks whether they can be carried out.
 
-Decided in one place for a broker that is a cluster on its own and for the operator, so that
-`kafka-topics.sh` gets the same answer in both. Pure: nothing here waits or knows Kubernetes.
+A standalone broker and the operator share them, so that `kafka-topics.sh` gets the same answer from
+both. Pure: no I/O, no Kubernetes.
 """

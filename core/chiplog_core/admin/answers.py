@@ -1,8 +1,8 @@
-"""The operator's answer to one operation, as it is put into `Broker.spec.answers` and read there.
+"""The operator's answer to one admin operation, as it is stored in `Broker.spec.answers`.
 
-A request holds one operation, so an answer has one result, or one for each partition. A name that
-no topic can have would make the whole Broker object invalid: what is wrong with it is said of the
-request instead.
+A request has one operation, so an answer has one result, or one for each partition. If the request
+names a topic with an invalid name, the answer has no result but an error for the whole request: a
+result with that name would make the Broker object invalid.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ MAX_ERROR_MESSAGE_LENGTH = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionVerdict:
-    """What became of one partition of an operation."""
+    """The result of an operation for one partition."""
 
     partition: PartitionIndex
     code: Code = Code.NONE
@@ -26,7 +26,7 @@ class PartitionVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCounts:
-    """How large a topic would be."""
+    """The numbers of partitions and replicas of a topic."""
 
     partitions: int
     replicas: int
@@ -34,20 +34,21 @@ class TopicCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of an operation."""
+    """The result of an operation."""
 
     code: Code = Code.NONE
     message: str = ""
     topic_uid: str | None = None
-    """metadata.uid of the Topic; None too where nothing was changed or the topic is deleted."""
+    """metadata.uid of the Topic; None if nothing was changed or the topic was deleted."""
     partitions: tuple[PartitionVerdict, ...] = ()
-    """Where each partition has an answer of its own; then the rest says nothing."""
+    """One result for each partition; if there are any, the other fields are not used."""
     would_have: TopicCounts | None = None
-    """Of a creation that was only validated; None where an older operator answered."""
+    """Only for a creation with validate_only: the size of the topic. None if an older operator
+    answered."""
 
 
 def to_answer(request_id: str, topic: str, verdict: Verdict) -> AdminAnswer:
-    """The AdminAnswer that carries the verdict on a topic."""
+    """The AdminAnswer with the result of an operation on this topic."""
     message = verdict.message[:MAX_ERROR_MESSAGE_LENGTH]
     if why_not_a_topic_name(topic):
         return AdminAnswer(id=request_id, error_code=int(verdict.code), error_message=message)
@@ -77,8 +78,8 @@ def to_answer(request_id: str, topic: str, verdict: Verdict) -> AdminAnswer:
 
 
 def from_answer(answer: AdminAnswer) -> Verdict:
-    """The verdict that an answer carries. A code that only a newer version knows becomes
-    UNKNOWN_SERVER_ERROR."""
+    """The result of an operation, from an answer. An error code that this version does not know
+    becomes UNKNOWN_SERVER_ERROR."""
     if answer.error_code or not answer.results:
         return Verdict(code=_code(answer.error_code), message=answer.error_message)
     of_partitions = tuple(
@@ -103,5 +104,5 @@ def from_answer(answer: AdminAnswer) -> Verdict:
 
 
 def _code(number: int) -> Code:
-    """The error code of this number; UNKNOWN_SERVER_ERROR where this version does not know it."""
+    """The error code of this number; UNKNOWN_SERVER_ERROR if this version does not know it."""
     return Code(number) if number in tuple(Code) else Code.UNKNOWN_SERVER_ERROR

@@ -1,8 +1,8 @@
-"""An operation as the body of an admin request, and back.
+"""Conversion of an operation to the body of an admin request, and back.
 
-The body is JSON with the field names of Kafka's own request, which holds many topics there and
-exactly one here: each is begun, carried out and answered on its own. Reading is strict. What
-does not read was written by another version, and half of a wish is not carried out.
+The body is JSON with the field names of Kafka's own request. Kafka's request may have many topics;
+here it has exactly one, because each is carried out and answered separately. A body with an unknown
+field is refused: another version wrote it, and it must not be carried out only in part.
 """
 
 import json
@@ -30,10 +30,12 @@ from chiplog_core.model.admin import AdminOperation
 from chiplog_core.problems import InvalidManifest
 
 CLUSTER_DEFAULT = -1
+"""A number of partitions or replicas in Kafka's requests that stands for the cluster's default."""
 
 
 def to_body(operation: Request) -> tuple[AdminOperation, str]:
-    """The Kafka request and its body. Raises `Refused` for one that is too long."""
+    """The kind of Kafka request for the operation, and its body. Raises `Refused` if the body is
+    too long."""
     op = _request_of(operation)
     body = json.dumps(write(_FORMS[op].written(operation)), separators=(",", ":"))
     if len(body) > MAX_ADMIN_BODY_LENGTH:
@@ -49,7 +51,9 @@ def from_body(op: AdminOperation, body: str) -> Request:
     """The operation in a request. Raises `Refused`."""
     form = _FORMS.get(op)
     if form is None:
-        raise Refused(Code.INVALID_REQUEST, f"this operator does not carry out {op}")
+        raise Refused(
+            Code.INVALID_REQUEST, f"this version of the operator does not carry out {op} requests"
+        )
     if len(body) > MAX_ADMIN_BODY_LENGTH:
         raise Refused(
             Code.INVALID_REQUEST,
@@ -64,7 +68,7 @@ def from_body(op: AdminOperation, body: str) -> Request:
 
 
 def _request_of(operation: Request) -> AdminOperation:
-    """The Kafka request that carries the operation."""
+    """The kind of Kafka request for the operation."""
     match operation:
         case CreateTopic():
             return AdminOperation.CREATE_TOPICS
@@ -85,11 +89,15 @@ class _Form:
     """How one kind of request is written and read."""
 
     shape: type[Any]
+    """The dataclass of the body."""
     written: Callable[[Any], Any]
+    """Converts an operation to the body."""
     operation: Callable[[Any], Request]
+    """Converts the body to an operation."""
 
 
 def _create_topics(operation: CreateTopic) -> shapes.CreateTopics:
+    """The body of a CreateTopics request for the operation."""
     topic = shapes.CreatableTopic(
         name=operation.name,
         num_partitions=_or_default(operation.partitions),
@@ -98,7 +106,9 @@ def _create_topics(operation: CreateTopic) -> shapes.CreateTopics:
             shapes.PlacedPartition(partition_index=index, broker_ids=brokers)
             for index, brokers in operation.assignments.items()
         ),
-        configs=tuple(shapes.Config(name=n, value=value) for n, value in operation.config.items()),
+        configs=tuple(
+            shapes.Config(name=name, value=value) for name, value in operation.config.items()
+        ),
     )
     return shapes.CreateTopics(
         topics=(topic,),
@@ -108,6 +118,7 @@ def _create_topics(operation: CreateTopic) -> shapes.CreateTopics:
 
 
 def _create_topic(body: shapes.CreateTopics) -> CreateTopic:
+    """The operation in the body of a CreateTopics request."""
     (topic,) = body.topics
     return CreateTopic(
         name=topic.name,
@@ -123,26 +134,29 @@ def _create_topic(body: shapes.CreateTopics) -> CreateTopic:
 
 
 def _or_default(count: int | None) -> int:
-    """The count for the wire: -1 (`CLUSTER_DEFAULT`) where the client gave none."""
+    """The count for the body: -1 (`CLUSTER_DEFAULT`) if the client gave none."""
     return CLUSTER_DEFAULT if count is None else count
 
 
 def _unless_default(count: int) -> int | None:
-    """The count from the wire; None for -1 (`CLUSTER_DEFAULT`)."""
+    """The count from the body; None for -1 (`CLUSTER_DEFAULT`)."""
     return None if count == CLUSTER_DEFAULT else count
 
 
 def _delete_topics(operation: DeleteTopic) -> shapes.DeleteTopics:
+    """The body of a DeleteTopics request for the operation."""
     topic = shapes.DeletableTopic(name=operation.name, topic_id=operation.topic_id)
     return shapes.DeleteTopics(topics=(topic,), timeout_ms=operation.timeout_ms)
 
 
 def _delete_topic(body: shapes.DeleteTopics) -> DeleteTopic:
+    """The operation in the body of a DeleteTopics request."""
     (topic,) = body.topics
     return DeleteTopic(name=topic.name, topic_id=topic.topic_id, timeout_ms=body.timeout_ms)
 
 
 def _create_partitions(operation: GrowTopic) -> shapes.CreatePartitions:
+    """The body of a CreatePartitions request for the operation."""
     topic = shapes.GrowingTopic(
         name=operation.name,
         count=operation.partitions,
@@ -158,6 +172,7 @@ def _create_partitions(operation: GrowTopic) -> shapes.CreatePartitions:
 
 
 def _grow_topic(body: shapes.CreatePartitions) -> GrowTopic:
+    """The operation in the body of a CreatePartitions request."""
     (topic,) = body.topics
     return GrowTopic(
         name=topic.name,
@@ -169,6 +184,7 @@ def _grow_topic(body: shapes.CreatePartitions) -> GrowTopic:
 
 
 def _alter_configs(operation: ConfigureTopic) -> shapes.AlterConfigs:
+    """The body of an AlterConfigs request, which replaces a topic's whole configuration."""
     assert all(change.change is Change.SET for change in operation.changes)
     resource = shapes.ReplacedResource(
         resource_type=shapes.TOPIC_RESOURCE,
@@ -181,6 +197,7 @@ def _alter_configs(operation: ConfigureTopic) -> shapes.AlterConfigs:
 
 
 def _replace_configuration(body: shapes.AlterConfigs) -> ConfigureTopic:
+    """The operation in the body of an AlterConfigs request."""
     (resource,) = body.resources
     return ConfigureTopic(
         name=resource.resource_name,
@@ -193,6 +210,7 @@ def _replace_configuration(body: shapes.AlterConfigs) -> ConfigureTopic:
 
 
 def _incremental_alter_configs(operation: ConfigureTopic) -> shapes.IncrementalAlterConfigs:
+    """The body of an IncrementalAlterConfigs request for the operation."""
     resource = shapes.ChangedResource(
         resource_type=shapes.TOPIC_RESOURCE,
         resource_name=operation.name,
@@ -211,6 +229,7 @@ def _incremental_alter_configs(operation: ConfigureTopic) -> shapes.IncrementalA
 
 
 def _change_configuration(body: shapes.IncrementalAlterConfigs) -> ConfigureTopic:
+    """The operation in the body of an IncrementalAlterConfigs request. Raises `Refused`."""
     (resource,) = body.resources
     return ConfigureTopic(
         name=resource.resource_name,
@@ -224,12 +243,14 @@ def _change(config: shapes.ConfigOperation) -> ConfigChange:
     change = Change(config.config_operation)
     if (config.value is None) != (change is Change.DELETE):
         raise Refused(
-            Code.INVALID_REQUEST, f"{config.name}: DELETE takes no value, all others need one"
+            Code.INVALID_REQUEST,
+            f"{config.name}: a DELETE must have no value, and SET, APPEND and SUBTRACT need one",
         )
     return ConfigChange(change, config.name, config.value or "")
 
 
 def _elect_leaders(operation: ElectLeaders) -> shapes.ElectLeaders:
+    """The body of an ElectLeaders request for the operation."""
     is_unclean = operation.is_unclean
     topic = shapes.TopicPartitions(
         topic=operation.name,
@@ -249,6 +270,7 @@ def _elect_leaders(operation: ElectLeaders) -> shapes.ElectLeaders:
 
 
 def _election(body: shapes.ElectLeaders) -> ElectLeaders:
+    """The operation in the body of an ElectLeaders request."""
     (topic,) = body.topic_partitions
     return ElectLeaders(
         name=topic.topic,

@@ -1,7 +1,7 @@
 """The bodies of admin requests as Kafka declares their messages, with one topic in each.
 
-Whether a value makes sense is decided by the checks, which have Kafka's codes for it: the bounds
-here are those of Kafka's types, and of what fits into a body at all.
+The limits here are only those of Kafka's types and of the length of a body. The module `checks`
+checks the values, because it answers with Kafka's error codes.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH, MAX_ADMIN_RESULTS
 from chiplog_core.manifest.constraints import Items, Length, Range
 
 TOPIC_RESOURCE = 2
-"""Kafka's number of a topic among the things that have a configuration."""
+"""Kafka's number of the config resource type TOPIC."""
 
 Int32 = Annotated[int, Range(-MAX_INT32 - 1, MAX_INT32)]
 Text = Annotated[str, Length(MAX_ADMIN_BODY_LENGTH)]
@@ -22,7 +22,7 @@ TopicResource = Annotated[int, Range(TOPIC_RESOURCE, TOPIC_RESOURCE)]
 
 PREFERRED_ELECTION = 0
 UNCLEAN_ELECTION = 1
-"""Kafka's numbers of the two kinds of election."""
+"""Kafka's numbers of the two election types."""
 
 ONE = Items(1, minimum=1)
 MANY = Items(MAX_ADMIN_BODY_LENGTH)
@@ -41,7 +41,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedPartition:
-    """A partition of a new topic, placed by hand."""
+    """A partition of a new topic, with the brokers that the client chose for its replicas."""
 
     partition_index: Int32
     broker_ids: BrokerIds
@@ -69,7 +69,7 @@ class CreateTopics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletableTopic:
-    """A topic to delete; with an id, only if it is that one."""
+    """A topic to delete. If an id is given, the topic is deleted only if it has this id."""
 
     name: Text
     topic_id: TopicId | None = None
@@ -85,7 +85,7 @@ class DeleteTopics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """One of the new partitions, placed by hand."""
+    """One of the new partitions, with the brokers that the client chose for its replicas."""
 
     broker_ids: BrokerIds
 
@@ -127,7 +127,7 @@ class AlterConfigs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigOperation:
-    """A key and what to do with its value; a deletion has none."""
+    """A key, the kind of its change (see `Change`) and the value; a DELETE has no value."""
 
     name: Text
     config_operation: Annotated[int, Range(min(Change), max(Change))]
@@ -153,7 +153,7 @@ class IncrementalAlterConfigs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectedPartition:
-    """A partition and the leader epoch under which the client found it."""
+    """A partition and its leader epoch as the broker knew it that got the request."""
 
     partition_index: PartitionIndex
     leader_epoch: LeaderEpoch
@@ -161,7 +161,7 @@ class ElectedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPartitions:
-    """Partitions of one topic; with an id, only if it is that one."""
+    """Partitions of one topic. If an id is given, the topic must have this id."""
 
     topic: Text
     topic_id: TopicId | None = None

@@ -1,8 +1,10 @@
-"""How many topics and partitions a cluster takes: what clients can make is kept in etcd for ever.
+"""How many topics and partitions a cluster may have, because clients can create them and etcd
+stores them.
 
-A topic is two objects of the Kubernetes API, and each partition takes about 150 bytes of one of
-them, written again at every change of a leader. etcd takes 2 GiB in all by default, of everybody.
-A cluster that has more already keeps all of it; only more is refused.
+A topic has two objects of the Kubernetes API, and each of its partitions takes about 150 bytes in
+one of them, which is written at every change of a leader. etcd stores 2 GiB by default, for
+everything in the Kubernetes cluster. A cluster above its limits keeps all its topics; only new ones
+are refused.
 """
 
 from collections.abc import Mapping
@@ -15,7 +17,8 @@ from chiplog_core.config.key import ConfigKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """What a cluster has, and may have. Topics of the cluster itself do not count."""
+    """How many topics and partitions a cluster has, and how many it may have. Internal topics do
+    not count."""
 
     topics: int = 0
     partitions: int = 0
@@ -25,6 +28,7 @@ class Capacity:
     @staticmethod
     def of(config: Mapping[str, str], *, topics: int = 0, partitions: int = 0) -> "Capacity":
         """The capacity of a cluster with this broker configuration, which sets the limits."""
+        # Both keys have a default, so `or 0` is only for the type checker.
         return Capacity(
             topics=topics,
             partitions=partitions,
@@ -52,9 +56,9 @@ class Capacity:
         return ""
 
 
-def _full(what: str, have: int, more: int, key: ConfigKey[int], most: int) -> str:
-    """The message for a count that would exceed its limit `most`, which `key` sets."""
+def _full(things: str, current: int, added: int, key: ConfigKey[int], limit: int) -> str:
+    """The message for a number of topics or partitions that would exceed the limit set by `key`."""
     return (
-        f"the cluster has {have} {what}, and {more} more would exceed {key.name}, which is "
-        f"{most}: delete topics, or raise it in the brokers' configuration"
+        f"the cluster has {current} {things}, and {added} more would exceed {key.name}, which is "
+        f"{limit}: delete topics, or raise {key.name} in the brokers' configuration"
     )

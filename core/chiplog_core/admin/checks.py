@@ -1,7 +1,8 @@
-"""Whether an admin operation can be carried out: in Kafka's order, with Kafka's codes and words.
+"""Checks whether an admin operation can be carried out, in Kafka's order and with Kafka's error
+codes and messages.
 
-The caller finds the topic first; what only Kubernetes knows of (who manages the object, what
-happens to its records) is not here.
+The caller has found the topic before. Checks that need Kubernetes (who manages the object, what
+happens to its records) are elsewhere.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,33 +22,33 @@ from chiplog_core.topic_name import is_internal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """What the checks need to know of a cluster."""
+    """The facts about a cluster that the checks need."""
 
     broker_ids: Collection[int]
     """The brokers that can hold replicas."""
     default_partitions: int
     default_replicas: int = 1
     topics: Collection[str] = ()
-    """Every name in use."""
+    """All topic names that are in use."""
     capacity: Capacity
-    """What there is, and may be."""
+    """How many topics and partitions there are, and may be."""
     inherited: Mapping[str, str] = field(default_factory=dict)
-    """The brokers' configuration, as far as topics inherit it."""
+    """The part of the brokers' configuration that topics inherit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """What a topic that can be made will be, with nothing left to a default."""
+    """A topic that can be created, with every default filled in."""
 
     partitions: int
     replicas: int
     config: Mapping[str, str]
-    """In Kafka's own form."""
+    """In Kafka's text form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingTopic:
-    """A topic as the checks see it."""
+    """The facts about an existing topic that the checks need."""
 
     name: str
     partitions: int
@@ -66,15 +67,15 @@ def check_creation(operation: CreateTopic, facts: ClusterFacts) -> NewTopic:
 
 def check_growth(operation: GrowTopic, topic: ExistingTopic, facts: ClusterFacts) -> int:
     """The number of partitions that the operation adds. Raises `Refused`."""
-    have = topic.partitions
-    if operation.partitions <= have:
-        direction = "already has" if operation.partitions == have else "has"
+    current = topic.partitions
+    if operation.partitions <= current:
+        verb = "already has" if operation.partitions == current else "has"
         raise Refused(
             Code.INVALID_PARTITIONS,
-            f"Topic {direction} {have} partition(s), the number can only grow.",
+            f"Topic {verb} {current} partition(s), the number can only grow.",
         )
     check_count(operation.partitions)
-    added = operation.partitions - have
+    added = operation.partitions - current
     check_room(facts, topics=0, partitions=added)
     if operation.assignments:
         if len(operation.assignments) != added:
@@ -106,7 +107,10 @@ def check_new_name(name: str, topics: Collection[str]) -> None:
     if name in topics:
         raise Refused(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     if is_internal(name):
-        raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"{name} is created by the cluster itself")
+        raise Refused(
+            Code.INVALID_TOPIC_EXCEPTION,
+            f"{name} is an internal topic, which the cluster creates itself",
+        )
     if other := colliding_name(name, topics):
         raise Refused(
             Code.INVALID_TOPIC_EXCEPTION,
@@ -125,13 +129,14 @@ def check_not_internal(name: str) -> None:
     if is_internal(name):
         raise Refused(
             Code.INVALID_TOPIC_EXCEPTION,
-            f"{name} belongs to the cluster itself: configure the cluster",
+            f"{name} is an internal topic, which clients cannot change or delete: change the "
+            "offsets.topic.* keys of the brokers' configuration",
         )
 
 
 def counts(operation: CreateTopic, facts: ClusterFacts) -> tuple[int, int]:
-    """The numbers of partitions and replicas of a new topic, which the request gives as numbers
-    or by an assignment. Raises `Refused`."""
+    """The numbers of partitions and replicas of a new topic. The request gives them as numbers, or
+    by a replica assignment, or leaves them to the cluster's defaults. Raises `Refused`."""
     if operation.assignments:
         return _placed_counts(operation, facts)
     replicas = facts.default_replicas if operation.replicas is None else operation.replicas
@@ -152,7 +157,10 @@ def _placed_counts(operation: CreateTopic, facts: ClusterFacts) -> tuple[int, in
     replicas = len(next(iter(placements.values())))
     check_placement(placements.values(), facts, replicas)
     if sorted(placements) != list(range(len(placements))):
-        raise Refused(Code.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered from 0")
+        raise Refused(
+            Code.INVALID_REPLICA_ASSIGNMENT,
+            "the partitions of a replica assignment must be numbered from 0, without gaps",
+        )
     check_count(len(placements))
     return len(placements), replicas
 
@@ -162,7 +170,8 @@ def check_replicas(replicas: int, facts: ClusterFacts) -> None:
     if not 1 <= replicas <= MAX_REPLICAS:
         raise Refused(
             Code.INVALID_REPLICATION_FACTOR,
-            "Replication factor must be larger than 0, or -1 to use the default value.",
+            f"Replication factor must be larger than 0 and at most {MAX_REPLICAS}, or -1 to use "
+            "the default value.",
         )
     if replicas > len(facts.broker_ids):
         raise Refused(
@@ -185,7 +194,8 @@ def check_count(count: int) -> None:
 
 
 def check_room(facts: ClusterFacts, *, topics: int, partitions: int) -> None:
-    """Check that the cluster's limits allow this many more. Raises `Refused`."""
+    """Check that the cluster's limits allow this many more topics and partitions. Raises
+    `Refused`."""
     if why := facts.capacity.why_no_room(topics=topics, partitions=partitions):
         raise Refused(Code.POLICY_VIOLATION, why)
 
@@ -193,7 +203,8 @@ def check_room(facts: ClusterFacts, *, topics: int, partitions: int) -> None:
 def check_placement(
     placements: Iterable[tuple[int, ...]], facts: ClusterFacts, replicas: int
 ) -> None:
-    """Check that these brokers can hold the partitions. Raises `Refused`."""
+    """Check a replica assignment: for each partition, this many different existing brokers. Raises
+    `Refused`."""
     for brokers in placements:
         if unknown := sorted(set(brokers) - set(facts.broker_ids)):
             raise Refused(

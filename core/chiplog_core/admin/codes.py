@@ -24,7 +24,7 @@ class Code(IntEnum):
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not a fault
-    """The operation cannot be carried out; code and text go to the client."""
+    """The operation cannot be carried out; the client gets the error code and the message."""
 
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(message)

@@ -1,7 +1,7 @@
-"""Changes to a topic's configuration, as an admin client asks for them.
+"""Changes to a topic's configuration by an admin client.
 
-A change is worked out against the configuration in force when its turn comes, not against
-what the client or a handler saw before: two clients that set different keys both succeed.
+A change is applied to the configuration that is in force when the change is carried out, not to the
+one when the request arrived. So two clients that set different keys at the same time both succeed.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from chiplog_core.config.value_types import ConfigType
 
 
 class Change(IntEnum):
-    """Kafka's numbers of incremental changes (KIP-339)."""
+    """The kinds of incremental changes, with Kafka's numbers (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -45,15 +45,16 @@ def changed(config: TopicConfig, changes: Iterable[ConfigChange]) -> dict[str, s
     return result
 
 
-def _changed_list(config: TopicConfig, wanted: ConfigChange) -> str:
-    """The new value of a list, after an APPEND or a SUBTRACT. Raises `ValueError`."""
-    key = TOPIC_KEYS.get(wanted.name)
+def _changed_list(config: TopicConfig, change: ConfigChange) -> str:
+    """The new value of a list, after an APPEND or a SUBTRACT to the value in force. Raises
+    `ValueError`."""
+    key = TOPIC_KEYS.get(change.name)
     if key is None or key.value_type.type is not ConfigType.LIST:
-        raise ValueError(f"{wanted.name} is not a list: APPEND and SUBTRACT work only on lists")
+        raise ValueError(f"{change.name} is not a list: APPEND and SUBTRACT work only on lists")
     items = [item for item in config.entry(key).value.split(",") if item]
-    changed = [item.strip() for item in wanted.value.split(",")]
-    if wanted.change is Change.APPEND:
-        items += [item for item in changed if item not in items]
+    in_change = [item.strip() for item in change.value.split(",")]
+    if change.change is Change.APPEND:
+        items += [item for item in in_change if item not in items]
     else:
-        items = [item for item in items if item not in changed]
+        items = [item for item in items if item not in in_change]
     return ",".join(items)

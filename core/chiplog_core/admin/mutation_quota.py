@@ -1,9 +1,9 @@
-"""How fast one client may make and delete partitions (KIP-599).
+"""How fast one client may create and delete partitions (KIP-599).
 
-A token bucket as Apache Kafka's (`org.apache.kafka.common.metrics.stats.TokenBucket`): it fills at
-the quota's rate up to a burst. A change goes through as long as there is anything in it, however
-large the change is, and may leave it below zero: so a topic with more partitions than the burst can
-be made, and what follows waits for it.
+A token bucket like Apache Kafka's (`org.apache.kafka.common.metrics.stats.TokenBucket`): it fills
+at the quota's rate, up to a burst. A change of any size is allowed if the bucket has at least a
+part of a token, and may leave a negative number of tokens. So a topic with more partitions than a
+burst can be created, and later changes wait until the bucket has filled again.
 """
 
 from dataclasses import dataclass
@@ -13,17 +13,18 @@ from typing import Final
 from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC
 
 BURST_S: Final = 11
-"""How many seconds' worth fit into the bucket: Kafka's `controller.quota.window.num` times its
-`controller.quota.window.size.seconds`, by their defaults."""
+"""The size of the bucket, as the time in which it fills: the default of Kafka's
+`controller.quota.window.num` times that of its `controller.quota.window.size.seconds`."""
 
 
 @dataclass(slots=True)
 class TokenBucket:
-    """Of one client. Times are of a clock that never jumps, in seconds."""
+    """The bucket of one client. Times are seconds of a monotonic clock."""
 
     per_s: int
-    """Partitions a second."""
+    """The quota: tokens per second. A token is one partition."""
     tokens: float
+    """The tokens in the bucket at the time `as_of_s`; negative after a large change."""
     as_of_s: float
 
     @staticmethod
@@ -53,20 +54,21 @@ class TokenBucket:
 
 
 class MutationQuota:
-    """The buckets of a broker's clients, by address: a client id is the client's own choice."""
+    """The buckets of a broker's clients. A client is identified by its address, because it can
+    choose any client id."""
 
     MAX_CLIENTS: Final = 10_000
-    """Remembered at most. Beyond that, all others share one bucket."""
+    """How many clients have a bucket of their own at most. All others share one bucket."""
 
     def __init__(self, per_s: int) -> None:
         self._per_s = per_s
         self._buckets: dict[str, TokenBucket] = {}
 
     def spend(self, client: str, partitions: int, now_s: float) -> int:
-        """As `TokenBucket.spend`, for the bucket of this client.
+        """As `TokenBucket.spend`, for the bucket of this client: 0, or the milliseconds to wait.
 
-        A number of partitions that no topic can have counts as one. The request is refused anyway,
-        and must neither fill the bucket nor empty it for weeks.
+        A number of partitions that no topic can have counts as one. Such a request is refused
+        later, and must not change the tokens by a negative or huge number.
         """
         counted = partitions if 1 <= partitions <= MAX_PARTITIONS_PER_TOPIC else 1
         return self._bucket(client, now_s).spend(counted, now_s)

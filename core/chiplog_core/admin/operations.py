@@ -1,7 +1,7 @@
-"""What an admin client asks of the cluster.
+"""The operations that admin clients request.
 
-The same acts whichever store carries them out: a file in standalone mode, the operator on
-Kubernetes. `None` stands for "the cluster's default".
+They are the same in standalone mode, where a broker carries them out in a file, and on Kubernetes,
+where the operator does. A number that is `None` stands for the cluster's default.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,13 @@ from chiplog_core.admin.config_change import ConfigChange
 from chiplog_core.ids import TopicId
 
 DEFAULT_TIMEOUT_MS = 30_000
-"""How long a client waits for an operation whose request does not say."""
+"""How long a client waits for an operation if its request has no timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:
-    """Make a topic. With `assignments` (partition -> broker ids) the counts follow from them."""
+    """Create a topic. If `assignments` (partition -> broker ids) are given, they determine the
+    numbers of partitions and replicas."""
 
     name: str
     partitions: int | None = None
@@ -30,10 +31,11 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopic:
-    """Remove a topic and its records.
+    """Delete a topic and its records.
 
-    With `topic_id`, as the broker that was asked knows it, another topic that has got the name
-    in the meantime is left alone, however late or often this is carried out.
+    `topic_id` is the topic's id as the broker knew it that got the request. If it is given, another
+    topic that was created with the same name in the meantime is not deleted, even if the operation
+    is carried out late or repeatedly.
     """
 
     name: str
@@ -43,7 +45,8 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowTopic:
-    """Raise the number of partitions; `assignments` are those of the new ones, if given."""
+    """Increase the number of partitions to `partitions`. `assignments` has the broker ids of each
+    new partition; empty to let the cluster place them."""
 
     name: str
     partitions: int
@@ -54,7 +57,8 @@ class GrowTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigureTopic:
-    """Change a topic's own configuration, or replace it with what `changes` set."""
+    """Change a topic's own configuration. With `replace`, the changes become the whole
+    configuration."""
 
     name: str
     changes: tuple[ConfigChange, ...]
@@ -64,10 +68,11 @@ class ConfigureTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectLeaders:
-    """Have partitions of a topic led by their preferred leader, or by any replica that is left.
+    """Elect the preferred leaders of partitions, or (unclean) any replica that is alive.
 
-    Each partition comes with the leader epoch that the broker which was asked knows: a higher
-    one under the wanted leader is what was asked for, the same one means it was not needed.
+    `partitions` maps each partition to its leader epoch as the broker knew it that got the request.
+    If the preferred leader leads with a higher epoch afterwards, the election was carried out; if
+    it leads with the same epoch, none was needed.
     """
 
     name: str
@@ -78,7 +83,8 @@ class ElectLeaders:
 
 
 Operation: TypeAlias = CreateTopic | DeleteTopic | GrowTopic | ConfigureTopic
-"""What changes a topic, in any store."""
+"""The operations that change a topic, in standalone mode and on Kubernetes."""
 
 Request: TypeAlias = Operation | ElectLeaders
-"""What the operator is asked for. Where there is no operator, there is nobody to elect."""
+"""The operations of the operator. A standalone broker is the only replica, so it elects no
+leaders."""

@@ -1,11 +1,12 @@
-"""Who else manages a field of a Kubernetes object.
+"""Which other field managers manage a field of a Kubernetes object.
 
-A field that another program sets again and again must not be changed behind its back: the change
-would last until that program next runs. There are two books. The API server keeps managedFields:
-per manager, a tree (`fieldsV1`) whose branches are `f:<name>` for a field or a map's key,
-`k:<json>`, `v:<json>` and `i:<index>` for items of lists, and `.` for the branch itself. It does
-not know of a field that was applied with the value it had already; of that, the annotation knows
-in which a client-side `kubectl apply` (and what works like it) keeps the manifest it applied.
+A field that another program sets again and again must not be changed here: the change would be lost
+when that program runs next. Two sources show such programs. The API server keeps managedFields: for
+each manager a tree (`fieldsV1`) whose branches are `f:<name>` for a field or a key of a map,
+`k:<json>`, `v:<json>` and `i:<index>` for items of lists, and `.` for the branch itself. They do
+not show a field that was applied with the value that it had already. That is shown by the
+annotation in which a client-side `kubectl apply`, and tools like it, store the manifest that they
+applied.
 """
 
 import json
@@ -22,10 +23,12 @@ SPEC: Path = ("spec",)
 CLUSTER_REF: Path = (*SPEC, "clusterRef")
 
 OURS = frozenset({labels.OPERATOR, labels.KAFKA_ADMIN})
+"""The operator's own field managers: for itself, and for changes by Kafka's admin clients."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 MAX_APPLIED_LENGTH = 65_536
-"""A longer one is no Topic's, and would be read in every plan."""
+"""A longer annotation is not parsed: the manifest of a Topic is shorter, and it would be parsed in
+every plan."""
 CLIENT_SIDE_APPLY = "kubectl-client-side-apply"
 """The manager under which kubectl keeps that annotation."""
 
@@ -35,8 +38,8 @@ def foreign_managers(
 ) -> tuple[str, ...]:
     """The other field managers that own the field or something inside it, sorted by name.
 
-    The operator and the admin clients do not count, nor do entries for a subresource: a status says
-    nothing about what somebody wants. `managed_fields` is what the API server sent.
+    The operator and the admin clients do not count, nor do managers of a subresource like the
+    status. `managed_fields` is metadata.managedFields as the API server sent it.
     """
     owners = {
         str(entry.get("manager", ""))
@@ -49,23 +52,26 @@ def foreign_managers(
 
 
 def set_by_clients_only(managed_fields: object, annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """The fields of the spec that Kafka's admin clients set on an object that somebody else owns.
+    """The fields of the spec that only Kafka's admin clients set, on an object that somebody else
+    created.
 
-    Empty if a client created the object, that is if nobody else owns its `spec.clusterRef`. Such
-    fields are in no manifest, so a comparison with the manifest does not show them.
+    Such fields are in nobody's manifest, so a comparison with the manifest does not show them.
+    Empty if an admin client created the object, which is so if nobody else owns its
+    `spec.clusterRef`.
     """
     entries = list(_without_subresources(managed_fields))
     of_clients = [entry for entry in entries if entry.get("manager") == labels.KAFKA_ADMIN]
     if not of_clients:
         return ()
-    applied, others = _Applied.of(annotations), set[Path]()
+    applied, owned_by_others = _Applied.of(annotations), set[Path]()
     for entry in entries:
         if entry.get("manager") not in OURS:
             for leaf in _leaves(entry.get("fieldsV1"), SPEC):
-                others.update(leaf[:length] for length in range(1, len(leaf) + 1))
+                # Each field above an owned field counts as owned, too.
+                owned_by_others.update(leaf[:length] for length in range(1, len(leaf) + 1))
 
     def is_foreign(path: Path) -> bool:
-        return path in others or applied.has(path)
+        return path in owned_by_others or applied.has(path)
 
     if not is_foreign(CLUSTER_REF):
         return ()
@@ -74,7 +80,8 @@ def set_by_clients_only(managed_fields: object, annotations: Mapping[str, str]) 
 
 
 def _leaves(fields: object, branch: Path) -> Iterator[Path]:
-    """The paths that an entry owns below a field: its own fields, and the keys of its maps."""
+    """The innermost paths that an entry of managedFields owns below the field `branch`. Items of
+    lists are not paths: the list itself is. `fields` is the entry's `fieldsV1`."""
     tree = fields
     for name in branch:
         tree = tree.get(f"f:{name}") if isinstance(tree, Mapping) else None
@@ -100,18 +107,20 @@ def _without_subresources(managed_fields: object) -> Iterator[Mapping[str, objec
 
 
 def _owns(fields: object, path: Path) -> bool:
-    """Whether an entry of managedFields contains the path. Its keys are field names with the prefix
-    `f:`."""
+    """Whether the `fieldsV1` of an entry of managedFields contains the path. Its keys are field
+    names with the prefix `f:`."""
     return _has(fields, tuple(f"f:{name}" for name in path))
 
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """The manifest in the annotation. Where it does not read, somebody applies it all the same, and
-    what they apply is unknown: anything."""
+    """The manifest in the annotation of a client-side apply. If it cannot be parsed, every field
+    counts as applied."""
 
     manifest: object = None
+    """None if there is no annotation."""
     is_unknown: bool = False
+    """Whether there is an annotation that cannot be parsed."""
 
     @classmethod
     def of(cls, annotations: Mapping[str, str]) -> "_Applied":
@@ -132,7 +141,7 @@ class _Applied:
 
 
 def _has(tree: object, path: Path) -> bool:
-    """Whether a value is at the path in nested mappings."""
+    """Whether the nested mappings have a value other than None at the path."""
     for name in path:
         if not isinstance(tree, Mapping):
             return False

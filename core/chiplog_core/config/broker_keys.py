@@ -33,16 +33,16 @@ MAX_TOPICS = ConfigKey(
     value_type=INT,
     default=10_000,
     minimum=1,
-    doc="How many topics a cluster may have. Existing topics are not affected; only new ones are "
-    "refused.",
+    doc="How many topics a cluster may have. A creation above the limit is refused; existing "
+    "topics are not affected.",
 )
 MAX_PARTITIONS = ConfigKey(
     name="chiplog.max.partitions",
     value_type=INT,
     default=100_000,
     minimum=1,
-    doc="How many partitions all topics of a cluster may have together. Existing partitions are "
-    "not affected; only new ones are refused.",
+    doc="How many partitions all topics of a cluster may have together. New partitions above the "
+    "limit are refused; existing ones are not affected.",
 )
 CONTROLLER_MUTATION_RATE = ConfigKey(
     name="chiplog.controller.mutation.rate",
@@ -51,8 +51,8 @@ CONTROLLER_MUTATION_RATE = ConfigKey(
     minimum=1,
     needs_restart=True,
     doc="How many partitions per second one client address may create and delete through one "
-    "broker (KIP-599), in bursts of eleven seconds' worth. A request above that is answered with "
-    "THROTTLING_QUOTA_EXCEEDED and the time to wait.",
+    "broker (KIP-599). A burst may have as many as this rate allows in eleven seconds. A request "
+    "above that is answered with THROTTLING_QUOTA_EXCEEDED and the time to wait.",
 )
 DEFAULT_REPLICATION_FACTOR = ConfigKey(
     name="default.replication.factor",
@@ -109,7 +109,7 @@ LOG_CLEANER_DEDUPE_BUFFER_SIZE = ConfigKey(
     default=128 * MIB,
     minimum=1,
     doc="Memory for the keys of the log that is being compacted, at 192 bytes per key. A log with "
-    "more dirty keys takes several passes.",
+    "more keys that are not compacted yet takes several passes.",
 )
 LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = ConfigKey(
     name="log.cleaner.io.max.bytes.per.second",
@@ -140,7 +140,8 @@ SCRUB_MAX_BYTES_PER_SECOND = ConfigKey(
     value_type=LONG,
     default=10 * MIB,
     minimum=1,
-    doc="Upper limit of the read rate for that; a low limit makes it take longer.",
+    doc="How many bytes per second a broker may read to verify its logs. With a low limit this "
+    "takes longer than chiplog.scrub.interval.ms.",
 )
 
 REPLICA_LAG_TIME_MAX_MS = ConfigKey(
@@ -423,7 +424,9 @@ def _topic_defaults() -> Iterator[ConfigKey[Any]]:
 
 def _in_unit(default: object, synonym: Synonym) -> object:
     """The default of a topic key in the unit of a synonym, for example hours."""
-    return default // synonym.unit if isinstance(default, int) and synonym.unit > 1 else default
+    if isinstance(default, int) and synonym.unit > 1:
+        return default // synonym.unit
+    return default
 
 
 BROKER_KEYS = KeyTable(

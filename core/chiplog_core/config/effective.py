@@ -1,8 +1,8 @@
 """Which configuration is in force, and where each value of a topic comes from.
 
-The topic's own values win over the cluster's, those over the built-in defaults. Of the cluster's
-several keys for one thing (`log.retention.ms`, `.minutes`, `.hours`) the finest one that is set
-wins, as in Kafka. DescribeConfigs shows exactly this.
+A topic's own values override the cluster's, and these override the built-in defaults. If the
+cluster has several keys for the same default (`log.retention.ms`, `.minutes`, `.hours`), the one
+with the smallest unit that is set wins, as in Kafka. DescribeConfigs shows these values.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ class ConfigSource(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One value in force."""
+    """The value of one key that is in force, and its source."""
 
     name: str
     value: str
@@ -38,13 +38,13 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """A topic's whole configuration, from texts that `given` has checked."""
+    """A topic's whole configuration, in text form. The module `given` has checked the values."""
 
     own: Mapping[str, str]
-    """What the topic itself sets."""
+    """Topic keys that the topic itself sets."""
 
     inherited: Mapping[str, str]
-    """What the cluster sets: broker keys, of which those count that topics inherit."""
+    """Broker keys that the cluster sets. Only those that set defaults of topics are used."""
 
     def __getitem__(self, key: ConfigKey[V]) -> V:
         return key.parse(self.entry(key).value)
@@ -66,8 +66,8 @@ class TopicConfig:
         return (self.entry_in_force(key, replicas) for key in TOPIC_KEYS.values())
 
     def entry_in_force(self, key: ConfigKey[Any], replicas: int) -> ConfigEntry:
-        """As `entry`. But for `min.insync.replicas` it is the value that brokers enforce (see
-        `min_isr`)."""
+        """As `entry`, but for `min.insync.replicas` with the value that brokers enforce for a topic
+        with this many replicas (see `min_isr`)."""
         entry = self.entry(key)
         if key is not MIN_INSYNC_REPLICAS:
             return entry
@@ -76,8 +76,10 @@ class TopicConfig:
 
 def _in_topic_unit(text: str, synonym: Synonym) -> str:
     """The text of a broker key in the unit of its topic key, for example hours as milliseconds."""
-    # A negative time means "no limit" in every unit.
-    return text if synonym.unit == 1 or text.startswith("-") else str(int(text) * synonym.unit)
+    is_unlimited = text.startswith("-")  # a negative time means "no limit" in every unit
+    if synonym.unit == 1 or is_unlimited:
+        return text
+    return str(int(text) * synonym.unit)
 
 
 def topic_defaults(broker_config: Mapping[str, str]) -> dict[str, str]:
@@ -86,7 +88,7 @@ def topic_defaults(broker_config: Mapping[str, str]) -> dict[str, str]:
 
 
 def broker_value(broker_config: Mapping[str, str], key: ConfigKey[V]) -> V | None:
-    """The value of a broker key in force; None if nobody set it and it has no default."""
+    """The value in force of a broker key; None if it is not set and has no default."""
     assert key.name in BROKER_KEYS, f"{key.name} is not a broker key"
     text = broker_config.get(key.name)
     return key.default if text is None else key.parse(text)
@@ -99,7 +101,7 @@ def min_isr(config: TopicConfig, replicas: int) -> int:
     A value that the topic sets itself is used as it is (validation keeps it within `replicas`). A
     value for the whole cluster is meant for topics with enough replicas, so it is lowered to the
     number of replicas if needed. If nobody set a value, it is 2 for topics with three replicas or
-    more: then one of the two can be lost without losing records.
+    more: then each record is on two brokers, and one of them can be lost without losing records.
     """
     entry = config.entry(MIN_INSYNC_REPLICAS)
     match entry.source:

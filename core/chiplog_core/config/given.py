@@ -1,8 +1,8 @@
-"""Checking a configuration as somebody gave it: a manifest, an admin request, a properties file.
+"""Checks of a configuration from a manifest, an admin request or a properties file.
 
-Manifests may say `3`, `true` or `"3"`; all become Kafka's text, so that `retention.ms: 3600000`
-and `retention.ms: "3600000"` are one configuration and not a change of each other. Nothing
-unknown is let through: a key with a typo that is silently without effect is how data expires.
+A manifest may contain `3`, `true` or `"3"`. All become Kafka's text form, so that
+`retention.ms: 3600000` and `retention.ms: "3600000"` are the same configuration. Unknown keys are
+refused: if a misspelled retention key were ignored, records would be deleted too early.
 """
 
 from collections.abc import Mapping
@@ -26,12 +26,13 @@ from chiplog_core.config.topic_keys import (
 from chiplog_core.problems import Problem, Reason, nearest
 
 LARGEST_EXACT_FLOAT = 2**53
-"""Above it a JSON number that arrives as a float may have lost digits."""
+"""Above this, a JSON number that was parsed as a float may have lost digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenConfig:
-    """What was given: every value that could be read, and every problem with the rest."""
+    """The checked configuration: the values that could be read, and the problems with the
+    others."""
 
     values: Mapping[str, str]
     problems: tuple[Problem, ...]
@@ -67,7 +68,8 @@ def given_broker_config(
 
 
 def _check(given: Mapping[str, object], table: KeyTable, field: str) -> GivenConfig:
-    """Read every key. The result has the values that could be read and a problem for each other."""
+    """Read every key. The result has the values that could be read and a problem for each of the
+    others. `field` is the path of the configuration, which begins the path of each problem."""
     values: dict[str, str] = {}
     problems: list[Problem] = []
     for name, value in sorted(given.items()):
@@ -149,7 +151,7 @@ def _operators_keys(values: Mapping[str, str], field: str) -> list[Problem]:
 def warn_about_values(
     given: Mapping[str, object], field: str = "spec.config"
 ) -> tuple[Problem, ...]:
-    """Warnings for values in force that have no effect, though the user may rely on them."""
+    """Warnings for values that are valid but have no effect, although the user may rely on them."""
     name = COMPRESSION_TYPE.name  # the same for topics and for brokers
     value = str(given.get(name, PRODUCER_COMPRESSION)).strip()
     if value == PRODUCER_COMPRESSION:

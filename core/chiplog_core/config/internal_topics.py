@@ -1,4 +1,4 @@
-"""What the topics are to be that a cluster makes for itself."""
+"""Size and configuration of the internal topics, which a cluster creates itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from chiplog_core.config.topic_keys import (
 
 @dataclass(frozen=True, slots=True)
 class OffsetsTopic:
-    """`__consumer_offsets` as it is to be made."""
+    """Size of `__consumer_offsets`."""
 
     partitions: int
     replicas: int
@@ -28,6 +28,7 @@ class OffsetsTopic:
 def offsets_topic(broker_config: Mapping[str, str], brokers: int) -> OffsetsTopic:
     """The number of partitions and replicas of `__consumer_offsets` in a cluster with this many
     brokers."""
+    # Both keys have a default, so `or 1` is only for the type checker.
     replicas = broker_value(broker_config, OFFSETS_TOPIC_REPLICATION_FACTOR) or 1
     return OffsetsTopic(
         partitions=broker_value(broker_config, OFFSETS_TOPIC_NUM_PARTITIONS) or 1,

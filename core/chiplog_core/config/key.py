@@ -1,7 +1,6 @@
-"""One configuration key, and a table of them.
+"""A configuration key, and a table of keys.
 
-A key knows the type of its values, so code that reads `config[RETENTION_MS]` gets an `int` and
-the type checker knows it.
+A key has the type of its values, so the type checker knows that `config[RETENTION_MS]` is an `int`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,42 +18,46 @@ class Synonym:
 
     name: str
     unit: int = 1
-    """How many of the topic key's units one of the broker key's is: hours to milliseconds."""
+    """Factor from the broker key's unit to the topic key's, for example 3600000 for hours to
+    milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigKey(Generic[V]):
-    """One key: what it is called, what it may hold, what it means."""
+    """A key: its name, its allowed values, its meaning."""
 
     name: str
     value_type: ValueType[V]
     default: V | None
-    """The value in force where nobody set one; None where the key is then simply not set."""
+    """The value in force if the key is not set; None if it has no value then."""
 
     doc: str
+    """Description for users."""
+
     minimum: float | None = None
-    """The smallest number allowed; None for what is no number."""
+    """The smallest allowed number; None if the values are not numbers."""
 
     maximum: float | None = None
-    """The largest number allowed; None where only the type's width limits it."""
+    """The largest allowed number; None if only the type limits it."""
 
     choices: tuple[str | bool | int, ...] = ()
-    """The only values allowed, or the only words of a list. Empty: no such limit."""
+    """The only allowed values, or the only allowed words of a list; empty for no such limit."""
 
     because: str = ""
-    """Why no more than the `choices` is allowed, where Kafka allows more."""
+    """Why only the `choices` are allowed, if Kafka allows more; a clause for messages."""
 
     synonyms: tuple[Synonym, ...] = ()
-    """Of a topic key: the broker keys that set its default. The first one that is set wins."""
+    """For a topic key: the broker keys that set its default. The first one that is set wins."""
 
     needs_restart: bool = False
-    """Of a broker key: whether a broker must be restarted before a change takes effect."""
+    """For a broker key: whether a broker must be restarted before a change takes effect."""
 
     set_by: str | None = None
-    """Of a broker key that the operator writes itself: the field that users set instead."""
+    """For a broker key that the operator writes itself: the field that users set instead."""
 
     def parse(self, text: str) -> V:
-        """The value `text` stands for; a `ValueError` says what the key expects."""
+        """Parse the text. Raises `ValueError` with the allowed values as its message, like "one of
+        true, false"."""
         value = self.value_type.parse(text)
         if self.choices and not self._is_a_choice(value):
             because = f", because {self.because}" if self.because else ""
@@ -74,6 +77,8 @@ class ConfigKey(Generic[V]):
 
 
 def _in_range(value: object, minimum: float, maximum: float | None) -> bool:
+    """Whether the number is in the range. Raises `TypeError` if it is not a number: then the table
+    of keys is wrong."""
     if not isinstance(value, int | float):
         raise TypeError(f"{value!r} is not a number, but its key has a range")
     return minimum <= value and (maximum is None or value <= maximum)
@@ -93,7 +98,7 @@ def _number_in_range(minimum: float, maximum: float | None) -> str:
 
 
 class KeyTable(Mapping[str, ConfigKey[Any]]):
-    """The keys of one level, topic or broker, by name."""
+    """The keys of one level ("topic" or "broker"), by name."""
 
     def __init__(self, level: str, keys: Iterable[ConfigKey[Any]]) -> None:
         self.level = level

@@ -5,11 +5,11 @@ ranges, defaults and synonyms are those of Apache Kafka 4.3's `LogConfig` and
 `ServerTopicConfigSynonyms`, with four differences:
 
 * `unclean.leader.election.enable` can only be false: an unclean election is a decision about one
-  partition at one moment, made by an annotation that names both, never a standing permission.
+  partition and one leader epoch, made with an annotation that names both, not a permanent setting.
 * `retention.ms` and `retention.bytes` end at -1, the one value that means "no limit"; Kafka
   accepts other negative byte counts and treats them alike.
-* The keys of tiered storage can only say that there is none.
-* `chiplog.durability` is ours.
+* The keys of tiered storage are fixed to values that turn it off.
+* `chiplog.durability` exists only in Chiplog.
 """
 
 from enum import StrEnum
@@ -36,13 +36,13 @@ DEFAULT_MAX_MESSAGE_BYTES: Final = MIB + 12
 
 
 class Durability(StrEnum):
-    """What an acknowledged record has survived."""
+    """What must have happened to a record before it is acknowledged."""
 
     FSYNC = "Fsync"
-    """Leader and followers have synced it to disk before it counts."""
+    """All in-sync replicas have synced it to disk."""
 
     PAGE_CACHE = "PageCache"
-    """All in-sync replicas hold it in memory, as Kafka does by default."""
+    """All in-sync replicas have it in memory, which is Kafka's default."""
 
 
 CLEANUP_POLICY = ConfigKey(
@@ -206,7 +206,7 @@ PREALLOCATE = ConfigKey(
     value_type=BOOLEAN,
     default=False,
     synonyms=(Synonym("log.preallocate"),),
-    doc="Whether a new segment's file takes its full size on disk at once.",
+    doc="Whether the file of a new segment is allocated with its full size on disk immediately.",
 )
 RETENTION_BYTES = ConfigKey(
     name="retention.bytes",
@@ -251,8 +251,8 @@ SEGMENT_JITTER_MS = ConfigKey(
     default=0,
     minimum=0,
     synonyms=(Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", unit=HOUR_MS)),
-    doc="A segment rolls up to this much before segment.ms, at random, so that partitions do not "
-    "all roll at the same time.",
+    doc="A segment rolls earlier than segment.ms by a random time of up to this many milliseconds, "
+    "so that partitions do not all roll at the same time.",
 )
 SEGMENT_MS = ConfigKey(
     name="segment.ms",
@@ -373,4 +373,4 @@ ABSENT_TOPIC_KEYS = {
     "message.timestamp.difference.max.ms": "Kafka 4 replaced it with "
     "message.timestamp.before.max.ms and message.timestamp.after.max.ms",
 }
-"""Keys of Kafka that Chiplog does not have, and why: a better answer than "unknown"."""
+"""Keys of Kafka that Chiplog does not have, and why, for a better message than "unknown key"."""

@@ -1,8 +1,8 @@
-"""The types a configuration value can have, and their text form.
+"""The types of configuration values, and their text form.
 
 Kafka's configuration is text: on the wire, in `server.properties`, on command lines. Each type
-here reads that text as Kafka does (surrounding blanks do not count, booleans in any case) and
-prints the one form that DescribeConfigs shows.
+parses that text as Kafka does (without surrounding blanks; booleans in upper or lower case) and
+formats a value as DescribeConfigs shows it.
 """
 
 import math
@@ -62,10 +62,11 @@ class BooleanType:
 
 @dataclass(frozen=True, slots=True)
 class IntegerType:
-    """A whole number of Java's width."""
+    """A whole number of Java's `int` or `long`."""
 
     type: ConfigType
     largest: int
+    """The largest value; the smallest is `-largest - 1`."""
 
     def parse(self, text: str) -> int:
         # int() alone would also read '1_000' and digits of other scripts.
@@ -88,7 +89,7 @@ class DecimalType:
 
     def parse(self, text: str) -> float:
         try:
-            value = float(text.replace("_", "?"))  # float() would read '1_0' as 10
+            value = float(text.replace("_", "?"))  # float() would accept '1_0' as 10; Java does not
         except ValueError:
             raise ValueError("a number") from None
         if not math.isfinite(value):

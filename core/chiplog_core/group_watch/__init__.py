@@ -1,7 +1,8 @@
-"""What the operator does about consumer groups: which brokers to ask, what to publish, and how
+"""How the operator observes consumer groups: which brokers it asks, what it publishes, and how
 often.
 
-Coordinators say who is in a group and what it committed, leaders where their partitions end. From
-both, and from what was published last, come the status of each ConsumerGroup and the objects of
-groups that were discovered. Pure: no clock, no network; times come in as milliseconds.
+Coordinators report a group's members and committed offsets, leaders the end offsets of their
+partitions. From both, and from the published status, this package derives the new status of each
+ConsumerGroup and the objects for discovered groups. Pure: no clock, no network; times are passed in
+as milliseconds.
 """

@@ -1,7 +1,8 @@
-"""Bands of a lag: it is worth telling when it has changed by about half, or began or ended.
+"""Bands of a lag. A lag that moves to another band is published soon: it has changed by about half,
+or has begun or ended.
 
-Band 0 is no lag at all, and band n reaches from 1.5^(n-1) to 1.5^n records (or seconds), whole
-numbers only. What is not known has a band of its own.
+Band 0 is no lag, and band n is from 1.5^(n-1) to 1.5^n records (or seconds), in whole numbers. An
+unknown lag has a band of its own.
 """
 
 from bisect import bisect_right
@@ -11,6 +12,7 @@ from typing import Final
 from chiplog_core.ids import MAX_INT64
 
 UNKNOWN: Final = -1
+"""The band of an unknown lag."""
 
 
 def _edges() -> tuple[int, ...]:

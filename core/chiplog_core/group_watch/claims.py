@@ -1,9 +1,10 @@
-"""Which ConsumerGroup object speaks for a group: the first one, but any user's before ours.
+"""Which ConsumerGroup object owns a group, if several name the same group.
 
-One of another namespace may read every group, and change those that its namespace may change.
-
-Two objects may name one group. Only one of them can say how long its offsets are kept, or reset
-them; the others are told so, and nothing of the group.
+Only the owner's spec sets how long the group's offsets are kept, or resets them, and only its
+status shows the group. The others get a condition that names the owner. The oldest object is the
+owner, but objects of users come before objects that discovery created. An object in another
+namespace than the cluster's may read every group, and may change only the groups that its namespace
+may change.
 """
 
 from collections.abc import Iterable
@@ -23,12 +24,12 @@ from chiplog_core.validate.consumer_group import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """Who speaks, and why others do not."""
+    """The owners of the groups, and the problems of all ConsumerGroups."""
 
     owners: dict[str, ConsumerGroup] = field(default_factory=dict)
-    """Group id -> the object that speaks for it."""
+    """Group id -> the object that owns the group."""
     problems: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
-    """uid of an object -> what is wrong with it. It may speak all the same."""
+    """uid of each object -> the problems with its spec. An object with problems may be an owner."""
     read_only: set[str] = field(default_factory=set)
     """uids of objects that may read their group but not change it."""
 
@@ -38,19 +39,20 @@ class Claims:
 
 
 def find_claims(scene: Scene) -> Claims:
-    """Judge every ConsumerGroup of the cluster that is not being deleted."""
+    """Find the owner of every group, and the problems of every ConsumerGroup of the cluster that is
+    not being deleted."""
     found = Claims()
     groups = not_deleted(scene.groups)
     found.read_only.update(group.metadata.uid for group in groups if not _may_change(group, scene))
     for group in sorted(groups, key=lambda candidate: _precedence(candidate, scene, found)):
         uid = group.metadata.uid
-        refused = () if scene.cluster is None else check_group_in_cluster(group, scene.cluster)
-        if not refused and group.group_id in found.owners:
-            refused = (_conflict(found.owners[group.group_id]),)
-        if not refused:
+        not_owner = () if scene.cluster is None else check_group_in_cluster(group, scene.cluster)
+        if not not_owner and group.group_id in found.owners:
+            not_owner = (_conflict(found.owners[group.group_id]),)
+        if not not_owner:
             found.owners[group.group_id] = group
-        rights = () if scene.cluster is None else check_group_permissions(group, scene.cluster)
-        found.problems[uid] = (*check_group(group), *refused, *rights)
+        forbidden = () if scene.cluster is None else check_group_permissions(group, scene.cluster)
+        found.problems[uid] = (*check_group(group), *not_owner, *forbidden)
     return found
 
 
@@ -60,11 +62,11 @@ def not_deleted(groups: Iterable[ConsumerGroup]) -> list[ConsumerGroup]:
 
 
 def is_ours(group: ConsumerGroup, scene: Scene) -> bool:
-    """Whether discovery created the object and nobody else has written to it: then it is safe to
-    delete.
+    """Whether discovery created the object and nobody else has written to it, so that it may be
+    deleted.
 
-    A spec with more than the cluster and the group id is what a user wants. If anybody else has
-    written to the object at all, even the same values, a user may want it too.
+    If the spec has more than the cluster and the group id, or if anybody but the operator has
+    written to the object, even without a change, then a user wants to keep it.
     """
     spec = ConsumerGroupSpec(cluster_ref=group.spec.cluster_ref, group_id=group.spec.group_id)
     return (
@@ -75,11 +77,11 @@ def is_ours(group: ConsumerGroup, scene: Scene) -> bool:
 
 
 def _conflict(other: ConsumerGroup) -> Problem:
-    """The problem of an object whose group another object already has."""
+    """The problem of an object whose group the object `other` already owns."""
     meta = other.metadata
     return Problem(
         "spec.groupId",
-        f"names the group of ConsumerGroup {meta.namespace}/{meta.name}",
+        f"names the same group as ConsumerGroup {meta.namespace}/{meta.name}, which manages it",
         "delete one of the two",
         Reason.RESOURCE_CONFLICT,
     )
@@ -97,10 +99,10 @@ def _may_change(group: ConsumerGroup, scene: Scene) -> bool:
 def _precedence(
     group: ConsumerGroup, scene: Scene, claims: Claims
 ) -> tuple[bool, bool, datetime, str, str]:
-    """Sort key of objects that name the same group; the first one wins.
+    """Sort key of objects that name the same group; the first one becomes its owner.
 
-    Objects that may only read the group come last, so that they keep nobody from it. Then users'
-    objects come before discovered ones, and older before newer ones.
+    Objects that may change the group come before those that may only read it. Then users' objects
+    come before discovered ones, and older before newer ones.
     """
     meta = group.metadata
     oldest = meta.creation_timestamp or datetime.max.replace(tzinfo=UTC)

@@ -1,9 +1,10 @@
-"""Who scales a Deployment: the ConsumerGroup that it names. Verdicts if it cannot be scaled.
+"""Which ConsumerGroup may scale a Deployment, and the condition Scaled.
 
-The operator may scale every Deployment, and who writes a ConsumerGroup may not. So a Deployment
-says by an annotation which ConsumerGroup scales it: who may write that may scale it themselves.
-It names one: two that scale the same Deployment would never agree, and pods would come and go for
-ever. For the same reason it is left alone where a HorizontalPodAutoscaler has it.
+The operator may scale every Deployment, but a user who writes a ConsumerGroup may not. So the
+Deployment must name, with an annotation, the ConsumerGroup that scales it: a user who may write the
+annotation may scale the Deployment anyway. It can name only one: two ConsumerGroups would set
+different numbers of replicas in turn. For the same reason a Deployment is not scaled if a
+HorizontalPodAutoscaler scales it.
 """
 
 from collections.abc import Mapping
@@ -42,10 +43,10 @@ def agrees(annotations: Mapping[str, str], group: ConsumerGroup) -> bool:
 def not_agreed(annotations: Mapping[str, str], group: ConsumerGroup, deployment: str) -> Verdict:
     """The verdict if the Deployment's annotation does not name this ConsumerGroup."""
     named = annotations.get(labels.SCALED_BY)
-    has = f"names {named}" if named is not None else "is missing"
+    flaw = f"names {named}" if named is not None else "is missing"
     message = (
         f"Deployment {deployment} does not allow scaling: its annotation {labels.SCALED_BY} "
-        f"{has}. Set it to {group.metadata.name}, or remove spec.scale"
+        f"{flaw}. Set it to {group.metadata.name}, or remove spec.scale"
     )
     return fails(ConditionType.SCALED, "NotAgreed", message)
 
@@ -64,19 +65,21 @@ def forbidden(error: str) -> Verdict:
     return fails(
         ConditionType.SCALED,
         "Forbidden",
-        f"grant the operator what docs/permissions.md lists: {error}",
+        "the operator may not scale the Deployment of spec.scale: grant its ServiceAccount the "
+        f"permissions in docs/permissions.md: {error}",
     )
 
 
 def scaled(facts: Facts) -> Verdict:
-    """The verdict if nothing prevents scaling. It does not say the number of replicas, because
-    each change would cause a write of the status."""
+    """The verdict if nothing prevents scaling: True, or Unknown without the facts that scaling
+    needs. The message does not have the number of replicas, because each change of it would cause a
+    write of the status."""
     if facts.lag is None or facts.partitions is None:
-        what = "lag" if facts.lag is None else "number of partitions"
+        unknown = "lag" if facts.lag is None else "number of partitions"
         return Verdict(
             type=ConditionType.SCALED.value,
             status=ConditionStatus.UNKNOWN,
             reason="LagUnknown",
-            message=f"the group's {what} is unknown, so the Deployment is not scaled",
+            message=f"the group's {unknown} is unknown, so the Deployment is not scaled",
         )
     return holds(ConditionType.SCALED, "Scaled")

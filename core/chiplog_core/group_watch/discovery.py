@@ -1,9 +1,9 @@
-"""Objects for groups that nobody wrote one for, so that kubectl shows them.
+"""ConsumerGroup objects for groups without one, so that kubectl shows these groups.
 
-Where `BrokerCluster.spec.consumerGroups.discover` is on, every group that its coordinator tells of
-gets one in the cluster's namespace, with a label that says so. It goes when its group has been
-gone for `GONE_MS`, or a user's object speaks for the group. Whatever a user has written to is a
-user's, and stays.
+If `BrokerCluster.spec.consumerGroups.discover` is true, an object is created in the cluster's
+namespace for every group that a coordinator reports, with a label that marks it as discovered. It
+is deleted when its group has not existed for `GONE_MS`, or when a user creates an object for the
+group. An object that a user has written to is never deleted.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,11 +18,13 @@ from chiplog_core.model.references import ClusterRef
 from chiplog_core.naming import labels, names
 
 MAX_DISCOVERED: Final = 1_000
-"""Objects made by discovery; further groups appear when some of these are gone."""
+"""How many discovered objects a cluster has at most. Other groups get one when some of these have
+been deleted."""
 MADE_AT_ONCE: Final = 50
+"""How many objects one pass creates at most."""
 GONE_MS: Final = 60_000
-"""For this long a group is not there before its object goes: a consumer that restarts is no new
-group."""
+"""How long a group must not exist before its object is deleted. A consumer that restarts may delete
+and create its group in a shorter time."""
 
 
 def new_objects(scene: Scene, claims: Claims, existing_ids: Collection[str]) -> Iterator[Create]:
@@ -34,19 +36,19 @@ def new_objects(scene: Scene, claims: Claims, existing_ids: Collection[str]) -> 
     if not scene.discovers:
         return
     count = sum(group.metadata.labels.get(labels.DISCOVERED) == "true" for group in scene.groups)
-    spoken_for = {group.group_id for group in scene.groups}
-    room = min(MADE_AT_ONCE, MAX_DISCOVERED - count)
-    for group_id in sorted(set(existing_ids) - spoken_for - set(claims.owners)):
+    with_object = {group.group_id for group in scene.groups}
+    remaining = min(MADE_AT_ONCE, MAX_DISCOVERED - count)
+    for group_id in sorted(set(existing_ids) - with_object - set(claims.owners)):
         name = names.object_name(group_id)
-        if room > 0 and name not in scene.names_taken:
-            room -= 1
+        if remaining > 0 and name not in scene.names_taken:
+            remaining -= 1
             yield Create(resource=_object(scene, name, group_id))
 
 
 def needless_objects(
     scene: Scene, claims: Claims, gone_ms: Mapping[str, int]
 ) -> Iterator[DeleteGroup]:
-    """Discovered objects whose group is gone, or which now has a user's object.
+    """Deletes discovered objects whose group does not exist any more, or has another owner now.
 
     `gone_ms`: group id -> for how many milliseconds, without a break, its coordinator has reported
     that the group does not exist.
@@ -56,13 +58,14 @@ def needless_objects(
     for group in not_deleted(scene.groups):
         if not is_ours(group, scene):
             continue
-        speaker = claims.owners.get(group.group_id)
-        is_doubled = speaker is not None and speaker.metadata.uid != group.metadata.uid
-        if is_doubled or gone_ms.get(group.group_id, 0) >= GONE_MS:
+        owner = claims.owners.get(group.group_id)
+        has_other_owner = owner is not None and owner.metadata.uid != group.metadata.uid
+        if has_other_owner or gone_ms.get(group.group_id, 0) >= GONE_MS:
             yield DeleteGroup(metadata=group.metadata)
 
 
 def _object(scene: Scene, name: str, group_id: str) -> ConsumerGroup:
+    """The object for a discovered group."""
     cluster = scene.metadata.name
     return ConsumerGroup(
         metadata=Metadata(

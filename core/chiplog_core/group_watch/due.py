@@ -1,10 +1,12 @@
-"""Whether a group's status is worth a write: exact figures go to metrics, into objects seldom.
+"""When a group's status is written. Lags change all the time, so the status is not written for each
+change; metrics always have the exact figures.
 
-Written is what *changed* (state, members, conditions), a lag that *moved* to another band, and
-figures that have *settled*, which are then exact. What is still moving within its band is written
-when it has *aged*. Every object has an allowance: a few writes at once, and this many in the long
-run that all groups of a cluster together stay below `WRITES_PER_S`. Whatever was put off is written
-when the allowance lets it: the last figure of all is always written.
+A status is written if facts *changed* (state, members, conditions), if a lag *moved* to another
+band, or if the figures *settled*: they differ from the published ones, but not from those of the
+last pass. Figures that keep changing within their band are written when the published ones have
+*aged*. Each object has an allowance for writes, like a token bucket: a few writes in a burst, and
+in the long run only as many that all groups of a cluster together stay below `WRITES_PER_S`. A
+write that the allowance does not permit is made later, so the last figures are always written.
 """
 
 from collections.abc import Mapping
@@ -16,18 +18,22 @@ from chiplog_core.group_watch.bands import band
 from chiplog_core.model.group_status import ConsumerGroupStatus, PartitionLag
 
 WRITES_PER_S: Final = 20
-"""Of all groups of a cluster, in the long run: etcd takes some hundreds."""
+"""Limit for the writes of all groups of a cluster, in the long run; etcd can do some hundreds."""
 LEAST_COST_MS: Final = 500
-"""What a write of one object uses up of its time, however few groups there are."""
+"""The smallest credit that a write costs: an object of a small cluster is written at most twice per
+second in the long run."""
 BURST: Final = 8
-"""This many writes may follow each other."""
+"""How many writes of an object may follow each other."""
 LEAST_PAUSE_MS: Final = 200
+"""The shortest time between two writes of an object."""
 AGED_MS: Final = 60_000
+"""After this time inexact figures are written even if they keep changing within their band."""
 NEVER_WRITTEN_MS: Final = 2**62
+"""Stands for the time since the last write of an object that was never written."""
 
 
 class Urgency(IntEnum):
-    """Why a status is not as it was published."""
+    """Why a status differs from the published one; see the module's docstring."""
 
     NONE = 0
     AGING = 1
@@ -41,17 +47,20 @@ KEPT: Final[Mapping[Urgency, int]] = {
     Urgency.SETTLED: 0,
     Urgency.CHANGED: -BURST,
 }
-"""How many must be left after a write. However long a lag has been moving, there are some left for
-where it stops; and a change is written on credit."""
+"""How many writes must be left in the allowance after a write of this urgency. Moves leave half of
+a burst for the figures at which a lag settles. Changes may overdraw the allowance by a burst."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How much writing of one object is left; `spent` makes the next one."""
+    """How many writes of one object are allowed, as credit: each millisecond adds one, and each
+    write costs `cost_ms`. Immutable; `spent` returns the allowance after a write."""
 
     credit_ms: int
     as_of_ms: int
+    """When the object had this credit."""
     written_ms: int | None = None
+    """When the object was last written; None for never."""
 
     def allows(self, urgency: Urgency, now_ms: int, cost_ms: int) -> bool:
         """Whether a status of this urgency may be written now."""
@@ -88,8 +97,8 @@ def new_allowance(now_ms: int, cost_of_write_ms: int) -> Allowance:
 def urgency(
     published: ConsumerGroupStatus, seen: ConsumerGroupStatus, seen_before: ConsumerGroupStatus
 ) -> Urgency:
-    """How urgent it is to write `seen` over `published`. `seen_before` is the status of the pass
-    before."""
+    """How urgent it is to replace the status `published` by `seen`, the status of this pass.
+    `seen_before` is the status of the pass before."""
     if _facts(published) != _facts(seen):
         return Urgency.CHANGED
     is_exact = _figures(published) == _figures(seen)
@@ -101,13 +110,13 @@ def urgency(
 
 
 def has_moved(before: ConsumerGroupStatus, seen: ConsumerGroupStatus) -> bool:
-    """Whether anything but the age of records differs."""
+    """Whether anything but the age of records has changed since the pass before."""
     return _facts(before) != _facts(seen) or _figures(before) != _figures(seen)
 
 
 def _facts(status: ConsumerGroupStatus) -> object:
-    """The part of a status that is written immediately when it changes. A condition's time is left
-    out, because it follows from the rest."""
+    """The part of a status whose change is written immediately. The times of conditions are left
+    out: they change only together with the rest."""
     return (
         status.observed_generation,
         status.group_id,
@@ -137,7 +146,7 @@ def _bands(status: ConsumerGroupStatus) -> object:
 
 
 def _figures(status: ConsumerGroupStatus) -> object:
-    """The exact figures without ages, which change on their own."""
+    """The exact figures. The ages of records are left out, because they grow in every pass."""
     return (
         status.total_lag,
         status.max_lag,

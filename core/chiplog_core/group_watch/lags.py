@@ -1,8 +1,8 @@
-"""How far a group is behind: committed offsets of its coordinator, ends of the partitions' leaders.
+"""The lag of a group, from the committed offsets that its coordinator reports and the end offsets
+that the leaders of the partitions report.
 
-The end is always read after the committed offset, so that it is the newer one: what is counted was
-there to be read, and a lag is not negative. What a coordinator says of an end that it leads itself
-is of the same instant.
+The end offset is always read after the committed offset, or at the same time if the coordinator is
+also the partition's leader. So a lag is never negative.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ UNKNOWN_S = -1
 
 
 class Moment(NamedTuple):
-    """A record of which the time is asked: the first one at an offset or after it."""
+    """Identifies a record whose timestamp is requested: the first one at this offset or later."""
 
     at: At
     offset: int
@@ -28,27 +28,28 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """What leaders said."""
+    """The answers of leaders."""
 
     offsets: Mapping[At, int]
-    """Where partitions end."""
+    """The end offsets of partitions."""
     times_ms: Mapping[Moment, int]
-    """When records were made, since 1970; -1 for a record without a timestamp."""
+    """Timestamps of records, in milliseconds since 1970; -1 for a record without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lags:
-    """Where a group stands, exactly."""
+    """The exact lags of a group."""
 
     partitions: tuple[PartitionLag, ...] = ()
-    """All of them, the largest lag first."""
+    """All partitions of the group, the largest lag first."""
     unreachable: frozenset[At] = frozenset()
-    """Partitions whose leader has not answered: they are as they were before, or left out."""
+    """Partitions whose leader has not answered. They have their earlier figures, or are left out if
+    there are none."""
 
     @property
     def total(self) -> int | None:
-        """The lag of all partitions with a committed offset: -1 if no partition has one, None
-        without partitions."""
+        """The sum of the lags of all partitions with a committed offset: -1 if no partition has
+        one, None without partitions."""
         known = [
             partition_lag.lag for partition_lag in self.partitions if partition_lag.lag != NO_COMMIT
         ]
@@ -68,10 +69,11 @@ class Lags:
         return max((partition_lag.lag_seconds for partition_lag in self.partitions), default=None)
 
     def shown(self) -> tuple[PartitionLag, ...]:
-        """The partitions for the status, which holds a limited number."""
+        """The partitions with the largest lags, as many as a status may have."""
         return self.partitions[:MAX_GROUP_STATUS_PARTITIONS]
 
     def _nothing_committed(self) -> int | None:
+        """The value of a lag if no partition has a committed offset."""
         return NO_COMMIT if self.partitions else None
 
 
@@ -113,8 +115,8 @@ def find_lags(
     old = {
         At(partition_lag.topic, partition_lag.partition): partition_lag for partition_lag in before
     }
-    for at, committed, known_end in committed_of(facts):
-        end = known_end if known_end is not None else ends.offsets.get(at)
+    for at, committed, coordinators_end in committed_of(facts):
+        end = coordinators_end if coordinators_end is not None else ends.offsets.get(at)
         if end is not None:
             timestamp_ms = ends.times_ms.get(Moment(at, committed))
             found.append(_lag(at, committed, end, timestamp_ms, now_ms))
@@ -128,6 +130,8 @@ def find_lags(
 
 
 def _lag(at: At, committed: int, end: int, timestamp_ms: int | None, now_ms: int) -> PartitionLag:
+    """The lag of one partition. `timestamp_ms` is that of the next record to consume; None if
+    unknown."""
     lag = lag_records(committed, end)
     return PartitionLag(
         topic=at.topic,
@@ -140,7 +144,8 @@ def _lag(at: At, committed: int, end: int, timestamp_ms: int | None, now_ms: int
 
 
 def _seconds(lag: int, timestamp_ms: int | None, now_ms: int) -> int:
-    """The age of the next record to consume. It is 0 if a producer's clock is ahead of ours."""
+    """The age of the next record to consume, in seconds; `UNKNOWN_S` if unknown. It is 0 if the
+    record's timestamp is in the future, because a producer's clock is wrong."""
     if lag == 0:
         return 0
     if lag == NO_COMMIT or timestamp_ms is None or timestamp_ms < 0:

@@ -1,4 +1,4 @@
-"""What brokers last answered about groups and partitions, and since when they do not answer."""
+"""The last answers of brokers about groups and partitions, and since when they do not answer."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,21 +9,27 @@ from chiplog_core.groups.at import At
 from chiplog_core.model.group_exchange import GroupFacts
 
 PATIENCE_MS: Final = 2_000
-"""A broker that does not answer for this long is reported. Moving a coordinator takes less."""
+"""A broker that does not answer for this long is reported in the status. When a coordinator moves,
+there are no answers for a shorter time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of one group."""
+    """The knowledge about one group."""
 
     facts: GroupFacts | None = None
+    """The last answer of its coordinator; None if there was none yet."""
     lags: Lags | None = None
     silent_since_ms: int | None = None
+    """Since when its coordinator does not answer; None if it has answered in the last pass."""
     why: str = ""
+    """Why the coordinator does not answer."""
     gone_since_ms: int | None = None
+    """Since when the coordinator reports that the group does not exist; None if it exists or the
+    coordinator does not answer."""
 
     def answered(self, facts: GroupFacts, now_ms: int, *, is_gone: bool) -> "Known":
-        """The knowledge after the coordinator answered."""
+        """The knowledge after the coordinator answered. `is_gone`: the group does not exist."""
         since_ms = self.gone_since_ms if self.gone_since_ms is not None else now_ms
         return replace(
             self,
@@ -44,7 +50,8 @@ class Known:
         return self.facts is not None and self.silent_since_ms is None
 
     def silent(self, now_ms: int) -> str:
-        """The reason why the coordinator has not answered for `PATIENCE_MS`; empty if it has."""
+        """The reason why the coordinator has not answered for `PATIENCE_MS`; empty if it has
+        answered in this time."""
         if self.silent_since_ms is None or now_ms - self.silent_since_ms < PATIENCE_MS:
             return ""
         return self.why
@@ -52,7 +59,7 @@ class Known:
 
 @dataclass(slots=True)
 class UnreachablePartitions:
-    """Partitions whose leaders have not answered."""
+    """Partitions whose leaders do not answer, and since when."""
 
     since_ms: dict[At, int] = field(default_factory=dict)
 

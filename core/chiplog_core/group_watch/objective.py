@@ -14,41 +14,50 @@ UNKNOWN = "LagUnknown"
 def objective(max_lag: MaxLag, lags: Lags | None) -> Verdict:
     """The verdict for the condition LagWithinObjective. `lags` is None if they are not known now.
 
-    The messages hold no exact lag. The status has it, and a message that changes with every pass
-    would be written in every pass.
+    The messages do not contain the exact lag: a message that changes in every pass would cause a
+    write of the status in every pass.
     """
     if lags is None:
         return _verdict(ConditionStatus.UNKNOWN, UNKNOWN, "the group's lag is currently unknown")
-    broken = list(_broken(max_lag, lags))
-    if broken:
-        reasons, messages = zip(*broken, strict=True)
+    exceeded = list(_exceeded(max_lag, lags))
+    if exceeded:
+        reasons, messages = zip(*exceeded, strict=True)
         return _verdict(ConditionStatus.FALSE, reasons[0], "; ".join(messages))
     unknown = [
         partition_lag for partition_lag in lags.partitions if _is_unknown(max_lag, partition_lag)
     ]
     if unknown:
         message = (
-            f"the lag of {len(unknown)} partitions is unknown, like {unknown[0].topic}-"
-            f"{unknown[0].partition}: no offset is committed for them, or their records have no "
-            "timestamp"
+            f"the lag of {len(unknown)} partitions is unknown, for example of {unknown[0].topic}-"
+            f"{unknown[0].partition}: the group has committed no offset for them, or their records "
+            "have no timestamp"
         )
         return _verdict(ConditionStatus.UNKNOWN, UNKNOWN, message)
     return _verdict(ConditionStatus.TRUE, WITHIN)
 
 
-def _broken(max_lag: MaxLag, lags: Lags) -> Iterator[tuple[str, str]]:
+def _exceeded(max_lag: MaxLag, lags: Lags) -> Iterator[tuple[str, str]]:
     """The reason and message of each limit that the lags exceed."""
     if max_lag.records is not None and (lags.max or 0) > max_lag.records:
-        yield TOO_LARGE, f"a partition has more than {max_lag.records} records left to consume"
+        yield (
+            TOO_LARGE,
+            (
+                f"a partition has more than {max_lag.records} records left to consume, the limit "
+                "in spec.maxLag.records"
+            ),
+        )
     if max_lag.seconds is not None and (lags.max_seconds or 0) > max_lag.seconds:
         yield (
             TOO_OLD,
-            (f"the oldest record that is not consumed is older than {max_lag.seconds} seconds"),
+            (
+                f"the oldest record that is not consumed is older than {max_lag.seconds} seconds, "
+                "the limit in spec.maxLag.seconds"
+            ),
         )
 
 
 def _is_unknown(max_lag: MaxLag, partition_lag: PartitionLag) -> bool:
-    """Whether the lag of a partition cannot be compared with the limits."""
+    """Whether the lag of a partition is unknown in a unit that has a limit."""
     if partition_lag.end_offset == 0:
         return False  # the log was always empty
     by_records = max_lag.records is not None and partition_lag.lag == NO_COMMIT

@@ -1,26 +1,29 @@
 """How soon the groups of a cluster are checked again.
 
-A lag is reported within a second. At rest the first pass after a burst of records finds it, and
-what comes first is written at once. Where something moved in the last pass, two more have to find
-the same before it counts as settled, so they follow each other faster. What a look takes bounds
-both: a thousand groups may take a fifth of the time there is, not all of it. At rest a look at
-fifty groups waits for up to a second, so that a cluster that does nothing hardly takes a
-processor.
+A lag must be reported within a second. While no figure changes, passes are further apart; the first
+pass that finds a change writes it immediately. While figures change, passes follow each other
+faster, because figures are written as settled only when two passes found the same. The duration of
+a pass limits both: passes take at most a fifth of the time, however many groups there are, and far
+less while nothing changes, so that an idle cluster needs hardly any CPU.
 """
 
 from typing import Final
 
 MOVING_MS: Final = 200
+"""Time between passes while figures change."""
 AT_REST_MS: Final = 500
+"""Shortest time between passes while no figure changes."""
 MOVES_FOR_MS: Final = 10_000
-"""For this long after the last change the next one is expected."""
+"""How long after the last change figures count as changing."""
 SHARE: Final = 5
-"""At least this many times as long as the last pass took."""
+"""The time between passes is at least this many times the duration of the last pass."""
 SHARE_AT_REST: Final = 40
-"""The same at rest, as long as that is within `AT_REST_PATIENCE_MS`."""
+"""The same while no figure changes, but then at most `AT_REST_PATIENCE_MS`."""
 AT_REST_PATIENCE_MS: Final = 1_000
 NOTHING_TO_ASK_MS: Final = 60_000
+"""Time between passes of a cluster without groups to ask about."""
 MAX_MS: Final = 30_000
+"""Longest time between passes of other clusters."""
 
 
 def requeue_after_ms(*, asked: bool, still_ms: int, took_ms: int) -> int:

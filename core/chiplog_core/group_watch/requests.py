@@ -1,6 +1,8 @@
-"""Whom to ask what: a group's coordinator who is in it, and a partition's leader where it ends.
+"""The requests to brokers: to each group's coordinator for its members and committed offsets, to
+each partition's leader for its end offset.
 
-Both are the leaders in the PartitionMaps. What has no leader cannot be asked about.
+The PartitionMaps show these brokers: a coordinator is the leader of the group's partition of
+`__consumer_offsets`. Nothing is requested for a partition without a leader.
 """
 
 from collections import defaultdict
@@ -23,18 +25,21 @@ from chiplog_core.model.group_exchange import (
 from chiplog_core.model.partition_map import PartitionMapSpec
 
 FindTopic: TypeAlias = Callable[[str], PartitionMapSpec | None]
-"""A topic's map by the topic's name; None where there is none that reads."""
+"""Returns the PartitionMap of the topic with this name; None if there is none that can be
+parsed."""
 
 MAX_WANTED = MAX_EXCHANGED_ITEMS // 10
-"""Partitions in one request, which also has an end to its bytes."""
+"""How many partitions one request asks about at most. It is below the limit of the exchange,
+because the size of a request in bytes is limited, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinators:
-    """The partitions of `__consumer_offsets` and who leads them."""
+    """The partitions of `__consumer_offsets` and their leaders, which are the coordinators."""
 
     partitions: Mapping[int, tuple[BrokerId, OffsetsPartition] | None]
-    """By number; None for one that is offline."""
+    """Partition -> (its leader, the partition with its leader epoch); None for a partition without
+    a leader."""
 
     @classmethod
     def of(cls, offsets: PartitionMapSpec | None) -> "Coordinators":
@@ -69,7 +74,7 @@ class Coordinators:
         """The requests to each broker: for these groups, or for all groups that it coordinates."""
         if all_groups:
             return {
-                broker_id: [GroupsRequest(partitions=tuple(led))]
+                broker_id: [GroupsRequest(partitions=tuple(led))]  # no group ids: all groups
                 for broker_id, led in self._led(self.partitions).items()
             }
         by_broker: dict[BrokerId, list[str]] = defaultdict(list)
@@ -79,14 +84,14 @@ class Coordinators:
                 by_broker[broker_id].append(group_id)
         return {
             broker_id: [
-                self._ask(named[begin : begin + MAX_EXCHANGED_GROUPS])
+                self._request_for(named[begin : begin + MAX_EXCHANGED_GROUPS])
                 for begin in range(0, len(named), MAX_EXCHANGED_GROUPS)
             ]
             for broker_id, named in by_broker.items()
         }
 
-    def _ask(self, named: Collection[str]) -> GroupsRequest:
-        """The request for these groups. One broker coordinates all of them."""
+    def _request_for(self, named: Collection[str]) -> GroupsRequest:
+        """The request for these groups, which all have the same coordinator."""
         numbers = {self.partition_of(group_id) for group_id in named}
         led = self._led([number for number in numbers if number is not None])
         (partitions,) = led.values()
@@ -107,9 +112,10 @@ def position_requests(
     times: Collection[Moment],
     find_topic: FindTopic,
 ) -> dict[BrokerId, list[PositionsRequest]]:
-    """The requests to each leader, for the ends of partitions and the times of records in them.
+    """The requests to each leader, for the end offsets of partitions (`ends`) and the timestamps of
+    records (`times`).
 
-    A request asks for at most `MAX_EXCHANGED_OFFSETS` times in one partition.
+    A request asks for at most `MAX_EXCHANGED_OFFSETS` timestamps in one partition.
     """
     offsets: dict[At, list[int]] = defaultdict(list)
     for at, offset in sorted(times):
@@ -146,7 +152,7 @@ def _leaders(topic: PartitionMapSpec | None) -> dict[int, BrokerId]:
 
 
 def _positions_request(wanted: Collection[At], offsets: Mapping[At, list[int]]) -> PositionsRequest:
-    """The request for the ends of these partitions and for the times at these offsets."""
+    """The request for the end offsets of these partitions and the timestamps at these offsets."""
     by_topic: dict[str, list[PartitionRequest]] = defaultdict(list)
     for at in wanted:
         times = tuple(Offset(offset) for offset in offsets.get(at, ()))

@@ -1,18 +1,20 @@
-"""Resets as ConsumerGroups ask for them: when to ask the coordinator, and what to publish.
+"""Resets of offsets in the specs of ConsumerGroups: when to send them to the coordinator, and what
+to publish.
 
-Level-triggered: as long as a manifest says it, the reset is asked for until its coordinator says
-what became of it. That is safe, because the coordinator runs one id once, for as long as there is
-the group. What `status` says of this very reset decides only that it is not asked for any more.
+A reset in a spec is sent until its coordinator reports the outcome. Repeated sending is safe,
+because the coordinator carries out each reset id only once, as long as the group exists. A status
+with the outcome of exactly this reset prevents that it is sent again.
 
-| The coordinator said | Asked again |
+| Outcome | Sent again |
 | --- | --- |
-| Planned | when the manifest changes, and by another operator |
-| Done | when `spec.reset` changes, never on its own: with a group that is gone the coordinator
-  forgets what it ran, and offsets of a new group of that name would be moved |
-| Refused | when `spec.reset` changes, never on its own: else it would move the offsets at the next
-  moment without members, which may be weeks later in the middle of a deploy |
-| Refused, of a dry run | when the members are gone, when the manifest changes, every `RETRY_MS` |
-| that it cannot answer, or nothing | every `AGAIN_MS` |
+| Planned (a dry run) | when the manifest changes, and by an operator that takes over |
+| Done | when `spec.reset` changes, never automatically: if the group is deleted, the coordinator
+  forgets the reset, and would move the offsets of a new group with the same id |
+| Refused | when `spec.reset` changes, never automatically: else it would move the offsets as
+  soon as the group has no members, which may be weeks later in the middle of a deployment |
+| Refused (a dry run) | when the group has no members any more, when the manifest changes, and every
+  `RETRY_MS` |
+| the coordinator cannot or does not answer | every `AGAIN_MS` |
 """
 
 import hashlib
@@ -49,25 +51,28 @@ from chiplog_core.observed.settings import paused
 from chiplog_core.validate.consumer_group import check_group
 
 RETRY_MS: Final = 10_000
+"""Time between attempts after a refused dry run."""
 AGAIN_MS: Final = 1_000
+"""Time between attempts after one without an outcome."""
 REFUSED_FOR_GOOD: Final = ". It is not retried: fix the cause, then set another spec.reset.id"
 
 
 _FINAL: Final = frozenset({ResetState.DONE, ResetState.REFUSED})
-"""What a reset that is not only planned ends as."""
+"""The states in which a reset that is not a dry run has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """What came of the last time that a reset was asked for."""
+    """The last attempt to carry out a reset."""
 
     generation: int
-    """metadata.generation of the manifest that asked for it."""
+    """metadata.generation of the ConsumerGroup when the reset was sent."""
     at_ms: int
-    """Of a clock that never jumps."""
+    """When it was sent, by a monotonic clock."""
     state: ResetState | None
-    """None where the coordinator could not say."""
+    """The outcome; None if the coordinator reported none."""
     had_members: bool
+    """Whether the group had members."""
     wish: str = ""
     """Digest of the reset."""
 
@@ -79,8 +84,8 @@ def reset_digest(reset: Reset) -> str:
 
 
 def is_over(group: ConsumerGroup, tried: Tried | None) -> bool:
-    """Whether this very reset was done or refused before, according to this process or the
-    status."""
+    """Whether the reset in the spec has ended (done or refused), according to the last attempt of
+    this process, or else to the status. False for a dry run."""
     reset, published = group.spec.reset, group.status.reset
     if reset is None or reset.dry_run:
         return False
@@ -88,8 +93,9 @@ def is_over(group: ConsumerGroup, tried: Tried | None) -> bool:
         return tried.state in _FINAL
     if published is None or published.state not in _FINAL or published.id != reset.id:
         return False
-    # A status of an older version does not say which reset it was for. A refusal counts for this
-    # reset. If it was done, the coordinator decides whether it was this reset.
+    # An older operator did not write the reset's digest (`wish`) into the status. Its refusal
+    # counts for this reset. If it reported a reset as done, the coordinator knows whether it was
+    # this one.
     is_old_refusal = published.state is ResetState.REFUSED and not published.wish
     return is_old_refusal or published.wish == reset_digest(reset)
 
@@ -97,8 +103,8 @@ def is_over(group: ConsumerGroup, tried: Tried | None) -> bool:
 def is_due(
     group: ConsumerGroup, facts: GroupFacts | None, tried: Tried | None, now_ms: int
 ) -> bool:
-    """Whether to send the reset now. `facts` are what the coordinator reported in this pass, or
-    None."""
+    """Whether to send the reset now. `facts` is the coordinator's answer in this pass; None if
+    there is none."""
     if group.spec.reset is None or paused(group.metadata) or not _is_valid(group):
         return False
     if facts is None or facts.refusal is not None or is_over(group, tried):
@@ -114,8 +120,8 @@ def is_due(
 
 
 def partitions_of(reset: Reset, facts: GroupFacts, find_topic: FindTopic) -> list[At]:
-    """The partitions whose ends the coordinator needs for the reset. Partitions that the
-    operator does not know are left out; the coordinator reports what is wrong with them."""
+    """The partitions whose start and end offsets the coordinator needs for the reset. Partitions
+    that do not exist are left out; the coordinator refuses the reset because of them."""
     if not reset.topics:
         return [
             At(topic.topic, partition.partition)
@@ -137,9 +143,10 @@ def partitions_of(reset: Reset, facts: GroupFacts, find_topic: FindTopic) -> lis
 def positions_requests(
     wanted: Iterable[At], reset: Reset, find_topic: FindTopic, wall_ms: int
 ) -> dict[BrokerId, list[PositionsRequest]]:
-    """The requests to the leaders of these partitions. Partitions without a leader are left out.
+    """The requests to the leaders of these partitions, for the offsets that the reset needs.
+    Partitions without a leader are left out.
 
-    `wall_ms`: the time now, in milliseconds since 1970, from which by-duration counts back.
+    `wall_ms` is the time now, in milliseconds since 1970; a reset by duration counts back from it.
     """
     since_ms = moment_ms(reset, wall_ms)
     requests = position_requests(list(wanted), (), find_topic)
@@ -175,7 +182,7 @@ def reset_request(group_id: str, reset: Reset, positions: Iterable[Positions]) -
 def tried(
     group: ConsumerGroup, facts: GroupFacts, answer: ResetAnswer | None, now_ms: int
 ) -> Tried:
-    """What to remember of an attempt. `answer` is None if the coordinator did not answer."""
+    """The attempt that was just made. `answer` is None if the coordinator did not answer."""
     return Tried(
         generation=group.metadata.generation,
         at_ms=now_ms,
@@ -188,18 +195,19 @@ def tried(
 def reset_status(
     before: ResetStatus | None, reset: Reset, answer: ResetAnswer | None, now: datetime
 ) -> ResetStatus | None:
-    """The status to publish for the reset; None to keep the published one.
+    """The status to publish for the reset; None to keep the published one (`before`).
 
-    A reset that may have run, but whose outcome no broker reported, is Running until one does.
+    Without an outcome from the coordinator the reset may have run: its state is Running until a
+    broker reports the outcome.
     """
     if answer is not None and answer.state is not None:
         total, shown = len(answer.offsets), answer.offsets[:MAX_GROUP_STATUS_PARTITIONS]
-        cut = (
+        left_out = (
             f"{len(shown)} of {counted(total, 'partition')} are shown" if total > len(shown) else ""
         )
         is_refused = answer.state is ResetState.REFUSED
         final = REFUSED_FOR_GOOD if is_refused and not reset.dry_run else ""
-        message = "; ".join(filter(None, (cut, answer.message)))
+        message = "; ".join(filter(None, (left_out, answer.message)))
         found = ResetStatus(
             id=reset.id,
             state=answer.state,
@@ -223,13 +231,13 @@ def reset_status(
 
 
 def _has_ended(before: ResetStatus | None, reset: Reset) -> bool:
-    """Whether the published status already says that this reset is done. It stays done."""
+    """Whether the published status says that this reset is done. Then it stays done."""
     return before is not None and before.id == reset.id and before.state is ResetState.DONE
 
 
 def _is_repeated(before: ResetStatus, found: ResetStatus) -> bool:
-    """Whether an answer only repeats the outcome of a reset that is done, without the message of
-    the first answer."""
+    """Whether an answer only repeats the outcome of a reset that is done. A repeated answer does
+    not have the message of the first one."""
     is_done = before.state is found.state is ResetState.DONE
     return is_done and before.offsets == found.offsets and not found.message
 
@@ -237,7 +245,8 @@ def _is_repeated(before: ResetStatus, found: ResetStatus) -> bool:
 def reset_event(
     group: ConsumerGroup, before: ResetStatus | None, after: ResetStatus | None
 ) -> Announce | None:
-    """The Event for a reset that ends, or that is refused for another reason than before."""
+    """The Event for a reset that has ended, or is refused for another reason than before; None if
+    there is nothing new. `before` and `after` are the published and the new status."""
     if after is None or after.state not in _EVENTS:
         return None
     known = None if before is None else (before.id, before.state, before.message)

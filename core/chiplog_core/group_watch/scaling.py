@@ -1,9 +1,10 @@
-"""How many consumers a group is to have: its lag in, the replicas of its Deployment out.
+"""How many consumers a group should have: the replicas of its Deployment, from its lag.
 
-As many as the lag needs (one for `lagPerReplica` records), between `min` and `max`, and never more
-than the group has partitions: the rest would be idle. More at once, but not again while those that
-were just begun cannot have taken over yet; fewer only when for a whole cool-down nothing asked for
-more and nothing changed. What is not known changes nothing.
+The lag needs one replica for each `lagPerReplica` records. The number is kept between `min` and
+`max`, and is never larger than the number of the group's partitions, because further consumers
+would be idle. It is raised immediately, but not again before the new consumers can have started. It
+is lowered only if for a whole cool-down the lag needed no more and the number did not change. If
+the lag or the number of partitions is unknown, the replicas are not changed.
 """
 
 from dataclasses import dataclass, replace
@@ -17,44 +18,47 @@ from chiplog_core.model.consumer_group import Scale
 from chiplog_core.model.group_exchange import GroupFacts
 
 SETTLE_MS: Final = 15_000
-"""For this long after a change no more are begun: pods start, and while the group rebalances nobody
-consumes, so that the lag grows on its own."""
+"""How long after a change the number is not raised again: in this time the pods start and the group
+rebalances, so no member consumes and the lag grows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known at one moment."""
+    """The observed facts about a group and its Deployment."""
 
     replicas: int
-    """What the Deployment's spec says now."""
+    """The number in the Deployment's spec."""
     partitions: int | None
-    """All of the topics that the group consumes; None where that is not known."""
+    """The number of partitions of all topics that the group consumes; None if unknown."""
     lag: int | None
-    """Over all partitions; None where that of any is not known."""
+    """The lag over all partitions, in records; None if the lag of any partition is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What is remembered of one group between passes. Times are of a clock that never jumps."""
+    """The memory of one group between passes. Times are milliseconds of a monotonic clock."""
 
     began_ms: int
-    """Since when there is this memory: before that nobody knows what was asked for."""
+    """Since when the needed numbers are known without a gap."""
     replicas: int
-    """As they were seen, or set, last."""
+    """The number of replicas that was last observed or set."""
     changed_ms: int | None = None
-    """When they last changed, by whomever."""
+    """When the number of replicas last changed, no matter by whom; None if no change was
+    observed."""
     needed: tuple[tuple[int, int], ...] = ()
-    """(when, how many) the lag asked for within a cool-down: what counts of it, so ever fewer."""
+    """(time, number of replicas) that the lag needed in the last cool-down. Only entries are kept
+    that are larger than all later ones, so the numbers decrease and the first is the maximum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What to do, and what to remember."""
+    """The result of one pass for one group."""
 
     replicas: int
-    """What the Deployment is to have; as it is where nothing is to be done."""
+    """The number of replicas to set; the present one if it should not change."""
     why: str
     memory: Memory
+    """The memory for the next pass."""
 
 
 def known_partitions(facts: GroupFacts, find_topic: FindTopic) -> int | None:
@@ -72,7 +76,7 @@ def known_lag(lags: Lags | None) -> int | None:
 
 
 def step(scale: Scale, facts: Facts, memory: Memory | None, now_ms: int) -> Step:
-    """The number of replicas to set, and the reason."""
+    """The number of replicas to set, and the reason. `memory` is None in the first pass."""
     memory = _seen(memory, facts.replicas, now_ms)
     most = _most(scale, facts.partitions)
     least = min(scale.min, most)
@@ -87,8 +91,8 @@ def step(scale: Scale, facts: Facts, memory: Memory | None, now_ms: int) -> Step
 
 
 def _bounded(scale: Scale, facts: Facts, least: int, most: int) -> tuple[int, str] | None:
-    """The replicas where the lag does not matter, because they are outside of the bounds; None if
-    the lag decides."""
+    """The number of replicas and the reason, if the lag does not matter: the present number is
+    outside of the bounds, or the number of partitions is unknown. None if the lag decides."""
     current = facts.replicas
     if facts.partitions is None and current > 0:
         return current, "the number of the group's partitions is unknown"
@@ -115,19 +119,19 @@ def _by_lag(
         if memory.changed_ms is not None and now_ms - memory.changed_ms < SETTLE_MS:
             return current, "the last change has not taken effect yet"
         return needed, f"a lag of {facts.lag} records needs {counted(needed, 'pod')}"
-    wanted = max(number for _, number in memory.needed)
-    quiet_since_ms = max(memory.began_ms, memory.changed_ms or memory.began_ms)
-    if wanted < current and now_ms - quiet_since_ms >= duration_ms(scale.cooldown):
+    most_needed = max(number for _, number in memory.needed)
+    unchanged_since_ms = max(memory.began_ms, memory.changed_ms or memory.began_ms)
+    if most_needed < current and now_ms - unchanged_since_ms >= duration_ms(scale.cooldown):
         return (
-            wanted,
-            f"the lag has needed no more than {counted(wanted, 'pod')} for {scale.cooldown}",
+            most_needed,
+            f"the lag has needed no more than {counted(most_needed, 'pod')} for {scale.cooldown}",
         )
     return current, "the number of pods fits the lag"
 
 
 def _most(scale: Scale, partitions: int | None) -> int:
-    """The largest useful number of replicas. A group without known partitions needs just one
-    consumer."""
+    """The largest useful number of replicas. If the partitions are unknown, it is 1: one consumer
+    that joins makes them known."""
     return min(scale.max, 1 if partitions is None else partitions)
 
 
@@ -135,7 +139,8 @@ def _replicas_for_lag(scale: Scale, lag: int | None, least: int, most: int) -> i
     """Replicas that a lag needs, between `least` and `most`; None for an unknown lag."""
     if lag is None:
         return None
-    return min(max(-(-max(lag, 0) // scale.lag_per_replica), least), most)
+    rounded_up = -(-max(lag, 0) // scale.lag_per_replica)
+    return min(max(rounded_up, least), most)
 
 
 def _seen(memory: Memory | None, replicas: int, now_ms: int) -> Memory:
@@ -148,10 +153,10 @@ def _seen(memory: Memory | None, replicas: int, now_ms: int) -> Memory:
 
 
 def _remember(memory: Memory, needed: int | None, now_ms: int, cooldown_ms: int) -> Memory:
-    """The memory with the number needed now. It keeps the maximum over the cool-down.
+    """The memory with the number needed now, as described at `Memory.needed`.
 
-    An older number is kept only while it is within the cool-down and above all later ones. If the
-    lag is unknown, the number may be anything, so the cool-down starts again.
+    If the lag is unknown (`needed` is None), any number may be needed, so the cool-down starts
+    again.
     """
     if needed is None:
         return replace(memory, began_ms=now_ms, needed=())

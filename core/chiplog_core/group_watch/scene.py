@@ -1,4 +1,4 @@
-"""What is checked: one cluster, its ConsumerGroups, and where its partitions are led."""
+"""The input of a pass: one cluster, its ConsumerGroups, and the leaders of its partitions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,26 +15,29 @@ from chiplog_core.validate.broker_cluster import check_cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """One cluster as far as its groups need it, at one moment."""
+    """One cluster, as far as its groups depend on it, at one moment."""
 
     metadata: Metadata
-    """Of the BrokerCluster object; without a uid where there is none."""
+    """Metadata of the BrokerCluster object; without a uid if the object does not exist."""
     cluster: BrokerCluster | None
-    """None where its spec does not read."""
+    """None if the object does not exist or cannot be parsed."""
     groups: tuple[ConsumerGroup, ...]
     """Every ConsumerGroup that names the cluster, from all namespaces, allowed or not."""
     find_topic: FindTopic
     touched: frozenset[str] = frozenset()
     """Uids of ConsumerGroups that anybody but the operator has written to, or may have."""
     names_taken: frozenset[str] = frozenset()
-    """Names of all ConsumerGroups in the cluster's namespace, also those that do not read."""
+    """Names of all ConsumerGroups in the cluster's namespace, including those that cannot be
+    parsed."""
     resets: Mapping[str, ResetStatus] = field(default_factory=dict)
-    """By uid of the ConsumerGroup, where the reset's status is another than the published one."""
+    """uid of the ConsumerGroup -> the new status of its reset, if it differs from the published
+    one."""
     scaled: Mapping[str, Verdict] = field(default_factory=dict)
-    """By uid of the ConsumerGroup, how it goes with the scaling of its Deployment."""
+    """uid of the ConsumerGroup -> the condition about the scaling of its Deployment."""
 
     @property
     def exists(self) -> bool:
+        """Whether the BrokerCluster exists."""
         return bool(self.metadata.uid)
 
     @property
@@ -51,4 +54,5 @@ class Scene:
 
     @property
     def is_ending(self) -> bool:
+        """Whether the BrokerCluster is being deleted."""
         return self.metadata.deletion_timestamp is not None

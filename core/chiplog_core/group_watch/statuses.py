@@ -1,4 +1,4 @@
-"""The status of one ConsumerGroup, from what is known of its group."""
+"""The status of one ConsumerGroup, from the observed state of its group."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from chiplog_core.observed.settings import paused
 from chiplog_core.problems import Problem
 
 NOT_RESET = {ResetState.REFUSED: "ResetRefused", ResetState.FAILED: "ResetFailed"}
-"""States of a reset in which the spec is not in force, with the reason to publish."""
+"""States of a reset that make the ConsumerGroup not ready, with the reason of the condition."""
 
 MAX_PROTOCOL_LENGTH = 249
 MOST_NAMES = 10
@@ -30,32 +30,36 @@ MOST_NAMES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedState:
-    """What is known of a group."""
+    """The observed state of a group."""
 
     facts: GroupFacts | None = None
-    """What its coordinator said last; None where it has said nothing yet to this process."""
+    """The last answer of its coordinator; None if this process has got none yet."""
     lags: Lags | None = None
     silent: str = ""
-    """Why its coordinator has not answered for long; empty if it answers, or did a moment ago."""
+    """Why its coordinator has not answered for some seconds; empty if it has."""
     old_partitions: tuple[str, ...] = ()
-    """Partitions whose leaders have not answered for long: their figures are old."""
+    """Partitions whose leaders have not answered for some seconds, so that their figures are
+    old."""
     may_change: bool = True
-    """The object may change the group, and not only read it."""
+    """Whether the object may change the group, and not only read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Others:
-    """What is for others to say; what is None stays as it is published, or has no condition."""
+    """The parts of the status that other modules determine."""
 
     reset: ResetStatus | None = None
+    """None to keep the published one."""
     scaled: Verdict | None = None
+    """None for no condition."""
 
 
 NOTHING_ELSE = Others()
 
 
 def retention_ms(group: ConsumerGroup) -> int | None:
-    """How long the spec wants offsets to be kept; None for the cluster's default."""
+    """The spec's offsetRetention, in milliseconds or as `KEPT_FOR_EVER`; None for the cluster's
+    default."""
     text = group.spec.offset_retention
     if text is None:
         return None
@@ -63,8 +67,8 @@ def retention_ms(group: ConsumerGroup) -> int | None:
 
 
 def is_retention_due(group: ConsumerGroup, facts: GroupFacts) -> bool:
-    """Whether the coordinator has another retention for the group than the spec. A group that
-    does not exist has no offsets to keep."""
+    """Whether the coordinator must be asked to store the spec's offsetRetention, because it has
+    another one. Not for a group that does not exist: it has no offsets to keep."""
     if paused(group.metadata) or facts.state is GroupState.DEAD:
         return False
     return facts.offset_retention_ms != retention_ms(group)
@@ -77,8 +81,8 @@ def group_status(
     now: datetime,
     others: Others = NOTHING_ELSE,
 ) -> ConsumerGroupStatus:
-    """The status of a ConsumerGroup, with exact figures. `urgency` decides whether it is
-    written."""
+    """The status of a ConsumerGroup that owns its group, with exact figures. The module `due`
+    decides whether it is written."""
     status = _figures(group.status, observed)
     reset = others.reset or group.status.reset
     verdicts = [_ready(group, observed, problems, reset), *_others(group, observed)]
@@ -99,7 +103,8 @@ def group_status(
 def status_without_figures(
     group: ConsumerGroup, verdict: Verdict, now: datetime
 ) -> ConsumerGroupStatus:
-    """The status of an object that may not manage its group, or whose cluster does not exist."""
+    """The status of a ConsumerGroup that does not own its group, or whose cluster does not exist:
+    without members and lags. `verdict` explains why."""
     generation = group.metadata.generation
     verdicts = [verdict, *([paused_verdict(group.metadata)] if paused(group.metadata) else [])]
     return ConsumerGroupStatus(
@@ -113,8 +118,8 @@ def status_without_figures(
 
 
 def _figures(before: ConsumerGroupStatus, observed: ObservedState) -> ConsumerGroupStatus:
-    """The figures of the coordinator's answer. Without a current answer, those of the last one,
-    with an unknown state."""
+    """A status with the figures of the coordinator's last answer. While the coordinator does not
+    answer, the published figures (`before`) are kept, with an unknown state."""
     facts, lags = observed.facts, observed.lags
     if observed.silent:
         return replace(before, state=GroupState.UNKNOWN, coordinator=None)
@@ -173,7 +178,8 @@ def _others(group: ConsumerGroup, observed: ObservedState) -> Iterator[Verdict]:
         yield holds(ConditionType.WARNING, "LeaderNotAvailable", message)
     elif observed.facts is not None and not observed.facts.is_whole:
         message = (
-            "the group is too large for one answer: some members and partitions are missing here"
+            "the group is too large for one answer of its coordinator: some of its members and "
+            "partitions are missing in this status"
         )
         yield holds(ConditionType.WARNING, "NotWhole", message)
     if paused(group.metadata):

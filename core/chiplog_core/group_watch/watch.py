@@ -1,8 +1,10 @@
-"""One cluster's consumer groups: what to ask the brokers, what they answered, what to write.
+"""One pass over the consumer groups of a cluster: the requests to brokers, their answers, and the
+statuses to write.
 
 The operator calls the methods in this order, and does the I/O in between: `facts_requests`,
 `take_facts`; then `retention_requests` and `position_requests`, `take_retention` and
-`take_positions`; then `finish`. Every pass starts from the beginning, so one may be abandoned.
+`take_positions`; then `finish`. Every pass starts from the beginning, so the operator may stop a
+pass at any point.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,7 +65,7 @@ from chiplog_core.topic_name import CONSUMER_OFFSETS
 
 MAX_RETENTIONS = MAX_EXCHANGED_GROUPS
 STILL_MS = 2**62
-"""Nothing has moved yet."""
+"""Stands for the time since the last change of a figure, if none has changed yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,15 +79,16 @@ class GroupFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedGroup:
-    """A ConsumerGroup that manages its group, and what this pass found."""
+    """A ConsumerGroup that owns its group, and the findings of this pass."""
 
     group: ConsumerGroup
     coordinator: BrokerId | None
+    """None while the group's partition of `__consumer_offsets` has no leader."""
     facts: GroupFacts | None
     """None if the coordinator did not answer."""
     lags: Lags | None
     may_change: bool
-    """Whether it may reset the group."""
+    """Whether the ConsumerGroup may change its group, for example reset it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,26 +99,34 @@ class GroupPlan:
     figures: tuple[GroupFigures, ...]
     """The figures of every group that answered and has an object."""
     requeue_after_ms: int
-    """From the beginning of this one."""
+    """When the next pass is due, from the start of this one."""
 
 
 @dataclass(slots=True)
 class GroupWatch:
-    """What is remembered of one cluster's groups between passes. Times are of a clock that never
-    jumps, but where a `datetime` is asked for."""
+    """The passes over one cluster's groups, with the memory between passes. A time in milliseconds
+    is of a monotonic clock; a `datetime` is of the wall clock."""
 
     _known: dict[str, Known] = field(default_factory=dict)
+    """By group id."""
     _unreachable: UnreachablePartitions = field(default_factory=UnreachablePartitions)
     _allowances: dict[str, Allowance] = field(default_factory=dict)
+    """By uid of the ConsumerGroup."""
     _seen: dict[str, ConsumerGroupStatus] = field(default_factory=dict)
+    """The statuses of the last pass, written or not, by uid of the ConsumerGroup."""
     _times_ms: dict[Moment, int] = field(default_factory=dict)
+    """The timestamps of the next records to consume, in milliseconds since 1970."""
     _moved_ms: int | None = None
+    """When a figure of any group last changed."""
     # -- of the pass in progress
     _claims: Claims = field(default_factory=Claims)
     _offsets: PartitionMapSpec | None = None
+    """The PartitionMap of `__consumer_offsets`."""
     _coordinators: Coordinators = field(default_factory=lambda: Coordinators({}))
     _found: frozenset[str] = frozenset()
+    """The ids of the groups that coordinators reported as existing."""
     _is_asking: bool = False
+    """Whether there are groups to ask about."""
 
     def facts_requests(self, scene: Scene) -> dict[BrokerId, list[GroupsRequest]]:
         """Begin a pass: the requests to each coordinator."""
@@ -134,7 +145,7 @@ class GroupWatch:
         """Record the coordinators' answers. A broker that did not answer every request is not in
         `answers`."""
         answers_of = {facts.group_id: facts for facts in _facts_of(answers)}
-        answered = {
+        answered_partitions = {
             partition.partition
             for broker_answers in answers.values()
             for answer in broker_answers
@@ -149,7 +160,8 @@ class GroupWatch:
         before, self._known = self._known, {}
         for group_id in self._claims.owners:
             facts = answers_of.get(group_id)
-            if facts is None and self._coordinators.partition_of(group_id) in answered:
+            if facts is None and self._coordinators.partition_of(group_id) in answered_partitions:
+                # The coordinator answered for all groups of the partition, without this one.
                 facts = GroupFacts(
                     group_id=group_id,
                     state=GroupState.DEAD,
@@ -163,7 +175,8 @@ class GroupWatch:
                 self._known[group_id] = known.answered(facts, now_ms, is_gone=is_gone)
 
     def retention_requests(self) -> dict[BrokerId, RetentionRequest]:
-        """The requests to store retentions that differ from the specs."""
+        """The requests to coordinators to store the offsetRetention of the specs, if they have
+        stored another one."""
         wanted: dict[BrokerId, list[GroupRetention]] = {}
         for group_id, group in self._claims.owners.items():
             facts, broker_id = self._facts(group_id), self._coordinators.of_group(group_id)
@@ -178,8 +191,8 @@ class GroupWatch:
         }
 
     def take_retention(self, asked: RetentionRequest, answer: RetentionAnswer) -> None:
-        """Record the retentions that a coordinator has stored, so that it need not be asked
-        again."""
+        """Record which retentions a coordinator has stored, as its answer says, so that they are
+        not sent again."""
         wanted = {retention.group_id: retention.retention_ms for retention in asked.groups}
         for stored in answer.groups:
             known = self._known.get(stored.group_id)
@@ -188,8 +201,8 @@ class GroupWatch:
                 self._known[stored.group_id] = replace(known, facts=facts)
 
     def position_requests(self, scene: Scene) -> dict[BrokerId, list[PositionsRequest]]:
-        """The requests for ends that coordinators do not lead themselves, and for times not
-        known yet."""
+        """The requests to the partitions' leaders: for end offsets that the coordinator did not
+        report, and for timestamps of the next records to consume that are not known yet."""
         ends, times = set(), set()
         for group_id in self._claims.owners:
             facts = self._facts(group_id)
@@ -204,11 +217,12 @@ class GroupWatch:
     def take_positions(self, answers: Iterable[Positions], now: datetime, now_ms: int) -> None:
         """Record the leaders' answers."""
         ends = ends_of(answers)
-        # A record keeps its timestamp. While it stays unread, it is asked for only once.
+        # The timestamp of a record does not change. It is kept as long as the record is the next
+        # one to consume, so that it is requested only once.
         ends = Ends(offsets=ends.offsets, times_ms={**self._times_ms, **ends.times_ms})
         wall_ms = int(now.timestamp() * 1000)
         unreachable: set[At] = set()
-        used: dict[Moment, int] = {}
+        used_times_ms: dict[Moment, int] = {}
         for group_id in self._claims.owners:
             known, facts = self._known[group_id], self._facts(group_id)
             if facts is None:
@@ -219,13 +233,14 @@ class GroupWatch:
             for at, committed, _ in committed_of(facts):
                 moment = Moment(at, committed)
                 if moment in ends.times_ms:
-                    used[moment] = ends.times_ms[moment]
+                    used_times_ms[moment] = ends.times_ms[moment]
             self._known[group_id] = replace(known, lags=lags)
-        self._times_ms = used
+        self._times_ms = used_times_ms
         self._unreachable.update(unreachable, now_ms)
 
     def finish(self, scene: Scene, now: datetime, began_ms: int, now_ms: int) -> GroupPlan:
-        """End the pass: what to write, and when the next pass is due."""
+        """End the pass: the statuses to write, and when the next pass is due. `began_ms` is when
+        the pass began."""
         groups = not_deleted(scene.groups)
         cost = cost_ms(len(groups))
         actions: list[Action] = []
@@ -262,8 +277,8 @@ class GroupWatch:
         )
 
     def observed(self) -> list[ObservedGroup]:
-        """After `take_positions`: the ConsumerGroups that may manage their groups, with what is
-        known of these."""
+        """After `take_positions`: the ConsumerGroups that own their groups, with the findings of
+        this pass."""
         return [
             ObservedGroup(
                 group=group,
@@ -278,14 +293,14 @@ class GroupWatch:
     def _status(
         self, scene: Scene, group: ConsumerGroup, now: datetime, now_ms: int
     ) -> ConsumerGroupStatus | None:
-        """The status of a ConsumerGroup; None if nothing is known yet."""
+        """The status of a ConsumerGroup; None if nothing is known about its group yet."""
         if not scene.exists:
             return status_without_figures(
                 group, fails(ConditionType.READY, *_no_cluster(scene)), now
             )
         problems = self._claims.problems[group.metadata.uid]
-        speaker = self._claims.owners.get(group.group_id)
-        if speaker is None or speaker.metadata.uid != group.metadata.uid:
+        owner = self._claims.owners.get(group.group_id)
+        if owner is None or owner.metadata.uid != group.metadata.uid:
             return status_without_figures(group, refused(problems), now)
         known = self._known.get(group.group_id, Known())
         silent = known.silent(now_ms)
@@ -314,7 +329,7 @@ class GroupWatch:
         return known.lags if known is not None and known.is_current else None
 
     def _why(self, group_id: str, facts: GroupFacts | None) -> str:
-        """Why the group's coordinator has not answered."""
+        """Why the group's coordinator has not answered. `facts` has its refusal, if it sent one."""
         partition = self._coordinators.partition_of(group_id)
         if partition is None:
             return "the cluster has no __consumer_offsets yet"
@@ -324,7 +339,8 @@ class GroupWatch:
         if facts is None or facts.refusal is None:
             return f"broker {broker_id}, which coordinates the group, does not answer"
         return (
-            f"broker {broker_id}, which should coordinate the group, answers {facts.refusal.value}"
+            f"broker {broker_id}, which should coordinate the group, answers with the error "
+            f"{facts.refusal.value}"
         )
 
     def _figures(self) -> Iterable[GroupFigures]:
@@ -336,6 +352,7 @@ class GroupWatch:
 
 
 def _facts_of(answers: Mapping[BrokerId, Sequence[GroupsAnswer]]) -> Iterable[GroupFacts]:
+    """The facts about each group, from all answers."""
     for broker_answers in answers.values():
         for answer in broker_answers:
             yield from answer.groups
@@ -371,7 +388,7 @@ def _reports(group: ConsumerGroup, status: ConsumerGroupStatus) -> Iterable[Acti
 
 
 def _objective(status: ConsumerGroupStatus) -> tuple[ConditionStatus, str, str] | None:
-    """Status, reason and message of the condition LagWithinObjective."""
+    """Status, reason and message of the condition LagWithinObjective; None without it."""
     for condition in status.conditions:
         if condition.type == ConditionType.LAG_WITHIN_OBJECTIVE:
             return condition.status, condition.reason, condition.message

@@ -1,5 +1,5 @@
-"""Consumer groups of the classic protocol: who is a member, in which generation, with what.
+"""Consumer groups of the classic protocol: their members, generations and assignments.
 
-One `Membership` is one group at its coordinator. It decides and never waits: requests and times
-go in, answers and what is to be stored come out. Pure: no clock, no log, no network.
+A `Membership` is one group at its coordinator. Its methods take requests and times, and return the
+answers to send and the generations to store. Pure: no clock, no log, no network, no waiting.
 """

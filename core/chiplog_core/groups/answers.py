@@ -1,4 +1,4 @@
-"""What a group answers and stores, free of wire formats and versions."""
+"""The answers of a group and the generations to store, independent of wire formats and versions."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -9,39 +9,40 @@ from chiplog_core.groups.requests import NO_GENERATION, UNKNOWN_MEMBER
 from chiplog_core.groups.stored import StoredGroup
 
 Token: TypeAlias = Hashable
-"""Names a request until it is answered. It is the caller's: never None, and no two are equal."""
+"""Identifies a request until it is answered. The caller chooses it; it is unique and never None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedMember:
-    """A member in the answer to the leader."""
+    """A member, as the JoinGroup answer to the group's leader lists it."""
 
     member_id: str
     group_instance_id: str | None
     metadata: bytes
-    """For the protocol that was chosen."""
+    """The member's metadata for the protocol that the group chose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The answer to a Join."""
+    """The answer to a JoinGroup."""
 
     code: Code = Code.NONE
     member_id: str = UNKNOWN_MEMBER
-    """With MEMBER_ID_REQUIRED the one to join with."""
+    """With MEMBER_ID_REQUIRED: the id with which the client must join again."""
     generation: int = NO_GENERATION
     protocol_type: str | None = None
     protocol_name: str | None = None
     leader: str = UNKNOWN_MEMBER
-    """Whoever reads its own id here assigns, unless it is to skip that."""
+    """The member id of the leader. The member with this id assigns the partitions, unless
+    `skip_assignment` is set."""
     skip_assignment: bool = False
     members: tuple[JoinedMember, ...] = ()
-    """Of the whole group, for the leader only."""
+    """All members of the group; empty in the answer to other members than the leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
-    """The answer to a Sync."""
+    """The answer to a SyncGroup."""
 
     code: Code = Code.NONE
     protocol_type: str | None = None
@@ -51,7 +52,7 @@ class Synced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftMember:
-    """What became of one that was to leave, named as it was in the request."""
+    """The result for one member of a LeaveGroup, with the ids of the request."""
 
     member_id: str
     group_instance_id: str | None
@@ -60,7 +61,7 @@ class LeftMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """The answer to a LeaveGroup; `code` is for requests as a whole."""
+    """The answer to a LeaveGroup. `code` is an error of the whole request."""
 
     code: Code = Code.NONE
     members: tuple[LeftMember, ...] = ()
@@ -68,7 +69,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A waiting request is answered."""
+    """An effect: send this answer to the request `token`."""
 
     token: Token
     answer: Joined | Synced | Left
@@ -76,10 +77,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """This is to be appended. Nothing that follows may be answered before it is safe."""
+    """An effect: append this generation to `__consumer_offsets`. The answers that follow must not
+    be sent before it is replicated."""
 
     group: StoredGroup
 
 
 Effect: TypeAlias = Answer | Store
-"""What the caller carries out, in order."""
+"""The caller carries out effects in their order."""

@@ -1,4 +1,4 @@
-"""Where an offset is."""
+"""The name of a partition."""
 
 from typing import NamedTuple
 

@@ -1,44 +1,47 @@
-"""Deadlines by name, of which most are put off again and again before they are due.
+"""Deadlines by name, most of which are moved to a later time again and again before they are due.
 
-A heartbeat moves one deadline out of thousands, so that must cost next to nothing: the queue
-keeps the old entry, and only when that comes up does it learn of the new time.
+A heartbeat moves one deadline out of thousands, so this must be cheap: the queue keeps the old
+entry, and moves it to the new time only when the old time has come.
 """
 
 from heapq import heappop, heappush, heapreplace
 
 
 class Deadlines:
-    """When something is due for each of several names. Times are milliseconds."""
+    """A deadline for each of several names. Times are milliseconds."""
 
     def __init__(self) -> None:
         self._due_ms: dict[str, int] = {}
         self._queue: list[tuple[int, str]] = []
+        """A heap of (time, name)."""
         self._queued_ms: dict[str, int] = {}
-        """The time of the one entry of a name that counts; it has others if it was put forward."""
+        """The time of a name's valid entry in the queue. If a deadline was moved to an earlier
+        time, the name has older entries in the queue, too, which are ignored."""
 
     def set(self, name: str, due_ms: int) -> None:
-        """Set the time when the name is due, in place of an earlier one."""
+        """Set the deadline of the name, in place of the one it may have."""
         self._due_ms[name] = due_ms
+        # An entry with an earlier time stays; `next_ms` moves it when its time has come.
         if due_ms < self._queued_ms.get(name, due_ms + 1):
             self._queued_ms[name] = due_ms
             heappush(self._queue, (due_ms, name))
 
     def clear(self, name: str) -> None:
-        """The name is not due any more. It need not have been."""
+        """Remove the deadline of the name, if it has one."""
         self._due_ms.pop(name, None)
 
     @property
     def next_ms(self) -> int | None:
-        """The time when the first name is due; None if no name is."""
+        """The earliest deadline; None if there is none. Corrects the head of the queue before."""
         while self._queue:
             queued_ms, name = self._queue[0]
             due_ms = self._due_ms.get(name)
-            if queued_ms != self._queued_ms.get(name):
+            if queued_ms != self._queued_ms.get(name):  # an ignored entry
                 heappop(self._queue)
-            elif due_ms is None:
+            elif due_ms is None:  # the deadline was removed
                 heappop(self._queue)
                 del self._queued_ms[name]
-            elif due_ms != queued_ms:
+            elif due_ms != queued_ms:  # the deadline was moved to a later time
                 heapreplace(self._queue, (due_ms, name))
                 self._queued_ms[name] = due_ms
             else:
@@ -46,7 +49,7 @@ class Deadlines:
         return None
 
     def pop(self) -> str:
-        """Remove and return the name that is due first. There must be one."""
+        """Remove the earliest deadline and return its name. There must be one."""
         assert self.next_ms is not None, "nothing is due"
         _, name = self._queue[0]
         self.clear(name)

@@ -30,19 +30,21 @@ def leave(group: Group, token: Token, leaving: Sequence[Leaving], now_ms: int) -
 
 
 def _leave(group: Group, leaving: Leaving) -> Code:
-    """Remove one member or pending id; its error code."""
+    """Remove one member, or an id that was given out and has not joined yet (pending). Returns its
+    error code, NONE if it was removed."""
     if leaving.member_id in group.pending:
         group.remove(leaving.member_id)
         return Code.NONE
-    member = _who(group, leaving)
+    member = _leaving_member(group, leaving)
     if isinstance(member, Code):
         return member
     group.remove(member.member_id)
     return Code.NONE
 
 
-def _who(group: Group, leaving: Leaving) -> Member | Code:
-    """The member that leaves. Administrators name only the group.instance.id (KIP-345)."""
+def _leaving_member(group: Group, leaving: Leaving) -> Member | Code:
+    """The member that leaves, or an error code. Administrators give only the group.instance.id
+    (KIP-345)."""
     if leaving.member_id == UNKNOWN_MEMBER:
         return group.roster.of_instance(leaving.group_instance_id) or Code.UNKNOWN_MEMBER_ID
     return group.roster.find(leaving.member_id, leaving.group_instance_id)
@@ -59,21 +61,23 @@ def _why(leaving: Sequence[Leaving]) -> str:
 
 
 def fence(group: Group, why: str, now_ms: int) -> None:
-    """Remove all members and pending ids: the next generation is empty.
+    """Remove all members and all ids that were given out; the next generation is empty. `why` is
+    the reason, for logs.
 
-    Members get UNKNOWN_MEMBER_ID, static ones too: after it a client joins again, while
-    FENCED_INSTANCE_ID would stop it.
+    All members get UNKNOWN_MEMBER_ID, including static ones: after this code a client joins again,
+    while FENCED_INSTANCE_ID would stop it.
     """
     had_members = bool(group.roster)
     for member_id in [*group.pending, *(member.member_id for member in group.roster)]:
         group.remove(member_id)
     if had_members:
-        group.initial_until_ms = None  # members that may still join have nobody to wait for
+        # End an initial delay: it would keep the empty group waiting for more members.
+        group.initial_until_ms = None
         group.rebalance(GroupEvent.LEFT, why, now_ms)
 
 
 def lose(group: Group, member_id: str, now_ms: int) -> None:
-    """Remove a member or pending id whose session has ended."""
+    """Remove a member, or an id that was given out and has not joined, whose session has ended."""
     is_member = member_id in group.roster
     group.remove(member_id)
     if is_member:
@@ -88,6 +92,7 @@ def remove_unsynced(group: Group, now_ms: int) -> None:
     late = sorted(group.unsynced)
     if not late and group.state is GroupState.STABLE:
         return
+    # Also without late members: then a leader that is away has not sent its assignment in time.
     for member_id in late:
         group.remove(member_id)
     group.rebalance(GroupEvent.SYNC_MISSED, f"{len(late)} members did not sync in time", now_ms)

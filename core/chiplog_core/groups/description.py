@@ -8,7 +8,7 @@ from chiplog_core.model.group_status import GroupState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberDescription:
-    """A member. Only in a stable group it has metadata, which is then for the chosen protocol."""
+    """A member. It has metadata only in a stable group, for the protocol that the group chose."""
 
     member_id: str
     group_instance_id: str | None
@@ -25,9 +25,9 @@ class Description:
     state: GroupState
     generation: int
     protocol_type: str
-    """Empty as long as nobody ever was a member."""
+    """Empty if the group never had a member."""
     protocol: str
-    """Empty but in a stable group, as Kafka has it."""
+    """Empty unless the group is stable, as in Kafka."""
     members: tuple[MemberDescription, ...]
 
 

@@ -1,14 +1,14 @@
-"""A group and the two phases of its rebalances: all join, then all sync.
+"""A group and the two phases of its rebalances: all members join, then all members sync.
 
-What a request, a departure or a time means for the group is decided in `joining`, `syncing`,
-`departing` and `membership`; what follows from it for the others is decided here. The invariants:
+The modules `joining`, `syncing`, `departing` and `membership` decide what a request, a departure or
+a deadline means for the group. This module decides what follows for its other members. Invariants:
 
-* who waits in a Join is in `joins`, and only while a rebalance is prepared; who waits in a Sync
-  is in `syncs`, and only while one is completed;
-* a member that waits has no session that could end, except for a new member, which may not wait for
-  ever;
-* what is stored is the last generation as a whole. While a rebalance is prepared nothing of it
-  is stored: then the generation before counts, with the members it had.
+* a JoinGroup that waits for its answer is in `joins`, and only in state PreparingRebalance; a
+  SyncGroup that waits is in `syncs`, and only in state CompletingRebalance;
+* the session of a member whose request waits cannot end, except for a new member: this one must not
+  wait for ever;
+* a generation is stored as a whole. In state PreparingRebalance nothing is stored; another
+  coordinator would then load the generation before, with the members that it had.
 """
 
 from collections.abc import Callable
@@ -35,35 +35,41 @@ from chiplog_core.model.group_status import GroupState
 
 
 class Group:
-    """The state of one group. Times are milliseconds of the clock that `Membership` names."""
+    """The state of one group. Times are milliseconds of a monotonic clock, unless their
+    description says otherwise; `to_wall_ms` converts them to milliseconds since 1970."""
 
     def __init__(self, limits: Limits, to_wall_ms: Callable[[int], int]) -> None:
         self.limits = limits
         self._to_wall_ms = to_wall_ms
         self.state = GroupState.EMPTY
         self.why = ""
-        """What the last change of state came from, for logs."""
+        """The reason of the last change of state, for logs."""
         self.since_ms = NO_TIMESTAMP_MS
-        """By the wall clock, as it is stored."""
+        """When the state last changed, in milliseconds since 1970."""
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.leader: str | None = None
         self.roster = Roster()
         self.pending: set[str] = set()
-        """Ids that were given out and have yet to join (KIP-394)."""
+        """Member ids that were given out and with which no client has joined yet (KIP-394)."""
         self.joins: dict[str, Token] = {}
+        """Member id -> the JoinGroup of this member that waits for its answer."""
         self.syncs: dict[str, Token] = {}
+        """Member id -> the SyncGroup of this member that waits for its answer."""
         self.unsynced: set[str] = set()
-        """Who joined this generation and has yet to ask for its assignment."""
+        """The members that joined this generation and have not sent a SyncGroup yet."""
         self.sessions = Deadlines()
-        """When members and pending ids are given up."""
+        """When the sessions of members and of ids in `pending` end."""
         self.join_due_ms: int | None = None
+        """When the join phase ends; None outside of it."""
         self.sync_due_ms: int | None = None
+        """When members must have sent their SyncGroup; None if all have."""
         self.initial_until_ms: int | None = None
-        """How far an initial delay may be put off; None in any other rebalance (KIP-134)."""
+        """The latest end of the initial delay, in which a new group waits for more members
+        (KIP-134); None in any other rebalance."""
         self.has_newcomers = False
-        """Whether somebody came since that delay began."""
+        """Whether a member joined since the initial delay began or was extended."""
         self._effects: list[Effect] = []
         self._stored = self._as_stored()
 
@@ -86,6 +92,7 @@ class Group:
     @property
     def stored(self) -> StoredGroup:
         """The generation that another coordinator would load if it took over now."""
+        # In these states the roster has changes that are not stored.
         if self.state in {GroupState.PREPARING_REBALANCE, GroupState.DEAD}:
             return self._stored
         return self._as_stored()
@@ -162,19 +169,20 @@ class Group:
     # ---- phases
 
     def change(self, event: GroupEvent, why: str, now_ms: int) -> None:
-        """Change the state as the table of transitions says."""
+        """Change the state as the table of transitions says. `why` is the reason, for logs."""
         state = after(self.state, event)
         if state is not self.state:
             self.state, self.why, self.since_ms = state, why, self._to_wall_ms(now_ms)
 
     def rebalance(self, event: GroupEvent, why: str, now_ms: int) -> None:
         """Begin a rebalance because a member joined, left or changed, or continue with the one
-        in progress."""
+        in progress. `why` is the reason, for logs."""
         before = self.state
         self.change(event, why, now_ms)
         if before is GroupState.PREPARING_REBALANCE:
             self.complete_if_all_joined(now_ms)
             return
+        # The sync phase of the previous generation ends without an assignment.
         syncs, self.syncs = self.syncs, {}
         for member_id, token in syncs.items():
             self.answer(token, Synced(code=Code.REBALANCE_IN_PROGRESS))
@@ -191,20 +199,23 @@ class Group:
             self.complete_if_all_joined(now_ms)
 
     def complete_if_all_joined(self, now_ms: int) -> None:
-        """End the join phase if all members have joined. The initial one lasts its full time, for
-        members that may still join.
+        """End the join phase if all members have joined. In the initial delay it lasts its full
+        time, for members that may still join.
 
-        Pending ids are waited for only if a member has joined: otherwise the group is empty.
+        Ids that were given out (pending) are waited for only if a member has joined: a group
+        without members becomes empty immediately.
         """
         is_preparing = self.state is GroupState.PREPARING_REBALANCE
         if not is_preparing or self.initial_until_ms is not None:
             return
-        if len(self.joins) == len(self.roster) and not (self.pending and self.joins):
+        have_all_joined = len(self.joins) == len(self.roster)
+        waits_for_pending = bool(self.pending and self.joins)
+        if have_all_joined and not waits_for_pending:
             self._complete(now_ms)
 
     def join_time_is_over(self, now_ms: int) -> None:
-        """End the join phase with the members that joined. The initial one is extended if new
-        members came."""
+        """End the join phase with the members that joined; other members are removed, except for
+        static ones. The initial delay is extended if new members joined during it."""
         until_ms = self.initial_until_ms
         if until_ms is not None and self.has_newcomers and now_ms < until_ms:
             self.has_newcomers = False
@@ -217,14 +228,15 @@ class Group:
             if not member.is_static:
                 self.remove(member.member_id)
         if self.roster and not self.joins:
-            # Only static members, all of them away: wait until they return or their sessions end.
+            # There are only static members, and none has joined: wait until one does or until their
+            # sessions end.
             self.join_due_ms = now_ms + self.roster.rebalance_timeout_ms
             return
         self._complete(now_ms)
 
     def _complete(self, now_ms: int) -> None:
-        """End the join phase. The generation has the members that joined, and static members
-        that did not."""
+        """End the join phase. The new generation has the members that joined, and the static
+        members that did not."""
         self.join_due_ms = None
         self.generation = self.generation + 1 if self.generation < MAX_INT32 else 1
         if not self.roster:
@@ -239,8 +251,8 @@ class Group:
             member.assignment = b""
         self.change(GroupEvent.ALL_JOINED, f"{len(self.joins)} members have joined", now_ms)
         self.store()
-        # Members that are away are not waited for. A static member is removed when its session
-        # ends.
+        # No SyncGroup is expected from static members that did not join. Such a member is removed
+        # when its session ends.
         self.unsynced = set(self.joins)
         self.sync_due_ms = now_ms + self.roster.rebalance_timeout_ms
         joins, self.joins = self.joins, {}

@@ -1,4 +1,5 @@
-"""JoinGroup: who may become or stay a member, and whether all others must join again for it."""
+"""JoinGroup: whether a client may become or stay a member, and whether all other members must join
+again because of it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,17 +16,18 @@ from chiplog_core.model.group_status import GroupState
 def join(
     group: Group, token: Token, request: Join, new_member_id: Callable[[str], str], now_ms: int
 ) -> None:
-    """Answer a JoinGroup, or let it wait. `new_member_id` is as `Membership` is given it.
+    """Answer a JoinGroup, or let it wait for the end of the join phase.
 
-    Errors are checked in this order: INVALID_SESSION_TIMEOUT, GROUP_MAX_SIZE_REACHED,
+    `new_member_id` creates a unique member id from a client id or an instance id. Errors are
+    checked in this order, as in Kafka: INVALID_SESSION_TIMEOUT, GROUP_MAX_SIZE_REACHED,
     INCONSISTENT_GROUP_PROTOCOL.
     """
     limits = group.limits
     shortest_ms, longest_ms = limits.min_session_timeout_ms, limits.max_session_timeout_ms
     if not shortest_ms <= request.session_timeout_ms <= longest_ms:
         _refuse(group, token, Code.INVALID_SESSION_TIMEOUT, request.member_id)
-    elif not _has_room(group, request):
-        group.remove(_known_as(group, request))
+    elif not _may_have_member(group, request):
+        group.remove(_member_id_of(group, request))
         _refuse(group, token, Code.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER)
         group.complete_if_all_joined(now_ms)
     elif not _is_consistent(group, request):
@@ -40,28 +42,29 @@ def join(
         _join_known(group, token, request, now_ms)
 
 
-def _has_room(group: Group, request: Join) -> bool:
-    """Whether group.max.size (KIP-389) allows this member.
+def _may_have_member(group: Group, request: Join) -> bool:
+    """Whether group.max.size (KIP-389) and the limits for memory allow this member.
 
-    Existing members stay. But while a rebalance is prepared, the members that join first are kept,
-    so that a group which is too large shrinks. A place is kept for each id that was given out,
-    which Kafka does not do. A static member takes its own place. Unlike in Kafka, there must also
-    be memory for the member.
+    Members that exist already are always counted. But in a join phase only those count that have
+    joined again, so that a group that is too large shrinks to the members that join first. A static
+    member that joins under a new id takes its own place. Unlike in Kafka, each id that was given
+    out counts as a member, and there must be memory for the member.
     """
-    member_id = _known_as(group, request)
-    placed = group.joins if group.state is GroupState.PREPARING_REBALANCE else group.roster
-    if not _fits(group, request, member_id):
+    member_id = _member_id_of(group, request)
+    counted = group.joins if group.state is GroupState.PREPARING_REBALANCE else group.roster
+    if not _fits_in_memory(group, request, member_id):
         return False
-    if member_id in placed:
+    if member_id in counted:
         return True
-    promised = 0
+    reserved = 0  # for other ids that were given out
     if member_id not in group.roster:
-        promised = len(group.pending) - (member_id in group.pending)
-    return len(placed) + promised < group.limits.max_size
+        reserved = len(group.pending) - (member_id in group.pending)
+    return len(counted) + reserved < group.limits.max_size
 
 
-def _fits(group: Group, request: Join, member_id: str) -> bool:
-    """Whether there is memory for the member's metadata, together with that of all others."""
+def _fits_in_memory(group: Group, request: Join, member_id: str) -> bool:
+    """Whether the member's metadata, and that of all members together, are within the limits. Also
+    limits how many ids are given out."""
     limits, roster = group.limits, group.roster
     size_bytes = len(request.client_id) + len(request.group_instance_id or "")
     size_bytes += size_of_protocols(request.protocols)
@@ -76,9 +79,9 @@ def _fits(group: Group, request: Join, member_id: str) -> bool:
     )
 
 
-def _known_as(group: Group, request: Join) -> str:
-    """The member's id in the group: that of its instance for a static member, else the one in
-    the request."""
+def _member_id_of(group: Group, request: Join) -> str:
+    """The id that the member has in the group. It is the one in the request; if that is empty, the
+    id of the static member with the same instance id."""
     replaced = group.roster.of_instance(request.group_instance_id)
     return replaced.member_id if replaced and not request.member_id else request.member_id
 
@@ -117,12 +120,13 @@ def _add(group: Group, token: Token, request: Join, member_id: str, now_ms: int)
 
 
 def _join_known(group: Group, token: Token, request: Join, now_ms: int) -> None:
-    """A JoinGroup with a member id: repeat the answer, or rebalance."""
+    """A JoinGroup of an existing member: repeat the last answer if nothing changes, else begin a
+    rebalance."""
     member = group.roster.find(request.member_id, request.group_instance_id)
     if isinstance(member, Code):
         _refuse(group, token, member, request.member_id)
     elif _is_repeated(group, member, request):
-        # It missed the answer, or wants to sync again: it gets the present generation.
+        # The client missed the last answer: it gets the present generation again.
         group.roster.offer(member, request.protocols)
         group.answer(token, group.joined(member))
         group.renew(member, now_ms)
@@ -133,8 +137,8 @@ def _join_known(group: Group, token: Token, request: Join, now_ms: int) -> None:
 
 
 def _is_repeated(group: Group, member: Member, request: Join) -> bool:
-    """Whether the request changes nothing for other members. The leader joins again when it
-    wants to assign again."""
+    """Whether the request changes nothing for other members, so that no rebalance is needed. In a
+    stable group, the leader joins again to make a new assignment, which needs one."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         return member.offers(request.protocols)
     if group.state is GroupState.STABLE:
@@ -143,7 +147,7 @@ def _is_repeated(group: Group, member: Member, request: Join) -> bool:
 
 
 def _update(group: Group, member: Member, request: Join) -> None:
-    """Take over protocols and timeouts of a request."""
+    """Replace the member's protocols and timeouts by those of the request."""
     group.roster.offer(member, request.protocols)
     member.session_timeout_ms = request.session_timeout_ms
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
@@ -154,12 +158,13 @@ def _replace(
 ) -> None:
     """Replace a static member that joins under a new id; the old id is fenced (KIP-345).
 
-    In a stable group the new id takes over the assignment, as long as the group would choose the
-    same protocol. Its metadata may differ, which is usual, as it may hold the partitions owned now.
-    While others sync, everybody joins again: the leader may already be assigning to the old id.
+    In a stable group the new id takes over the assignment without a rebalance, if the group would
+    still choose the same protocol. The member's metadata may differ; that is normal, because it may
+    contain the partitions that the member owns. In a sync phase all members must join again,
+    because the leader may already be making an assignment for the old id.
     """
     was_leader = old.member_id == group.leader
-    _fence(group, old)
+    _fence_replaced(group, old)
     new.assignment = old.assignment
     group.roster.add(new)
     if was_leader:
@@ -178,7 +183,7 @@ def _replace(
         group.renew(new, now_ms)
 
 
-def _fence(group: Group, old: Member) -> None:
+def _fence_replaced(group: Group, old: Member) -> None:
     """Remove the replaced member. Its waiting requests get FENCED_INSTANCE_ID."""
     group.sessions.clear(old.member_id)
     group.roster.remove(old.member_id)
@@ -186,12 +191,12 @@ def _fence(group: Group, old: Member) -> None:
 
 
 def _taken_over(group: Group, request: Join, old: Member, new: Member) -> Joined:
-    """The answer to a static member that took over the assignment: it must not assign, even if it
-    leads.
+    """The answer to a static member that took over the assignment of its old id. It must not make a
+    new assignment, even if it is the leader, because the generation has one already.
 
-    The generation has its assignment already. A leader with `skip_assignment` still watches its
-    topics (KIP-814). A client that does not support the flag gets its predecessor's id as the
-    leader's.
+    With `skip_assignment` a leader knows that and still watches its topics (KIP-814). A client that
+    does not support the flag gets the old id as the leader's, so it does not consider itself the
+    leader.
     """
     joined = group.joined(new)
     if new.member_id != group.leader:
@@ -206,7 +211,7 @@ def _refuse(group: Group, token: Token, code: Code, member_id: str) -> None:
     group.answer(token, Joined(code=code, member_id=member_id))
 
 
-def _why(what: str, member_id: str, request: Join) -> str:
-    """The reason of a rebalance, for logs."""
+def _why(verb: str, member_id: str, request: Join) -> str:
+    """The reason of a rebalance, for logs: what the member does, and its own reason for it."""
     reason = f": {request.reason}" if request.reason else ""
-    return f"{member_id} of {request.client_host} {what}{reason}"
+    return f"{member_id} of {request.client_host} {verb}{reason}"

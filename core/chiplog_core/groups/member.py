@@ -9,7 +9,7 @@ from chiplog_core.groups.stored import StoredMember
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """A member. What it waits for is known to the group."""
+    """A member. The group, not the member, knows whether one of its requests waits."""
 
     member_id: str
     group_instance_id: str | None
@@ -18,12 +18,13 @@ class Member:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocols: dict[str, bytes]
-    """Metadata by name, the one that is liked most first."""
+    """Metadata by protocol name, the preferred protocol first."""
     assignment: bytes = b""
     is_new: bool = False
-    """It waits in its first Join and belongs to no generation yet."""
+    """Whether its first JoinGroup waits, so that it belongs to no generation yet."""
     is_loaded: bool = False
-    """Of its protocols only the chosen one is known, which is all that is stored."""
+    """Whether it was loaded from a stored generation. Only the chosen protocol is stored, so its
+    other protocols are unknown."""
 
     @classmethod
     def joining(cls, member_id: str, request: Join) -> "Member":
@@ -40,7 +41,7 @@ class Member:
 
     @classmethod
     def loaded(cls, stored: StoredMember, protocol: str) -> "Member":
-        """The member of a stored generation that chose this protocol."""
+        """A member of a stored generation; `protocol` is the one that the generation chose."""
         return cls(
             member_id=stored.member_id,
             group_instance_id=stored.group_instance_id,
@@ -54,7 +55,7 @@ class Member:
         )
 
     def stored(self, protocol: str) -> StoredMember:
-        """The member as a generation that chose this protocol stores it."""
+        """The member as it is stored; `protocol` is the one that its generation chose."""
         return StoredMember(
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,
@@ -78,11 +79,11 @@ class Member:
         return self.group_instance_id is not None
 
     def offers(self, protocols: tuple[tuple[str, bytes], ...]) -> bool:
-        """Whether a JoinGroup with these protocols changes nothing, as far as that can be known.
+        """Whether the member already has exactly these protocols, as far as they are known.
 
-        A stored member has the metadata of the chosen protocol only. Kafka compares with all
-        protocols anyway, and so rebalances when a member joins again after its coordinator has
-        moved.
+        A member that was loaded has only the metadata of the chosen protocol, so only this one is
+        compared. Kafka compares all protocols nevertheless, so there a member that joins again
+        after its coordinator has moved causes a rebalance.
         """
         offered = dict(protocols)
         if self.is_loaded:

@@ -1,15 +1,15 @@
 """One consumer group at its coordinator: requests and times in, answers and records out.
 
-The caller carries out the effects of each call in order. It appends what `Store` holds, and keeps
-back every answer of this group, the codes of heartbeats and commits too, until what was appended
-before is below the high watermark. Hence the machine continues as if all were safe at once, and
-nobody learns of anything that another coordinator would not find. If an append is refused the
-machine is worthless: `abandon` it and make another one from what was stored last.
+The caller carries out the effects of each call in order. It appends the generation of a `Store`,
+and delays all later answers of this group, including the codes of heartbeats and commits, until the
+appended record is below the high watermark. So the group can continue immediately, and no client
+sees a state that another coordinator would not find. If an append fails, the state in memory is
+wrong: the caller must `abandon` it and create another one from the last stored generation.
 
-Times are milliseconds of a clock that never goes back or jumps: deadlines must not depend on the
-wall clock, which somebody may set. What is stored is read by other brokers, so it has the wall
-clock's time: `to_wall_ms` converts. Nothing ends on its own: only `advance` checks whether
-something is due.
+Times are milliseconds of a monotonic clock, because deadlines must not depend on the wall clock,
+which may be set. Stored times are read by other brokers, so they are of the wall clock:
+`to_wall_ms` converts. Sessions and phases end only in `advance`, which the caller must call when
+`next_deadline_ms` has come.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,8 @@ from chiplog_core.groups.stored import NO_TIMESTAMP_MS, StoredGroup
 from chiplog_core.groups.syncing import sync
 from chiplog_core.model.group_status import GroupState
 
-_OF_AN_ID_BYTES = 500
+_BYTES_PER_ID = 500
+"""Approximate memory of an id that was given out, and of the group without its members."""
 
 
 class Membership:
@@ -42,7 +43,8 @@ class Membership:
         new_member_id: Callable[[str], str],
         to_wall_ms: Callable[[int], int],
     ) -> None:
-        """`new_member_id` creates a unique member id from a client id or an instance id."""
+        """`new_member_id` creates a unique member id from a client id or an instance id.
+        `to_wall_ms` converts a time of the monotonic clock to milliseconds since 1970."""
         self.group_id = group_id
         self._new_member_id = new_member_id
         self._group = Group(limits, to_wall_ms)
@@ -57,12 +59,12 @@ class Membership:
         to_wall_ms: Callable[[int], int],
         now_ms: int,
     ) -> Self:
-        """The group as another coordinator left it, at most one generation after the stored one.
+        """The group from the last generation that another coordinator has stored.
 
-        All sessions begin again. A generation without an assignment waits for its leader as if it
-        had just begun, since its members may have got their answers. Members that did not join
-        again and get the same answer. Static members need not sync in time, because they may have
-        been away.
+        All sessions begin again. If the generation has no assignment, its sync phase begins again
+        and waits for the leader's SyncGroup, because its members may have got their JoinGroup
+        answers. Members that did not get one join again and get the same answer. Static members,
+        except for the leader, need not sync in time, because they may not have joined it.
         """
         self = cls(group_id, limits, new_member_id, to_wall_ms)
         group = self._group
@@ -100,7 +102,7 @@ class Membership:
     def size_bytes(self) -> int:
         """The approximate memory of the members and of the ids that were given out."""
         group = self._group
-        return group.roster.size_bytes + _OF_AN_ID_BYTES * (1 + len(group.pending))
+        return group.roster.size_bytes + _BYTES_PER_ID * (1 + len(group.pending))
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -150,11 +152,12 @@ class Membership:
         return Code.REBALANCE_IN_PROGRESS if is_preparing else Code.NONE
 
     def check_commit(self, identity: Identity, now_ms: int) -> Code:
-        """Whether this client may commit offsets now. A member's commit counts as a heartbeat.
+        """NONE if this client may commit offsets now, else the error code. A member's commit counts
+        as a heartbeat.
 
-        Consumers that assign their partitions themselves, and tools, commit without a generation:
-        they may while the group has no members. While a rebalance is prepared, members may commit;
-        after it, only those that have their new assignment.
+        Tools, and consumers that assign their partitions themselves, commit without a generation.
+        They may do so while the group has no members. Members may commit in the join phase of a
+        rebalance, but not in the sync phase, in which they do not have their new assignment yet.
         """
         is_empty = self._alive.state is GroupState.EMPTY
         if is_empty and identity.generation < 0:

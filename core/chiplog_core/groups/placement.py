@@ -1,7 +1,8 @@
 """Which partition of `__consumer_offsets` a group belongs to.
 
-Kafka's rule, so that tools and brokers agree: the absolute value of Java's `String.hashCode` of the
-group's id, modulo the number of partitions. The absolute value of the smallest integer is 0.
+It is Kafka's rule, which tools use, too: the absolute value of Java's `String.hashCode` of the
+group's id, modulo the number of partitions. As in Kafka, the smallest integer, which has no
+absolute value of 32 bits, counts as 0.
 """
 
 import struct

@@ -1,16 +1,17 @@
-"""What members ask of their group's coordinator, free of wire formats and versions.
+"""The requests of members to their group's coordinator, independent of wire formats and versions.
 
-The group id is not here: the caller has used it to find the group.
+They have no group id: the caller has used it to find the group.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 UNKNOWN_MEMBER = ""
-"""The member id of somebody who has none yet."""
+"""The member id of a client that has none yet."""
 
 NO_GENERATION = -1
-"""The generation of somebody who is in none: a consumer that assigns its partitions itself."""
+"""The generation of a client that is not a member, like a consumer that assigns its partitions
+itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,19 +20,20 @@ class Join:
 
     member_id: str = UNKNOWN_MEMBER
     group_instance_id: str | None = None
-    """Of a static member (KIP-345); None for a dynamic one."""
+    """Only for a static member (KIP-345); None for a dynamic one."""
     client_id: str
     client_host: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    """Version 0 has none; the session timeout stands for it."""
+    """The session timeout for a request of version 0, which has no rebalance timeout."""
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]
-    """Names and metadata, the one that is liked most first."""
+    """(Name, metadata) of each protocol, the preferred one first."""
     requires_known_member_id: bool = True
-    """From version 4 (KIP-394): join again with the id that the coordinator made."""
+    """From version 4 (KIP-394): whether a client without an id must join again with the id that the
+    coordinator gives out."""
     supports_skipping_assignment: bool = True
-    """From version 9 (KIP-814): the answer may ask a leader not to assign."""
+    """From version 9 (KIP-814): whether the answer can tell a leader not to assign."""
     reason: str = ""
 
 
@@ -43,15 +45,15 @@ class Sync:
     group_instance_id: str | None = None
     generation: int
     protocol_type: str | None = None
-    """From version 5 (KIP-559), and the name too; None is not checked."""
+    """Sent from version 5 on (KIP-559), like the name; None is not checked."""
     protocol_name: str | None = None
     assignments: Mapping[str, bytes] = field(default_factory=dict)
-    """By member id; from the leader only."""
+    """By member id; only the leader sends them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who sends a Heartbeat or an OffsetCommit, as it says itself."""
+    """The ids and generation in a Heartbeat or OffsetCommit, as the client sent them."""
 
     member_id: str = UNKNOWN_MEMBER
     group_instance_id: str | None = None
@@ -63,6 +65,6 @@ class Leaving:
     """One member of a LeaveGroup request."""
 
     member_id: str = UNKNOWN_MEMBER
-    """Without one an administrator removes the static member `group_instance_id`."""
+    """Empty if an administrator removes the static member `group_instance_id`."""
     group_instance_id: str | None = None
     reason: str = ""

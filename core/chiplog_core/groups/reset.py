@@ -1,12 +1,12 @@
-"""Where a reset puts a committed offset: one partition's facts in, its new offset out.
+"""The new offset of one partition in a reset of committed offsets.
 
 The rules are those of `kafka-consumer-groups.sh --reset-offsets` (Apache Kafka 4.3.1): an offset
-outside of the log is moved to its nearer end; where there is no record of a time or later, and
-where "current" has no meaning, the latest offset is taken; what was never committed cannot be
-shifted. A committed offset that is not in the log any more comes back into it, which the tool does
-not see to.
+outside of the log is moved to the nearer end of the log; the latest offset is used if no record has
+the requested time or a later one, or if "current" is requested and nothing is committed; without a
+committed offset, a shift is refused. Unlike with that tool, a committed offset that is not in the
+log any more is moved into it, too.
 
-Imports nothing of the models: the command line, which begins fast, plans with this too.
+This module does not import the models, because the command line uses it and must start fast.
 """
 
 from collections.abc import Mapping
@@ -16,22 +16,22 @@ from typing import Final, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class ToEarliest:
-    """The first record there is."""
+    """The first record of the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToLatest:
-    """Behind the last record there is."""
+    """The end of the log, after the last record."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToCurrent:
-    """Where the group stands; the latest where it stands nowhere."""
+    """The group's committed offset; the latest offset if it has committed none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToOffset:
-    """One and the same offset in each partition."""
+    """The same offset in each partition."""
 
     offset: int
 
@@ -46,7 +46,7 @@ class ToMoment:
 
 @dataclass(frozen=True, slots=True)
 class ShiftBy:
-    """This many records on, or back where negative, from where the group stands."""
+    """The group's committed offset plus this number, which may be negative."""
 
     records: int
 
@@ -56,21 +56,22 @@ Strategy: TypeAlias = ToEarliest | ToLatest | ToCurrent | ToOffset | ToMoment | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What the new offset of one partition is made from."""
+    """The offsets of one partition that determine its new offset."""
 
     earliest: int
-    """Where its log begins."""
+    """The log start offset."""
     latest: int
-    """The high watermark: as far as consumers can read."""
+    """The high watermark, up to which consumers can read."""
     committed: int | None = None
-    """None where the group has committed nothing."""
+    """None if the group has committed nothing."""
     of_time: int | None = None
-    """The first offset of the time in question, where the strategy has one; None: there is none."""
+    """Only for `ToMoment`: the offset of the first record of that time or later; None if there is
+    none."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewOffset:
-    """Where a partition goes; `note` says why, if that is not what was asked for."""
+    """The new offset of a partition. If it is not the requested one, `note` explains why."""
 
     offset: int
     note: str = ""
@@ -80,17 +81,18 @@ class CannotShift(Exception):  # noqa: N818 - named for what it says
     """The group has committed no offset that could be shifted."""
 
 
-_FALLS_BACK: Final[Mapping[type[Strategy], str]] = {
+_LATEST_INSTEAD: Final[Mapping[type[Strategy], str]] = {
     ToCurrent: "no offset is committed, so the latest is used",
     ToMoment: "there is no record at or after that time, so the latest offset is used",
 }
 
 
 def new_offset(strategy: Strategy, now: Standing) -> NewOffset:
-    """The new offset of a partition, within its log. Raises `CannotShift`."""
+    """The new offset of a partition, within its log. `now` are its present offsets. Raises
+    `CannotShift`."""
     wanted = _wanted(strategy, now)
     if wanted is None:
-        return NewOffset(now.latest, _FALLS_BACK.get(type(strategy), ""))
+        return NewOffset(now.latest, _LATEST_INSTEAD.get(type(strategy), ""))
     if wanted < now.earliest:
         note = f"{wanted} is lower than the earliest offset, so {now.earliest} is used"
         return NewOffset(now.earliest, note)

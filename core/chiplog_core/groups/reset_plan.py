@@ -1,4 +1,4 @@
-"""A reset as a ConsumerGroup asks for it: what it moves where, and whether it is the same one.
+"""The reset in a ConsumerGroup's spec: which offsets it changes, and when it may run.
 
 Coordinator and operator share these rules, so that a dry run shows what a run does.
 """
@@ -32,28 +32,29 @@ from chiplog_core.model.group_status import NO_COMMIT, ResetOffset
 
 FINGERPRINT_BYTES: Final = 16
 MAX_NOTES: Final = 5
-"""This many partitions are named that do not go where they were asked to go; of more, how many."""
+"""How many partitions whose new offset is not the requested one a message lists; of the others it
+gives only the number."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class ResetRefused(Exception):  # noqa: N818 - named for what it says
-    """A reset that is not carried out; says why, and what to do about it."""
+    """A reset is not carried out. The message says why, and what to do about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetPlan:
-    """What a reset does."""
+    """The new offsets of a reset."""
 
     offsets: tuple[ResetOffset, ...]
-    """By topic and partition."""
+    """Sorted by topic and partition."""
     message: str = ""
-    """Which partitions do not go where they were asked to go, and why."""
+    """The partitions whose new offset is not the requested one, and why."""
 
 
 def moment_ms(reset: Reset, now_ms: int) -> int | None:
-    """The time that the reset goes to, in milliseconds since 1970; None for a strategy without a
-    time."""
+    """The time to which a reset by time moves offsets, in milliseconds since 1970; None for another
+    strategy."""
     if reset.strategy is ResetStrategy.TO_DATETIME and reset.datetime is not None:
         return max((reset.datetime - _EPOCH) // _MILLISECOND, 0)
     if reset.strategy is ResetStrategy.BY_DURATION and reset.duration is not None:
@@ -62,16 +63,16 @@ def moment_ms(reset: Reset, now_ms: int) -> int | None:
 
 
 def fingerprint(reset: Reset) -> bytes:
-    """A digest that is equal for resets to the same offsets. A dry run, and what happens to
-    members, make no difference."""
-    goal = replace(reset, dry_run=True, while_active=WhileActive.REFUSE)
-    text = json.dumps(write(goal), sort_keys=True, separators=(",", ":"))
+    """A digest that is equal for resets to the same offsets. The fields `dryRun` and `whileActive`
+    do not change it, so they are set to fixed values."""
+    normalized = replace(reset, dry_run=True, while_active=WhileActive.REFUSE)
+    text = json.dumps(write(normalized), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).digest()[:FINGERPRINT_BYTES]
 
 
 def check_same(reset: Reset, known: bytes) -> None:
-    """Check that the reset is the one that had this id before. `known` is that one's
-    fingerprint. Raises `ResetRefused`."""
+    """Check that the reset is the same as the one that ran with its id before. `known` is the
+    fingerprint of that one. Raises `ResetRefused`."""
     if fingerprint(reset) != known:
         raise ResetRefused(
             f"reset {reset.id} has already run with other settings, and each id runs only once: "
@@ -90,7 +91,7 @@ def check_inactive(reset: Reset, members: int) -> None:
 
 
 def plan(reset: Reset, standings: Mapping[At, Standing]) -> ResetPlan:
-    """The new offsets of these partitions. Raises `ResetRefused`."""
+    """The new offsets of these partitions, from their present ones. Raises `ResetRefused`."""
     if not standings:
         raise ResetRefused(
             "the group has no committed offsets: list the topics to reset in spec.reset.topics"
@@ -134,11 +135,12 @@ def _strategy(reset: Reset) -> Strategy:
         case ResetStrategy.SHIFT_BY:
             return ShiftBy(_needed(reset.shift_by, "shiftBy"))
         case ResetStrategy.TO_DATETIME | ResetStrategy.BY_DURATION:
-            return ToMoment(0)  # the strategy was resolved when the offset was looked up
+            # The time is not used: the leaders have found its offset, which is in `Standing`.
+            return ToMoment(0)
 
 
 def _needed(value: int | None, name: str) -> int:
-    """The value, which must be there. Raises `ResetRefused`."""
+    """The value of a field of spec.reset. Raises `ResetRefused` if it is missing."""
     if value is None:
         raise ResetRefused(f"spec.reset.{name} is missing: add it")
     return value

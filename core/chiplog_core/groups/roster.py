@@ -1,4 +1,4 @@
-"""The members of a group: by id, by instance, and by what they have in common."""
+"""The members of a group, by member id and by instance id, and the protocols that they share."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -8,15 +8,16 @@ from chiplog_core.groups.member import Member
 
 
 class Roster:
-    """The members. There is always a protocol that all of them support, if there is anybody."""
+    """The members. There is always a protocol that all of them support, unless there are none."""
 
     def __init__(self) -> None:
         self._members: dict[str, Member] = {}
         self._member_ids: dict[str, str] = {}
-        """Of static members, by their instance id."""
+        """Instance id -> member id, for static members."""
         self._supporters: Counter[str] = Counter()
+        """Protocol -> the number of members that support it."""
         self.size_bytes = 0
-        """Of what all of them say of themselves."""
+        """Approximate memory of all members."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -31,14 +32,14 @@ class Roster:
         return self._members[member_id]
 
     def of_instance(self, group_instance_id: str | None) -> Member | None:
-        """The static member with this instance id."""
+        """The static member with this instance id; None if there is none."""
         if group_instance_id is None or group_instance_id not in self._member_ids:
             return None
         return self._members[self._member_ids[group_instance_id]]
 
     def find(self, member_id: str, group_instance_id: str | None) -> Member | Code:
-        """The member that sent a request; else UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for a
-        replaced one."""
+        """The member with these ids; UNKNOWN_MEMBER_ID if there is none, or FENCED_INSTANCE_ID if
+        its instance id now belongs to a member with another id."""
         if group_instance_id is not None:
             owner = self.of_instance(group_instance_id)
             if owner is None:
@@ -92,7 +93,7 @@ class Roster:
         return votes.most_common(1)[0][0]
 
     def _forget(self, protocols: Iterable[str]) -> None:
-        """A member does not support these protocols any more."""
+        """Uncount one member's support of these protocols."""
         self._supporters.subtract(protocols)
         for name in protocols:
             if not self._supporters[name]:

@@ -1,7 +1,7 @@
-"""The states of a group and what leads from one to another: one table.
+"""The table of a group's states and transitions.
 
-The table is the only way a group changes its state, and what it does not list cannot happen. The
-picture in docs/groups.md is drawn from it.
+A group changes its state only by this table; an event that it does not list for a state cannot
+happen in it. The picture in docs/groups.md is generated from it.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _DEAD = GroupState.DEAD
 
 
 class GroupEvent(StrEnum):
-    """What can happen to a group, in the words of the docs."""
+    """The events that change a group's state, with the texts of the picture in the docs."""
 
     JOINED = "a member joins"
     REJOINED = "a member joins again with other protocols, or the leader does"

@@ -1,13 +1,15 @@
-"""What `__consumer_offsets` holds of a group, in the fields of Kafka's GroupMetadataValue."""
+"""A group as it is stored in `__consumer_offsets`, with the fields of Kafka's
+GroupMetadataValue."""
 
 from dataclasses import dataclass
 
 NO_TIMESTAMP_MS = -1
+"""An unknown time in a stored group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMember:
-    """A member in its generation."""
+    """A member of a stored generation."""
 
     member_id: str
     group_instance_id: str | None
@@ -16,7 +18,7 @@ class StoredMember:
     rebalance_timeout_ms: int
     session_timeout_ms: int
     subscription: bytes
-    """Its metadata for the protocol that was chosen."""
+    """The member's metadata for the protocol that the group chose."""
     assignment: bytes
     """Empty until the leader has assigned."""
 
@@ -25,14 +27,14 @@ class StoredMember:
 class StoredGroup:
     """A generation of a group.
 
-    Where no member has an assignment, the leader of this generation has yet to bring them.
+    If no member has an assignment, the leader of this generation has not sent it yet.
     """
 
     protocol_type: str | None
-    """None as long as nobody ever was a member."""
+    """None if the group never had a member."""
     generation: int
     protocol: str | None
-    """None without members, as is `leader`."""
+    """None without members, like `leader`."""
     leader: str | None
     current_state_timestamp_ms: int
     """Since when the group is in its state, in milliseconds since 1970; -1 is unknown. The time

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings the assignment, and every member gets its own."""
+"""SyncGroup: the leader sends the assignment, and every member gets its part of it."""
 
 from chiplog_core.groups.answers import Synced, Token
 from chiplog_core.groups.codes import Code
@@ -10,7 +10,8 @@ from chiplog_core.model.group_status import GroupState
 
 
 def sync(group: Group, token: Token, request: Sync, now_ms: int) -> None:
-    """Answer a SyncGroup, or let it wait for the leader's."""
+    """Answer a SyncGroup, or let it wait for the SyncGroup of the leader, which has the
+    assignment."""
     member = group.roster.find(request.member_id, request.group_instance_id)
     if isinstance(member, Code):
         group.answer(token, Synced(code=member))
@@ -28,7 +29,7 @@ def sync(group: Group, token: Token, request: Sync, now_ms: int) -> None:
         if member.member_id == group.leader:
             _assign(group, request, now_ms)
     if group.state is GroupState.STABLE and not group.unsynced:
-        group.sync_due_ms = None
+        group.sync_due_ms = None  # all members have synced
 
 
 def _why_not(group: Group, request: Sync) -> Code:
@@ -45,8 +46,8 @@ def _why_not(group: Group, request: Sync) -> Code:
 
 
 def _assign(group: Group, request: Sync, now_ms: int) -> None:
-    """Take over the leader's assignment. Members that it does not name get an empty one; unknown
-    members in it are ignored."""
+    """Store the leader's assignment, and answer all waiting SyncGroups. Members that are not in the
+    assignment get an empty one; unknown member ids in it are ignored."""
     for member in group.roster:
         member.assignment = request.assignments.get(member.member_id, b"")
     group.change(GroupEvent.ASSIGNED, f"leader {group.leader} has assigned", now_ms)

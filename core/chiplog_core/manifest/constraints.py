@@ -1,6 +1,6 @@
-"""The words in which a field's declaration bounds its value.
+"""The constraints with which a field's declaration limits its values.
 
-They stand in `Annotated` behind the type, after the sentence that describes the field:
+They are written in `Annotated`, after the type and the sentence that describes the field:
 
     partitions: Annotated[int, "Number of partitions.", Range(1, 2_000)]
 
@@ -28,32 +28,35 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """The regular expression a whole text must match, and what it means in words.
+    """The regular expression that the whole text must match.
 
-    Written without anchors, in the syntax that Python's `re` and Go's RE2 share.
+    It is written without anchors, in the syntax that Python's `re` and Go's RE2 share.
     """
 
     regex: str
     meaning: str
+    """What the text must be, in words, for messages: "32 lower-case hex digits"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """How many items a list may have, and what no two of them may share."""
+    """How many items a list may have, and how they may differ."""
 
     maximum: int
     minimum: int = 0
     unique: bool = False
-    """No two items are equal."""
+    """Whether no two items may be equal."""
 
     ordered: bool = False
-    """The order of the items means something, so nobody may merge two lists into one."""
+    """Whether the order of the items matters, so that a server-side apply must replace the whole
+    list."""
 
     key: tuple[str, ...] = ()
-    """No two items agree in these fields (their names as in the manifest)."""
+    """The fields, by their names in the manifest, in which no two items may have the same
+    values."""
 
     shared: bool = False
-    """Other programs may add items of their own."""
+    """Whether other programs may add items of their own."""
 
 
 @dataclass(frozen=True, slots=True)

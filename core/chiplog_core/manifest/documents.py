@@ -1,7 +1,7 @@
-"""JSON that the operator and a Spark job leave for each other, read by both sides strictly.
+"""JSON documents that the operator and a Spark job write for each other, and their strict parsing.
 
-Reading fails in few ways, and what follows from each is another thing: so they have names, which
-are the reasons that the operator shows.
+Parsing fails for a few reasons. Each has a name (`Flaw`), because the operator reacts differently
+to them and shows them as reasons of conditions.
 """
 
 import json
@@ -9,26 +9,26 @@ from enum import StrEnum
 from typing import Any, NoReturn, cast
 
 VERSION = 1
-"""Of both documents. Fields are added without a new one; a new one says that an old reader would
-misunderstand."""
+"""The version of both documents. It is raised only for a change that older readers would
+misunderstand, not for new fields."""
 
 
 class Flaw(StrEnum):
-    """Why a document does not count, as a reason in CamelCase."""
+    """Why a document is not accepted, as a reason in CamelCase."""
 
     TOO_LARGE = "TooLarge"
     NOT_JSON = "NotJson"
-    """Neither is JSON that is no object."""
+    """It is not JSON, or not a JSON object."""
     WRONG_VERSION = "WrongVersion"
     OF_ANOTHER = "OfAnotherApplication"
     NOT_OURS = "NotOurs"
-    """It is not signed by the driver that was asked for it: somebody else has put it there."""
+    """It does not have the signature of the expected driver, so somebody else has written it."""
     INVALID = "Invalid"
-    """A field is missing, or of a wrong form."""
+    """A field is missing or has an invalid value."""
 
 
 class UnreadableDocument(ValueError):  # noqa: N818 - named for what it says
-    """A request or a result that must not be acted upon; `str()` says what to do about it."""
+    """A request or a result that must not be used; its message says what is wrong with it."""
 
     def __init__(self, flaw: Flaw, message: str) -> None:
         super().__init__(message)
@@ -36,9 +36,9 @@ class UnreadableDocument(ValueError):  # noqa: N818 - named for what it says
 
 
 def object_of(text: str | bytes, what: str, *, limit_bytes: int) -> dict[str, Any]:
-    """The JSON object in `text`, which must have our version.
+    """The JSON object in `text`, which must have the version `VERSION`, or none.
 
-    `what` names the document in messages. Raises `UnreadableDocument`.
+    `what` is the name of the document in messages, like "request". Raises `UnreadableDocument`.
     """
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     if len(data) > limit_bytes:

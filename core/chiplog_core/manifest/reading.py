@@ -1,11 +1,11 @@
-"""From a manifest, as parsed from JSON or YAML, to the program's values.
+"""Conversion of a manifest, as parsed from JSON or YAML, to the program's values.
 
 All problems of a manifest are found in one pass, each with the path of its field. The API server
-has checked most of this before; it is checked again because objects outlive the schema they were
-stored under, and because a broker without Kubernetes has no API server.
+has checked most of this before. It is checked again because an object may have been stored under an
+older schema, and because a broker without Kubernetes has no API server.
 
-Readers are built once per class and then only called: the map of a topic with 2,000 partitions is
-read with every change of any of them.
+Reader functions are built once per class, for speed: the PartitionMap of a topic with 2,000
+partitions is read at every change of any of them.
 """
 
 import re
@@ -37,17 +37,19 @@ from chiplog_core.problems import InvalidManifest, Problem, nearest
 from chiplog_core.quantities import MAX_QUANTITY_LENGTH, QUANTITY_MEANING, QUANTITY_PATTERN
 
 Reader: TypeAlias = Callable[[object, str, list[Problem]], Any]
-"""Reads a value at a path. What it returns counts only if it added no problem."""
+"""Converts a value. The arguments are the value, its path in the manifest, and a list to which it
+adds problems. The returned value is valid only if no problem was added."""
 
 
 class Unknown(Enum):
     """What to do about a field that is not in the declaration."""
 
     REFUSE = "refuse"
-    """It may be a typo, or a field of a newer Chiplog: what a user asks for must not be ignored."""
+    """For manifests of users: it may be a typo or a field of a newer Chiplog, and must not be
+    ignored silently."""
 
     IGNORE = "ignore"
-    """It was written by a newer version of the same software, which adds fields compatibly."""
+    """For manifests of Chiplog itself: a newer version, which adds fields compatibly, wrote it."""
 
 
 def read(shape: Shape, value: object, path: str, unknown: Unknown) -> Any:
@@ -180,11 +182,11 @@ def _list(shape: ListShape, unknown: Unknown) -> Reader:
             problems.append(_wrong_type(value, path, "a list"))
             return ()
         problems.extend(_wrong_size(len(value), path, items.minimum, items.maximum))
-        before = len(problems)
+        problems_before = len(problems)
         found = tuple(
             read_item(item, f"{path}[{index}]", problems) for index, item in enumerate(value)
         )
-        if len(problems) == before:
+        if len(problems) == problems_before:
             problems.extend(_repeated(value, path, unique=items.unique, key=items.key))
         return found
 
@@ -229,6 +231,7 @@ _object_readers: dict[tuple[type[Any], Unknown], Reader] = {}
 
 
 def _object_reader(cls: type[Any], unknown: Unknown) -> Reader:
+    """The reader of a dataclass, which is built only once."""
     if (cls, unknown) not in _object_readers:
         _object_readers[cls, unknown] = _new_object_reader(cls, unknown)
     return _object_readers[cls, unknown]
@@ -244,7 +247,7 @@ def _new_object_reader(cls: type[Any], unknown: Unknown) -> Reader:
         if not isinstance(value, Mapping):
             problems.append(_wrong_type(value, path, "an object"))
             return None
-        before = len(problems)
+        problems_before = len(problems)
         found: dict[str, object] = {}
         for field, name, read_field in readers:
             given = value.get(name)
@@ -254,12 +257,13 @@ def _new_object_reader(cls: type[Any], unknown: Unknown) -> Reader:
                 problems.append(_missing(field, path))
         if unknown is Unknown.REFUSE:
             problems.extend(_unknown_fields(value, path, names))
-        return cls(**found) if len(problems) == before else None
+        return cls(**found) if len(problems) == problems_before else None
 
     return read_object
 
 
 def _wrong_type(value: object, path: str, wanted: str) -> Problem:
+    """The problem with a value of another type than `wanted`, which is in words."""
     return Problem(path, f"is {_in_words(value)}", f"write {wanted}")
 
 
@@ -281,6 +285,7 @@ def _in_words(value: object) -> str:
 
 
 def _wrong_text(text: str, path: str, minimum: int, maximum: int) -> list[Problem]:
+    """The problem if a text is too short or too long."""
     if minimum <= len(text) <= maximum:
         return []
     return [
@@ -289,12 +294,14 @@ def _wrong_text(text: str, path: str, minimum: int, maximum: int) -> list[Proble
 
 
 def _wrong_form(text: str, path: str, pattern: Pattern) -> list[Problem]:
+    """The problem if a text does not match its pattern."""
     if re.fullmatch(pattern.regex, text):
         return []
     return [Problem(path, f"is {text!r}", f"write {pattern.meaning}")]
 
 
 def _wrong_size(size: int, path: str, minimum: int, maximum: int) -> list[Problem]:
+    """The problem if a list or map has too few or too many entries."""
     if minimum <= size <= maximum:
         return []
     return [Problem(path, f"has {size} entries", f"list {minimum} to {maximum}")]
@@ -321,6 +328,7 @@ def _missing(field: FieldShape, path: str) -> Problem:
 
 
 def _unknown_fields(value: Mapping[str, object], path: str, names: set[str]) -> list[Problem]:
+    """A problem for each field that is not one of `names`."""
     problems = []
     for name in sorted(set(value) - names):
         near = nearest(name, names)

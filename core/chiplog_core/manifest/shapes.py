@@ -1,11 +1,11 @@
-"""What a declared type looks like in a manifest.
+"""The shape of a declared type: which values it has in a manifest.
 
-`shape_of` turns a declaration, like `Annotated[int, "Number of brokers.", Range(1, 200)]`, into a
-tree of the small values below. The reader, the writer and the generator of the resource
-definitions each walk that tree; none of them reads Python types again.
+`shape_of` converts a declaration, like `Annotated[int, "Number of brokers.", Range(1, 200)]`, to a
+tree of the dataclasses below. The reader, the writer and the generator of the resource definitions
+work with that tree and not with Python types.
 
-A text, list or map without a bound is an error in the program and is refused when it is first
-checked, so that no unbounded field can reach the API.
+A text, list or map without a bound is a bug. `shape_of` raises `TypeError` for it, so that no
+unbounded field can get into the API.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ class TextShape:
 
 @dataclass(frozen=True, slots=True)
 class ValueShape:
-    """A text that one of the classes in `ids` reads and prints."""
+    """A text that one of the classes in `ids` parses and formats."""
 
     type: type[ids.ReplicaRef | ids.Uuid]
 
@@ -73,20 +73,21 @@ class ChoiceShape:
 
 @dataclass(frozen=True, slots=True)
 class TimeShape:
-    """A moment: RFC 3339 with a time zone."""
+    """A time: RFC 3339 with a time zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListShape:
-    """A list; a tuple in the program."""
+    """A list; in the program a tuple."""
 
     item: "Shape"
     items: Items
+    """The constraints of the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapShape:
-    """Texts to values of one shape."""
+    """A map from texts to values of one shape."""
 
     value: "Shape"
     entries: Entries
@@ -94,9 +95,9 @@ class MapShape:
 
 @dataclass(frozen=True, slots=True)
 class ConfigShape:
-    """Kafka configuration: known keys of many types, and room for unknown ones.
+    """Kafka configuration: a map whose keys have values of different types.
 
-    Unknown keys are let through here and refused by name where the configuration is checked.
+    Unknown keys are accepted here. `config.given` refuses them, with a better message.
     """
 
     table: KeyTable
@@ -107,8 +108,9 @@ class FieldShape:
     """One field of an object."""
 
     attribute: str
+    """Name of the dataclass's attribute."""
     name: str
-    """As in the manifest."""
+    """Name of the field in the manifest."""
 
     shape: "Shape"
     description: str
@@ -166,7 +168,7 @@ _NAMED: Mapping[object, Shape] = {
         Pattern(durations.DURATION_PATTERN, durations.DURATION_MEANING),
     ),
 }
-"""Types whose name alone says what is allowed."""
+"""Types whose shape needs no further constraints."""
 
 
 _object_shapes: dict[type[Any], ObjectShape] = {}
@@ -180,6 +182,7 @@ def object_shape(cls: type[Any]) -> ObjectShape:
 
 
 def _object_shape(cls: type[Any]) -> ObjectShape:
+    """The shape of a dataclass, built new."""
     hints = get_type_hints(cls, include_extras=True)
     fields = tuple(
         FieldShape(
@@ -195,6 +198,7 @@ def _object_shape(cls: type[Any]) -> ObjectShape:
 
 
 def _default(field: "dataclasses.Field[Any]") -> Any:
+    """The default value of a field; `dataclasses.MISSING` if it has none."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default
@@ -216,6 +220,8 @@ def shape_of(annotation: Any) -> Shape:
 
 
 def _shape_of_plain_type(base: Any, constraints: tuple[object, ...], annotation: Any) -> Shape:
+    """The shape of a number, text, enumeration or dataclass. `annotation` is the whole declaration,
+    for error messages. Raises `TypeError`."""
     if base is int:
         bounds = _constraint(Range, constraints, annotation)
         return IntegerShape(bounds.minimum, bounds.maximum)

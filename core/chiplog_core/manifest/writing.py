@@ -1,8 +1,7 @@
-"""From the program's values to a manifest, ready for JSON.
+"""Conversion of the program's values to a manifest, ready for JSON.
 
-A field that has its default is left out: what is written is what was decided, a status that says
-nothing is empty, and a map of 2,000 partitions stays small. Reading what was written gives the
-same value again.
+A field with its default value is left out, so that manifests contain only what was set, and the
+PartitionMap of 2,000 partitions stays small. Reading a written manifest returns an equal value.
 """
 
 from datetime import UTC, datetime
@@ -30,7 +29,7 @@ def write(value: Any) -> dict[str, Any]:
 @singledispatch
 def _written(_shape: Shape, value: Any) -> Any:
     """The manifest's form of a value. Numbers and texts are the same in JSON."""
-    return value  # numbers and texts are the same in JSON
+    return value
 
 
 @_written.register

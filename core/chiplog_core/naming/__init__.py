@@ -1,1 +1,1 @@
-"""What Chiplog's things are called in Kubernetes: kinds, object names, labels and ports."""
+"""Chiplog's names in Kubernetes: kinds, object names, labels and ports."""

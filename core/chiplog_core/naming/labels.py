@@ -1,4 +1,4 @@
-"""The labels, annotations and finalizers by which Chiplog's objects are found and steered."""
+"""The labels, annotations and finalizers of Chiplog's objects."""
 
 from chiplog_core.naming import api
 
@@ -12,17 +12,18 @@ NAME = "app.kubernetes.io/name"
 COMPONENT = "app.kubernetes.io/component"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 OPERATOR = "chiplog-operator"
-"""Value of `MANAGED_BY`, and the field manager of everything the operator decides. Its own pods
+"""Value of `MANAGED_BY`, and the field manager of the operator's own writes. The operator's pods
 have it as `NAME`."""
 
 KAFKA_ADMIN = "chiplog-kafka-admin"
-"""Field manager of what Kafka's admin clients asked for."""
+"""Field manager of the operator's writes for Kafka's admin clients."""
 
 BROKER = "broker"
 """Value of `COMPONENT` on the brokers' pods."""
 
 REVISION = f"{api.GROUP}/revision"
-"""Annotation of a broker's pod: hash of what it was started with and only a restart can change."""
+"""Annotation of a broker's pod: hash of the settings with which it was started and which only a
+restart can change."""
 
 MANIFEST_HASH = f"{api.GROUP}/manifest-hash"
 """Annotation of every object the operator applies: hash of the manifest as it was applied."""
@@ -34,39 +35,44 @@ RENEWAL = f"{api.GROUP}/renewal"
 """Annotation of a broker's Lease: the last number that the broker made durable on its disk."""
 
 PAUSE = f"{api.GROUP}/pause-reconciliation"
-"""Annotation of a user's object: "true" stops every change by the operator until it is gone."""
+"""Annotation of a user's object: "true" stops every change by the operator until the annotation is
+removed."""
 
 MANUAL_ROLLING_UPDATE = f"{api.GROUP}/manual-rolling-update"
-"""Annotation of a broker's StatefulSet or pod: "true" restarts the broker when it can be spared."""
+"""Annotation of a broker's StatefulSet or pod: "true" restarts the broker as soon as no partition
+becomes unavailable by that."""
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
-"""Annotation by which `kubectl rollout restart` makes a pod template another one."""
+"""Annotation that `kubectl rollout restart` sets in a pod template."""
 
 RESTART_ANNOTATIONS = (MANUAL_ROLLING_UPDATE, RESTARTED_AT)
 
 MANAGED = f"{api.GROUP}/managed"
-"""Annotation of a Topic: "false" leaves the topic alone, also when the object is deleted."""
+"""Annotation of a Topic: with "false" the operator does not change the topic, not even when the
+object is deleted."""
 
 UNCLEAN_ELECTION = f"{api.GROUP}/unclean-election"
 """Annotation of a Topic: partitions whose loss of records is accepted, like "3@17,4@9". Each names
-a partition and its partitionEpoch, as the Ready condition prints them: one decision, made once.
-"3@17/2+5" also continues without what brokers 2 and 5 have to say."""
+a partition and its partitionEpoch, as the Ready condition prints them, so that it is valid for one
+decision only. "3@17/2+5" also continues without the reports of brokers 2 and 5."""
 
 DISCOVERED = f"{api.GROUP}/discovered"
-"""Label of a ConsumerGroup: "true" where the operator made it for a group that it found."""
+"""Label of a ConsumerGroup: "true" if the operator created it for a group that it discovered."""
 
 REBALANCE = f"{api.GROUP}/rebalance"
-"""Annotation of a Rebalance: approve, stop or refresh. Taken away when it was acted upon."""
+"""Annotation of a Rebalance: approve, stop or refresh. The operator removes it after carrying it
+out."""
 
 SCALED_BY = f"{api.GROUP}/scaled-by"
 """Annotation of a Deployment: the name of the ConsumerGroup that may scale it. Without it none may:
-who writes ConsumerGroups need not have any right on Deployments."""
+a user who may write ConsumerGroups need not have permissions for Deployments."""
 
 SPARK_OWNER_KIND = f"{api.GROUP}/spark-kind"
-"""Label of what is made for a Spark job: the kind of the object that asked for it."""
+"""Label of the objects of a Spark job: the kind of the object that asked for the job."""
 
 SPARK_OWNER = f"{api.GROUP}/spark-job"
-"""Label of what is made for a Spark job: the name of that object, where it fits a label."""
+"""Label of the objects of a Spark job: the name of the object that asked for the job, if it is a
+valid label value."""
 
 WATCHES = f"{api.GROUP}/watches"
 """Annotation of an operator's Lease: the namespaces that its holder watches, like "dev,shop",

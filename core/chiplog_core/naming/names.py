@@ -1,7 +1,7 @@
-"""What every Kubernetes object of a cluster is called.
+"""The names of all Kubernetes objects of a cluster.
 
-Names are derived, never stored: from a cluster and a broker id follow its pod, its volume
-and its Lease, and a second operator finds what the first one made.
+Names are derived, never stored: the names of a broker's pod, volume and Lease follow from the
+cluster's name and the broker id. So every operator process finds the objects of an earlier one.
 
 Invariants: every result is a valid name of its kind of object as long as the cluster's name is
 valid (`CLUSTER_NAME_PATTERN`, at most `MAX_CLUSTER_NAME_LENGTH` characters); two clusters, or
@@ -18,7 +18,7 @@ OPERATOR_LEASE = "chiplog-operator"
 """The Lease that the active operator holds."""
 
 DATA_PATH = "/var/lib/chiplog/data"
-"""Where a broker's pod has its volume."""
+"""The directory where a broker's pod mounts its volume."""
 
 # A Service's name starts with a letter (DNS-1035), so a cluster's does.
 CLUSTER_NAME_PATTERN = "[a-z]([-a-z0-9]*[a-z0-9])?"
@@ -30,7 +30,7 @@ _LONGEST_SERVICE_SUFFIX = max(
     len("-kafka-external-bootstrap"), len(f"-broker-{MAX_BROKER_ID}-external")
 )
 MAX_CLUSTER_NAME_LENGTH = MAX_LABEL_LENGTH - _LONGEST_SERVICE_SUFFIX
-"""So that the longest Service name of a cluster still is one DNS label."""
+"""With this limit the longest Service name of a cluster is still a DNS label."""
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _MAX_PLAIN_LENGTH = 200
@@ -75,7 +75,7 @@ def external_bootstrap_service(cluster: str) -> str:
 
 
 def external_broker_service(cluster: str, broker_id: BrokerId) -> str:
-    """The address of one broker for clients outside the Kubernetes cluster."""
+    """The Service with the address of one broker for clients outside the Kubernetes cluster."""
     return f"{stateful_set(cluster, broker_id)}-external"
 
 

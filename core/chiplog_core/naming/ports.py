@@ -18,11 +18,11 @@ HEALTH = 8080
 """Answers `/startupz`, `/readyz` and `/livez`."""
 
 RESERVED = frozenset({INTERNAL, METRICS, HEALTH})
-"""Ports no listener of a user may take: each broker already listens there."""
+"""Ports that a user's listener must not have, because each broker already listens on them."""
 
 MIN_PORT = 1
 MAX_PORT = 65_535
 
 MIN_NODE_PORT = 30_000
 MAX_NODE_PORT = 32_767
-"""The range Kubernetes gives node ports from, unless its API server is told otherwise."""
+"""Kubernetes' default range of node ports; a flag of the API server can change it."""

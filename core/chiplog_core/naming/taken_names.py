@@ -1,10 +1,10 @@
-"""Whose an object is that has the name of one of ours.
+"""Whether an existing object with the name of one of Chiplog's objects belongs to Chiplog.
 
-Names of Kubernetes objects follow from the name of a BrokerCluster or a Spark application, so
-somebody else's object may have one of them: `<cluster>-kafka-bootstrap` is Strimzi's, too. It is
-ours where its controller is ours. One without a living controller is ours where its labels say so:
-that is what a BrokerCluster leaves that is deleted and applied again, restored from a backup, or
-deleted with `--cascade=orphan`.
+The names of objects follow from the name of a BrokerCluster or a Spark application, so an object of
+another program may have the same name: Strimzi, too, has a `<cluster>-kafka-bootstrap`. An object
+is Chiplog's if its controller is the BrokerCluster or the application. An object without an
+existing controller is Chiplog's if its labels say so: a BrokerCluster leaves such objects if it is
+deleted and applied again, restored from a backup, or deleted with `--cascade=orphan`.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,7 +22,8 @@ REMEDY: Final = (
 
 
 class Identity(NamedTuple):
-    """An owner by what survives it: where two have the same, the older one is gone."""
+    """An owner without its uid. An object that was deleted and created again has the same identity,
+    so an owner with another uid and the same identity does not exist any more."""
 
     group: str
     kind: str
@@ -42,20 +43,20 @@ def why_not_ours(
     label: str,
     other_owners: Collection[Identity] = (),
 ) -> str:
-    """Why the operator may not write to an existing object; empty if the object is its own.
+    """Why the operator must not write to the existing object `found`; empty if it is its own.
 
     `wanted` is the metadata that the operator would apply, with its one owner. `label` is the label
-    whose value names the object that it belongs to. `other_owners` are former owners of our
-    objects.
+    whose value names the object that it belongs to. `other_owners` are further owners that the
+    operator's own objects may have, at another time than now.
     """
     (owner,) = wanted["ownerReferences"]
-    has = found.get("labels") or {}
-    manager = has.get(labels.MANAGED_BY)
+    found_labels = found.get("labels") or {}
+    manager = found_labels.get(labels.MANAGED_BY)
     controllers = [
         reference for reference in found.get("ownerReferences") or () if reference.get("controller")
     ]
     if any(controller.get("uid") == owner["uid"] for controller in controllers):
-        # A label that somebody removed is added again.
+        # Without the label the object is ours, too: somebody removed it, and it is added again.
         is_ours = manager in {None, labels.OPERATOR}
         return "" if is_ours else f"its label {labels.MANAGED_BY} is {manager}"
     for controller in controllers:
@@ -63,11 +64,12 @@ def why_not_ours(
             return f"its controller is {controller.get('kind')} {controller.get('name')}"
     if manager != labels.OPERATOR:
         return f"its label {labels.MANAGED_BY} is not {labels.OPERATOR}"
-    if has.get(label) != wanted["labels"][label]:
+    if found_labels.get(label) != wanted["labels"][label]:
         return f"its label {label} is not {wanted['labels'][label]}"
     return ""
 
 
 def taken_message(kind: str, name: str, owner_kind: str, why: str) -> str:
-    """The message for the object that needs a name which another object has."""
+    """The message for an `owner_kind` object that needs the name of an object of another owner.
+    `why` is from `why_not_ours`."""
     return f"{kind} {name} is not this {owner_kind}'s ({why}): {REMEDY}"

@@ -31,31 +31,36 @@ class BrokerState:
     """None before its first admission."""
     process_state: ProcessState
     may_lead: bool
-    """Alive, with its data directories online."""
+    """Whether it is alive, with all its data directories online."""
     is_leaving: bool
-    """It leads only partitions that no other replica can lead."""
+    """Whether it should lead only partitions that no other replica can lead."""
     is_stopping: bool = False
-    """Its process is shutting down, so it leaves each ISR that has another usable replica."""
+    """Whether its process is shutting down, so that it leaves each ISR that has another usable
+    replica."""
     is_in_session: bool
-    """Its status reports its current session: the session is stored on its disk."""
+    """Whether its status reports its current session: then the session is stored on its disk."""
     process_since: Session
+    """The first session of the present process; 0 if there is none."""
     storage_since: Session
+    """The first session with the present disks; 0 if there is none."""
     intact_since: Session
+    """The first session whose acknowledged records are certainly on the disks; 0 if there is
+    none."""
     rack: str | None
     is_retired: bool
 
     def continues(self, ref: ReplicaRef) -> bool:
-        """Whether the process of that session is still running, with everything it had in
-        memory."""
+        """Whether the process of the session `ref` is still running, with all records that it had
+        in memory."""
         return 0 < self.process_since <= ref.session
 
     def vouches_for(self, ref: ReplicaRef) -> bool:
-        """Whether its disk still has every record that the session of `ref` acknowledged (rule
-        R3)."""
+        """Whether the broker's disks still have every record that the session `ref` acknowledged
+        (rule R3)."""
         return 0 < self.intact_since <= ref.session
 
     def has_disk_of(self, ref: ReplicaRef) -> bool:
-        """Whether the broker still has the disk of that session."""
+        """Whether the broker still has the disks of the session `ref`."""
         return 0 < self.storage_since <= ref.session
 
 
@@ -65,8 +70,10 @@ class BrokerStates:
 
     by_id: dict[BrokerId, BrokerState]
     leaders: frozenset[ReplicaRef]
-    """Replicas that may lead and whose leadership need not move: the fast path for most."""
+    """Brokers in sessions that may lead and need not give their leaderships to others. Most leaders
+    are in this set, so plans check it first."""
     damaged: frozenset[tuple[BrokerId, TopicId, PartitionIndex]]
+    """Replicas that their brokers report as damaged."""
     refetching: frozenset[tuple[BrokerId, TopicId, PartitionIndex]] = frozenset()
     """Damaged replicas that are being fetched again. Their log holds only records copied from the
     present leader, so the damage that was found is not in it."""
@@ -75,9 +82,10 @@ class BrokerStates:
     stopping: frozenset[ReplicaRef] = frozenset()
     """Replicas that are alive and shutting down."""
     unchecked: frozenset[BrokerId] = frozenset()
-    """Brokers that have not yet compared their disks with the current maps (R6), dead ones too."""
+    """Brokers, including dead ones, that have not yet compared their disks with the current
+    PartitionMaps (R6)."""
     awaited: frozenset[BrokerId] = frozenset()
-    """The unchecked brokers that may be alive, and so will still compare."""
+    """The unchecked brokers that may be alive, so that they will still compare their disks."""
 
     def process_state(self, ref: ReplicaRef) -> ProcessState:
         """The state of the process with this broker id and session."""
@@ -130,14 +138,15 @@ def _unchecked(world: World) -> Iterator[BrokerId]:
 def _may_be_alive(world: World, broker_id: BrokerId, broker: BrokerState) -> bool:
     """Whether a process of the broker may be alive."""
     if broker_id in world.running:
-        return True  # including one that a restored Broker object does not name
+        # Also for a process that the Broker object does not name, if the object was restored.
+        return True
     incarnation = world.brokers[broker_id].status.incarnation
     is_named = incarnation is not None and incarnation not in world.ended
     return is_named and broker.process_state is not ProcessState.GONE
 
 
 def _alive(brokers: Iterable[BrokerState], *, is_stopping: bool) -> Iterator[ReplicaRef]:
-    """The live brokers that are stopping, or that are not."""
+    """The live brokers that are stopping, or those that are not."""
     for broker in brokers:
         is_included = (
             broker.process_state is ProcessState.ALIVE and broker.is_stopping is is_stopping
@@ -147,7 +156,8 @@ def _alive(brokers: Iterable[BrokerState], *, is_stopping: bool) -> Iterator[Rep
 
 
 def _broker_state(world: World, broker: Broker, is_awaited: bool) -> BrokerState:
-    """The state of one broker. `is_awaited`: its new process is not admitted yet."""
+    """The state of one broker. `is_awaited` is whether it has a process that is not admitted
+    yet."""
     spec, status = broker.spec, broker.status
     process_state = ProcessState.UNKNOWN if is_awaited else _process_state(world, broker)
     directories_work = all(directory.online for directory in status.directories)
@@ -192,6 +202,7 @@ def _refetching(world: World) -> Iterator[tuple[BrokerId, TopicId, PartitionInde
 
 
 def _reported(world: World) -> Iterator[tuple[BrokerId, DamagedPartition]]:
+    """The damaged replicas in the statuses of all brokers, each with its broker."""
     for broker_id, broker in world.brokers.items():
         for directory in broker.status.directories:
             for damaged in directory.damaged:

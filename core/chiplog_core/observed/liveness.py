@@ -1,13 +1,13 @@
 """When a broker's Lease has expired: a state machine without a clock of its own.
 
-A Lease counts as expired only after its full time of *uninterrupted working watch* without a
-renewal. What was not watched proves nothing, so the time is counted again after a start, after a
-reconnect, and after a stall of the operator's own loop: renewals may then be waiting unread. If
-more than half of the brokers expire together, the API server is the likelier culprit than they
-are, and one period more must pass.
+A Lease counts as expired only if it was not renewed during its full time while the watch on it
+worked without interruption. So the time begins again after a start, after a reconnect of the watch,
+and after the operator's own event loop was blocked, because unread renewals may be waiting then. If
+more than half of the brokers are late at the same time, the API server is the more likely cause,
+and twice the time must pass.
 
-A process that refuses connections (`planner.refusals`) counts as ended, too, but like an expired
-Lease that is no proof: renewals take it back.
+A process that refuses connections (`planner.refusals`) counts as ended, too. Like an expired Lease
+this is not a proof: if the process renews its Lease, it counts as alive again.
 
 Times are milliseconds of one monotonic clock, the operator's. The times that brokers write into
 their Leases are never compared with it; they only distinguish one renewal from the next.
@@ -22,51 +22,59 @@ LEASE_MS = 6_000
 """How long a broker may go without renewing its Lease."""
 
 STALL_MS = 2_000
-"""If nobody asked the judge anything for longer, the operator itself stood still."""
+"""If no method of the judge was called for longer, the operator's own event loop was blocked."""
 
 CHECK_MS = 500
-"""How often to ask, so that a working operator is never taken for one that stood still."""
+"""How often the operator calls the judge, far more often than `STALL_MS` requires."""
 
 RENEWALS_TO_RETURN = 2
-"""This often a process renews after it was refused before it is believed to live. The first one may
-have been on its way to us already when the process ended."""
+"""How many renewals are required before a process that refused connections counts as alive. The
+first one may have been sent before the process ended."""
 
 
 @dataclass(slots=True)
 class _Lease:
-    """What was seen of one broker's Lease."""
+    """The observed state of one broker's Lease."""
 
     incarnation: Incarnation
     renew_time: str
+    """The broker's own time of the renewal; only compared for equality."""
     seen_ms: int
+    """When this renewal was first observed."""
     is_alive: bool = False
-    """It was seen to change, not only to be there."""
+    """Whether a renewal was observed, and not only a Lease that existed before."""
     is_suspected: bool = False
-    """`suspects` has named it since it was last renewed."""
+    """Whether `suspects` has returned its broker since the last renewal."""
     is_confirmed: bool = False
-    """It was checked again after that, and still was not renewed."""
+    """Whether the Lease was read again after that, and still was not renewed."""
     is_expired: bool = False
+    """Whether the broker counts as dead."""
 
 
 @dataclass(slots=True)
 class _Refusal:
-    """A process that nobody could connect to any more."""
+    """A process that refuses connections."""
 
     reason: str
     renewals: int = 0
-    """Seen since."""
+    """How many renewals of its Lease were observed since."""
 
 
 @dataclass(slots=True)
 class LivenessJudge:
-    """Judges the processes of one cluster. An expiry takes three steps, each a call from outside:
-    `suspects` names the broker, a consistent list comes in by `renewed`, `ended` gives it up.
+    """Decides which broker processes of one cluster are alive.
+
+    A Lease expires in three steps, each of which is a call by the operator: `suspects` returns the
+    broker; the operator lists the Leases consistently and passes them to `renewed`; `ended` then
+    reports the process as ended.
     """
 
     _watching_since_ms: int | None = None
+    """Since when the watch on Leases works; None while it does not."""
     _last_call_ms: int | None = None
     _leases: dict[BrokerId, _Lease] = field(default_factory=dict)
     _terminated: dict[Incarnation, str] = field(default_factory=dict)
+    """Processes that have ended for certain, with the reason."""
     _refused: dict[Incarnation, _Refusal] = field(default_factory=dict)
 
     def watching(self, now_ms: int) -> None:
@@ -92,10 +100,11 @@ class LivenessJudge:
             self._leases[broker_id] = _Lease(incarnation, renew_time, now_ms, is_alive=True)
             self._has_renewed(incarnation)
         else:
+            # The same state again: if the Lease was suspected, that is confirmed.
             lease.is_confirmed = lease.is_suspected
 
     def forgotten(self, broker_id: BrokerId, now_ms: int) -> None:
-        """The Lease does not exist any more. That proves nothing, but there is nothing to judge."""
+        """The Lease does not exist any more. Its broker is then neither alive nor expired."""
         self._tick(now_ms)
         self._leases.pop(broker_id, None)
 
@@ -180,18 +189,19 @@ class LivenessJudge:
             self._watching_since_ms = now_ms
 
     def _due(self, now_ms: int) -> Iterator[BrokerId]:
-        """The brokers whose Lease was not renewed for too long. If most are late at once, they
+        """The brokers whose Lease was not renewed in time. If more than half of all are late, they
         get twice the time, because the API server may be slow."""
         if self._watching_since_ms is None:
             return
-        silent_ms = {
+        unrenewed_ms = {
             broker_id: now_ms - max(lease.seen_ms, self._watching_since_ms)
             for broker_id, lease in self._leases.items()
             if _is_valid(lease) and lease.incarnation not in self._terminated
         }
-        late = [broker_id for broker_id, silent in silent_ms.items() if silent >= LEASE_MS]
-        patience_ms = 2 * LEASE_MS if 2 * len(late) > len(self._leases) else LEASE_MS
-        yield from (broker_id for broker_id in late if silent_ms[broker_id] >= patience_ms)
+        late = [broker_id for broker_id, age_ms in unrenewed_ms.items() if age_ms >= LEASE_MS]
+        most_are_late = 2 * len(late) > len(self._leases)
+        limit_ms = 2 * LEASE_MS if most_are_late else LEASE_MS
+        yield from (broker_id for broker_id in late if unrenewed_ms[broker_id] >= limit_ms)
 
 
 def _is_valid(lease: _Lease) -> bool:

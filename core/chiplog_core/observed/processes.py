@@ -1,4 +1,4 @@
-"""Brokers' processes that are admitted, and where they are."""
+"""The admitted broker processes, and their pods and addresses."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,8 @@ from chiplog_core.observed.world import PodState
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Identity:
-    """A process, and where it is: as a handshake found it, or as the objects say now."""
+    """A broker process with its pod and address, as a handshake found it or as the objects show it
+    now."""
 
     broker_id: BrokerId
     incarnation: Incarnation
@@ -18,7 +19,8 @@ class Identity:
 
 
 def identity(broker: Broker, pod: PodState | None) -> Identity | None:
-    """The identity of the admitted process; None if there is none, or if its place is not known."""
+    """The identity of the admitted process; None if there is none, or if its pod or address is not
+    known."""
     spec = broker.spec
     if pod is None or not pod.uid or not pod.address:
         return None

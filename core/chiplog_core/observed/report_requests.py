@@ -1,11 +1,11 @@
-"""For how long an answer to a question is known: the memory that a plan cannot have.
+"""For how long questions to replicas have been answered, which plans need but cannot remember.
 
-An answer counts from the first one that a living member of the ISR gave. A question that nobody
-can answer, as while all brokers are off, is not getting older.
+A question asks the replicas of a partition which records they have. The time of a question begins
+with the first answer of a live member of the ISR. So it does not pass while no member can answer,
+for example while all brokers are down.
 
-Like the judge of Leases it has no clock of its own. Times are milliseconds of one monotonic
-clock, the operator's; an operator that has just started counts from its start, which only makes
-it wait longer.
+Like `liveness`, this module has no clock of its own. Times are milliseconds of the operator's
+monotonic clock. An operator that has just started counts from its start, so it only waits longer.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ class Watch:
     def asked(
         self, maps: Iterable[PartitionMap], brokers: Iterable[Broker], now_ms: int
     ) -> Mapping[Question, int]:
-        """For each answered question, for how many milliseconds it has been answered:
+        """For each answered question, the milliseconds since its first answer, for
         `World.requested_ms`."""
         self._since_ms = {
             question: self._since_ms.get(question, now_ms)
@@ -45,7 +45,7 @@ def _answered_questions(
             for state in generation.partitions:
                 if not state.reports_wanted:
                     continue
-                if newest is None:  # nearly always there is no question
+                if newest is None:  # computed only if needed: usually there is no question
                     newest = _answers(brokers)
                 keys = ((ref.broker_id, generation.topic_id, state.partition) for ref in state.isr)
                 if any(newest.get(key, -1) >= state.partition_epoch for key in keys):

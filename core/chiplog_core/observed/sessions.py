@@ -1,9 +1,9 @@
 """Which process may act for a broker id: admission and fencing (R1, R3).
 
-Both are one compare-and-set of the Broker object. An admission also records what the process's
-disks can vouch for, because the comparison with the disks of the process before it is possible
-only here: afterwards `storageUUIDs` names the new ones. Who is in the sessions of partition maps
-follows in the next plan, which sees the admission.
+Both are one compare-and-set write of the Broker object. An admission also records which sessions'
+records are on the process's disks. Only the admission can compare the disks with those of the
+process before; afterwards `storageUUIDs` has the new ones. The PartitionMaps get the new session in
+the next plan, which sees the admission.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,8 @@ def awaiting_admission(world: World) -> frozenset[BrokerId]:
 
 
 def in_its_session(world: World, broker: Broker) -> BrokerSpec:
-    """The broker's next spec: a new process is admitted and an ended session is fenced, if due."""
+    """The broker's spec after this plan: a new process is admitted, or the session of a process
+    that has ended is fenced; unchanged otherwise."""
     if _is_admissible(world, broker):
         return _admitted(world, broker)
     spec = broker.spec
@@ -35,7 +36,7 @@ def in_its_session(world: World, broker: Broker) -> BrokerSpec:
 
 
 def _is_admissible(world: World, broker: Broker) -> bool:
-    """Whether the broker's process is to get a new session."""
+    """Whether the broker's process must get a new session."""
     spec, incarnation = broker.spec, broker.status.incarnation
     if incarnation is None or spec.retired or incarnation in world.ended:
         return False
@@ -43,8 +44,9 @@ def _is_admissible(world: World, broker: Broker) -> bool:
         return True
     if (broker.status.session or 0) > spec.session:
         return True  # the Broker object was restored and does not know this session
-    # It was fenced because its Lease expired, but it is alive. A renewal is required: an operator
-    # that has just started does not know yet which processes have ended.
+    # A process that was fenced because its Lease expired, but is alive, is admitted again. An
+    # observed renewal must prove that: an operator that has just started does not know yet which
+    # processes have ended.
     return spec.fenced and incarnation in world.renewing
 
 
@@ -68,7 +70,7 @@ def _admitted(world: World, broker: Broker) -> BrokerSpec:
     spec, status = broker.spec, broker.status
     session = _unused_session(world, broker)
     failed_session = spec.session if _has_failed_disk(world, broker) else spec.disk_failed_session
-    again = replace(
+    same_process = replace(
         spec,
         admitted_incarnation=status.incarnation,
         session=session,
@@ -76,21 +78,24 @@ def _admitted(world: World, broker: Broker) -> BrokerSpec:
         fenced=False,
     )
     if status.incarnation == spec.admitted_incarnation:
-        return again  # the same process: its memory and disk are unchanged
+        return same_process  # its memory and disks are unchanged
     storage_uuids = tuple(sorted(directory.storage_uuid for directory in status.directories))
-    is_known = bool(storage_uuids) and set(storage_uuids) == set(spec.storage_uuids)
-    # An older copy of a volume counts as another volume, even with the same id.
-    is_known = is_known and not any(directory.went_back for directory in status.directories)
-    is_intact = is_known and all(
+    has_same_disks = bool(storage_uuids) and set(storage_uuids) == set(spec.storage_uuids)
+    # A volume that was restored to an older state counts as another volume, in spite of its id.
+    has_same_disks = has_same_disks and not any(
+        directory.went_back for directory in status.directories
+    )
+    is_intact = has_same_disks and all(
         directory.online and directory.tail is Tail.INTACT for directory in status.directories
     )
-    storage_since = spec.storage_since if is_known else session
+    storage_since = spec.storage_since if has_same_disks else session
     intact_since = session
     if is_intact:
-        oldest = (directory.intact_since for directory in status.directories)
-        intact_since = max(spec.intact_since, Session(failed_session + 1), *oldest)
+        # Records of the last session with a failed write, and of earlier ones, may be missing.
+        of_directories = (directory.intact_since for directory in status.directories)
+        intact_since = max(spec.intact_since, Session(failed_session + 1), *of_directories)
     return replace(
-        again,
+        same_process,
         storage_uuids=storage_uuids,
         process_since=session,
         storage_since=storage_since,
@@ -99,15 +104,15 @@ def _admitted(world: World, broker: Broker) -> BrokerSpec:
 
 
 def _unused_session(world: World, broker: Broker) -> Session:
-    """A session number above every one that any object holds, even after a restore from a
-    backup."""
+    """A session number above all that any object has for this broker. The Broker object alone is
+    not enough: it may have been restored from an old backup."""
     broker_id = broker.spec.broker_id
     named = (ref.session for ref in _refs(world) if ref.broker_id == broker_id)
     return Session(max(broker.spec.session, broker.status.session or 0, *named) + 1)
 
 
 def _refs(world: World) -> Iterator[ReplicaRef]:
-    """The broker sessions that PartitionMaps and reports name."""
+    """All broker sessions in the ISRs of PartitionMaps and of replica reports."""
     for partition_map in world.maps.values():
         for generation in partition_map.spec.generations:
             for state in generation.partitions:

@@ -1,7 +1,7 @@
 """The part of a cluster's spec that topics and brokers follow without a restart.
 
-A spec with a problem in it changes nothing: a typo in `log.retention.hours` must not put the
-default in its place. What was in force before then stays, and the Broker objects hold it.
+A spec with a problem changes nothing: a typo in `log.retention.hours` must not bring its default
+into force. The settings that were in force before stay; the Broker objects have them.
 """
 
 from collections.abc import Mapping
@@ -26,22 +26,25 @@ from chiplog_core.validate.broker_cluster import check_cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What is in force."""
+    """The settings in force."""
 
     cluster: BrokerCluster | None
-    """The spec; None where it does not read or the operator is to leave the cluster alone."""
+    """The BrokerCluster; None if it cannot be parsed or is paused."""
     problems: tuple[Problem, ...]
-    """What is wrong with it. Then brokers stay as they are and topics inherit what they did."""
+    """The problems with the spec. If there are any, brokers and inherited settings stay as they
+    are."""
     is_paused: bool
     config: Mapping[str, str] | None
-    """The brokers' configuration; None where the spec does not say it in a way that counts."""
+    """The brokers' configuration in the spec; None if the spec cannot be parsed or has problems."""
     inherited: Mapping[str, str] | None
-    """What topics inherit; None where that was never known."""
+    """The configuration that topics inherit; None if it was never known."""
     partitions: int = 1
-    """Of a topic that names no number."""
+    """Number of partitions of a topic that does not set it."""
     replicas: int = 1
+    """Number of replicas of a topic that does not set it."""
     limits: Mapping[str, str] = field(default_factory=dict)
-    """The brokers' configuration, as far as it says how much the cluster takes."""
+    """The brokers' configuration, also of a spec with problems, for the limits of topics and
+    partitions."""
 
     @property
     def valid_cluster(self) -> BrokerCluster | None:
@@ -78,13 +81,14 @@ def config_for_brokers(cluster: BrokerCluster, inherited: Mapping[str, str]) -> 
     """The configuration for Broker objects: what topics inherit, and what only brokers need."""
     metrics = cluster.spec.metrics
     if metrics is None or not metrics.partitions:
-        return inherited  # the default need not be written
+        return inherited  # False is the default of the key
     key = METRICS_PARTITIONS
     return {**inherited, key.name: key.format(metrics.partitions)}
 
 
 def _last_inherited(world: World) -> Mapping[str, str] | None:
-    """The configuration that a Broker object holds, without the keys for brokers only."""
+    """The configuration in the first Broker object that is not retired, without the keys that only
+    brokers use; None if there is no such object."""
     for _, broker in sorted(world.brokers.items()):
         if not broker.spec.retired:
             config = broker.spec.config

@@ -1,7 +1,7 @@
-"""The size of the brokers' volumes: what they have reached, and what they can become.
+"""The size of the brokers' volumes, and whether they can grow.
 
-Whether volumes can grow is their StorageClass' to say. It is asked before anything is changed, so
-that a size that can never be had is refused as a whole, and taken back without a trace.
+The StorageClass says whether volumes can grow. It is checked before anything is changed, so that a
+size that cannot be reached is refused before any claim has it, and the spec can simply be reverted.
 """
 
 from collections.abc import Iterable
@@ -15,8 +15,8 @@ from chiplog_core.quantities import Quantity, quantity_value
 def size_reached(world: World) -> Quantity | None:
     """The size of the largest volume; None while none is bound.
 
-    A provisioner may round up, and a claim may ask in vain. So the smaller of request and capacity
-    counts.
+    The size of a volume is the smaller of request and capacity: a provisioner may round a capacity
+    up, and a request may be for a size that the volume does not have yet.
     """
     sizes = [
         min(claim.requested, claim.capacity, key=quantity_value)
@@ -39,20 +39,20 @@ def too_small(claims: Iterable[ClaimState], cluster: BrokerCluster) -> list[Clai
 
 
 def volume_problems(world: World, cluster: BrokerCluster) -> tuple[Problem, ...]:
-    """The problem that volumes must grow but cannot. It is reported only while the spec can be
-    reverted, that is while no volume has the new size. After that the rest of the spec is
-    applied, and the API server refuses each claim."""
-    stuck = [
+    """The problem that volumes must grow but cannot. It is reported only while no volume has the
+    new size, so that the spec can be reverted. After that the rest of the spec is applied, and the
+    API server refuses the change of each claim."""
+    cannot_grow = [
         claim
         for claim in too_small(world.claims.values(), cluster)
         if claim.storage_class in world.rigid_classes
     ]
     reached = size_reached(world)
-    if not stuck or reached is None:
+    if not cannot_grow or reached is None:
         return ()
     if quantity_value(reached) >= quantity_value(cluster.spec.storage.size):
         return ()
-    classes = ", ".join(sorted({claim.storage_class for claim in stuck}))
+    classes = ", ".join(sorted({claim.storage_class for claim in cannot_grow}))
     return (
         Problem(
             "spec.storage.size",

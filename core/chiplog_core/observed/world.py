@@ -1,4 +1,4 @@
-"""Everything the planner may know about one cluster, read at one moment."""
+"""All facts about one cluster that a plan may use, as observed at one moment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,22 +32,23 @@ class PodState:
     ready: bool = False
     deleting: bool = False
     revision: str = ""
-    """The `labels.REVISION` annotation it was started with."""
+    """Its `labels.REVISION` annotation, with which it was started."""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Those that ask for a restart (`labels.RESTART_ANNOTATIONS`)."""
+    """Its annotations that ask for a restart (`labels.RESTART_ANNOTATIONS`)."""
     message: str = ""
-    """Why it does not run, in the words of Kubernetes; empty where it runs."""
+    """Why it does not run, as Kubernetes reports it; empty if it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatefulSetState:
-    """A broker's StatefulSet, as far as decisions need it: who asks for a restart."""
+    """A broker's StatefulSet, as far as decisions need it: its annotations that ask for a
+    restart."""
 
     name: str
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Of its own, those that ask for a restart (`labels.RESTART_ANNOTATIONS`)."""
+    """Its own annotations that ask for a restart (`labels.RESTART_ANNOTATIONS`)."""
     template_annotations: Mapping[str, str] = field(default_factory=dict)
-    """The same of its pod template."""
+    """The same annotations in its pod template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +57,15 @@ class ClaimState:
 
     name: str
     is_pending: bool = False
-    """It has no volume yet (phase Pending)."""
+    """Whether it has no volume yet (phase Pending)."""
     has_node: bool = False
-    """The scheduler chose a node for its volume (`volume.kubernetes.io/selected-node`)."""
+    """Whether the scheduler chose a node for its volume (`volume.kubernetes.io/selected-node`)."""
     has_volume: bool = False
-    """It names its volume, bound to it or not."""
+    """Whether it names a volume, bound or not."""
     deleting: bool = False
     created_at: datetime | None = None
     requested: Quantity | None = None
-    """The size that it asks for."""
+    """The size that it requests."""
     capacity: Quantity | None = None
     """The size of its volume; None while it is not bound."""
     storage_class: str = ""
@@ -86,33 +87,35 @@ class Unreadable:
 
     metadata: Metadata
     cluster_name: str
-    """The cluster it names, as far as that can be read."""
+    """Name of the cluster in its spec; empty if that cannot be parsed."""
     problems: tuple[Problem, ...]
     manifest_status: Mapping[str, object] = field(default_factory=dict)
     kind: api.ResourceKind = api.TOPIC
     """TOPIC or CONSUMER_GROUP."""
     is_held: bool = False
-    """A Topic that reads while its PartitionMap does not: what becomes of its data when it is
-    deleted waits until the map reads again."""
+    """Whether it is a Topic that can be parsed, but whose PartitionMap cannot. If it is deleted,
+    its deletionPolicy is carried out only when the map can be parsed again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
-    """What the API server said to a write that an admin client asked for.
+    """The final answer of the API server to a write for an admin client.
 
-    Only final words are results: the write was done (or a dry run accepted), or it can never be
-    done as it is (Invalid, Forbidden). A Conflict, NotFound or missing answer is none: the next
-    plan decides again. Nor is AlreadyExists to a create, which may be our own of before: the
-    object is read and put into the cache, and the next plan sees whose it is. Only if that
-    object does not read as a Topic of this cluster, the create is refused.
+    Final is only that the write was done (or its dry run accepted), or that it is refused for good
+    (Invalid, Forbidden). After a Conflict, a NotFound or no answer, the next plan decides again.
+    AlreadyExists to a create is not final either, because the object may be from an earlier attempt
+    of the operator: it is read, and the next plan sees who created it. The create is refused only
+    if the object is not a valid Topic of this cluster.
     """
 
     accepted: bool
     message: str = ""
+    """Why the write was refused."""
 
 
 class Question(NamedTuple):
-    """A partition whose replicas are asked what they have, at the epoch at which they are."""
+    """A question to the replicas of a partition: which records they have. The partition epoch
+    distinguishes it from earlier questions."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -121,84 +124,83 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """One cluster. Objects are in the state of their last event; none is older than that."""
+    """One cluster. Each object is in the state of its last watch event."""
 
     metadata: Metadata
-    """Of the BrokerCluster object."""
+    """Metadata of the BrokerCluster object."""
     cluster: BrokerCluster | None
-    """None where its spec does not read: then only elections continue."""
+    """None if its spec cannot be parsed: then only elections continue."""
     cluster_problems: tuple[Problem, ...] = ()
-    """Why it does not read."""
+    """Why the spec cannot be parsed."""
     manifest_status: Mapping[str, object] = field(default_factory=dict)
-    """The status in the manifest of a BrokerCluster that does not read: without it, the times
-    of its conditions would be lost and every report would differ from the one before."""
+    """The status in the manifest of a BrokerCluster that cannot be parsed. Without it, the times
+    of its conditions would be lost, and every report would differ from the one before."""
     brokers: Mapping[BrokerId, Broker] = field(default_factory=dict)
-    """Every Broker object of the cluster that reads, retired ones too."""
+    """Every Broker object of the cluster that can be parsed, including retired ones."""
     unreadable_brokers: Mapping[str, str] = field(default_factory=dict)
-    """Object name -> why it does not read, as where a newer broker wrote its status. It may be
-    anything, retired too: nothing is decided about it, nor what depends on all brokers there are.
-    """
+    """Name of a Broker object that cannot be parsed -> why, for example because a newer broker
+    wrote its status. It may be in any state, even retired. So nothing is decided about it, nor
+    anything that depends on knowing all brokers."""
     maps: Mapping[str, PartitionMap] = field(default_factory=dict)
-    """Every PartitionMap of the cluster that reads, by topic name."""
+    """Every PartitionMap of the cluster that can be parsed, by topic name."""
     unreadable_maps: frozenset[str] = frozenset()
-    """Object names of PartitionMaps that do not read: some replica may be on any broker."""
+    """Object names of PartitionMaps that cannot be parsed: their replicas may be on any broker."""
     topics: tuple[Topic, ...] = ()
     """Every Topic that names the cluster, from all namespaces, allowed or not."""
     groups: tuple[ConsumerGroup, ...] = ()
     rebalances: tuple[Rebalance, ...] = ()
-    """Those that name the cluster, from all namespaces, and say that they are being carried out:
-    their statuses are orders."""
+    """The Rebalances of the cluster, from all namespaces, whose status is Rebalancing: the planner
+    carries out the moves in their statuses."""
     unreadable: tuple[Unreadable, ...] = ()
-    """Topics and ConsumerGroups that name the cluster and do not read."""
+    """Topics and ConsumerGroups that name the cluster and cannot be parsed."""
     ended: Mapping[Incarnation, str] = field(default_factory=dict)
-    """Processes that are dead for certain or whose Lease expired, with the reason for people."""
+    """Processes that are certainly dead or whose Lease expired, with the reason for users."""
     renewing: frozenset[Incarnation] = frozenset()
-    """Processes whose Lease this operator process saw renewed (`LivenessJudge.alive`): the one
-    proof that a process which was fenced lives after all."""
+    """Processes whose Lease this operator process saw renewed (`LivenessJudge.alive`). Only that
+    proves that a fenced process is still alive."""
     failed_disks: frozenset[Incarnation] = frozenset()
-    """Ended processes whose last word was that a write or a sync had failed."""
+    """Ended processes that reported at their end that a write or a sync had failed."""
     running: frozenset[BrokerId] = frozenset()
-    """Brokers whose Lease is held by a process that may be alive (`LivenessJudge.running`), also
-    one that the Broker object does not know: where that was restored, it names another."""
+    """Brokers whose Lease is held by a process that may be alive (`LivenessJudge.running`). The
+    Broker object may not name this process, if it was restored from a backup."""
     pods: Mapping[BrokerId, PodState] = field(default_factory=dict)
     stateful_sets: Mapping[BrokerId, StatefulSetState] = field(default_factory=dict)
     claims: Mapping[BrokerId, ClaimState] = field(default_factory=dict)
     rigid_classes: frozenset[str] = frozenset()
-    """StorageClasses that do not expand volumes (`allowVolumeExpansion`), as far as was asked: of
-    claims that are smaller than the spec says."""
+    """StorageClasses that do not allow volume expansion. Only the classes of claims that are
+    smaller than the spec says are checked."""
     nodes: Mapping[str, NodeState] = field(default_factory=dict)
     node_ports: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Service name -> listener name -> node port, as far as Kubernetes has allocated them."""
     revisions: Mapping[BrokerId, str] = field(default_factory=dict)
-    """The `labels.REVISION` each broker's pod should have now."""
+    """The `labels.REVISION` annotation that each broker's pod should have now."""
     restart_reasons: tuple[str, ...] = ()
-    """The fields of the BrokerCluster that changed the revision, as far as that was seen."""
+    """The fields of the BrokerCluster whose change changed the revision, if that was observed."""
     topics_definition_deleting: bool = False
-    """The CustomResourceDefinition of Topics is being deleted: no deletion of a Topic is meant by a
-    user."""
+    """Whether the CustomResourceDefinition of Topics is being deleted, which deletes all Topics. No
+    user asked for the deletion of a single Topic then."""
     namespaces_deleting: frozenset[str] = frozenset()
     apply_problems: tuple[str, ...] = ()
-    """Why Kubernetes objects of the cluster could not be made as they should be, the last time
-    that was tried."""
+    """Why Kubernetes objects of the cluster could not be created or changed in the last attempt."""
     refused_maps: tuple[str, ...] = ()
-    """Writes of PartitionMaps that the operator itself refused after the last plan, and which rules
-    they would have broken (`validate.partition_map`)."""
+    """PartitionMaps that the operator itself refused to write after the last plan, with the rules
+    that they would have broken (`validate.partition_map`)."""
     write_results: Mapping[str, WriteResult] = field(default_factory=dict)
-    """Of writes for admin clients that this operator process tried, by `WriteTopic.request_id`.
-    Kept for some minutes: longer than any request waits."""
+    """The results of writes for admin clients by this operator process, by
+    `WriteTopic.request_id`. They are kept for some minutes, longer than any client waits."""
     managed_fields: Mapping[Uid, object] = field(default_factory=dict)
     """metadata.managedFields of the Topics, by the Topic's uid, as the API server sent them. They
-    are checked only where an admin client wants to change that Topic; references into the
-    cached manifests do."""
+    are references into the cached manifests, because they are parsed only if an admin client wants
+    to change the Topic."""
     requested_ms: Mapping[Question, int] = field(default_factory=dict)
     """Milliseconds since this operator process first saw an answer to each question from a live
     member of the ISR (`report_requests.Watch`). Questions without such an answer are missing."""
     maps_check: str = ""
-    """Names the last time this operator process listed PartitionMaps, again with every list. What
-    is in them counts where the brokers answered it (`Broker.status.mapsChecked`): they compared
-    their disks with maps read after that. Empty: they are not asked."""
+    """Identifies the last list of PartitionMaps by this operator process; each list has another id.
+    A broker that has this id in `Broker.status.mapsChecked` has compared its disks with maps that
+    it read after that list. Empty if brokers are not asked to compare."""
     is_complete: bool = True
-    """Whether every kind was listed since the operator started; nothing is concluded from
-    absence before."""
+    """Whether all kinds of objects were listed since the operator started. Before that, a missing
+    object proves nothing."""
     sees_all_topics: bool = True
     """Whether the operator watches every namespace whose Topics the cluster allows."""

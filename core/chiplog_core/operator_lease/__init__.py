@@ -1,1 +1,2 @@
-"""Which of several operator processes is active: by one Lease, and beside other operators'."""
+"""Which of several operator processes is active, by a Lease; and how an operator notices others
+with other Leases."""

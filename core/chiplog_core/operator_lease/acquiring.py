@@ -1,7 +1,7 @@
-"""What a process does until it is active: a table.
+"""What an operator process does until it is active, as a table.
 
-Before it takes the Lease it checks for operators with other Leases, and once more when it holds it:
-two that begin at the same time see each other then.
+It checks for operators with other Leases that watch the same namespaces: before it takes its own
+Lease, and again when it holds it. So two operators that start at the same time notice each other.
 """
 
 from collections.abc import Mapping
@@ -10,21 +10,24 @@ from typing import Final
 
 
 class Place(Enum):
-    """Where an operator stands among others."""
+    """The position of an operator among operators with other Leases."""
 
     FREE = "free"
+    """No other operator watches its namespaces."""
     FIRST = "first"
-    """Another one began at the same time, and goes: keep the Lease, and do nothing yet."""
+    """Another operator started at the same time and will give up: keep the Lease, but wait until
+    then."""
     ASIDE = "aside"
+    """Another operator has precedence, so this one must not become active."""
     UNKNOWN = "unknown"
-    """They could not be asked."""
+    """The Leases of other operators could not be read."""
 
 
 class Move(Enum):
-    """What to do next."""
+    """The next action of the process."""
 
     BEGIN = "begin"
-    """This process is active."""
+    """Become active."""
     TAKE = "take"
     """Try to take the Lease. If that succeeds, check again immediately; else wait."""
     KEEP = "keep"

@@ -1,11 +1,12 @@
-"""Who is the active operator: decided by one Lease, compare-and-set.
+"""Which operator process is active: the holder of a Lease, which is written by compare-and-set.
 
-Nobody compares clocks. A standby measures by its own clock for how long the Lease did not
-change, and takes it when that is longer than the holder asked for; the holder stops acting
-before that time is over. Invariants: two processes act at once only if one of them was paused
-between looking at its clock and writing, and then its compare-and-set writes lose.
+Clocks of different processes are never compared. A standby measures with its own clock for how long
+the Lease has not changed, and takes it when that is longer than the duration in the Lease. The
+holder stops acting before that time is over if it cannot renew. Invariant: two processes act at the
+same time only if one of them was paused between reading its clock and writing, and then its
+compare-and-set writes fail.
 
-Kopf's peering is advisory and serves nothing here.
+Kopf's peering is not used, because it is only advisory.
 """
 
 from dataclasses import dataclass, field, replace
@@ -15,29 +16,30 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTimes:
-    """How long everything takes."""
+    """The times of the Lease."""
 
     duration_s: int = 8
-    """For this long a holder that says nothing keeps the Lease."""
+    """How long a holder keeps the Lease without renewing it."""
     renew_s: float = 2.0
-    """How often the holder renews it and a standby reads it."""
+    """How often the holder renews the Lease, and a standby reads it."""
     margin_s: float = 2.0
-    """For this long before the end a holder that could not renew stops acting."""
+    """How long before the end of `duration_s` a holder that could not renew stops acting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a holder says that it watches; empty where an older operator did not say."""
+    """What the holder of a Lease watches, and its ServiceAccount; empty for an older operator,
+    which does not write them."""
 
     watches: str = ""
-    """As `labels.WATCHES`."""
+    """The value of the annotation `labels.WATCHES`."""
     account: str = ""
-    """Its ServiceAccount; empty where it is no pod."""
+    """The holder's ServiceAccount; empty if it does not run in a pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRecord:
-    """A Lease as the API server has it."""
+    """The Lease object."""
 
     holder: str
     renew_time: str
@@ -47,11 +49,11 @@ class LeaseRecord:
     uid: str
     resource_version: str
     claim: Claim = field(default_factory=Claim)
-    """Of its last holder."""
+    """The claim of its last holder."""
 
 
 class Step(Enum):
-    """What to do next about the Lease."""
+    """The next action for the Lease."""
 
     CREATE = "create"
     TAKE = "take"
@@ -61,20 +63,23 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The newest state of the Lease, and since when (by our own clock) it has been that."""
+    """The last observed state of the Lease, and since when it has not changed."""
 
     record: LeaseRecord | None = None
+    """None if the Lease does not exist."""
     since_s: float = 0.0
+    """When this state was first observed, in seconds of this process's monotonic clock."""
 
     def after_read(self, record: LeaseRecord | None, now_s: float) -> "Seen":
-        """The state after the Lease was read again. The time stays if nothing changed."""
+        """The state after the Lease was read again. `since_s` stays if the Lease has not
+        changed."""
         if self.record is not None and record == self.record:
             return self
         return Seen(record, now_s)
 
 
 def decide(me: str, seen: Seen, now_s: float) -> Step:
-    """What a process should do about the Lease that it has just read."""
+    """The next action for the Lease that was just read. `me` is the holder name of this process."""
     record = seen.record
     if record is None:
         return Step.CREATE
@@ -88,14 +93,15 @@ def decide(me: str, seen: Seen, now_s: float) -> Step:
 def lease_held_by(
     me: str, before: LeaseRecord | None, now: datetime, times: LeaseTimes, claim: Claim
 ) -> LeaseRecord:
-    """The Lease as this process writes it to take or renew it."""
+    """The Lease as this process writes it to create, take or renew it. `before` is the Lease that
+    was read; None if it does not exist."""
     moment = _micro_time(now)
     if before is None:
         before = LeaseRecord(
             holder="",
             renew_time="",
             duration_s=0,
-            transitions=-1,
+            transitions=-1,  # becomes 0 below
             acquire_time="",
             uid="",
             resource_version="",

@@ -1,1 +1,2 @@
-"""Topic policies: what a BrokerCluster asks of every topic, judged alike for everybody."""
+"""Topic policies: the rules of a BrokerCluster for all topics, however these are created or
+changed."""

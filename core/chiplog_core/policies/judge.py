@@ -1,9 +1,8 @@
-"""What a cluster's policies say about a change of a topic, whether kubectl or a Kafka client makes
-it.
+"""Whether a cluster's topic policies allow a change of a topic, by kubectl or by a Kafka client.
 
-A policy is for what is made or changed from now on: a topic that was there before it runs on, and
-only what would break a policy again, or more than before, is refused. So a policy can be tightened
-on a cluster with a thousand topics without any of them stopping.
+Policies apply to creations and changes. A topic that existed before a policy and violates it
+continues to work; only a change that violates another policy, or violates one more than before, is
+refused. So a policy can be tightened on a cluster with a thousand topics without stopping any.
 """
 
 from dataclasses import dataclass
@@ -20,12 +19,12 @@ LEAVE_IT = ", or leave it as it is"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What breaks a policy."""
+    """The violations of policies by a change."""
 
     refused: tuple[Problem, ...] = ()
-    """Why nothing of the change is done."""
+    """The reasons to refuse the whole change; empty if it is allowed."""
     tolerated: tuple[Problem, ...] = ()
-    """What the topic breaks already, and is no reason against the change."""
+    """Violations that existed before the change and do not get worse, so they do not prevent it."""
 
 
 NOTHING_AGAINST_IT = Judgement()
@@ -33,14 +32,12 @@ NOTHING_AGAINST_IT = Judgement()
 
 def judge(cluster: BrokerCluster, wanted: TopicFacts, before: TopicFacts | None) -> Judgement:
     """Judge a topic that changes from `before` to `wanted`. `before` is None for a new topic."""
-    known = (
-        {}
-        if before is None
-        else {violation.policy: violation for violation in violations(cluster, before)}
-    )
+    old_violations: dict[str, Violation] = {}
+    if before is not None:
+        old_violations = {violation.policy: violation for violation in violations(cluster, before)}
     refused, tolerated = [], []
     for found in violations(cluster, wanted):
-        old = known.get(found.policy)
+        old = old_violations.get(found.policy)
         if old is None:
             refused.append(_problem(found, found.remedy))
         elif found.excess > old.excess:

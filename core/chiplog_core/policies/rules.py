@@ -1,7 +1,9 @@
-"""The rules of `spec.topicPolicies`, each on its own: what a topic is, against what it may be.
+"""The rules of `spec.topicPolicies`, each as a function that yields the topic's violations.
 
-`charts/chiplog-operator/policies/topics.yaml` says the same in CEL, for the API server; its tests
-hold the two to the same words. Whoever changes a rule or a message here changes it there.
+`charts/chiplog-operator/policies/topics.yaml` has the same rules in CEL, for the API server, with
+the same messages; tests compare them. Each change here must be made there, too.
+
+In these functions, `of` is the end of messages: "of BrokerCluster" and its name.
 """
 
 from collections.abc import Iterator
@@ -22,16 +24,16 @@ from chiplog_core.model.topic_policies import TopicPolicies
 from chiplog_core.quantities import quantity_value
 
 NO_LIMIT = MAX_INT64
-"""What a negative retention amounts to."""
+"""The retention that a negative value stands for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """A topic as it is or is to be, with nothing left to a default."""
+    """An existing or wanted topic, with all defaults filled in."""
 
     name: str
     namespace: str
-    """Of its Topic object; empty where it has none."""
+    """Namespace of its Topic object; empty if it has none."""
     partitions: int
     replicas: int
     config: TopicConfig
@@ -39,16 +41,17 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One policy that a topic does not keep to."""
+    """One policy that a topic violates."""
 
     policy: str
-    """Its field below `spec.topicPolicies`."""
+    """Name of the policy's field in `spec.topicPolicies`."""
     field: str
-    """The field of the Topic that is at fault."""
+    """The field of the Topic that violates it."""
     message: str
     remedy: str
     excess: int = 0
-    """The larger the worse; comparable only under one policy."""
+    """How bad the violation is: a larger number is worse. Only violations of the same policy can be
+    compared."""
 
 
 def violations(cluster: BrokerCluster, topic: TopicFacts) -> Iterator[Violation]:
@@ -67,6 +70,7 @@ def violations(cluster: BrokerCluster, topic: TopicFacts) -> Iterator[Violation]
 
 
 def _name(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Violation]:
+    """The violation of namePattern."""
     pattern = policies.name_pattern
     if pattern is None:
         return
@@ -91,12 +95,14 @@ def _name(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Viola
 def _prefix(
     cluster: BrokerCluster, policies: TopicPolicies, topic: TopicFacts, of: str
 ) -> Iterator[Violation]:
+    """The violation of the prefix for names of topics in a namespace. Without an explicit prefix,
+    requireNamespacePrefix demands the namespace's name, except in the cluster's own namespace."""
     if not topic.namespace:
         return
-    named = {rule.namespace: rule.prefix for rule in policies.namespace_prefixes}
-    policy, prefix = "namespacePrefixes", named.get(topic.namespace, "")
-    is_at_home = topic.namespace == cluster.metadata.namespace
-    if not prefix and policies.require_namespace_prefix and not is_at_home:
+    prefixes = {rule.namespace: rule.prefix for rule in policies.namespace_prefixes}
+    policy, prefix = "namespacePrefixes", prefixes.get(topic.namespace, "")
+    is_cluster_namespace = topic.namespace == cluster.metadata.namespace
+    if not prefix and policies.require_namespace_prefix and not is_cluster_namespace:
         policy, prefix = "requireNamespacePrefix", f"{topic.namespace}."
     if topic.name.startswith(prefix):
         return
@@ -110,6 +116,7 @@ def _prefix(
 
 
 def _counts(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Violation]:
+    """The violations of the bounds for partitions and replicas."""
     most, least = policies.max_partitions, policies.min_replicas
     if most is not None:
         yield from _above("maxPartitions", "spec.partitions", topic.partitions, most, str(most), of)
@@ -142,6 +149,7 @@ def _unlimited_retention(
 
 
 def _retention_ms(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Violation]:
+    """The violations of the bounds for the retention time."""
     field = f"spec.config[{RETENTION_MS.name}]"
     kept_ms = topic.config[RETENTION_MS]
     least, most = policies.min_retention, policies.max_retention
@@ -152,6 +160,7 @@ def _retention_ms(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterat
 
 
 def _retention_bytes(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Violation]:
+    """The violation of the bound for the retention size."""
     most = policies.max_retention_bytes
     if most is not None:
         field, kept_bytes = f"spec.config[{RETENTION_BYTES.name}]", topic.config[RETENTION_BYTES]
@@ -162,8 +171,8 @@ def _retention_bytes(policies: TopicPolicies, topic: TopicFacts, of: str) -> Ite
 def _above(
     policy: str, field: str, value: int, limit: int, shown: str, of: str
 ) -> Iterator[Violation]:
-    """The violation of an upper bound. A negative value means no limit, which is above every
-    bound."""
+    """The violation of the upper bound `limit`, which messages show as `shown`. A negative value
+    means no limit, which is above every bound."""
     amount = NO_LIMIT if value < 0 else value
     if amount > limit:
         yield Violation(
@@ -178,7 +187,7 @@ def _above(
 def _below(
     policy: str, field: str, value: int, limit: int, shown: str, of: str
 ) -> Iterator[Violation]:
-    """The violation of a lower bound."""
+    """The violation of the lower bound `limit`, which messages show as `shown`."""
     amount = NO_LIMIT if value < 0 else value
     if amount < limit:
         yield Violation(

@@ -1,9 +1,10 @@
-"""Who the driver and the executors of an application are to the API server, and what they may do.
+"""The ServiceAccounts of an application's driver and executors, and their permissions.
 
-The driver may make, watch and delete pods, and write the one ConfigMap that its result belongs in.
+The driver may create, watch and delete pods, and patch the one ConfigMap that gets its result.
 Which verbs Spark 4.2 uses is in its classes `ExecutorPodsAllocator`, `ExecutorPodsLifecycleManager`
-and `KubernetesClusterSchedulerBackend`; `properties.FIXED` turns off what would need more: rights
-to every ConfigMap, Service and volume claim of the namespace. Executors may do nothing.
+and `KubernetesClusterSchedulerBackend`. `properties.FIXED` turns off the functions of Spark that
+would need permissions for every ConfigMap, Service and volume claim of the namespace. Executors
+have no permissions.
 """
 
 from chiplog_core.spark.application import Application
@@ -21,14 +22,15 @@ OPERATOR_RULES: tuple[Manifest, ...] = (
     {"apiGroups": [""], "resources": ["pods"], "verbs": list(POD_VERBS)},
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": list(RESULT_VERBS)},
 )
-"""What the operator has to be allowed itself to hand it on: the API server refuses Roles that say
-more than their maker may do."""
+"""The permissions that the operator needs itself to grant them to drivers: the API server refuses
+a Role with more permissions than its creator has."""
 
 
 def objects(application: Application) -> tuple[Manifest, ...]:
     """The ServiceAccounts, the driver's Role and its RoleBinding, in the order in which to
     create them."""
     accounts = [application.executor_service_account]
+    # Otherwise the spec names an existing ServiceAccount for the driver.
     if application.service_account == application.own_service_account:
         accounts.append(application.own_service_account)
     return (
@@ -39,8 +41,8 @@ def objects(application: Application) -> tuple[Manifest, ...]:
 
 
 def _account(application: Application, name: str) -> Manifest:
-    """A ServiceAccount of the application."""
-    # Pods that need the API mount a token explicitly.
+    """A ServiceAccount of the application, whose token is not mounted automatically."""
+    # Only the driver's pod needs the API; its template mounts a token explicitly.
     parts = {"automountServiceAccountToken": False}
     return object_of(application, "v1", "ServiceAccount", name, parts)
 

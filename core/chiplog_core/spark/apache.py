@@ -1,7 +1,7 @@
 """An application as `SparkApplication` of Apache Spark's own operator (`spark.apache.org`).
 
 Fields: https://github.com/apache/spark-kubernetes-operator/blob/main/docs/spark_custom_resources.md.
-Nearly everything is Spark configuration there; what that cannot say stands in pod templates.
+Nearly everything is Spark configuration there; the rest is in pod templates.
 """
 
 from chiplog_core.spark.application import REQUEST_PATH, SPARK_VERSION, Application

@@ -1,7 +1,7 @@
-"""What is to be run with Spark, whichever launcher will run it.
+"""A Spark application to run, independent of the launcher that will run it.
 
 An `Application` is complete: every default is resolved, every setting checked (by `settings.py`).
-The launchers' modules turn it into manifests and add nothing that a user could have said.
+The launchers' modules turn it into manifests and add no setting that a user can make.
 """
 
 import re
@@ -14,29 +14,32 @@ from chiplog_core.model.spark_scheduling import BatchScheduler, SparkScheduling
 from chiplog_core.naming import api
 
 SPARK_VERSION = "4.2.0"
-"""Of the jobs' image: driver, executors and the launchers' manifests have to agree on it."""
+"""The version in the jobs' image. Driver, executors and the launchers' manifests must all name
+it."""
 
 USER_ID = 185
-"""Who the processes run as: the user of Spark's own images, group included."""
+"""User id and group id of the processes: those of Spark's own images."""
 
 APPLICATION_LABEL = f"{api.GROUP}/spark-application"
-"""Label of everything made for an application, its pods included: the application's name."""
+"""Label of every object of an application, its pods included; the value is the application's
+name."""
 
 MAX_NAME_LENGTH = 48
-"""So that what launchers and Spark append (`-driver-svc`, `-ui-svc`) still makes a DNS label."""
+"""With this limit a name is still a DNS label after launchers and Spark have appended a suffix
+like `-driver-svc`."""
 
 REQUEST_FOLDER = "/etc/chiplog/job"
 REQUEST_PATH = f"{REQUEST_FOLDER}/request.json"
-"""The driver's first argument: where it finds the request."""
+"""The driver's first argument: the file with the request."""
 
 JOBS_FOLDER = "/opt/chiplog/jobs"
-"""Where the image has the main files."""
+"""The directory in the image with the main files of the jobs."""
 
 KUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """https://kueue.sigs.k8s.io/docs/reference/labels-and-annotations/"""
 
 METRICS_PORT = 4040
-"""Of Spark's UI, which serves them."""
+"""The port of Spark's UI, which serves the metrics."""
 
 _NAME = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 
@@ -55,7 +58,7 @@ class Job(StrEnum):
 
 
 class VolumeKind(StrEnum):
-    """What a volume is made of."""
+    """Kind of the object that a volume mounts."""
 
     CONFIG_MAP = "ConfigMap"
     SECRET = "Secret"  # noqa: S105 - the kind of object
@@ -67,22 +70,22 @@ class Volume:
     """A volume that driver and executors mount, like a Secret with a password or a claim."""
 
     name: str
-    """Unique in the pod: a DNS label that does not begin with `chiplog-` or `spark-`, as those of
-    ours and of Spark do."""
+    """Unique in the pod: a DNS label that does not begin with `chiplog-` or `spark-`, because the
+    names of Chiplog's and Spark's own volumes do."""
     kind: VolumeKind
     source: str
     """Name of the ConfigMap, Secret or PersistentVolumeClaim, in the application's namespace."""
     path: str
-    """Where it is mounted."""
+    """The directory where it is mounted."""
     read_only: bool = True
-    """Only a claim can be written to."""
+    """False only for a claim, the one kind that can be written to."""
     is_optional: bool = False
-    """Of a Secret: the pods are started without it where there is none."""
+    """Only for a Secret: whether the pods start even if the Secret does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The object that everything made for an application goes with."""
+    """The owner of an application's objects: Kubernetes deletes them together with it."""
 
     api_version: str
     kind: str
@@ -106,15 +109,15 @@ class Size:
     """CPU and memory of the driver's pod, or of each executor's."""
 
     cores: int
-    """Tasks at a time (of the driver: threads)."""
+    """How many tasks an executor runs at the same time; for the driver: number of threads."""
     memory_mib: int
-    """Heap of the JVM."""
+    """Heap of the JVM, in MiB."""
     overhead_mib: int
-    """What the pod may use beside that heap; Python's processes live in it."""
+    """Memory of the pod besides the JVM's heap, in MiB; Python's processes use it."""
     cpu_request: str
-    """CPU that is reserved, as a Kubernetes quantity."""
+    """The pod's CPU request, as a Kubernetes quantity."""
     cpu_limit: str | None = None
-    """CPU that is never exceeded, as a Kubernetes quantity; None is no limit."""
+    """The pod's CPU limit, as a Kubernetes quantity; None is no limit."""
 
     @property
     def memory(self) -> str:
@@ -133,16 +136,17 @@ class Size:
 
 
 def result_key_of(application: str) -> str:
-    """Name of the Secret with the key of an application, by which operator and driver sign."""
+    """Name of the Secret with the key with which operator and driver of this application sign the
+    request and the result."""
     return f"{application}-result-key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """A Spark application, complete.
+    """A Spark application with all its settings.
 
-    Raises `ValueError` where the name cannot be the stem of pods' and Services' names: names are
-    made by the operator, so that is a fault of ours and no user's mistake.
+    Raises `ValueError` if the names of pods and Services cannot begin with its name. The operator
+    makes the names, so this is a bug of the operator and not a user's mistake.
     """
 
     name: str
@@ -157,30 +161,30 @@ class Application:
     executors: int
     """How many executors there are."""
     service_account: str
-    """What the driver runs as; `own_service_account` where the user named none."""
+    """ServiceAccount of the driver; `own_service_account` if the user named none."""
     retries: int
     """How often it is started again after it failed, at most."""
     ttl_s: int
     """How long its objects are kept after it ended, in seconds."""
     active_deadline_s: int | None = None
-    """How long it may run in all, retries included, in seconds; None is as long as it takes.
-    Only a `Job` has such a field: of a `SparkApplication` our operator has to end it."""
+    """How long it may run in all, retries included, in seconds; None is no limit. Kubernetes
+    enforces it for a `Job`; a `SparkApplication` has no such field, so the operator deletes it."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of all its objects, beside `APPLICATION_LABEL`."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
     image_pull_secrets: tuple[str, ...] = ()
     spark_conf: Mapping[str, str] = field(default_factory=dict)
-    """Further configuration: what `Size` and the other fields here say is not in it."""
+    """Further Spark configuration, without the keys that the other fields here set."""
     volumes: tuple[Volume, ...] = ()
     scheduling: SparkScheduling = field(default_factory=SparkScheduling)
     has_metrics: bool = False
-    """The driver serves metrics for Prometheus at `METRICS_PORT`."""
+    """Whether the driver serves metrics for Prometheus at `METRICS_PORT`."""
 
     def __post_init__(self) -> None:
         if len(self.name) > MAX_NAME_LENGTH or not _NAME.fullmatch(self.name):
             raise ValueError(
                 f"{self.name!r} is not a valid application name: use a DNS label of at most "
-                f"{MAX_NAME_LENGTH} characters that begins with a letter can"
+                f"{MAX_NAME_LENGTH} characters that begins with a letter"
             )
 
     @property
@@ -216,8 +220,8 @@ class Application:
 
     @property
     def pod_labels(self) -> dict[str, str]:
-        """The labels of driver and executors. A scheduler finds the pods that belong together by
-        them."""
+        """The labels of driver and executors. YuniKorn gets two more, by which it schedules the
+        pods of an application together."""
         scheduling = self.scheduling
         if scheduling.batch_scheduler is not BatchScheduler.YUNIKORN:
             return self.all_labels
@@ -226,7 +230,7 @@ class Application:
 
     @property
     def launched_labels(self) -> dict[str, str]:
-        """Labels of the `SparkApplication` or Job."""
+        """Labels of the `SparkApplication` or Job; with Kueue also the label of its queue."""
         scheduling = self.scheduling
         if scheduling.batch_scheduler is not BatchScheduler.KUEUE or scheduling.queue is None:
             return self.all_labels

@@ -1,7 +1,7 @@
-"""Which launcher runs a cluster's applications, and what is made for it.
+"""Which launcher runs a cluster's applications, and which objects are created for it.
 
-`Auto` takes what the API server offers. A launcher that was asked for by name and is not there is a
-mistake to be reported: nothing else is taken in its place.
+`Auto` chooses a Spark operator whose API the API server serves, else a plain Job. If the spec names
+a Spark operator that is not installed, that is reported as a problem; no other is used instead.
 """
 
 from collections.abc import Collection
@@ -20,28 +20,29 @@ KIND_OF = {
     SparkLauncher.APACHE: (apache.API_VERSION, apache.KIND),
     SparkLauncher.JOB: (plain_job.API_VERSION, plain_job.KIND),
 }
-"""`apiVersion` and kind of what each launcher is given."""
+"""`apiVersion` and kind of the object that each launcher runs."""
 
 _OPERATORS = (SparkLauncher.KUBEFLOW, SparkLauncher.APACHE)
-"""In the order in which Auto takes them."""
+"""The Spark operators; Auto chooses the first one that is installed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """The objects of an application, in the order to make them in."""
+    """The objects of an application, in the order in which to create them."""
 
     before: tuple[Manifest, ...]
-    """What the application needs: accounts, rights, a pod template. ConfigMaps of the request and
-    the result are the operator's own."""
+    """The objects that the application needs: ServiceAccounts, their permissions, a pod template.
+    The operator creates the ConfigMaps of the request and the result elsewhere."""
     launched: Manifest
-    """The `SparkApplication` or Job whose status is read afterwards, and whose end ends the run."""
+    """The `SparkApplication` or Job, whose status shows the state of the run."""
 
 
 def choose(wanted: SparkLauncher, offered: Collection[str]) -> SparkLauncher | Problem:
     """The launcher to use, never Auto; or a problem.
 
     `offered` has the `group/version` pairs for which the API server serves a `SparkApplication`.
-    The discovery must have succeeded, because a choice must not depend on missing knowledge.
+    It must come from a successful API discovery: after a failed one, Auto would choose a Job even
+    if a Spark operator is installed.
     """
     if wanted is SparkLauncher.JOB:
         return wanted
@@ -55,14 +56,14 @@ def choose(wanted: SparkLauncher, offered: Collection[str]) -> SparkLauncher | P
 
 def launch(launcher: SparkLauncher, application: Application) -> Launch:
     """The objects to create. `launcher` comes from `choose`. Raises `ValueError` for Auto."""
-    rights = access.objects(application)
+    permissions = access.objects(application)
     if launcher is SparkLauncher.KUBEFLOW:
-        return Launch(before=rights, launched=kubeflow.spark_application(application))
+        return Launch(before=permissions, launched=kubeflow.spark_application(application))
     if launcher is SparkLauncher.APACHE:
-        return Launch(before=rights, launched=apache.spark_application(application))
+        return Launch(before=permissions, launched=apache.spark_application(application))
     if launcher is SparkLauncher.JOB:
         *needed, job = plain_job.objects(application)
-        return Launch(before=(*rights, *needed), launched=job)
+        return Launch(before=(*permissions, *needed), launched=job)
     raise ValueError("Auto is not a launcher: call choose() first")
 
 
@@ -82,10 +83,11 @@ def _missing(wanted: SparkLauncher, offered: Collection[str]) -> Problem:
     api_version = _api_version(wanted)
     group = api_version.partition("/")[0]
     others = sorted(version for version in offered if version.partition("/")[0] == group)
-    has = f", only {', '.join(others)}" if others else ""
+    only_others = f", only {', '.join(others)}" if others else ""
     return Problem(
         LAUNCHER_FIELD,
-        f"is {wanted.value}, but the API server has no SparkApplication of {api_version}{has}",
+        f"is {wanted.value}, but the API server has no SparkApplication of {api_version}"
+        f"{only_others}",
         "install or update that Spark operator, or set it to Auto or Job",
         Reason.NOT_SUPPORTED,
     )

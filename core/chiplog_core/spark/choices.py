@@ -1,16 +1,17 @@
-"""Which image and which account a Spark job may be run with: whose choice counts, and where.
+"""Which image and which ServiceAccount a Spark job may run with.
 
-The driver may make pods in the namespace it runs in, so a user who chooses its image or its account
-has every ServiceAccount and Secret there. Who may make pods there has them anyhow. That is known of
-the asker alone, at admission, so the API server judges it (the chart's policy `spark.yaml`); where
-it does not, only what the operator's installer lists may be named.
+The driver may create pods in its namespace, so a user who chooses its image or its ServiceAccount
+can use every ServiceAccount and Secret there. A user who may create pods there can do so anyway.
+Only the admission of the object shows who wrote it, so the API server decides about it (the chart's
+policy `spark.yaml`). Without that policy, only images and ServiceAccounts may be named that the
+administrator lists in the operator's chart.
 
-| Named by | In force |
+| Named by | Used |
 | --- | --- |
-| nobody | the operator's image, and an account made for the run |
-| the BrokerCluster | in its own namespace alone, where it may be named at all |
-| the object that wants the job | where it may be named at all, or the BrokerCluster of the same \
-namespace names the same |
+| nobody | the operator's image, and a ServiceAccount created for the run |
+| the BrokerCluster | only in its own namespace, if it is allowed |
+| the object that wants the job | if it is allowed, or if the BrokerCluster of the same namespace \
+names the same |
 """
 
 from collections.abc import Iterator
@@ -28,14 +29,15 @@ _HOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """What the administrator who installed the operator allows for jobs."""
+    """The images and ServiceAccounts that the administrator of the operator allows for jobs."""
 
     images: frozenset[str] = frozenset()
-    """Whole references, for every namespace."""
+    """Whole image references, allowed in every namespace."""
     service_accounts: frozenset[str] = frozenset()
     """As `namespace/name`."""
     is_judged_at_admission: bool = False
-    """The API server lets nobody name an image or account who may not make pods there."""
+    """Whether an admission policy decides instead: it lets only users name an image or
+    ServiceAccount who may create pods in the namespace."""
 
 
 def check_choice(
@@ -57,16 +59,16 @@ def check_own_choice(
     namespace: str,
     allowed: Allowed,
 ) -> tuple[Problem, ...]:
-    """`check_choice` for an object, which may repeat what its cluster names. `of_cluster` comes
-    from `in_namespace`."""
-    other = replace(
+    """`check_choice` for an object with a job. An image or ServiceAccount that its cluster names,
+    too, is always allowed. `of_cluster` are the cluster's settings, from `in_namespace`."""
+    differing = replace(
         chosen,
         image=_if_different(chosen.image, of_cluster.image),
         service_account_name=_if_different(
             chosen.service_account_name, of_cluster.service_account_name
         ),
     )
-    return check_choice(other, namespace, allowed)
+    return check_choice(differing, namespace, allowed)
 
 
 def in_namespace(settings: SparkSettings | None, of_cluster: str, namespace: str) -> SparkSettings:
@@ -103,11 +105,13 @@ def _refused(
         )
 
 
-def _problem(field: str, named: str, value: str, namespace: str) -> Problem:
-    how = _HOW.format(value=value, namespace=namespace)
+def _problem(field: str, named: str, chart_value: str, namespace: str) -> Problem:
+    """The problem with the image or ServiceAccount `named` in this field. `chart_value` is the
+    value of the operator's chart that lists the allowed ones."""
+    how_to_allow = _HOW.format(value=chart_value, namespace=namespace)
     return Problem(
         field,
-        f"is {named}, which is not allowed here",
-        f"remove it, or {how}",
+        f"is {named}, which is not allowed for jobs in namespace {namespace}",
+        f"remove it, or {how_to_allow}",
         Reason.NOT_ALLOWED,
     )

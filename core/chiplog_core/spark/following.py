@@ -1,9 +1,10 @@
 """How one run of a Spark job is followed, for all kinds that run jobs.
 
-A run is begun in two writes. First the status names its application; then, from that status, the
-application is created: an operator that takes over in between continues. What the status
-names and nobody has seen is made; what was seen and is gone has failed. When the run is over by its
-result, its application is to end as well, and is removed where it does not.
+A run begins in two writes: first the status gets the name of its application, then the application
+is created. So an operator that takes over in between finds the name and continues. An application
+that the status names and that was never observed is created; one that was observed and does not
+exist any more has failed. When the result has ended the run, the application must end, too; if it
+does not, it is deleted.
 """
 
 from abc import ABC, abstractmethod
@@ -39,29 +40,31 @@ from chiplog_core.spark.steps import Remove, Step, StepEvent
 from chiplog_core.spark.topic_choice import Unmet
 
 NOT_MADE = "NotMade"
-"""Reason of an application that the API server could not make yet."""
+"""Reason of an application that could not be created yet."""
 CLUSTER_SETTINGS = "ClusterSettings"
-"""Reason where no job can be run as spec.spark of the cluster says."""
+"""Reason if no job can run because spec.spark of the cluster has problems."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    """What decides about an object that runs jobs, of whichever kind it is, at one moment."""
+    """All that decides about an object that runs jobs, as it is at one moment."""
 
     problems: tuple[Problem, ...] = ()
-    """Why what it asks for cannot be done, as long as it is not changed."""
+    """The mistakes in the object's spec; no run begins before they are corrected."""
     unmet: Unmet | None = None
-    """Why no run can begin now, as where the cluster is missing."""
+    """Why no run can begin now, for example because the cluster does not exist."""
     launcher: SparkLauncher = SparkLauncher.JOB
-    """What would run an application that is begun now."""
+    """The launcher of an application that begins now."""
     seen: Seen | None = None
-    """The application that the status names; None where that is not known: nothing is concluded."""
+    """The application that the status names, as it was observed; None if it could not be observed,
+    and then nothing is decided about it."""
     refusal: str = ""
-    """Why the API server did not let that application be made; empty where it was not asked."""
+    """Why the API server refused for good to create that application; empty if it did not."""
     obstacle: str = ""
-    """Why it could not be made yet, as while a webhook is away; empty where nothing was."""
+    """Why it could not be created yet, for example because a webhook does not answer; empty if
+    nothing prevented it."""
     start_limit: timedelta = START_LIMIT
-    """How long at a time an application may wait for its driver, or for executors."""
+    """How long an application may wait for its driver, or without executors, at a time."""
 
 
 V = TypeVar("V", bound=RunView)
@@ -70,8 +73,12 @@ S = TypeVar("S", VerificationStatus, RebalanceStatus)
 
 
 class Following(ABC, Generic[V, P, S]):
-    """One reconciliation of an object that runs jobs; each kind adds when a run begins and what it
-    is for."""
+    """One reconciliation of an object that runs jobs. Each kind adds when a run begins and what
+    its job is.
+
+    In the methods, `known` is the application as the object's status has it, and `seen` the same
+    application as it was observed now.
+    """
 
     def __init__(self, view: V, spec: P, status: S, now: datetime) -> None:
         self._view = view
@@ -85,7 +92,7 @@ class Following(ABC, Generic[V, P, S]):
 
     @abstractmethod
     def _launch(self, known: ApplicationStatus) -> None:
-        """Create the application, if what it needs exists. It does not exist yet."""
+        """Create the application, which does not exist yet, if everything that it needs exists."""
 
     @abstractmethod
     def _done(self, result: Result) -> None:
@@ -96,8 +103,9 @@ class Following(ABC, Generic[V, P, S]):
         """The job failed for good. Each kind calls `_end_run` here."""
 
     @property
-    def _is_in_the_way(self) -> bool:
-        """Whether another run waits for the end of an application whose run is over."""
+    def _must_remove_ended(self) -> bool:
+        """Whether an application whose run is over is deleted at once, for example because the
+        next run waits for its end."""
         return False
 
     # ---- the run there is ----
@@ -122,7 +130,7 @@ class Following(ABC, Generic[V, P, S]):
             seen = replace(seen, reason=NOT_MADE, message=self._view.obstacle)
         begun = self._status.started_at or self._now
         observed_now = observed(known, seen, now=self._now, begun=begun)
-        found = progress(
+        run_progress = progress(
             known,
             seen,
             waited=self._now - begun,
@@ -131,41 +139,43 @@ class Following(ABC, Generic[V, P, S]):
             start_limit=self._view.start_limit,
         )
         self._set(application=observed_now)
-        if isinstance(found, NotThere):
+        if isinstance(run_progress, NotThere):
             self._launch_unless_refused(known)
-        elif isinstance(found, Done):
-            self._done(found.result)
-        elif isinstance(found, Failed):
-            was_made = known.state is not RunState.WANTED or seen.state is not RunState.GONE
-            if found.must_remove or not was_made:
+        elif isinstance(run_progress, Done):
+            self._done(run_progress.result)
+        elif isinstance(run_progress, Failed):
+            # Without the launched object, nothing else deletes the objects created before it.
+            was_created = known.state is not RunState.WANTED or seen.state is not RunState.GONE
+            if run_progress.must_remove or not was_created:
                 self._remove(known)
-            self._failed(found.reason, found.message)
+            self._failed(run_progress.reason, run_progress.message)
 
     def _launch_unless_refused(self, known: ApplicationStatus) -> None:
         """Create the application, or end the run if the API server refused it."""
         if self._view.refusal:
-            # Objects that were created before the refusal would otherwise stay as long as this
-            # object.
+            # The objects that were created before the refusal would otherwise exist as long as
+            # the object that asked for the run.
             self._remove(known)
             self._failed("LaunchRefused", self._view.refusal)
         else:
             self._launch(known)
 
     def _observe_ended_run(self, known: ApplicationStatus, seen: Seen) -> None:
-        """Follow an application whose run is over, because it must end as well."""
-        over = self._now - (self._status.finished_at or self._now)
+        """Observe an application whose run is over; delete it if it does not end."""
+        since_end = self._now - (self._status.finished_at or self._now)
         if seen.state is RunState.GONE:
             # Even if the application was never observed: it is not created any more.
             self._set(application=replace(known, state=RunState.GONE, message=""))
             return
         if seen.driver_end is DriverEnd.SUCCEEDED:
-            # Its launcher may not be running and not know. The object is kept anyway, for its logs.
+            # If the launcher does not run, it does not notice that. The object is kept, for its
+            # logs.
             seen = replace(seen, state=RunState.SUCCEEDED, is_held_up=False)
         self._set(application=observed(known, seen, now=self._now, begun=self._now))
         if not is_watched(self._status.application):
             return
-        would_go_on = over > GRACE and seen.driver_end is DriverEnd.NONE
-        if would_go_on or self._is_in_the_way:
+        has_not_stopped = since_end > GRACE and seen.driver_end is DriverEnd.NONE
+        if has_not_stopped or self._must_remove_ended:
             self._remove(known)
 
     def _remove(self, known: ApplicationStatus) -> None:
@@ -184,7 +194,8 @@ class Following(ABC, Generic[V, P, S]):
     # ---- the next one ----
 
     def _name_run(self, metadata: Metadata, spec_digest: str) -> None:
-        """Record the name of a new run. The status is written before the application is created."""
+        """Record the name of a new run in the status. The application is created in the next pass,
+        when the status has been written. The field `wish` is the digest of the run's spec."""
         run = self._status.runs + 1
         name = application_name(metadata, run, self._now)
         self._set(
@@ -215,8 +226,8 @@ class Following(ABC, Generic[V, P, S]):
         return self._step
 
     def _add_refusal_event(self, ready: Verdict) -> None:
-        """Add an Event, once, if the spec or the cluster's settings are refused. `ready` is the
-        verdict to publish now."""
+        """Add an Event if the spec or the cluster's settings are refused, and the condition does
+        not say so yet. `ready` is the verdict to publish now."""
         if not self._view.problems and ready.reason != CLUSTER_SETTINGS:
             return
         before = next(
@@ -236,5 +247,5 @@ class Following(ABC, Generic[V, P, S]):
 
     def _requeue_in(self, wait_ms: int) -> None:
         """Reconcile again after this time at the latest."""
-        known = self._step.requeue_after_ms
-        self._step.requeue_after_ms = wait_ms if known is None else min(known, wait_ms)
+        current_ms = self._step.requeue_after_ms
+        self._step.requeue_after_ms = wait_ms if current_ms is None else min(current_ms, wait_ms)

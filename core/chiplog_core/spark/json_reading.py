@@ -1,18 +1,20 @@
-"""Reading what other programs wrote to Kubernetes objects: what is not there, or of another shape,
-is as good as empty. Nothing here raises."""
+"""Reading Kubernetes objects that other programs wrote. A value that is missing or of another type
+counts as empty. Nothing here raises.
+
+`path` is always the names of the fields from the top, like "metadata", "name"."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 
 def part(value: object, *path: str) -> Mapping[str, object]:
-    """The object at the path, or an empty one."""
+    """The JSON object at the path; an empty one if there is none."""
     found = at(value, *path)
     return found if isinstance(found, Mapping) else {}
 
 
 def parts(value: object, *path: str) -> tuple[Mapping[str, object], ...]:
-    """The objects in the list at the path."""
+    """The JSON objects in the list at the path; other entries of the list are left out."""
     found = at(value, *path)
     if not isinstance(found, Sequence) or isinstance(found, str):
         return ()
@@ -20,7 +22,7 @@ def parts(value: object, *path: str) -> tuple[Mapping[str, object], ...]:
 
 
 def text(value: object, *path: str) -> str:
-    """The text at the path, or an empty one."""
+    """The string at the path; empty if there is none."""
     found = at(value, *path)
     return found if isinstance(found, str) else ""
 
@@ -32,7 +34,7 @@ def number(value: object, *path: str) -> int:
 
 
 def time(value: object, *path: str) -> datetime | None:
-    """The time at the path, with its zone; None if there is none."""
+    """The ISO 8601 time at the path, UTC if it names no zone; None if there is none."""
     try:
         found = datetime.fromisoformat(text(value, *path))
     except ValueError:

@@ -1,8 +1,8 @@
 """An application as `SparkApplication` of Kubeflow's Spark operator (`sparkoperator.k8s.io`).
 
-Fields: https://github.com/kubeflow/spark-operator/blob/master/docs/api-docs.md. Only such fields
-are used as the operator hands to `spark-submit` itself. Volumes, security contexts and labels stand
-in the pod templates, so that they also hold where its admission webhook does not run.
+Fields: https://github.com/kubeflow/spark-operator/blob/master/docs/api-docs.md. Only fields are
+used that Kubeflow's operator itself passes to `spark-submit`. Volumes, security contexts and labels
+are in the pod templates, so that they work without its admission webhook, too.
 """
 
 from chiplog_core.model.spark_scheduling import BatchScheduler, SparkScheduling
@@ -69,6 +69,7 @@ def _batch_scheduler(scheduling: SparkScheduling) -> Manifest:
 
 
 def _size(size: Size) -> Manifest:
+    """The fields for CPU and memory of the driver or the executors."""
     fields: Manifest = {
         "cores": size.cores,
         "coreRequest": size.cpu_request,
@@ -79,6 +80,7 @@ def _size(size: Size) -> Manifest:
 
 
 def _restart_policy(retries: int) -> Manifest:
+    """How often the launcher starts the application again, after a failed run or submission."""
     if retries == 0:
         return {"type": "Never"}
     return {

@@ -1,7 +1,7 @@
 """An application as a `Job` whose pod is the driver, for clusters without a Spark operator.
 
-The pod runs `spark-submit` in client mode; Spark itself makes the executors' pods. They belong to
-the driver's pod, which belongs to the Job, so everything goes with it.
+The pod runs `spark-submit` in client mode; Spark itself creates the executors' pods. They are owned
+by the driver's pod, which is owned by the Job, so all are deleted with the Job.
 https://spark.apache.org/docs/4.2.0/running-on-kubernetes.html#client-mode
 """
 
@@ -30,37 +30,40 @@ KIND = "Job"
 API_SERVER = "https://kubernetes.default.svc:443"
 DRIVER_PORT = 7078
 BLOCK_MANAGER_PORT = 7079
-"""The ports that Spark takes on its own in cluster mode. Executors find the driver by its pod's
-address, so no Service is needed."""
+"""The ports that Spark uses by default in cluster mode. Executors connect to the address of the
+driver's pod, so no Service is needed."""
 
 TEMPLATE_FOLDER = "/etc/chiplog/executor"
 TEMPLATE_KEY = "pod.json"
 
 LOCAL_VOLUME = "chiplog-local"
 LOCAL_FOLDER = "/var/data/spark-local"
-"""Spark's scratch space, an emptyDir. The executors' and, elsewhere, the driver's is Spark's own
-doing."""
+"""The driver's directory for temporary data, an emptyDir. For executors, and for drivers in cluster
+mode, Spark creates it."""
 
 ADDRESS = "SPARK_DRIVER_BIND_ADDRESS"
-"""The variable from which the image's entry point has the address to listen on."""
+"""The environment variable with the address that the driver listens on; the image's entry point
+reads it."""
 
 ENVIRONMENT: tuple[Manifest, ...] = (
     {"name": ADDRESS, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
     {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
     {"name": "SPARK_LOCAL_DIRS", "value": LOCAL_FOLDER},
 )
-"""Of the driver; nobody adds to it, as a variable can change what Python and Java load."""
+"""The driver's environment. Users cannot add variables, because a variable can change which code
+Python and Java load."""
 
 EXIT_WITH_RESULT = 3
-"""How a job ends that has written a result saying it failed: to do it again would be no use."""
+"""Exit code of a job that failed and wrote a result with the reason; a retry would fail, too."""
 
 EXIT_OUT_OF_HEAP = 52
-"""`SparkExitCode.OOM`: a JVM without memory."""
+"""`SparkExitCode.OOM`: the JVM's heap was too small."""
 
 EXIT_KILLED = 137
-"""128 + SIGKILL: a container without memory."""
+"""128 + SIGKILL: in general the container exceeded its memory limit."""
 
 _EVICTED = [{"type": "DisruptionTarget", "status": "True"}]
+"""The pod condition that Kubernetes sets when it evicts or preempts a pod, or loses its node."""
 
 
 def objects(application: Application) -> tuple[Manifest, ...]:
@@ -70,6 +73,7 @@ def objects(application: Application) -> tuple[Manifest, ...]:
 
 
 def _template_config_map(application: Application) -> Manifest:
+    """The ConfigMap with the executors' pod template. Spark reads it from a file."""
     pod = {"apiVersion": "v1", "kind": "Pod", **executor_template(application)}
     data = {TEMPLATE_KEY: json.dumps(pod, indent=1, sort_keys=True)}
     name = application.template_config_map
@@ -77,6 +81,7 @@ def _template_config_map(application: Application) -> Manifest:
 
 
 def _job(application: Application) -> Manifest:
+    """The Job. It does not retry failures that a retry cannot help, like too little memory."""
     spec: Manifest = {
         "backoffLimit": application.retries,
         "ttlSecondsAfterFinished": application.ttl_s,
@@ -148,8 +153,8 @@ def _scheduling_fields(application: Application) -> Manifest:
         "spark.kubernetes.driver.scheduler.name", conf.get("spark.kubernetes.scheduler.name")
     )
     fields: Manifest = {
-        "nodeSelector": _given(conf, "spark.kubernetes.node.selector.")
-        | _given(conf, "spark.kubernetes.driver.node.selector."),
+        "nodeSelector": _with_prefix(conf, "spark.kubernetes.node.selector.")
+        | _with_prefix(conf, "spark.kubernetes.driver.node.selector."),
         "imagePullSecrets": [{"name": name} for name in application.image_pull_secrets],
         "schedulerName": scheduler,
     }
@@ -157,6 +162,7 @@ def _scheduling_fields(application: Application) -> Manifest:
 
 
 def _resources(application: Application) -> Manifest:
+    """The driver's resource requests and limits. Memory has the same request and limit."""
     size = application.driver
     limits = {"memory": size.pod_memory}
     if size.cpu_limit is not None:
@@ -165,8 +171,9 @@ def _resources(application: Application) -> Manifest:
 
 
 def _arguments(application: Application) -> list[str]:
-    """Arguments of `spark-submit`. The kubelet substitutes `$(…)`."""
-    of_pod = {
+    """Arguments of `spark-submit`. The kubelet substitutes `$(…)` with environment variables, so
+    only `from_pod` contains such references; all other values are escaped."""
+    from_pod = {
         "spark.driver.host": f"$({ADDRESS})",
         "spark.kubernetes.driver.pod.name": "$(POD_NAME)",
     }
@@ -179,7 +186,7 @@ def _arguments(application: Application) -> list[str]:
         "spark.kubernetes.namespace": application.namespace,
     }
     spark_conf = {**application.spark_conf, **fixed, **described(application)}
-    conf = {key: _literal(value) for key, value in spark_conf.items()} | of_pod
+    conf = {key: _literal(value) for key, value in spark_conf.items()} | from_pod
     return [
         *("--master", f"k8s://{API_SERVER}"),
         *("--name", application.name),
@@ -189,8 +196,8 @@ def _arguments(application: Application) -> list[str]:
     ]
 
 
-def _given(conf: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """The entries whose keys have a prefix, without it."""
+def _with_prefix(conf: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """The entries whose keys begin with the prefix, which is removed from the keys."""
     length = len(prefix)
     return {key[length:]: value for key, value in conf.items() if key.startswith(prefix)}
 

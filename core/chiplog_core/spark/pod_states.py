@@ -1,8 +1,9 @@
-"""What the pods of an application say about why it does not continue, or did not.
+"""Why an application makes no progress, or has failed, from the statuses of its pods.
 
 Launchers wait for ever for a pod whose image cannot be pulled, and Spark waits for ever for
-executors: that an application will never continue is decided here. What may pass (a registry that
-is away, a Secret that is made a moment later) has time to; what cannot pass has none.
+executors. So it is decided here when an application will never continue. A cause that may pass (a
+registry does not answer, a Secret is created a moment later) becomes final after some time; a cause
+that cannot pass, like an invalid image name, is final at once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,12 +17,14 @@ from chiplog_core.spark.pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER
 ROLE_LABEL = "spark-role"
 """Spark's label of a pod: `driver` or `executor`."""
 
-NONE_S = 0
-PULL_S = 120
-MISSING_S = 120
-MAKING_S = 120
+# How long a cause may last before it is final, in seconds.
+NO_PATIENCE_S = 0
+PULL_PATIENCE_S = 120
+START_PATIENCE_S = 120
+CREATION_PATIENCE_S = 120
 
 NO_EXECUTORS_S = 120
+"""How long a driver may run without executors before that is reported, in seconds."""
 NO_EXECUTORS = (
     "the driver runs but has no executors: a ResourceQuota or an admission policy of the "
     "namespace may refuse their pods; see the driver's log"
@@ -31,29 +34,29 @@ WAITING: Mapping[str, int | None] = {
     "ContainerCreating": None,
     "PodInitializing": None,
     # https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/images/types.go
-    "InvalidImageName": NONE_S,
-    "ErrImageNeverPull": NONE_S,
-    "ErrImagePull": PULL_S,
-    "ImagePullBackOff": PULL_S,
-    "ImageInspectError": PULL_S,
-    "RegistryUnavailable": PULL_S,
-    "SignatureValidationFailed": NONE_S,
+    "InvalidImageName": NO_PATIENCE_S,
+    "ErrImageNeverPull": NO_PATIENCE_S,
+    "ErrImagePull": PULL_PATIENCE_S,
+    "ImagePullBackOff": PULL_PATIENCE_S,
+    "ImageInspectError": PULL_PATIENCE_S,
+    "RegistryUnavailable": PULL_PATIENCE_S,
+    "SignatureValidationFailed": NO_PATIENCE_S,
     # https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/kuberuntime/kuberuntime_container.go
-    "CreateContainerConfigError": MISSING_S,
-    "CreateContainerError": MISSING_S,
-    "PreCreateHookError": MISSING_S,
-    "PreStartHookError": MISSING_S,
-    "PostStartHookError": MISSING_S,
-    "RunContainerError": MISSING_S,
-    "CrashLoopBackOff": MISSING_S,
+    "CreateContainerConfigError": START_PATIENCE_S,
+    "CreateContainerError": START_PATIENCE_S,
+    "PreCreateHookError": START_PATIENCE_S,
+    "PreStartHookError": START_PATIENCE_S,
+    "PostStartHookError": START_PATIENCE_S,
+    "RunContainerError": START_PATIENCE_S,
+    "CrashLoopBackOff": START_PATIENCE_S,
 }
-"""Why a container waits, and for how many seconds after its pod's start that is put up with; None
-is as long as it takes. A reason that is not here is waited for."""
+"""Reasons why a container waits, and after how many seconds from its pod's start each is final;
+None is never. A reason that is not listed here never becomes final either."""
 
 OUT_OF_MEMORY = "OOMKilled"
 FORBIDDEN = "Forbidden"
 _REFUSED = "is forbidden"
-"""How the API server's refusals read, to a launcher and to a driver."""
+"""Words in the API server's error message if it refuses to create an object."""
 
 EXITS: Mapping[int, tuple[str, str]] = {
     3: ("JobFailed", "the job ended and wrote a result with the reason"),
@@ -67,8 +70,8 @@ EXITS: Mapping[int, tuple[str, str]] = {
         "the driver was killed; if nobody did that on purpose, raise spec.spark.driver.memory",
     ),
 }
-"""What a driver's exit code means: a reason and a message. 11 and 52 are Spark's (`SparkExitCode`),
-3 is that of our jobs."""
+"""What a driver's exit code means: (reason, message). 11 and 52 are defined by Spark
+(`SparkExitCode`), 3 by Chiplog's jobs."""
 
 _OUT_OF_MEMORY_REMEDY = (
     "the {role} used more memory than its pod has: raise spec.spark.{role}.memory, or "
@@ -78,22 +81,22 @@ _OUT_OF_MEMORY_REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why an application does not continue."""
+    """Why an application makes no progress."""
 
     reason: str
-    """In CamelCase: Kubernetes' own where it has one."""
+    """In CamelCase; Kubernetes' own reason if it has one."""
     message: str
     is_final: bool
-    """Nothing but a change by somebody helps, so there is nothing to wait for or to try again."""
+    """Whether neither waiting nor a retry can help, but only a change by a user."""
     has_ended: bool = False
-    """The driver's container is no more: launchers see that on their own."""
+    """Whether the driver's container has ended. Launchers notice that themselves."""
 
 
 class DriverEnd(StrEnum):
     """How the driver of the last attempt ended."""
 
     NONE = ""
-    """It did not, or there is none."""
+    """It has not ended, or it does not exist."""
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
 
@@ -134,9 +137,9 @@ def trouble(
 ) -> Trouble | None:
     """What delays an application that has not ended; None if nothing does.
 
-    `pods` are all pods with the application's label, `events` those of the launched object.
-    `expected_since` is when the launched object was created: if admission refuses a pod, only its
-    events show it.
+    `pods` are all pods with the application's label. `events` are those of the launched object:
+    only they show it if admission refuses the driver's pod. `expected_since` is when the launched
+    object was created.
     """
     driver = newest_driver(pods)
     if driver is None:
@@ -154,8 +157,10 @@ def cause_of_end(driver: Mapping[str, object]) -> Trouble | None:
             return Trouble(OUT_OF_MEMORY, message, is_final=True, has_ended=True)
         if code in EXITS:
             reason, message = EXITS[code]
+            # A retry fails, too, after a failure with a result (3) or without enough heap (52).
             return Trouble(reason, message, is_final=code in (3, 52), has_ended=True)
         if code:
+            # The error is at the end of the output.
             output = text(ended, "message").strip()[-1_000:]
             message = f"the driver ended with exit code {code}{': ' if output else ''}{output}"
             reason = FORBIDDEN if _REFUSED in output else text(ended, "reason") or "Error"
@@ -176,27 +181,31 @@ def _of_driver(driver: Mapping[str, object], now: datetime) -> Trouble | None:
 
 
 def _of_executors(pods: Iterable[Mapping[str, object]], now: datetime) -> Trouble | None:
-    """What delays the executors. A job continues while one of them works, so it counts only if
-    it affects all."""
+    """What delays the executors; None if at least one is not delayed, because the job continues
+    while one of them works."""
     executors = [pod for pod in pods if _role(pod) == "executor"]
     found = [_of_executor(pod, now) for pod in executors]
     troubles = [trouble for trouble in found if trouble is not None]
     if not troubles or len(troubles) < len(executors):
         return None
-    worst = next((trouble for trouble in troubles if not trouble.is_final), troubles[0])
-    return Trouble(worst.reason, f"no executor is running: {worst.message}", worst.is_final)
+    # The delay is final only if it is final for every executor.
+    shown = next((trouble for trouble in troubles if not trouble.is_final), troubles[0])
+    return Trouble(shown.reason, f"no executor is running: {shown.message}", shown.is_final)
 
 
 def _no_executors(
     driver: Mapping[str, object], pods: Iterable[Mapping[str, object]], now: datetime
 ) -> Trouble | None:
-    """The delay of a driver that runs without executors. Jobs keep their executors to the end,
-    and only the driver's log shows why they are refused."""
+    """The delay of a driver that runs without executors for `NO_EXECUTORS_S`; None if it has some.
+
+    Jobs keep their executors until the end. If the API server refuses to create their pods, only
+    the driver's log shows why.
+    """
     if any(_role(pod) == "executor" for pod in pods):
         return None
     for status in _containers(driver, DRIVER_CONTAINER):
-        began = time(status, "state", "running", "startedAt")
-        if began is not None and _is_over(began, NO_EXECUTORS_S, now):
+        started = time(status, "state", "running", "startedAt")
+        if started is not None and _is_patience_over(started, NO_EXECUTORS_S, now):
             return Trouble("NoExecutors", NO_EXECUTORS, is_final=False)
     return None
 
@@ -219,7 +228,7 @@ def _waiting(pod: Mapping[str, object], container: str, now: datetime) -> Troubl
         if patience_s is not None:
             since = time(pod, "status", "startTime") or time(pod, "metadata", "creationTimestamp")
             message = text(status, "state", "waiting", "message") or f"the pod is waiting: {reason}"
-            return Trouble(reason, message, is_final=_is_over(since, patience_s, now))
+            return Trouble(reason, message, is_final=_is_patience_over(since, patience_s, now))
     return None
 
 
@@ -240,9 +249,11 @@ def _no_pod(
     refused = [event for event in events if text(event, "reason") == "FailedCreate"]
     if not refused:
         return None
-    message = text(refused[-1], "message") or "its pod was refused"
+    message = text(refused[-1], "message") or "the API server refused the driver's pod"
     reason = FORBIDDEN if _REFUSED in message else "FailedCreate"
-    return Trouble(reason, message, is_final=_is_over(expected_since, MAKING_S, now))
+    return Trouble(
+        reason, message, is_final=_is_patience_over(expected_since, CREATION_PATIENCE_S, now)
+    )
 
 
 def _containers(pod: Mapping[str, object], name: str) -> tuple[Mapping[str, object], ...]:
@@ -261,8 +272,8 @@ def _made_at(pod: Mapping[str, object]) -> float:
     return created.timestamp() if created else 0.0
 
 
-def _is_over(since: datetime | None, patience_s: int, now: datetime) -> bool:
-    """Whether the time for this reason is over, so that the delay is final."""
-    if patience_s == NONE_S:
+def _is_patience_over(since: datetime | None, patience_s: int, now: datetime) -> bool:
+    """Whether a cause that exists `since` then is final: it has lasted for `patience_s`."""
+    if patience_s == NO_PATIENCE_S:
         return True
     return since is not None and now - since >= timedelta(seconds=patience_s)

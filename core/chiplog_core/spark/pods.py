@@ -1,8 +1,8 @@
-"""The pods of an application: restricted, with a place to write to and the job's request.
+"""The pod templates of an application's driver and executors.
 
-Whatever launches it, driver and executors are made from these templates; Spark and the launchers
-add image, arguments, resources, their labels and an emptyDir for Spark's local data. They need
-nothing that a namespace with the Pod Security Standard `restricted` refuses:
+Every launcher uses these templates; Spark and the launchers add image, arguments, resources, their
+labels and an emptyDir for Spark's local data. The pods comply with the Pod Security Standard
+`restricted`:
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
 
@@ -30,11 +30,12 @@ EXECUTOR_CONTAINER = "spark-kubernetes-executor"
 """The names that Spark and both Spark operators expect."""
 
 WORK_FOLDER = "/tmp"  # noqa: S108 - an emptyDir of the pod's own
-"""Where the processes are started, since Spark makes directories there: all else is read-only."""
+"""The working directory of the processes, because Spark creates directories there; the rest of the
+file system is read-only."""
 
 WORK_VOLUME = "chiplog-work"
 API_VOLUME = "chiplog-api-access"
-"""The driver's token; executors have none."""
+"""The volume with the driver's token for the API server; executors have none."""
 
 READ_BY_GROUP = 0o440
 """Mode of mounted Secrets: the pod's fsGroup reads them, others do not."""
@@ -43,7 +44,7 @@ READ_BY_GROUP = 0o440
 def launched_of(
     application: Application, api_version: str, kind: str, spec: Mapping[str, object]
 ) -> Manifest:
-    """The object for a launcher or the Job controller."""
+    """The `SparkApplication` or Job that runs the application, with this spec."""
     manifest = object_of(application, api_version, kind, application.name, {"spec": spec})
     manifest["metadata"]["labels"] = application.launched_labels
     return manifest
@@ -52,7 +53,8 @@ def launched_of(
 def object_of(
     application: Application, api_version: str, kind: str, name: str, parts: Mapping[str, object]
 ) -> Manifest:
-    """An object of the application, deleted with its owner."""
+    """An object of the application, deleted with its owner. `parts` are its top-level fields
+    besides the metadata, like `spec`."""
     return {
         "apiVersion": api_version,
         "kind": kind,
@@ -79,7 +81,7 @@ def driver_template(application: Application) -> Manifest:
         kind=VolumeKind.SECRET,
         source=application.result_key,
         path=KEY_FOLDER,
-        is_optional=True,  # the operator must not create it everywhere
+        is_optional=True,  # in some namespaces the operator may not create Secrets
     )
     volumes = (request, key, *application.volumes)
     template = _template(application, DRIVER_CONTAINER, volumes)
@@ -124,7 +126,7 @@ def _template(application: Application, container: str, volumes: tuple[Volume, .
                 {
                     "name": container,
                     "workingDir": WORK_FOLDER,
-                    # The reason of a failure, even if the driver could not write its result.
+                    # Shows the reason of a failure even if the driver could not write its result.
                     "terminationMessagePolicy": "FallbackToLogsOnError",
                     "securityContext": {
                         "allowPrivilegeEscalation": False,

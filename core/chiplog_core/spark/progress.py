@@ -1,6 +1,6 @@
-"""How far a job is, which its driver leaves beside the result while it works.
+"""The progress of a job, which its driver writes next to the result while it runs.
 
-Nothing is decided by it: progress that cannot be parsed is ignored.
+It is only shown to users; nothing is decided by it. Progress that cannot be parsed is ignored.
 """
 
 from chiplog_core.manifest.documents import UnreadableDocument, object_of, text_of
@@ -11,7 +11,7 @@ from chiplog_core.model.spark_run import ApplicationStatus, RunProgress
 from chiplog_core.problems import InvalidManifest
 
 PROGRESS_KEY = "progress.json"
-"""Of the ConfigMap that has the result."""
+"""Key with the progress in the ConfigMap that gets the result."""
 
 MAX_PROGRESS_BYTES = 4_096
 
@@ -24,8 +24,7 @@ def progress_text(application: str, progress: RunProgress) -> str:
 
 
 def progress_of(text: object, *, application: str) -> RunProgress | None:
-    """Parse `progress.json` of this application; None if it cannot be parsed or is of another
-    one."""
+    """Parse `progress.json`. None if it cannot be parsed, or if another application wrote it."""
     if not isinstance(text, str) or not text:
         return None
     try:
@@ -39,7 +38,8 @@ def progress_of(text: object, *, application: str) -> RunProgress | None:
 
 
 def progress_words(application: ApplicationStatus) -> str:
-    """The progress in words, with the attempt if it is not the first; empty if unknown."""
+    """The progress in words, like "attempt 2, 1.5 GB of about 4.0 GB, 3 of 8 partitions"; empty if
+    unknown. The attempt is left out if it is the first."""
     found = []
     if application.attempt is not None and application.attempt > 1:
         found.append(f"attempt {application.attempt}")
@@ -51,8 +51,9 @@ def progress_words(application: ApplicationStatus) -> str:
     return ", ".join(found)
 
 
-def _size(number: int) -> str:
-    for size, unit in _UNITS:
-        if number >= size:
-            return f"{number / size:.1f} {unit}"
-    return f"{number} bytes"
+def _size(count: int) -> str:
+    """A number of bytes in the largest unit that fits, like `1.5 GB`."""
+    for bytes_per_unit, unit in _UNITS:
+        if count >= bytes_per_unit:
+            return f"{count / bytes_per_unit:.1f} {unit}"
+    return f"{count} bytes"

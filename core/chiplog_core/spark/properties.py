@@ -17,12 +17,13 @@ FIXED: Mapping[str, str] = {
     "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
     "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
 }
-"""Configuration of every application that no user can change; `access.py` rests on it."""
+"""Spark configuration of every application that users cannot change. `access.py` relies on it: it
+grants no permissions for the functions that are turned off here."""
 
 
 def described(application: Application) -> dict[str, str]:
-    """The Spark configuration that follows from the application's fields: accounts, sizes and
-    images."""
+    """The Spark configuration that follows from the application's fields: ServiceAccounts, sizes
+    and images."""
     accounts = "spark.kubernetes.authenticate.{}.serviceAccountName"
     return {
         accounts.format("driver"): application.service_account,

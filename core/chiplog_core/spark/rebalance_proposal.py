@@ -1,4 +1,4 @@
-"""What a job measured, as the status of its Rebalance says it."""
+"""The proposal in the result of a measuring job, as the status of its Rebalance shows it."""
 
 import json
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ NOT_MOVED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassigned:
-    """A partition with other replicas."""
+    """A partition and the replicas that it should have, in order."""
 
     topic: TopicName
     partition: PartitionIndex
@@ -46,7 +46,7 @@ class Reassigned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment:
-    """As kafka-reassign-partitions.sh takes it."""
+    """The JSON input of kafka-reassign-partitions.sh."""
 
     version: Annotated[int, Range(1, 1)] = 1
     partitions: Annotated[tuple[Reassigned, ...], Items(MAX_REPLICA_MOVES)] = ()
@@ -54,7 +54,7 @@ class Reassignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceSummary:
-    """What is read of a result: see `rebalance.documents.proposal_json`."""
+    """The fields of a job's result, as `rebalance.documents.proposal_json` writes them."""
 
     leader_moves: Annotated[
         tuple[LeaderMove, ...], Items(MAX_LEADER_MOVES, key=("topic", "partition"))
@@ -74,23 +74,32 @@ class RebalanceSummary:
 
 
 def proposal_of(result: Result, made_at: datetime) -> Proposal:
-    """The proposal in a job's result. Raises `UnreadableDocument`."""
+    """The proposal in a job's result. Raises `UnreadableDocument`.
+
+    Replica moves cannot be carried out by the operator; the proposal only shows them, as input for
+    kafka-reassign-partitions.sh. So it is executable if it has leader moves, or no moves at all.
+    """
     summary = result.summary_as(RebalanceSummary)
-    message, text = "", ""
+    message, reassignment = "", ""
     if summary.num_replica_movements:
         message = NOT_MOVED.format(
             count=summary.num_replica_movements, megabytes=summary.data_to_move_mb
         )
-        text = json.dumps(write(summary.reassignment)) if summary.reassignment.partitions else ""
-    if len(text) > MAX_REASSIGNMENT_LENGTH:
-        message, text = f"{message}; the list is too long for the status: exclude topics", ""
+        if summary.reassignment.partitions:
+            reassignment = json.dumps(write(summary.reassignment))
+    if len(reassignment) > MAX_REASSIGNMENT_LENGTH:
+        message = (
+            f"{message}; their list in status.proposal.reassignment is left out, because it is "
+            "too long: exclude topics with spec.excludedTopics"
+        )
+        reassignment = ""
     proposal = Proposal(
         id=result.application,
         made_at=made_at,
         executable=bool(summary.leader_moves) or not summary.num_replica_movements,
         message=message,
         leader_moves=summary.leader_moves,
-        reassignment=text,
+        reassignment=reassignment,
         figures=summary.figures,
         hot_keys=summary.hot_keys,
         advice=summary.advice,
@@ -102,6 +111,7 @@ def proposal_of(result: Result, made_at: datetime) -> Proposal:
         on_demand_balancedness_score_after=summary.on_demand_balancedness_score_after,
         monitored_partitions_percentage=summary.monitored_partitions_percentage,
     )
+    # `moves_of` leaves out entries that change which brokers hold the partition.
     if len(moves_of(proposal)) != len(proposal.leader_moves):
         message = (
             "an entry of summary.leaderMoves does not only reorder the replicas of its partition"
@@ -113,10 +123,10 @@ def proposal_of(result: Result, made_at: datetime) -> Proposal:
 def proposal_words(proposal: Proposal) -> str:
     """The effect of the proposal in one sentence."""
     moves = proposal.num_leader_movements
-    orders = len(proposal.leader_moves) - moves
+    reordered = len(proposal.leader_moves) - moves  # the leader stays, the replicas' order changes
     parts = [f"{moves} leaderships would move"]
-    if orders > 0:
-        parts.append(f"{orders} stay, but their replicas must be reordered")
+    if reordered > 0:
+        parts.append(f"{reordered} stay, but their replicas must be reordered")
     if not proposal.leader_moves:
         parts = ["no leadership needs to move"]
     before = proposal.on_demand_balancedness_score_before

@@ -20,10 +20,11 @@ def verdicts(
     unmet: Unmet | None,
     waits_for: str = "",
 ) -> list[Verdict]:
-    """The conditions: Ready, and the state as a condition of its own, for which users of Strimzi
-    wait.
+    """The conditions: Ready, and the state as the type of another condition, as in Strimzi, where
+    users wait for it with kubectl.
 
-    `waits_for` names the Rebalance whose moves an approved one waits for.
+    `waits_for` is the Rebalance whose moves must be finished before this approved one starts;
+    empty if it does not wait.
     """
     state = status.state or RebalanceState.NEW
     ready = refused(problems) if problems else _ready(rebalance, status, state, unmet)
@@ -32,8 +33,8 @@ def verdicts(
         ready = fails(ConditionType.READY, "WaitsForAnother", message)
     found = [ready]
     if state not in {RebalanceState.READY, RebalanceState.RECONCILIATION_PAUSED}:
-        holds_now = ConditionStatus.TRUE
-        found.append(Verdict(type=state.value, status=holds_now, reason=state.value, message=""))
+        is_true = ConditionStatus.TRUE
+        found.append(Verdict(type=state.value, status=is_true, reason=state.value, message=""))
     if paused(rebalance.metadata):
         found.append(paused_verdict(rebalance.metadata))
     return found
@@ -67,17 +68,17 @@ def _measuring(status: RebalanceStatus, state: RebalanceState, unmet: Unmet | No
         return fails(
             ready, state.value, "measuring starts when the previous application is removed"
         )
-    more = f": {application.message}" if application.message else ""
-    if unmet is not None and not application.kind:  # it does not exist yet
-        more = f": {unmet.message}"
+    cause = f": {application.message}" if application.message else ""
+    if unmet is not None and not application.kind:  # the application does not exist yet
+        cause = f": {unmet.message}"
     done = progress.progress_words(application)
     how_far = f" ({done})" if done else ""
-    message = f"application {application.name} is {application.state.value}{how_far}{more}"
+    message = f"application {application.name} is {application.state.value}{how_far}{cause}"
     return fails(ready, state.value, message)
 
 
 def _to_approve(rebalance: Rebalance, status: RebalanceStatus) -> str:
-    """How to approve the proposal."""
+    """The proposal in words and how to approve it; empty if there is none."""
     proposal, wanted = status.proposal, rebalance.spec.approved_proposal
     if proposal is None:
         return ""
@@ -91,9 +92,9 @@ def _to_approve(rebalance: Rebalance, status: RebalanceStatus) -> str:
 
 
 def moves_words(status: RebalanceStatus) -> str:
-    """The progress of an approved proposal, in words."""
+    """The progress of an approved proposal, in words; empty if none was approved."""
     moves = status.moves
     if moves is None:
         return ""
-    rest = f"; {moves.left_out} were skipped" if moves.left_out else ""
-    return f"{moves.done} of {moves.total} leaderships are moved{rest}"
+    skipped = f"; {moves.left_out} were skipped" if moves.left_out else ""
+    return f"{moves.done} of {moves.total} leaderships are moved{skipped}"

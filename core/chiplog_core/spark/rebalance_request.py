@@ -12,12 +12,12 @@ from chiplog_core.spark.runs import digest
 from chiplog_core.spark.topic_choice import Unmet
 
 MAX_NAMES_BYTES = MAX_REQUEST_BYTES - 64 * 1024
-"""Of topics in a request, with room for all else that is in it."""
+"""Limit for the topic names in a request; 64 KiB are left for everything else in it."""
 
 
 def spec_digest(spec: RebalanceSpec) -> str:
-    """Digest of what is measured and how. A change of what happens with the proposal does not
-    change it."""
+    """Digest of the fields of the spec that affect the measurement. A new digest begins a new run,
+    so the two fields that only affect how a proposal is carried out are set to fixed values."""
     return digest(replace(spec, approved_proposal=None, concurrent_leader_movements=1))
 
 
@@ -28,8 +28,9 @@ def missing_for_measuring(topics: Sequence[str], brokers: Sequence[Broker]) -> U
     names_bytes = sum(len(topic) + len('"",') for topic in topics)
     if len(topics) > MAX_TOPICS or names_bytes > MAX_NAMES_BYTES:
         message = (
-            f"the cluster has {len(topics)} topics; a job takes at most {MAX_TOPICS} topics and "
-            f"{MAX_NAMES_BYTES} bytes of names"
+            f"the cluster has {len(topics)} topics with {names_bytes} bytes of names; a Rebalance "
+            f"can measure at most {MAX_TOPICS} topics with {MAX_NAMES_BYTES} bytes of names: "
+            "delete topics"
         )
         return Unmet("TooManyTopics", message)
     if not any(broker.is_usable for broker in brokers):
@@ -38,7 +39,7 @@ def missing_for_measuring(topics: Sequence[str], brokers: Sequence[Broker]) -> U
 
 
 def job_of(spec: RebalanceSpec, topics: Sequence[str], brokers: Sequence[Broker]) -> RebalanceJob:
-    """The request to the job."""
+    """The request to the measuring job."""
     return RebalanceJob(
         topics=tuple(topics),
         brokers=tuple(broker.broker_id for broker in brokers if broker.is_usable),

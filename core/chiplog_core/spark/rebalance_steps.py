@@ -1,11 +1,12 @@
-"""What is to be done next about one Rebalance: a pure function of what there is.
+"""The next step of one Rebalance, as a pure function of the observed objects.
 
-It is measured by a Spark job (`following`); what the job proposes is copied into the status and
-waits there. Approved, the status says Rebalancing: that is the order to the planner, which alone
-writes maps. From then on only what the maps say counts.
+A Spark job measures the load (`following`); its proposal is copied into the status and waits there
+for approval. After the approval the status says Rebalancing, which makes the planner, the only
+writer of PartitionMaps, move the leaderships. From then on the PartitionMaps show the progress.
 
-The annotation by which a person steers is acted upon in one write of the status, which names its
-value, and is taken away in the next pass: an operator that takes over in between sees it.
+Users give commands with an annotation. A command is carried out in one write of the status, which
+also records the command's value, and the annotation is removed in the next pass. So an operator
+that takes over in between does not carry it out again.
 """
 
 from dataclasses import replace
@@ -65,7 +66,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     # ---- the run there is ----
 
     @property
-    def _is_in_the_way(self) -> bool:
+    def _must_remove_ended(self) -> bool:
         return self._state in {RebalanceState.PENDING_PROPOSAL, RebalanceState.STOPPED}
 
     def _launch(self, known: ApplicationStatus) -> None:
@@ -104,14 +105,15 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     # ---- the moves that were approved ----
 
     def _observe_moves(self) -> None:
-        """Observe the progress of an approved proposal."""
-        status, now = self._status, self._view.standings
+        """Observe the progress of an approved proposal, and end it when each of its moves is done
+        or cannot be done any more (stale)."""
+        status, standings = self._status, self._view.standings
         if self._state is not RebalanceState.REBALANCING:
             return
         self._requeue_in(REQUEUE_AFTER_MS)
-        if now is None or status.proposal is None or status.moves is None:
+        if standings is None or status.proposal is None or status.moves is None:
             return
-        judged = [judge(move, now.get(move.name)) for move in moves_of(status.proposal)]
+        judged = [judge(move, standings.get(move.name)) for move in moves_of(status.proposal)]
         stale = [judged_move for judged_move in judged if judged_move.state is MoveState.STALE]
         done = sum(judged_move.state is MoveState.DONE for judged_move in judged)
         moves = replace(status.moves, done=done, total=len(judged), left_out=len(stale))
@@ -131,8 +133,8 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             self._set(state=RebalanceState.READY, outcome=end)
             self._add_event("Rebalanced", message)
 
-    _is_waiting = False
-    """It is approved, and another Rebalance of the cluster comes first."""
+    _waits_for_another = False
+    """Whether the Rebalance is approved, but waits until another one of the cluster is finished."""
 
     def _approve_by_spec(self) -> None:
         """Approve the proposal that the spec names."""
@@ -142,17 +144,18 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             self._approve()
 
     def _approve(self) -> bool:
-        """Carry out the proposal if possible. False if that cannot be decided yet."""
-        proposal, now = self._status.proposal, self._view.standings
+        """Begin to carry out the proposal, or refuse it. False if that cannot be decided yet, so
+        that the approval must be handled again."""
+        proposal, standings = self._status.proposal, self._view.standings
         assert proposal is not None, "the state says that there is one"
         if not proposal.executable:
             self._refuse_approval("NotExecutable", proposal.message)
             return True
-        if now is None or self._view.under_way:
+        if standings is None or self._view.under_way:
             self._requeue_in(REQUEUE_AFTER_MS)
-            self._is_waiting = bool(self._view.under_way)
+            self._waits_for_another = bool(self._view.under_way)
             return False
-        approval = approve(moves_of(proposal), now)
+        approval = approve(moves_of(proposal), standings)
         if approval.is_refused:
             self._refuse_approval("ProposalOutdated", approval.message)
             return True
@@ -176,6 +179,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         """Carry out the command in the annotation once, then remove the annotation."""
         value = self._view.rebalance.metadata.annotations.get(labels.REBALANCE)
         command = None if value is None else value[:MAX_LABEL_LENGTH]
+        # The status names the command that was carried out until the annotation is gone.
         if command is None or command == self._status.answered:
             if command is not None:
                 self._step.actions.append(TakeAwayAnnotation())
@@ -185,11 +189,12 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             self._requeue_in(0)
 
     def _carry_out_command(self, command: str) -> bool:
-        """Carry out a command. False if it cannot be decided yet."""
+        """Carry out a command, or refuse it. False if that cannot be decided yet."""
         state = self._state
         if command not in {*Command} or state not in POSSIBLE[Command(command)]:
             possible = [other.value for other in Command if state in POSSIBLE[other]]
-            hint = f"in state {state.value} it can be {' or '.join(possible) or 'nothing'}"
+            values = f"the possible values are {' and '.join(possible)}" if possible else ""
+            hint = f"in state {state.value} {values or 'no value of it is possible'}"
             message = f"the annotation {labels.REBALANCE}={command!r} was removed: {hint}"
             self._add_event("AnnotationRefused", message, is_warning=True)
             return True
@@ -202,7 +207,8 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         return True
 
     def _stop(self) -> None:
-        """Stop measuring or moving. The present spec counts as done."""
+        """Stop measuring or moving. No new run begins before the spec changes or a user sets the
+        annotation to refresh."""
         message = (
             f"measuring was stopped; set the annotation {labels.REBALANCE} to refresh to "
             "measure again"
@@ -210,7 +216,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         if self._state is RebalanceState.REBALANCING:
             message = f"stopped: {moves_words(self._status)}; finished moves are not undone"
         self._abandon_run()
-        # Also if it was about to begin: the present spec is what was stopped.
+        # The digest in `wish` says that a run for the present spec has begun, so none begins now.
         self._set(
             state=RebalanceState.STOPPED,
             outcome=outcome("Stopped", message),
@@ -221,12 +227,14 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     # ---- the next run ----
 
     def _give_up(self) -> None:
-        """Stop the run because the spec has problems. It begins again when they are corrected."""
+        """Stop the run because the spec has problems. An empty digest in `wish` makes a new run
+        begin when they are corrected."""
         self._abandon_run()
         self._set(state=RebalanceState.NOT_READY, wish="", outcome=None)
 
     def _start_over(self) -> None:
-        """Forget the old proposal, and stop its run."""
+        """Delete the old proposal from the status, and stop the run. An empty digest in `wish`
+        makes a new run begin."""
         self._abandon_run()
         self._set(
             state=RebalanceState.PENDING_PROPOSAL,
@@ -237,7 +245,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         )
 
     def _begin_if_due(self) -> None:
-        """Begin a run if the spec changed."""
+        """Begin a run if the spec changed, as soon as the previous application has ended."""
         if self._status.wish == spec_digest(self._spec):
             return
         if self._state is not RebalanceState.NEW or self._is_active:
@@ -265,6 +273,6 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             self._status,
             problems=self._view.problems,
             unmet=self._unmet,
-            waits_for=self._view.under_way if self._is_waiting else "",
+            waits_for=self._view.under_way if self._waits_for_another else "",
         )
         return self._with_conditions(rebalance.metadata, published)

@@ -1,4 +1,4 @@
-"""What is known of a Rebalance when it is checked, and what a person may say to it."""
+"""The input of a Rebalance's next step, and the commands that users can give."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,13 +30,15 @@ POSSIBLE: Mapping[Command, frozenset[RebalanceState]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceView(RunView):
-    """A Rebalance and all that decides about it, at one moment."""
+    """A Rebalance and all that decides about it, as it is at one moment."""
 
     rebalance: Rebalance
     topics: Sequence[str] = ()
     """The users' topics of the cluster."""
     brokers: tuple[Broker, ...] = ()
     under_way: str = ""
-    """Another Rebalance of the cluster whose moves continue, as namespace/name; empty for none."""
+    """Another Rebalance of the cluster whose moves are in progress, as namespace/name; empty if
+    there is none."""
     standings: Standings | None = None
-    """The partitions as the maps have them; None where that is not known: nothing is concluded."""
+    """The partitions as in the PartitionMaps; None if these could not be read, and then nothing is
+    decided about moves."""

@@ -1,9 +1,9 @@
-"""What a job was refused, in the words of the broker that refused it: a pure function.
+"""Adds the broker's report of damage to the reads that a broker refused to a Verification's job.
 
-A broker that finds damage while a job reads serves nothing of that replica any more. The job sees
-at which offset its read was refused, which is where the read began; the broker knows the file, the
-first offset that cannot be trusted, and whether the file ends too early. It reports that in the
-history of its data directory, also when the replica was fetched again in the meantime.
+A broker that finds a replica damaged while a job reads it refuses all further reads of it. The job
+knows only the offset at which the refused read began. The broker knows the file, the first damaged
+offset, and whether the file ends too early; it reports them in the damage history of its data
+directory, even if the replica was fetched again in the meantime.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from chiplog_core.model.spark_result import MAX_MESSAGE_LENGTH, Check, Violation
 from chiplog_core.model.verification import CheckCount
 
 CLOCKS_DIFFER: Final = timedelta(minutes=1)
-"""By so much the clock of a broker may be another than the operator's."""
+"""The largest difference between the clocks of a broker and the operator that is expected."""
 
 CHECK_OF: Final = {DamageKind.CHANGED: Check.CRC, DamageKind.TRUNCATED: Check.TRUNCATED_TAIL}
 
@@ -34,23 +34,25 @@ class RefusedRead:
     partition: PartitionIndex | None = None
     replica: BrokerId | None = None
     offset: Offset | None = None
-    """Where the read began that was refused."""
+    """The offset at which the refused read began."""
     message: Annotated[str, Length(65_536)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """What the brokers say that they have found damaged, for one run."""
+    """The damage that brokers report, for one run of a Verification."""
 
     brokers: Mapping[BrokerId, Broker]
     checks: Collection[Check] = ()
-    """What the run was to check; empty: everything."""
+    """The checks of the run; empty for all."""
     began: datetime
+    """When the run began."""
     ended: datetime
+    """When the run ended."""
 
     def of(self, read: RefusedRead) -> PastDamage | None:
-        """The damage that the broker reported where the job's read was refused; None if it is
-        not known."""
+        """The latest damage that the broker of the refused read reports for that replica and this
+        run; None if it reports none."""
         broker = None if read.replica is None else self.brokers.get(read.replica)
         directories = () if broker is None else broker.status.directories
         found = (
@@ -64,10 +66,13 @@ class Witness:
         return max(found, key=lambda past: past.found_at, default=None)
 
     def _is_of_the_run(self, past: PastDamage) -> bool:
-        """Whether the replica was damaged at some time during the run, give or take
-        `CLOCKS_DIFFER`. It may have been damaged long before, if it could not be repaired."""
-        is_found = past.found_at <= self.ended + CLOCKS_DIFFER
-        return is_found and (past.whole_at is None or past.whole_at >= self.began - CLOCKS_DIFFER)
+        """Whether the replica was damaged at some time during the run, with a tolerance of
+        `CLOCKS_DIFFER`. The damage may have been found long before, if it was not repaired."""
+        found_before_end = past.found_at <= self.ended + CLOCKS_DIFFER
+        # `whole_at` is when the replica was undamaged again; None: it still is damaged.
+        return found_before_end and (
+            past.whole_at is None or past.whole_at >= self.began - CLOCKS_DIFFER
+        )
 
     def check(self, past: PastDamage) -> Check:
         """The check that the damage violates; CRC if the run did not include it."""
@@ -78,8 +83,8 @@ class Witness:
 def named(
     violations: Sequence[Violation], refused: Sequence[RefusedRead], witness: Witness
 ) -> tuple[Violation, ...]:
-    """The violations. Those for a refused read get the place and the message that the broker
-    reported."""
+    """The violations of a run. A CRC violation that stands for a refused read gets the check,
+    offset and message of the damage that the broker reports, if it reports any."""
     reads = {(read.topic, read.partition, read.replica, read.offset): read for read in refused}
 
     def named_one(violation: Violation) -> Violation:
@@ -99,20 +104,22 @@ def named(
 def recounted(
     counts: Sequence[CheckCount], before: Sequence[Violation], after: Sequence[Violation]
 ) -> tuple[CheckCount, ...]:
-    """The number of violations by check, after `named` changed the checks of some."""
-    count = Counter({count.check: count.count for count in counts})
-    count.subtract(violation.check for violation in before)
-    count.update(violation.check for violation in after)
-    return tuple(_counts(count))
+    """The number of violations by check, after `named` changed the checks of some listed ones from
+    `before` to `after`. Violations that are counted, but not listed, are not affected."""
+    by_check = Counter({count.check: count.count for count in counts})
+    by_check.subtract(violation.check for violation in before)
+    by_check.update(violation.check for violation in after)
+    return tuple(_counts(by_check))
 
 
-def _counts(count: Mapping[Check, int]) -> Iterator[CheckCount]:
-    for check, number in sorted(count.items()):
+def _counts(by_check: Mapping[Check, int]) -> Iterator[CheckCount]:
+    for check, number in sorted(by_check.items()):
         if number > 0:
             yield CheckCount(check=check, count=number)
 
 
 def _message(past: PastDamage) -> str:
-    what = "ends too early" if past.kind is DamageKind.TRUNCATED else "is not what was written"
-    text = f"its broker refuses to serve the replica, because {past.file} {what}: {past.message}"
+    """The violation's message for this damage."""
+    flaw = "ends too early" if past.kind is DamageKind.TRUNCATED else "is not what was written"
+    text = f"its broker refuses to serve the replica, because {past.file} {flaw}: {past.message}"
     return text if len(text) <= MAX_MESSAGE_LENGTH else text[:MAX_MESSAGE_LENGTH]

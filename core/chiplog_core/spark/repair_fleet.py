@@ -1,4 +1,8 @@
-"""What repairs of replicas ask of the cluster: who is whole and in sync, and what is ordered."""
+"""The state of the cluster as repairs of replicas depend on it: which replicas are undamaged and in
+sync, and which are ordered to be fetched again.
+
+An accused replica is one that a Verification has reported as damaged.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -14,10 +18,12 @@ from chiplog_core.spark.steps import OrderRefetch
 from chiplog_core.spark.verification_report import Accused
 
 MAX_AT_ONCE: Final = 2
-"""Replicas of a cluster that are fetched again at the same time: each reads all of its leader's."""
+"""How many replicas of a cluster may be fetched again at the same time: each reads the whole
+replica of its leader."""
 
 MAJORITY: Final = 2
-"""Others that agree, where only the comparison says which replica is wrong."""
+"""How many other undamaged replicas are required if the replica was accused only because its
+records differ from theirs: then they are the majority."""
 
 Place: TypeAlias = tuple[TopicId, PartitionIndex]
 Replica: TypeAlias = tuple[BrokerId, Place]
@@ -25,19 +31,19 @@ Replica: TypeAlias = tuple[BrokerId, Place]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The cluster as it is, as far as repairs depend on it."""
+    """The state of the cluster, as far as repairs depend on it."""
 
     brokers: Mapping[BrokerId, Broker] = field(default_factory=dict)
     maps: Mapping[str, PartitionMap] = field(default_factory=dict)
     """By topic name."""
     accused: frozenset[Replica] = frozenset()
-    """What other Verifications have accused and is not dealt with."""
+    """The replicas that other Verifications have accused and whose repair has not ended."""
     held_up: str = ""
-    """Why nothing is ordered now, whatever it is; empty where something may be."""
+    """Why no repair at all may be ordered now; empty if repairs may be ordered."""
 
 
 class Fleet:
-    """The state of the cluster, and what is ordered in this pass."""
+    """The state of the cluster, including the orders of this pass."""
 
     def __init__(self, standing: Standing, repairs: Collection[ReplicaRepair]) -> None:
         """`repairs` are all repairs of the Verification."""
@@ -45,6 +51,8 @@ class Fleet:
         self.brokers = standing.brokers
         accused = {replica_of(repair) for repair in repairs if repair.state is not RepairState.DONE}
         self._accused = accused | standing.accused
+        # The replicas that their own broker reports as damaged, and those with an order in the
+        # spec of their Broker.
         self._damaged: set[Replica] = {
             (broker_id, (damage.topic_id, damage.partition))
             for broker_id, broker in standing.brokers.items()
@@ -58,7 +66,8 @@ class Fleet:
         }
 
     def state_of(self, repair: ReplicaRepair) -> PartitionState | None:
-        """The partition; None if the topic was deleted since it was verified."""
+        """The entry of the repair's partition in the PartitionMap; None if the topic was deleted
+        since it was verified."""
         found = self._standing.maps.get(repair.topic)
         generation = None if found is None else found.spec.current_generation
         if generation is None or generation.topic_id != repair.topic_id:
@@ -70,7 +79,8 @@ class Fleet:
         return (broker_id, place) in self._damaged
 
     def in_sync(self, repair: ReplicaRepair) -> frozenset[BrokerId]:
-        """The brokers in the ISR that are alive in the session that it lists."""
+        """The brokers in the ISR of the repair's partition that are alive in the session that the
+        ISR lists."""
         state = self.state_of(repair)
         listed = () if state is None else state.isr
         return frozenset(
@@ -83,19 +93,19 @@ class Fleet:
         )
 
     def order_for(self, repair: ReplicaRepair) -> RefetchOrder | None:
-        """The repair's order in the Broker's spec."""
+        """The repair's order in the Broker's spec; None if there is none."""
         broker = self.brokers.get(repair.replica)
         orders = () if broker is None else broker.spec.refetches
         return next((order for order in orders if _is_for(order, repair)), None)
 
     def answer_for(self, repair: ReplicaRepair) -> RefetchAnswer | None:
-        """The broker's answer to the repair's order."""
+        """The broker's answer to the repair's order; None if there is none."""
         broker = self.brokers.get(repair.replica)
         answers = () if broker is None else broker.status.refetches
         return next((answer for answer in answers if _is_for(answer, repair)), None)
 
     def order(self, repair: ReplicaRepair) -> OrderRefetch:
-        """Order the repair now. `why_not` counts it from now on."""
+        """Order the repair now: the action to carry out. `why_not` counts it from now on."""
         self._ordered.add((repair.replica, place_of(repair)))
         new_order = RefetchOrder(
             run=repair.run,
@@ -127,43 +137,50 @@ class Fleet:
         """Why there are too many repairs at the same time; empty if there are not."""
         busy = self._damaged | self._ordered
         if any(place == place_of(repair) for _, place in busy):
-            return "another replica of the partition is being fetched again"
+            return "another replica of the partition is damaged or being fetched again"
         if len(self._ordered) >= MAX_AT_ONCE:
             return f"{MAX_AT_ONCE} replicas are already being fetched again, which is the limit"
         return ""
 
     def _too_few(self, repair: ReplicaRepair, min_isr: int) -> str:
-        """Why there are too few undamaged replicas; empty if there are enough."""
+        """Why there are too few other undamaged replicas; empty if there are enough.
+
+        The partition stays writable without the repaired replica only with `min_isr` others.
+        """
         place = place_of(repair)
         undamaged = [
             broker_id
             for broker_id in self.in_sync(repair)
             if broker_id != repair.replica and (broker_id, place) not in self._accused
         ]
-        wanted = max(min_isr, 1)
+        required = max(min_isr, 1)
         if set(repair.checks) <= {Check.REPLICA_MISMATCH}:
-            wanted = max(wanted, MAJORITY)
+            required = max(required, MAJORITY)
         count = len(undamaged)
-        if count >= wanted:
+        if count >= required:
             return ""
-        return f"only {count} other replicas are undamaged and in sync, and {wanted} are required"
+        return f"only {count} other replicas are undamaged and in sync, and {required} are required"
 
     def _wrong_source(self, repair: ReplicaRepair, leader: BrokerId) -> str:
-        """Why the replica cannot be fetched: each possible leader must be undamaged.
+        """Why the replica must not be fetched from its leader; empty if it may.
 
-        A damaged leader resigns first, and any other replica in the ISR may lead after it.
+        If the replica to repair is the leader, it resigns first, and any other replica in the ISR
+        may become the leader. None of the possible leaders may be accused.
         """
         place = place_of(repair)
         may_lead = self.in_sync(repair) if leader == repair.replica else {leader}
-        wrong = [broker_id for broker_id in sorted(may_lead) if (broker_id, place) in self._accused]
-        others = [broker_id for broker_id in wrong if broker_id != repair.replica]
-        if not others:
+        wrong = [
+            broker_id
+            for broker_id in sorted(may_lead)
+            if broker_id != repair.replica and (broker_id, place) in self._accused
+        ]
+        if not wrong:
             return ""
-        return f"it would be fetched from broker {others[0]}, whose replica may be damaged too"
+        return f"it would be fetched from broker {wrong[0]}, whose replica may be damaged too"
 
 
 def _is_for(order: RefetchOrder | RefetchAnswer, repair: ReplicaRepair) -> bool:
-    """Whether an order or answer belongs to the repair."""
+    """Whether an order or a broker's answer belongs to the repair."""
     return (order.run, order.topic_id, order.partition) == (
         repair.run,
         repair.topic_id,
@@ -172,10 +189,10 @@ def _is_for(order: RefetchOrder | RefetchAnswer, repair: ReplicaRepair) -> bool:
 
 
 def place_of(replica: Accused | ReplicaRepair) -> Place:
-    """The partition of the repair."""
+    """The partition of a replica: (topic id, partition index)."""
     return replica.topic_id, replica.partition
 
 
 def replica_of(repair: ReplicaRepair) -> Replica:
-    """The damaged replica: its broker and partition."""
+    """The replica to repair: (broker id, partition as in `place_of`)."""
     return repair.replica, place_of(repair)

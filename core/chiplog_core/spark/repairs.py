@@ -1,13 +1,14 @@
-"""Which damaged replicas are fetched again, and when: a pure function of what there is.
+"""Which damaged replicas are fetched again, and when: a pure function of the observed objects.
 
-A completed run accuses replicas. Each is ordered to be fetched again at most once for that run, and
-only as long as nothing can be lost by it: enough others are in sync that nobody accuses, no other
-replica of the partition is away, and few are fetched at the same time. An order is written into the
-Broker's spec, in the session that the broker has; it is withdrawn when its end stands in the
-Verification's status, so that an operator that takes over in between does not order again.
+A completed run of a Verification reports (accuses) damaged replicas. Each is ordered to be fetched
+again at most once for that run, and only as long as no records can be lost by it: enough other
+replicas are undamaged and in sync, no other replica of the partition is damaged, and few replicas
+are fetched at the same time. An order is written into the Broker's spec, for the present session of
+the broker. It is removed when the status of the Verification shows the end of the repair, so that
+an operator that takes over in between does not order it again.
 
-What is not known, or not any more, is not repaired: a run that did not read everything, a topic
-that has another id now, a proof that is old, a broker that was started again.
+A replica is not repaired if its damage is not certain: if the run did not read everything or is too
+long ago, if the topic was created again since, or if the broker was restarted.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,9 +24,10 @@ from chiplog_core.spark.steps import OrderRefetch, StepEvent
 from chiplog_core.spark.verification_report import Finding
 
 GOOD_FOR: Final = timedelta(hours=1)
-"""For this long after a run its proof is acted upon."""
+"""How long after the end of a run its findings may lead to an order."""
 
 ENDED: Final = frozenset({RepairState.DONE, RepairState.REFUSED})
+"""The states in which a repair has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,11 @@ class Repairs:
 
 
 def accused_by(run: str, finding: Finding, now: datetime) -> tuple[ReplicaRepair, ...]:
-    """The repairs that a completed run asks for. Empty if the run did not read everything."""
+    """The repairs that a completed run asks for. Empty if the run did not read everything.
+
+    If a partition is accused without naming a replica, it is unknown which of its replicas is
+    right. Then the repairs of its replicas are refused from the beginning.
+    """
     if not finding.is_complete:
         return ()
     disputed = {place_of(accused) for accused in finding.accused if accused.replica is None}
@@ -65,7 +71,8 @@ def accused_by(run: str, finding: Finding, now: datetime) -> tuple[ReplicaRepair
 def after_run(
     known: Iterable[ReplicaRepair], proven: Sequence[ReplicaRepair]
 ) -> tuple[ReplicaRepair, ...]:
-    """The repairs that a run asks for, and those of earlier runs that are in progress."""
+    """The repairs after a run: those of earlier runs that are in progress (`known` are all of
+    them), and those that the run asks for (`proven`)."""
     in_progress = [
         repair for repair in known if repair.state in {RepairState.ORDERED, RepairState.FETCHING}
     ]
@@ -75,12 +82,12 @@ def after_run(
 
 
 def _whole_partitions(repairs: Sequence[ReplicaRepair]) -> Sequence[ReplicaRepair]:
-    """As many repairs as the limit allows, but all or none of a partition, because its repairs
-    depend on each other."""
+    """The first repairs, up to the limit of the status. If the limit splits the repairs of a
+    partition, all of them are left out, because they depend on each other."""
     if len(repairs) <= MAX_REFETCHES:
         return repairs
-    last = place_of(repairs[MAX_REFETCHES])
-    return [repair for repair in repairs[:MAX_REFETCHES] if place_of(repair) != last]
+    beyond_limit = place_of(repairs[MAX_REFETCHES])
+    return [repair for repair in repairs[:MAX_REFETCHES] if place_of(repair) != beyond_limit]
 
 
 def accused_in(repairs: Iterable[ReplicaRepair]) -> frozenset[Replica]:
@@ -91,8 +98,8 @@ def accused_in(repairs: Iterable[ReplicaRepair]) -> frozenset[Replica]:
 def next_repairs(
     known: Sequence[ReplicaRepair], standing: Standing, now: datetime, *, is_wanted: bool
 ) -> Repairs:
-    """The next state of each repair, and new orders. `is_wanted`: the spec still asks for
-    repairs."""
+    """The next state of each repair, and new orders. `known` are the repairs in the status;
+    `is_wanted` is whether the spec still asks for repairs."""
     repairs, orders = list(known), []
     fleet = Fleet(standing, known)
     for index, repair in enumerate(known):
@@ -100,7 +107,8 @@ def next_repairs(
         if repairs[index].state is RepairState.WAITING and is_wanted:
             why_not = fleet.why_not(repair)
             repairs[index] = replace(
-                repairs[index], message=why_not or "the operator is ordering the repair"
+                repairs[index],
+                message=why_not or "the operator is ordering the broker to fetch it again",
             )
             if not why_not:
                 orders.append(fleet.order(repair))
@@ -114,40 +122,40 @@ def next_repairs(
 def ended_orders(
     brokers: Iterable[Broker], repairs: Iterable[ReplicaRepair]
 ) -> Iterator[tuple[Broker, tuple[RefetchOrder, ...]]]:
-    """Brokers with orders that no repair needs any more, and the orders that stay.
+    """Each Broker with orders that no repair needs any more, and the orders that it keeps.
 
     `repairs` are those of all Verifications of the cluster, from their statuses.
     """
-    open_ones = (repair for repair in repairs if repair.state not in ENDED)
-    waited_for = {(repair.replica, repair.run, *place_of(repair)) for repair in open_ones}
+    not_ended = (repair for repair in repairs if repair.state not in ENDED)
+    needed = {(repair.replica, repair.run, *place_of(repair)) for repair in not_ended}
     for broker in brokers:
         spec = broker.spec
         kept = tuple(
             order
             for order in spec.refetches
-            if (spec.broker_id, order.run, order.topic_id, order.partition) in waited_for
+            if (spec.broker_id, order.run, order.topic_id, order.partition) in needed
         )
         if kept != spec.refetches:
             yield broker, kept
 
 
 def _next(repair: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool) -> ReplicaRepair:
-    """The next state of one repair."""
+    """The repair with its state of now. The message is cut to the limit of the status."""
     if repair.state in ENDED:
         return repair
-    state, message = _judged(repair, fleet, now, is_wanted=is_wanted)
+    state, message = _current_state(repair, fleet, now, is_wanted=is_wanted)
     since = repair.since if state is repair.state else now
     return replace(repair, state=state, message=message[:1_024], since=since)
 
 
-def _judged(
+def _current_state(
     repair: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool
 ) -> tuple[RepairState, str]:
-    """The repair's state now, and why."""
+    """The state of a repair that has not ended, and a message that explains it."""
     if fleet.state_of(repair) is None:
         return RepairState.REFUSED, "the partition that was verified does not exist any more"
     if repair.state is RepairState.FETCHING:
-        return _fetched(repair, fleet)
+        return _fetching_or_done(repair, fleet)
     order = fleet.order_for(repair)
     if order is None:
         return _without_order(repair, fleet, now, is_wanted=is_wanted)
@@ -157,44 +165,55 @@ def _judged(
 def _with_order(
     repair: ReplicaRepair, order: RefetchOrder, fleet: Fleet
 ) -> tuple[RepairState, str]:
-    """The state of a repair whose order is in the Broker's spec."""
+    """The state of a repair whose order is in the Broker's spec, and a message."""
     answer = fleet.answer_for(repair)
     if answer is not None and answer.refusal:
         return RepairState.REFUSED, answer.refusal
     if answer is not None:
-        return _fetched(repair, fleet)
+        return _fetching_or_done(repair, fleet)
     if fleet.brokers[repair.replica].spec.session == order.session:
-        return RepairState.ORDERED, "its broker has not answered yet"
+        return RepairState.ORDERED, "its broker has not answered the order to fetch it again yet"
+    # The broker restarted. If it reports the replica as damaged, it has begun to carry out the
+    # order.
     if fleet.is_damaged(repair.replica, place_of(repair)):
-        return _fetched(repair, fleet)
-    return RepairState.REFUSED, "the broker restarted before it answered the order"
+        return _fetching_or_done(repair, fleet)
+    return (
+        RepairState.REFUSED,
+        "its broker restarted before it answered the order to fetch it again",
+    )
 
 
 def _without_order(
     repair: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool
 ) -> tuple[RepairState, str]:
-    """The state of a repair without an order."""
+    """The state of a repair without an order in the Broker's spec, and a message."""
     if repair.state is RepairState.ORDERED:
-        return RepairState.REFUSED, "the order was lost, and it is not repeated"
+        return RepairState.REFUSED, (
+            "the order to fetch it again was removed from the Broker's spec, and is not repeated"
+        )
     if not is_wanted:
         return RepairState.REFUSED, "spec.repair does not say Refetch any more"
     if repair.since is None or now - repair.since > GOOD_FOR:
-        return RepairState.REFUSED, f"the proof is too old: {repair.message}"
+        return RepairState.REFUSED, (
+            f"the repair could not be ordered within an hour of the run: {repair.message}"
+        )
     if fleet.is_damaged(repair.replica, place_of(repair)):
         return RepairState.REFUSED, "its broker found the damage itself and repairs it"
     state = fleet.state_of(repair)
     if state is None or repair.replica not in state.replicas:
-        return RepairState.REFUSED, f"broker {repair.replica} holds no replica of it any more"
+        return RepairState.REFUSED, (
+            f"broker {repair.replica} holds no replica of the partition any more"
+        )
     return RepairState.WAITING, repair.message
 
 
-def _fetched(repair: ReplicaRepair, fleet: Fleet) -> tuple[RepairState, str]:
-    """The state of a repair whose damaged replica was put aside. It is done when the replica is
-    neither damaged nor out of sync."""
+def _fetching_or_done(repair: ReplicaRepair, fleet: Fleet) -> tuple[RepairState, str]:
+    """The state, and a message, of a repair whose broker carries out the order. The repair is done
+    when the replica is neither damaged nor out of sync."""
     if fleet.is_damaged(repair.replica, place_of(repair)):
         return RepairState.FETCHING, "it is being fetched again from its leader"
     if repair.replica not in fleet.in_sync(repair):
-        return RepairState.FETCHING, "it is not in sync yet"
+        return RepairState.FETCHING, "it was fetched again, but is not in sync yet"
     return RepairState.DONE, (
         "it was fetched again and is in sync; the damaged files are kept next to it"
     )

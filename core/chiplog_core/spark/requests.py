@@ -1,8 +1,8 @@
 """The request to a Spark job: the operator writes it to a ConfigMap, the driver reads it.
 
-The part that all kinds of jobs share is read here; a kind's own fields are under `job`, read by
-the job with a declaration of its own (`Request.job_as`). A field that is not known is a wish that
-would not be fulfilled: it is refused.
+The fields that all kinds of jobs share are read here. A kind's own fields are under `job`; the job
+reads them into a dataclass of its own (`Request.job_as`). A request with an unknown field is
+refused, because the job could not do what the field asks for.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from chiplog_core.problems import InvalidManifest
 T = TypeVar("T")
 
 REQUEST_KEY = "request.json"
-"""Of the ConfigMap that is mounted into the driver's pod."""
+"""Key with the request in the ConfigMap that is mounted into the driver's pod."""
 
 MAX_REQUEST_BYTES = 512 * 1024
 
@@ -49,8 +49,8 @@ class ResultPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Head:
-    """What all kinds have in common."""
+class _SharedFields:
+    """The fields of a request that all kinds of jobs share."""
 
     kind: Annotated[JobKind, "Kind of the job."]
     application: Annotated[ObjectName, "Name of the application that runs it."]
@@ -61,20 +61,21 @@ class _Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A job to be done."""
+    """A request to a job."""
 
     kind: JobKind
     application: str
-    """Repeated in the result, so that nobody takes another run's for this one's."""
+    """Name of the application. The result repeats it, so that results of other runs are
+    recognized."""
     namespace: str
     bootstrap: str
     result: ResultPlace
     job: Mapping[str, Any] = field(default_factory=dict)
-    """The kind's own fields, as JSON has them."""
+    """The kind's own fields, as in the JSON document."""
 
     def job_as(self, cls: type[T]) -> T:
-        """The fields of one kind of job. Raises `UnreadableDocument`, which names every wrong
-        field."""
+        """The kind's own fields as an instance of the dataclass `cls`. Raises `UnreadableDocument`,
+        which names every wrong field."""
         try:
             found: T = read(object_shape(cls), self.job, "job", Unknown.REFUSE)
         except InvalidManifest as invalid:
@@ -83,24 +84,26 @@ class Request:
 
     def to_json(self) -> str:
         """The text of `request.json`. Raises `UnreadableDocument` if a job could not parse it."""
-        head = _Head(**{name: getattr(self, name) for name in HEAD})
-        text = text_of({**write(head), "job": dict(self.job)})
-        Request.from_json(text)
+        shared = _SharedFields(**{name: getattr(self, name) for name in SHARED_FIELDS})
+        text = text_of({**write(shared), "job": dict(self.job)})
+        Request.from_json(text)  # raises if a job could not parse it
         return text
 
     @staticmethod
     def from_json(text: str | bytes) -> "Request":
         """Parse `request.json`. Raises `UnreadableDocument`."""
         value = object_of(text, "request", limit_bytes=MAX_REQUEST_BYTES)
-        value.pop("version", None)
+        value.pop("version", None)  # tolerated in requests of other versions, and not used
         job = value.pop("job", {})
         if not isinstance(job, dict):
             raise UnreadableDocument(Flaw.INVALID, "request.job is not an object: write an object")
         try:
-            head: _Head = read(object_shape(_Head), value, "request", Unknown.REFUSE)
+            shared: _SharedFields = read(
+                object_shape(_SharedFields), value, "request", Unknown.REFUSE
+            )
         except InvalidManifest as invalid:
             raise UnreadableDocument(Flaw.INVALID, str(invalid)) from invalid
-        return Request(**{name: getattr(head, name) for name in HEAD}, job=job)
+        return Request(**{name: getattr(shared, name) for name in SHARED_FIELDS}, job=job)
 
 
-HEAD = tuple(found.name for found in dataclasses.fields(_Head))
+SHARED_FIELDS = tuple(found.name for found in dataclasses.fields(_SharedFields))

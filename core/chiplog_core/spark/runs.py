@@ -1,7 +1,10 @@
-"""How far a run of a Spark job is: from what was seen of its application and of its result.
+"""The progress of a run of a Spark job, from the observed application and its result.
 
-One table for all kinds that run jobs. The application is checked first and its result after it,
-so that an application that is over has written what it will ever write.
+It is the same for all kinds that run jobs. The caller reads the application first and its result
+afterwards: if the application has ended, its result cannot change any more.
+
+In all functions, `known` is the application as the object's status has it, and `seen` the same
+application as it was observed now.
 """
 
 import hashlib
@@ -22,52 +25,54 @@ from chiplog_core.spark.pod_states import DriverEnd
 from chiplog_core.spark.short_error import short_error
 
 START_LIMIT = timedelta(minutes=15)
-"""An application that waits longer at a time, as for want of an image or a node, is given up."""
+"""A run ends if its application waits longer at a time, for example for an image or a node."""
 
 GRACE = timedelta(minutes=1)
-"""Beyond a time limit: the job and its launcher may end on their own, with a better message."""
+"""How long after its time limit a run is ended from outside. In this time the job and its launcher
+can end on their own, with a better message."""
 
 REQUEUE_AFTER_MS = 2_000
-"""While an application runs."""
+"""How often a run is observed while its application has not ended."""
 
 ENDED = frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.GONE})
 
 MAX_STEM_LENGTH = 30
-MAX_TOLD_LENGTH = 4_096
+MAX_APPLICATION_MESSAGE_LENGTH = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """An application as it was seen."""
+    """An application as it was observed, with its result."""
 
     state: RunState
-    """GONE where there is none."""
+    """GONE if the application does not exist."""
     kind: str = ""
-    """Kind of the object that runs it."""
+    """Kind of the object that runs it, like Job."""
     reason: str = ""
-    """Why it failed or does not continue, in one word; empty where nothing is known."""
+    """Why it failed or makes no progress, as a CamelCase word; empty if unknown."""
     message: str = ""
     must_be_stopped: bool = False
-    """It failed for good, and its launcher would continue all the same."""
+    """Whether it failed for good, but its launcher does not know that and would continue."""
     is_held_up: bool = False
-    """Something that may pass keeps it from continuing; `reason` and `message` say what."""
+    """Whether a cause that may pass delays it; `reason` and `message` name the cause."""
     executors: int = 0
-    """How many run."""
+    """Number of running executors."""
     driver_end: DriverEnd = DriverEnd.NONE
     attempt: int | None = None
+    """Number of the attempt, from 1; None if the launcher does not report it."""
     progress: RunProgress | None = None
     result: Result | UnreadableDocument | None = None
-    """None where none was written."""
+    """None if the job has written none."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotThere:
-    """It is to be made."""
+    """The application was not created yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Going:
-    """It is there, and not over."""
+    """The application exists, and the run is not over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +84,12 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It will not do it any more."""
+    """The run failed for good."""
 
     reason: str
     message: str
     must_remove: bool = False
-    """The application would continue for nothing."""
+    """Whether the application must be deleted, because it would continue without use."""
 
 
 Progress: TypeAlias = NotThere | Going | Done | Failed
@@ -99,12 +104,12 @@ def progress(
     time_limit: Duration | None,
     start_limit: timedelta = START_LIMIT,
 ) -> Progress:
-    """How far the run is.
+    """The progress of the run.
 
-    `known` is what the status says of the application, `waited` the time since the run began.
-    `held_up` is the time for which the application has not been running, or has had no executors.
+    `waited` is the time since the run began. `held_up` is the time for which the application has
+    not been running, or has had no executors.
     """
-    result = seen.result if _is_of(known, seen.result) else None
+    result = seen.result if _wrote(known, seen.result) else None
     if isinstance(result, Result):
         ended = _end_by_result(seen, result)
         if ended is not None:
@@ -114,32 +119,34 @@ def progress(
         return found
     if time_limit is not None and waited > length_of(time_limit) + GRACE:
         message = f"the run took longer than spec.timeLimit, {time_limit}"
-        return Failed("TimeLimit", _with(message, seen), must_remove=_is_there(seen))
+        return Failed("TimeLimit", _with_cause(message, seen), must_remove=_exists(seen))
     if held_up > start_limit and (seen.state is not RunState.RUNNING or seen.is_held_up):
-        return _given_up(known, seen, start_limit)
+        return _held_up_too_long(known, seen, start_limit)
     return found
 
 
-def _is_of(known: ApplicationStatus, result: Result | UnreadableDocument | None) -> bool:
-    """Whether this application wrote the result."""
+def _wrote(known: ApplicationStatus, result: Result | UnreadableDocument | None) -> bool:
+    """Whether this application wrote the result. A result that cannot be parsed counts as its own,
+    unless the document names another application."""
     if isinstance(result, UnreadableDocument):
         return result.flaw is not Flaw.OF_ANOTHER
     return result is not None and result.application == known.name
 
 
 def _end_by_result(seen: Seen, result: Result) -> Done | Failed | None:
-    """The end of the run according to its result; None if the launcher may still start it again."""
+    """The end of the run according to its result; None if the job crashed and its launcher may
+    start it again."""
     if result.state is ResultState.SUCCEEDED:
         return Done(result)
     if result.reason == CRASHED and seen.state not in ENDED:
-        return None  # its launcher may start it again
+        return None
     return Failed(result.reason, short_error(result.message))
 
 
 def _without_result(
     known: ApplicationStatus, seen: Seen, result: Result | UnreadableDocument | None
 ) -> NotThere | Going | Failed:
-    """The state of a run without a result."""
+    """The state of a run whose job has not written a result that ends the run."""
     if seen.state is RunState.GONE:
         if known.state is RunState.WANTED:
             return NotThere()
@@ -156,8 +163,8 @@ def _without_result(
     return Going()
 
 
-def _given_up(known: ApplicationStatus, seen: Seen, limit: timedelta) -> Failed:
-    """The end of a run that exceeded a time limit."""
+def _held_up_too_long(known: ApplicationStatus, seen: Seen, limit: timedelta) -> Failed:
+    """The end of a run that was held up for longer than the limit."""
     minutes = limit // timedelta(minutes=1)
     if seen.state is RunState.RUNNING:
         message = f"no executor was running for {minutes} minutes, so the job made no progress"
@@ -166,14 +173,15 @@ def _given_up(known: ApplicationStatus, seen: Seen, limit: timedelta) -> Failed:
     else:
         message = f"the application did not start within {minutes} minutes"
     reason = seen.reason or "NotStarted"
-    return Failed(reason, _with(message, seen), must_remove=_is_there(seen))
+    return Failed(reason, _with_cause(message, seen), must_remove=_exists(seen))
 
 
-def _is_there(seen: Seen) -> bool:
+def _exists(seen: Seen) -> bool:
     return seen.state is not RunState.GONE
 
 
-def _with(message: str, seen: Seen) -> str:
+def _with_cause(message: str, seen: Seen) -> str:
+    """The message, followed by the message of the observed application if it has one."""
     return f"{message}: {seen.message}" if seen.message else message
 
 
@@ -185,18 +193,22 @@ def length_of(duration: Duration) -> timedelta:
 def observed(
     known: ApplicationStatus, seen: Seen, *, now: datetime, begun: datetime
 ) -> ApplicationStatus:
-    """The status of an application that was observed in this state, of a run that began at
-    `begun`."""
+    """The new status of an application that was observed as `seen`. `begun` is when its run began.
+
+    Texts are cut to the limits of the status. While the application runs, a message is shown only
+    if it explains a delay.
+    """
     if seen.state is RunState.GONE and known.state is RunState.WANTED:
+        # It was not created yet: `seen` may say what prevents that.
         reason, message = seen.reason, seen.message
-        return replace(known, reason=reason[:128], message=message[:MAX_TOLD_LENGTH])
-    is_said = seen.is_held_up or seen.state not in {RunState.RUNNING, RunState.SUCCEEDED}
+        return replace(known, reason=reason[:128], message=message[:MAX_APPLICATION_MESSAGE_LENGTH])
+    shows_message = seen.is_held_up or seen.state not in {RunState.RUNNING, RunState.SUCCEEDED}
     return replace(
         known,
         state=seen.state,
         kind=seen.kind or known.kind,
         reason=seen.reason[:128] if seen.is_held_up else "",
-        message=seen.message[:MAX_TOLD_LENGTH] if is_said else "",
+        message=seen.message[:MAX_APPLICATION_MESSAGE_LENGTH] if shows_message else "",
         attempt=seen.attempt or known.attempt,
         progress=_progress(known, seen),
         has_run=known.has_run or seen.state is RunState.RUNNING,
@@ -205,36 +217,40 @@ def observed(
 
 
 def _progress(known: ApplicationStatus, seen: Seen) -> RunProgress | None:
-    """The progress. It is kept when the driver reports none, until the next attempt, which
-    starts at zero."""
-    is_next = None not in {known.attempt, seen.attempt} and known.attempt != seen.attempt
-    return None if is_next else seen.progress or known.progress
+    """The progress. If the driver reports none, the last one is kept, but not for the next attempt,
+    which starts at zero."""
+    attempts_known = None not in {known.attempt, seen.attempt}
+    is_next_attempt = attempts_known and known.attempt != seen.attempt
+    return None if is_next_attempt else seen.progress or known.progress
 
 
 def _waiting_since(
     known: ApplicationStatus, seen: Seen, now: datetime, begun: datetime
 ) -> datetime | None:
-    """Since when the application waits. Each wait counts separately: for the driver, for
-    executors, for the next driver."""
+    """Since when the application waits; None if it does not. Each wait counts separately: for the
+    driver, for executors, for the driver of the next attempt."""
     if seen.state in ENDED:
         return None
-    is_new = (known.state is RunState.RUNNING) is not (seen.state is RunState.RUNNING)
-    if seen.state is not RunState.RUNNING:
-        since = now if known.has_run else begun
-        return since if is_new or known.waiting_since is None else known.waiting_since
-    if seen.executors or is_new:
+    was_running, is_running = known.state is RunState.RUNNING, seen.state is RunState.RUNNING
+    has_changed = was_running is not is_running
+    if not is_running:
+        since = now if known.has_run else begun  # the first driver is waited for from the beginning
+        return since if has_changed or known.waiting_since is None else known.waiting_since
+    if seen.executors or has_changed:
         return now if seen.is_held_up else None
-    # Between two attempts of Spark to create executors there may be none: only running ones count.
+    # Between two attempts of Spark to create executors there may be no executor pods, and then no
+    # delay is observed. So only a running executor ends the wait.
     return known.waiting_since or (now if seen.is_held_up else None)
 
 
 def outcome(reason: str, message: str, *, complete: bool = False) -> Outcome:
-    """How a run ended, shortened to the limits of a status."""
+    """How a run ended, with texts cut to the limits of the status. `complete` is whether the job
+    did all that was asked for."""
     return Outcome(complete=complete, reason=reason[:128], message=message[:MAX_MESSAGE_LENGTH])
 
 
 def is_watched(application: ApplicationStatus | None) -> bool:
-    """Whether the application may still change."""
+    """Whether the application has not ended, so that it must still be observed."""
     return application is not None and application.state not in ENDED
 
 
@@ -242,8 +258,8 @@ def application_name(metadata: Metadata, run: int, begun: datetime) -> str:
     """The name of one run's application: a DNS label that begins with a letter, unique for each
     run.
 
-    The time is part of it. If the status was lost and a run's number is used again, the run does
-    not find the result of the earlier one.
+    Its last part is a hash with the run's time: if the status was lost and the number of a run is
+    used again, the new run does not take the earlier one's result for its own.
     """
     stem = re.sub("[^a-z0-9]+", "-", metadata.name.lower())[:MAX_STEM_LENGTH].strip("-")
     stem = stem if stem[:1].isalpha() else f"job-{stem}".strip("-")
@@ -252,12 +268,12 @@ def application_name(metadata: Metadata, run: int, begun: datetime) -> str:
 
 
 def digest(value: object) -> str:
-    """Digest of a value of the model, to notice that another one is asked for."""
+    """Digest of a spec or another value of the model, which changes when the value does."""
     text = json.dumps(write(value), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def deadline_s(limit: Duration) -> int:
-    """After how many seconds a launcher ends an application whose job has not kept its time
-    limit."""
+    """After how many seconds a launcher ends an application with this time limit, if the job itself
+    does not: the limit, rounded up, and `GRACE`."""
     return -(-(duration_ms(limit)) // 1000) + int(GRACE.total_seconds())

@@ -1,8 +1,9 @@
-"""How an `Application` comes about: what the object says, else the cluster, else we.
+"""How the settings of an `Application` are determined: from the object with the job, else from its
+BrokerCluster, else from Chiplog's defaults.
 
-Whatever is wrong with the settings is found before, by `spark_conf.check_spark`, for the cluster's
-and the object's each where it was said. `sparkConf` is merged key by key; everything else is taken
-whole: `driver: {cores: 2}` of an object does not have its memory from somewhere else.
+`spark_conf.check_spark` has checked the settings before, those of the cluster and of the object
+separately. `sparkConf` is merged key by key; every other field is taken as a whole. So an object's
+`driver: {cores: 2}` does not get its memory from the cluster's `driver`.
 """
 
 from collections.abc import Mapping
@@ -17,13 +18,14 @@ from chiplog_core.validate import spark_conf
 
 OVERHEAD_PERCENT = 40
 MIN_OVERHEAD_MIB = 384
-"""Spark's own rule for programs that are not all JVM: `spark.kubernetes.memoryOverheadFactor`."""
+"""Memory besides the heap, as percentage of the heap and at least. These are Spark's own defaults
+for programs outside the JVM: `spark.kubernetes.memoryOverheadFactor`."""
 
 DEFAULTS: Mapping[str, str] = {
-    # Nobody uses it, and it would be one more open port.
+    # The UI is not needed, and it would be one more open port.
     "spark.ui.enabled": "false",
 }
-"""Configuration of ours that a user may change."""
+"""Chiplog's defaults of Spark configuration, which users can change."""
 
 METRICS: Mapping[str, str] = {
     "spark.ui.enabled": "true",
@@ -35,7 +37,7 @@ METRICS: Mapping[str, str] = {
     ),
     "spark.metrics.conf.*.sink.prometheusServlet.path": "/metrics/prometheus",
 }
-"""https://spark.apache.org/docs/4.2.0/monitoring.html#metrics"""
+"""Spark configuration for metrics: https://spark.apache.org/docs/4.2.0/monitoring.html#metrics"""
 
 _IN_SIZES = frozenset(
     {
@@ -47,11 +49,14 @@ _IN_SIZES = frozenset(
         spark_conf.EXECUTOR_CPU_LIMIT,
     }
 )
+"""The keys of sparkConf that become fields of `Size`, so that each launcher sets them its own
+way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run of a job, as the object that wants it says."""
+    """One run of a job, as the object with the job asks for it. See `Application` for the
+    fields."""
 
     name: str
     namespace: str
@@ -64,10 +69,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodDefaults:
-    """What the operator and the BrokerCluster say of every pod."""
+    """The image of the pods, and how the operator and the BrokerCluster have images pulled."""
 
     image: str
-    """The operator's choice, where the user has none."""
+    """The operator's image for jobs, used if the user names none."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
     image_pull_secrets: tuple[str, ...] = ()
 
@@ -92,8 +97,8 @@ def merged(settings: SparkSettings | None, overrides: SparkOverrides | None) -> 
 
 
 def in_foreign_namespace(settings: SparkSettings) -> SparkSettings:
-    """The settings of a cluster for jobs in another namespace: without its priority and queue,
-    which are meant for its own namespace."""
+    """The settings of a cluster for jobs in another namespace: without its priority class, queue
+    and batch scheduler, which are meant for its own namespace."""
     if settings.scheduling is None:
         return settings
     scheduling = replace(
@@ -165,6 +170,8 @@ def _of_blocks(settings: SparkSettings) -> dict[str, str]:
 
 
 def _overhead_mib(heap: str, given: str | None) -> int:
+    """Memory of a pod besides a JVM heap of this size, in MiB: the `given` one, else by Spark's
+    rule."""
     if given is not None:
         return spark_conf.memory_mib(given)
     return max(MIN_OVERHEAD_MIB, spark_conf.memory_mib(heap) * OVERHEAD_PERCENT // 100)

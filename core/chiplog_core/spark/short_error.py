@@ -1,16 +1,17 @@
-"""What a failure says, out of the pages that a launcher or a job writes about it.
+"""The one line of an error that users need, from a long error text of a launcher or a job.
 
-Spark's errors come with the calls of the JVM, of Python, and of each cause: thousands of
-characters, of which a person needs one line. The whole text stays where it was written: in the
-driver's log, or in the status of the launcher's own object.
+Spark's errors contain the stack traces of the JVM, of Python, and of each cause: thousands of
+characters. The whole text stays where it was written: in the driver's log, or in the status of the
+launcher's own object.
 """
 
 import re
 
 MAX_ERROR_LENGTH = 1_000
 MAX_READ_LENGTH = 1_000_000
-"""Of a longer text only the end is read; there the last cause stands."""
+"""Only the end of a longer text is searched; the last cause is there."""
 
+# A line of a stack trace, of the JVM or of Python.
 _CALL = re.compile(r"\s+(at\s+\S+\(|File \"|\.\.\. \d+ more)|Traceback \(most recent call last\)")
 _CAUSE = "Caused by: "
 _ERROR = re.compile(
@@ -31,8 +32,13 @@ def short_error(text: str, limit: int = MAX_ERROR_LENGTH) -> str:
 
 
 def _last_error(lines: list[str]) -> str:
-    """The error of the last cause: the Python error that it quotes, else its own message."""
-    causes = [at for at, line in enumerate(lines) if line.lstrip().startswith(_CAUSE)]
+    """The error of the last cause: the Python error that it quotes, else its own message. Empty if
+    there is none.
+
+    Python prints the error after its stack trace, so the last one counts; the JVM prints it before,
+    so the first one counts.
+    """
+    causes = [index for index, line in enumerate(lines) if line.lstrip().startswith(_CAUSE)]
     begin = causes[-1] if causes else 0
     errors = [match["what"] for line in lines[begin:] if (match := _ERROR.match(line)) is not None]
     quotes_python = any(line.lstrip().startswith('File "') for line in lines[begin:])

@@ -1,8 +1,8 @@
-"""How far an application has come, whichever launcher runs it: a table for each.
+"""The phase of an application, from the object of its launcher and its pods.
 
-Every state that a launcher has is in its table; one that is not is `Unknown` with its name, and
-nothing follows from it. What says that an application succeeded is in the end its result, which
-the job itself writes.
+Each launcher has a table with all its states. A state that is not in the table becomes the phase
+`Unknown`, and nothing is decided by it. Whether a job succeeded is shown by its result in the end,
+which the job itself writes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,29 +23,29 @@ class PhaseName(StrEnum):
     """The phases of an application."""
 
     PENDING = "Pending"
-    """Nobody has begun with it, or it waits for its next attempt."""
+    """Its launcher has not begun to run it, or it waits for its next attempt."""
     SUBMITTED = "Submitted"
-    """Its driver was asked for and does not run yet."""
+    """Its driver was created, and does not run yet."""
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     UNKNOWN = "Unknown"
-    """Its launcher says what we do not know, or does not know itself."""
+    """Its launcher reports a state that is not in our table, or does not know the state itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """How far an application has come, and why no further."""
+    """The phase of an application, and why it makes no progress."""
 
     name: PhaseName
     reason: str = ""
-    """In CamelCase; of Unknown the state as the launcher calls it."""
+    """In CamelCase; for Unknown, the launcher's name of the state."""
     message: str = ""
     must_be_stopped: bool = False
-    """It failed for good, and its launcher would continue all the same: what was launched has to be
-    deleted."""
+    """Whether it failed for good, but its launcher would continue, so that the `SparkApplication`
+    or Job must be deleted."""
     is_held_up: bool = False
-    """Something that may pass keeps it from continuing; `reason` and `message` say what."""
+    """Whether a cause that may pass delays it; `reason` and `message` name the cause."""
 
     @property
     def has_ended(self) -> bool:
@@ -108,9 +108,9 @@ JOB: Mapping[str, PhaseName] = {
     "FailureTarget": PhaseName.RUNNING,
     "Suspended": PhaseName.PENDING,
 }
-"""Types of a Job's conditions, in the order in which they count:
-https://kubernetes.io/docs/concepts/workloads/controllers/job/#terminal-job-conditions. A condition
-of another type says nothing here: anybody may add one."""
+"""Types of a Job's conditions, the most important first:
+https://kubernetes.io/docs/concepts/workloads/controllers/job/#terminal-job-conditions. Other types
+are ignored, because other programs may add them."""
 
 CAUSES: Mapping[str, str] = {
     "failed calling webhook": "WebhookUnavailable",
@@ -128,26 +128,29 @@ CAUSES: Mapping[str, str] = {
     "exit code 3 ": pod_states.EXITS[3][0],
     "exit code 137 ": pod_states.EXITS[137][0],
 }
-"""Words in a launcher's message that show the cause, if no pod is left that does."""
+"""Words in a launcher's message, and the reason that they stand for. Used if no pod shows the
+cause, because the pods were deleted."""
 
-OF_LAUNCHER = frozenset({"DeadlineExceeded"})
-"""Reasons of launchers that say more than how the pods ended that they stopped."""
+LAUNCHER_REASONS = frozenset({"DeadlineExceeded"})
+"""Reasons of launchers that are kept, because the launcher itself stopped the pods: how these ended
+does not show the cause."""
 
 NOT_TAKEN_UP_S = 60
-"""An operator at work says something about a new application within it."""
+"""A Spark operator that runs writes a status of a new application within this many seconds."""
 
 NOT_TAKEN_UP: Mapping[SparkLauncher, str] = {
     SparkLauncher.KUBEFLOW: (
-        "Kubeflow's Spark operator does not handle it. Either it does not run (kubectl get pods"
-        " -A -l app.kubernetes.io/name=spark-operator), or it does not watch namespace"
-        " {namespace}: add that to spark.jobNamespaces of its Helm chart, which is only `default` "
-        "if not set, or set spec.spark.launcher of the BrokerCluster to Job"
+        "Kubeflow's Spark operator does not handle the application. Either that operator does not"
+        " run (kubectl get pods -A -l app.kubernetes.io/name=spark-operator), or it does not watch"
+        " namespace {namespace}: add the namespace to spark.jobNamespaces of its Helm chart, which"
+        " is only `default` if not set, or set spec.spark.launcher of the BrokerCluster to Job"
     ),
     SparkLauncher.APACHE: (
-        "Apache's Spark operator does not handle it. Either it does not run (kubectl get pods -A"
-        " -l app.kubernetes.io/name=spark-kubernetes-operator), or it does not watch namespace"
-        " {namespace}: add that to workloadResources.namespaces.data of its Helm chart, or set"
-        " spec.spark.launcher of the BrokerCluster to Job"
+        "Apache's Spark operator does not handle the application. Either that operator does not"
+        " run (kubectl get pods -A -l app.kubernetes.io/name=spark-kubernetes-operator), or it does"
+        " not watch namespace {namespace}: add the namespace to"
+        " workloadResources.namespaces.data of its Helm chart, or set spec.spark.launcher of the"
+        " BrokerCluster to Job"
     ),
 }
 
@@ -166,11 +169,11 @@ def observed(
     now: datetime,
     events: Sequence[Object] = (),
 ) -> Phase:
-    """How far an application has come.
+    """The phase of an application.
 
-    `launched` is the live `SparkApplication` or Job, `pods` those with the application's label.
-    `events` are those about `launched`, oldest first; only events of a Job say that its pod was
-    refused. Fields that are missing or malformed are ignored.
+    `launched` is the live `SparkApplication` or Job, `pods` are the pods with the application's
+    label. `events` are those of `launched`, oldest first; if admission refuses the pod of a Job,
+    only they show it. Fields that are missing or malformed are ignored.
     """
     phase = _observed(launcher, launched, pods, now, events)
     return replace(phase, message=with_hint(short_error(phase.message)))
@@ -205,18 +208,21 @@ def _observed(
     found = pod_states.trouble(pods, events, since, now)
     if found is None:
         phase_with_cause = _not_taken_up(launcher, launched, since, now) or _with_cause(phase, None)
-        is_cause = phase_with_cause.reason != phase.reason and phase.name is PhaseName.PENDING
-        return replace(phase_with_cause, is_held_up=is_cause)
-    if found.is_final and not (found.has_ended and _ENDS_BY_ITSELF[launcher](launched)):
+        has_cause = phase_with_cause.reason != phase.reason and phase.name is PhaseName.PENDING
+        return replace(phase_with_cause, is_held_up=has_cause)
+    launcher_ends_it = found.has_ended and _RETRIES_ARE_OVER[launcher](launched)
+    if found.is_final and not launcher_ends_it:
         return Phase(PhaseName.FAILED, found.reason, found.message, must_be_stopped=True)
-    # If the driver has ended, the application is not delayed: its launcher continues.
+    # If the driver has ended, nothing delays the application: its launcher ends it or starts the
+    # next attempt.
     return Phase(phase.name, found.reason, found.message, is_held_up=not found.has_ended)
 
 
 def _not_taken_up(
     launcher: SparkLauncher, launched: Object, since: datetime | None, now: datetime
 ) -> Phase | None:
-    """The phase of an application about which its launcher has reported nothing yet."""
+    """The phase of an application for which its Spark operator has written no status for
+    `NOT_TAKEN_UP_S`; None otherwise, and always for a plain Job."""
     hint = NOT_TAKEN_UP.get(launcher)
     if hint is None or part(launched, "status") or since is None:
         return None
@@ -227,13 +233,14 @@ def _not_taken_up(
 
 
 def _with_cause(phase: Phase, cause: Trouble | None) -> Phase:
-    """A failure with its cause, from a pod or from the launcher's message."""
-    if phase.reason in OF_LAUNCHER:
+    """The phase with its cause: the given one, which a pod shows, else one that is recognized in
+    the launcher's message. Unchanged if no cause is known."""
+    if phase.reason in LAUNCHER_REASONS:
         return phase
     if cause is not None:
         return Phase(phase.name, cause.reason, cause.message)
-    for message, reason in CAUSES.items():
-        if message in phase.message:
+    for words, reason in CAUSES.items():
+        if words in phase.message:
             return Phase(phase.name, reason, phase.message)
     return phase
 
@@ -243,6 +250,7 @@ def _kubeflow(launched: Object) -> Phase:
     state = text(launched, "status", "applicationState", "state")
     message = text(launched, "status", "applicationState", "errorMessage")
     name = KUBEFLOW.get(state, PhaseName.UNKNOWN)
+    # Kubeflow's operator makes such an application FAILED next, but may not run.
     if state == "FAILING" and _attempts_are_over(launched):
         name = PhaseName.FAILED
     return _phase(name, state, message)
@@ -257,7 +265,8 @@ def _attempts_are_over(launched: Object) -> bool:
 
 
 def _apache(launched: Object) -> Phase:
-    """The phase of a `SparkApplication` of Apache's operator."""
+    """The phase of a `SparkApplication` of Apache's operator. Its final states do not show whether
+    the application succeeded; the state before them in the history does."""
     current = part(launched, "status", "currentState")
     state = text(current, "currentStateSummary")
     if state not in APACHE_ENDS:
@@ -265,13 +274,13 @@ def _apache(launched: Object) -> Phase:
         return _phase(name, state, text(current, "message"))
     before = _last_before_the_end(part(launched, "status", "stateTransitionHistory"))
     if before is None:
-        message = f"it ended in state {state}, and its history does not say why"
+        message = f"the application ended in state {state}, and its history does not show why"
         return Phase(PhaseName.UNKNOWN, state, message)
     last = text(before, "currentStateSummary")
     if last == "Succeeded":
         return Phase(PhaseName.SUCCEEDED)
     message = text(before, "message") or text(current, "message")
-    failed = Phase(PhaseName.FAILED, last, message or f"it ended after {last}")
+    failed = Phase(PhaseName.FAILED, last, message or f"the application ended after state {last}")
     driver = {"status": part(before, "lastObservedDriverStatus")}
     return _with_cause(failed, pod_states.cause_of_end(driver))
 
@@ -286,8 +295,8 @@ def _apache_attempts_are_over(launched: Object) -> bool:
 
 
 def _last_before_the_end(history: Object) -> Object | None:
-    """The last state in the history before the final ones. Keys are numbers as text, counted
-    from 0, so they are sorted as numbers."""
+    """The last state in the history before the final ones; None if there is none. The keys of the
+    history are numbers as text, counted from 0, so they are sorted as numbers."""
     counted = {int(key): history[key] for key in history if _is_number(key)}
     for key in sorted(counted, reverse=True):
         state = part(counted[key])
@@ -297,6 +306,7 @@ def _last_before_the_end(history: Object) -> Object | None:
 
 
 def _is_number(key: object) -> bool:
+    # The length is limited, because int() of a very long text is slow and raises.
     return isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) < 20
 
 
@@ -319,7 +329,8 @@ def _job(launched: Object) -> Phase:
 
 
 def _phase(name: PhaseName, state: str, message: str) -> Phase:
-    """A phase with the launcher's message."""
+    """A phase with the launcher's message. `state` is the launcher's name of the state; it is the
+    reason if there is a message to it."""
     if name is PhaseName.UNKNOWN:
         return Phase(name, state, message or f"the launcher reports {state!r}")
     if name is PhaseName.FAILED:
@@ -355,11 +366,11 @@ _ATTEMPTS: Mapping[SparkLauncher, Callable[[Object], int | None]] = {
     SparkLauncher.JOB: _job_attempt,
 }
 
-_ENDS_BY_ITSELF: Mapping[SparkLauncher, Callable[[Object], bool]] = {
+_RETRIES_ARE_OVER: Mapping[SparkLauncher, Callable[[Object], bool]] = {
     SparkLauncher.KUBEFLOW: _attempts_are_over,
     SparkLauncher.APACHE: _apache_attempts_are_over,
     # The Job's podFailurePolicy decides which failures are final.
     SparkLauncher.JOB: lambda _launched: True,
 }
-"""Whether a launcher lets it be when a driver ended for good: then its objects stay, for their
-logs, as long as they are to."""
+"""For each launcher: whether it will not start the application again after the driver ended. Then
+the application need not be deleted, and its pods are kept for their logs."""

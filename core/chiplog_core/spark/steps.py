@@ -1,4 +1,4 @@
-"""What the state machines of `spark` ask for: actions, then the status, then Events."""
+"""The results of the state machines in `spark`: actions, a new status, and Events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,17 +13,18 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Make an application with its request and an empty result; what is there already stays."""
+    """Create an application with its request and an empty result. Objects that exist already are
+    kept."""
 
     name: str
     launcher: SparkLauncher
     job: Mapping[str, Any]
-    """The kind's own part of the request."""
+    """The request's fields for this kind of job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Delete an application and all that was made for it; nothing may be there."""
+    """Delete an application and all objects that were created for it, if they exist."""
 
     name: str
     launcher: SparkLauncher
@@ -31,12 +32,12 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class TakeAwayAnnotation:
-    """Remove the annotation by which a person steers; it was read and counts once."""
+    """Remove the annotation with a user's command, which was carried out and counts once."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepEvent:
-    """An Event."""
+    """A Kubernetes Event to record."""
 
     is_warning: bool
     reason: str
@@ -45,7 +46,7 @@ class StepEvent:
 
 @dataclass(frozen=True, slots=True)
 class OrderRefetch:
-    """Write an order into a Broker's spec, beside those that are there."""
+    """Add to a Broker's spec the order to fetch a replica again."""
 
     replica: BrokerId
     order: RefetchOrder
@@ -56,8 +57,8 @@ Action: TypeAlias = Launch | Remove | TakeAwayAnnotation | OrderRefetch
 
 @dataclass(slots=True)
 class Step(Generic[S]):
-    """The result of one pass. The status is written when all actions are done, and not before: what
-    failed is asked for again. Events follow the status that says the same."""
+    """The result of one pass. The status is written after all actions have succeeded: if one fails,
+    the next pass repeats it. Events are recorded after the status was written."""
 
     status: S
     actions: list[Action] = field(default_factory=list)

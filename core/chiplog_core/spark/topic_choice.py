@@ -1,4 +1,4 @@
-"""Which topics a Verification is about, of those there are."""
+"""Which topics of the cluster a Verification reads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Topics = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """Why a run cannot begin yet, as a condition says it."""
+    """Why a run cannot begin yet, with the reason and message of the condition."""
 
     reason: str
     message: str
@@ -35,11 +35,16 @@ def choose_topics(spec: VerificationSpec, topics: Topics) -> tuple[str, ...] | U
         chosen = sorted(name for name, labels in topics.items() if wanted <= labels.items())
     if chosen:
         return tuple(chosen)
-    what = "the cluster has no topics" if selector is None else "no Topic has these labels"
+    what = (
+        "the cluster has no topics"
+        if selector is None
+        else "no Topic of the cluster has the labels of spec.topicSelector"
+    )
     return Unmet("NoTopics", f"{what}: the run starts when there is one")
 
 
 def _missing(missing: list[str], topics: Topics) -> str:
+    """The message for names in spec.topics that are not topics of the cluster."""
     named = ", ".join(missing[:MOST_NAMES])
     more = f" and {len(missing) - MOST_NAMES} more" if len(missing) > MOST_NAMES else ""
     guess = nearest(missing[0], topics)

@@ -1,4 +1,4 @@
-"""What is known of past runs of a Verification, and by when the next one must be over."""
+"""The past runs of a Verification, and the time by which the next one must have ended."""
 
 from datetime import datetime, timedelta
 
@@ -10,7 +10,8 @@ from chiplog_core.observed.settings import paused
 def has_failed(status: VerificationStatus) -> bool:
     """Whether the last finished run failed.
 
-    While a run is in progress, it is the run before, as long as the history has it.
+    While a run is in progress, the status has no outcome. Then the newest run in the history
+    counts; False if the history is empty.
     """
     if status.outcome is not None:
         return not status.outcome.complete
@@ -25,7 +26,7 @@ def duration(status: VerificationStatus) -> timedelta | None:
 
 
 def last_complete(status: VerificationStatus) -> datetime | None:
-    """When the last complete run ended, whatever it found."""
+    """When the last complete run ended, whatever it found; None if none was complete."""
     known = [run.finished_at for run in status.history if run.succeeded]
     if status.outcome is not None and status.outcome.complete:
         known.append(status.finished_at)

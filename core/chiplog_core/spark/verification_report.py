@@ -36,20 +36,24 @@ MAX_REFUSED = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFigures:
-    """How the run went."""
+    """Figures of the run in the job's result."""
 
     time_limit_reached: bool = False
+    """Whether spec.timeLimit ended the run before everything was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accused:
-    """A replica that is proven to be damaged, or a partition of which no copy is known right."""
+    """A replica that is proven to be damaged; or a partition whose replicas differ, without proof
+    which of them is right."""
 
     topic: TopicName
     topic_id: TopicId
     partition: PartitionIndex
     replica: BrokerId | None = None
+    """The broker with the damaged replica; None if it is unknown which one is right."""
     checks: Annotated[tuple[Check, ...], Items(MAX_CHECKS)]
+    """The checks that it violates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +66,9 @@ class VerificationSummary:
     notices: Annotated[tuple[Notice, ...], Items(MAX_REFUSED)] = ()
     refused: Annotated[tuple[RefusedRead, ...], Items(MAX_REFUSED)] = ()
     accused: Annotated[tuple[Accused, ...], Items(MAX_ACCUSED)] = ()
-    """All of them, or none of too many."""
+    """All damaged replicas; empty if there are more than `MAX_ACCUSED`."""
     accused_total: Annotated[int, Range(0, MAX_INT64)] = 0
+    """The number of damaged replicas, also if they are not listed."""
     figures: RunFigures = field(default_factory=RunFigures)
 
 
@@ -74,7 +79,7 @@ class Finding:
     reason: str
     message: str
     result: Result | None = None
-    """None where nothing was verified."""
+    """None if the job failed, so that nothing was verified."""
     coverage: Coverage | None = None
     by_check: tuple[CheckCount, ...] = ()
     partitioners: tuple[MeasuredPartitioner, ...] = ()
@@ -82,7 +87,7 @@ class Finding:
     accused: tuple[Accused, ...] = ()
     accused_total: int = 0
     is_complete: bool = False
-    """All that was asked for was read."""
+    """Whether everything that the spec asks for was read."""
 
     @property
     def outcome(self) -> Outcome:
@@ -94,7 +99,8 @@ class Finding:
 
 
 def finding_of(result: Result, witness: Witness | None = None) -> Finding:
-    """The finding of a successful job, with what brokers report about reads that they refused."""
+    """The finding of a job that succeeded. With a `witness`, violations for refused reads get the
+    damage that the brokers report."""
     try:
         summary = result.summary_as(VerificationSummary)
     except UnreadableDocument as unreadable:
@@ -115,8 +121,8 @@ def finding_of(result: Result, witness: Witness | None = None) -> Finding:
             f"{len(summary.refused)} replicas could not be read; {first.topic}: {first.message}"
         )
     if result.violations_total:
-        found = _found(result.violations_total, result.violations)
-        message = found if is_complete else f"{found}; {message}"
+        violations_text = _found(result.violations_total, result.violations)
+        message = violations_text if is_complete else f"{violations_text}; {message}"
         reason = "ViolationsFound"
     return Finding(
         reason=reason,
@@ -133,8 +139,8 @@ def finding_of(result: Result, witness: Witness | None = None) -> Finding:
 
 
 def _counted(violations: tuple[Violation, ...]) -> tuple[CheckCount, ...]:
-    """The number of violations by check, for a job that does not report it: at least those that
-    it lists."""
+    """The number of violations by check, for a job that does not report it: counted from the
+    violations that the result lists."""
     counts = Counter(violation.check for violation in violations)
     return tuple(CheckCount(check=check, count=count) for check, count in sorted(counts.items()))
 
@@ -148,7 +154,7 @@ def _read(coverage: Coverage) -> str:
 
 
 def _found(total: int, violations: tuple[Violation, ...]) -> str:
-    """The violations in words."""
+    """The violations in words: the first one, and the number of the others."""
     if not violations:
         return f"{total} violations"
     violation = violations[0]
@@ -168,7 +174,11 @@ def verdicts(
     finding: Finding | None,
     is_up_to_date: bool,
 ) -> list[Verdict]:
-    """The conditions, in order. `finding` is given if a run has just ended."""
+    """The conditions, in order: Ready first.
+
+    `finding` is how a run ended in this pass; None if none ended. `is_up_to_date` is whether the
+    last run was for the present spec.
+    """
     if problems:
         ready = refused(problems)
     elif unmet is not None:
@@ -196,8 +206,8 @@ def _ready(
         message = f"application {application.name} is {application.state.value}"
         done = progress.progress_words(application)
         message += f" ({done})" if done else ""
-        event = f": {application.message}" if application.message else ""
-        return fails(ready, phase, message + event)
+        cause = f": {application.message}" if application.message else ""
+        return fails(ready, phase, message + cause)
     if status.outcome is None or not is_up_to_date:
         return _waiting(verification, status)
     end = status.outcome
@@ -210,7 +220,8 @@ def _waiting(verification: Verification, status: VerificationStatus) -> Verdict:
     """The verdict for Ready before a run begins."""
     ready = ConditionType.READY
     if verification.spec.suspend:
-        return fails(ready, "Suspended", "set spec.suspend to false to let it run")
+        message = "spec.suspend is true, so no run begins: set it to false"
+        return fails(ready, "Suspended", message)
     if paused(verification.metadata):
         return fails(ready, "Paused", paused_verdict(verification.metadata).message)
     if status.next_run is not None:
@@ -219,7 +230,8 @@ def _waiting(verification: Verification, status: VerificationStatus) -> Verdict:
 
 
 def _verified(verification: Verification, finding: Finding | None) -> Verdict | None:
-    """The verdict for Verified; None before the first run."""
+    """The verdict for Verified. Without a new result the present condition is kept; None before
+    the first run."""
     if finding is None or finding.result is None:
         kept = _condition(verification, ConditionType.VERIFIED)
         if kept is None:

@@ -1,7 +1,7 @@
-"""What is to be done next about one Verification: a pure function of what there is.
+"""The next step of one Verification, as a pure function of the observed objects.
 
-A run is followed as `following` says. One that is over is never begun again on its own: there is
-one for each change of the spec, or for each time of the schedule.
+The runs are followed by `following`. There is one run for each change of the spec, or for each time
+of the schedule; a run that failed is not repeated.
 """
 
 from collections.abc import Mapping
@@ -35,21 +35,21 @@ from chiplog_core.spark.topic_choice import Topics, Unmet, choose_topics
 from chiplog_core.spark.verification_report import Finding, finding_of, verdicts
 
 MAX_REQUEUE_AFTER_MS = 3_600_000
-MAX_TOLD_NOTICES = 5
-"""Events of one run; the status has all."""
+MAX_NOTICE_EVENTS = 5
+"""How many notices of one run become Events; the status lists all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationView(RunView):
-    """A Verification and all that decides about it, at one moment."""
+    """A Verification and all that decides about it, as it is at one moment."""
 
     verification: Verification
     topics: Topics = field(default_factory=dict)
     """The topics of the cluster."""
     brokers: Mapping[BrokerId, Broker] = field(default_factory=dict)
-    """Those of the cluster that read, for what they say of damage."""
+    """The readable Broker objects of the cluster, for the damage that they report."""
     standing: Standing | None = None
-    """The cluster, for repairs; None where it is not known: nothing is concluded."""
+    """The state of the cluster for repairs; None if it is not known, and then no repair changes."""
 
 
 def next_step(view: VerificationView, now: datetime) -> Step[VerificationStatus]:
@@ -61,7 +61,8 @@ def next_step(view: VerificationView, now: datetime) -> Step[VerificationStatus]
 
 
 def spec_digest(spec: VerificationSpec) -> str:
-    """Digest of what is verified and how. The schedule and what is kept do not change it."""
+    """Digest of the fields of the spec that affect what is verified and how. A new digest begins a
+    new run, so the fields for the schedule and the history are set to fixed values."""
     return digest(
         replace(
             spec,
@@ -76,8 +77,9 @@ def spec_digest(spec: VerificationSpec) -> str:
 class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
     def step(self) -> Step[VerificationStatus]:
         """Decide everything: the actions, the status and the Events."""
-        # Before the run's result: a repair is ordered only when the status already names it.
-        self._repair()
+        # Before the run's result adds new repairs: a repair may be ordered only after the status
+        # with it was written.
+        self._continue_repairs()
         self._observe_run()
         self._begin_if_due()
         self._forget_old_runs()
@@ -129,7 +131,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
                 violations=finding.result.violations[:MAX_VIOLATIONS],
                 violations_total=total,
             )
-            self._accuse(known.name, finding)
+            self._plan_repairs(known.name, finding)
         phase = VerificationPhase.FAILED
         if finding.is_complete:
             phase = VerificationPhase.VIOLATIONS_FOUND if total else VerificationPhase.SUCCEEDED
@@ -148,29 +150,30 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             self._set(last_success=self._now)
         self._finding = finding
         self._step.events.append(finding.event(phase))
-        for notice in finding.notices[:MAX_TOLD_NOTICES]:
+        for notice in finding.notices[:MAX_NOTICE_EVENTS]:
             self._add_event(notice.reason, f"{notice.topic}: {notice.message}", is_warning=True)
 
     _finding: Finding | None = None
+    """How the run ended, if it ended in this pass."""
 
     # ---- replicas that are proven to be damaged ----
 
-    def _accuse(self, run: str, finding: Finding) -> None:
-        """Begin repairs of damaged replicas, if the policy says so. Repairs in progress continue
-        in any case."""
+    def _plan_repairs(self, run: str, finding: Finding) -> None:
+        """Add repairs of the damaged replicas to the status, if spec.repair is Refetch. Repairs of
+        earlier runs continue in any case."""
         proven: tuple[ReplicaRepair, ...] = ()
         if self._spec.repair is Repair.REFETCH:
             proven = accused_by(run, finding, self._now)
             if finding.accused_total > len(finding.accused):
                 message = (
-                    f"{finding.accused_total} replicas may be damaged, which is too many to "
-                    "repair any automatically"
+                    f"{finding.accused_total} replicas may be damaged; these are too many to "
+                    "repair any of them automatically"
                 )
                 self._add_event("RefetchRefused", message, is_warning=True)
         self._set(repairs=after_run(self._status.repairs, proven))
 
-    def _repair(self) -> None:
-        """Continue the repairs."""
+    def _continue_repairs(self) -> None:
+        """Update the state of the repairs, and order those that may be ordered now."""
         if all(repair.state in ENDED for repair in self._status.repairs):
             return
         self._requeue_in(REQUEUE_AFTER_MS)
@@ -179,7 +182,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             return
         if paused(self._view.verification.metadata) or self._view.problems:
             standing = replace(
-                standing, held_up="the Verification is paused or its spec is refused"
+                standing, held_up="the Verification is paused, or its spec has problems"
             )
         is_wanted = self._spec.repair is Repair.REFETCH
         found = next_repairs(self._status.repairs, standing, self._now, is_wanted=is_wanted)
@@ -190,7 +193,8 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
     # ---- the next one ----
 
     def _begin_if_due(self) -> None:
-        """Begin a run if the schedule or a change of the spec asks for it."""
+        """Begin a run if it is due: with a schedule, when a scheduled time has passed; without one,
+        when the spec has changed since the last run."""
         if self._spec.schedule is None or self._view.problems or self._spec.suspend:
             self._set(next_run=None)
         else:
@@ -215,7 +219,8 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             self._begin(scheduled)
 
     def _due_time(self) -> datetime | None:
-        """The latest scheduled time that is over and for which no run began."""
+        """The latest scheduled time that has passed and for which no run has begun; None if there
+        is none."""
         if self._spec.schedule is None:
             return None
         status, created = self._status, self._view.verification.metadata.creation_timestamp
@@ -233,19 +238,20 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
     def _forget_old_runs(self) -> None:
         """Delete runs beyond the limits of the history, with all their objects."""
         spec, kept = self._spec, []
+        # By `succeeded`: how many more runs may be kept. The newest runs come first.
         left = {True: spec.successful_runs_history_limit, False: spec.failed_runs_history_limit}
         for run in self._status.history:
             left[run.succeeded] -= 1
             if left[run.succeeded] >= 0:
                 kept.append(run)
-            elif self._may_go(run):
+            elif self._may_be_deleted(run):
                 self._step.actions.append(Remove(run.application, run.launcher))
             else:
                 kept.append(run)
         self._set(history=tuple(kept))
 
-    def _may_go(self, run: PastRun) -> bool:
-        """Whether a run of the history may be deleted."""
+    def _may_be_deleted(self, run: PastRun) -> bool:
+        """Whether a run of the history may be deleted: its application must have ended."""
         current = self._status.application
         return current is None or current.name != run.application or not is_watched(current)
 
@@ -275,7 +281,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
 
 
 def request_of(spec: VerificationSpec, topics: tuple[str, ...]) -> Mapping[str, Any]:
-    """The job's part of the request, without fields that are not set."""
+    """The request's fields for a verification job, without those that are not set."""
     fields = {
         "topics": list(topics),
         "checks": [check.value for check in spec.checks] or None,

@@ -1,1 +1,1 @@
-"""The form of what processes report about themselves: lines of a log, and metrics."""
+"""The formats in which processes report about themselves: lines of a log, and metrics."""

@@ -1,4 +1,4 @@
-"""The series by which Prometheus knows which version runs."""
+"""The metric that shows the version of a process to Prometheus."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What a check that a person runs has checked: `chiplog check` and `helm test`."""
+"""The findings of the checks that users run: `chiplog check` and `helm test`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was checked; it is in order where there is no `problem`."""
+    """The result of one check."""
 
     what: str
+    """What was checked, for users."""
     problem: str = ""
+    """What is wrong; empty if nothing is."""
 
 
 def are_ok(findings: Iterable[Finding]) -> bool:
-    """Whether everything is in order."""
+    """Whether no check found a problem."""
     return not any(finding.problem for finding in findings)

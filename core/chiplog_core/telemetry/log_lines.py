@@ -1,14 +1,16 @@
-"""What a line of a log looks like: JSON, the event's name first, its facts as fields."""
+"""The format of a line in a log: a JSON object with the event's name and its facts as fields."""
 
 import json
 import logging
 from datetime import UTC, datetime
 
+# The attributes that each log record has; all others were passed as `extra`.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line. What was passed as `extra` becomes fields."""
+    """Formats each log record as a JSON object on one line. The entries of `extra` become
+    fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         event = {

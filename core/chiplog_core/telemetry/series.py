@@ -1,8 +1,8 @@
 """The text of metrics that have a series for every topic, partition or partition of a group.
 
-There may be tens of thousands of them, and a process that writes of them does nothing else. So
-the labels of a thing are written once for all its series, and a text comes in slices, between
-which others have their turn.
+There may be tens of thousands of series, and a process can do nothing else while it formats them.
+So the text of an object's labels is made once for all its series, and the text of a metric is made
+in slices, between which the event loop serves other tasks.
 """
 
 import re
@@ -11,22 +11,23 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
 
 SLICE: Final = 500
-"""This many series are written at a time, in some tenths of a millisecond."""
+"""Number of series in a slice, which takes some tenths of a millisecond."""
 
 T = TypeVar("T")
 Rows: TypeAlias = Sequence[tuple[str, T]]
-"""Things, each with the text of its labels."""
+"""Objects, like partitions, each after the text of its labels: (labels, object)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series(Generic[T]):
-    """One metric of many things."""
+    """A metric with a series for each of many objects."""
 
     name: str
-    """As it is written: a counter's ends with _total."""
+    """The name in Prometheus' format; that of a counter ends with _total."""
     text: str
+    """The help text."""
     value: Callable[[T], int | None]
-    """None for a thing of which there is nothing to say."""
+    """The value for an object; None for an object without this series."""
     is_counter: bool = False
 
     @property
@@ -35,7 +36,7 @@ class Series(Generic[T]):
 
 
 def labels(**given: str | int) -> str:
-    """The text of some labels, in the order given."""
+    """The text of labels in Prometheus' format, in the given order."""
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in given.items()) + "}"
 
 
@@ -51,13 +52,14 @@ def series_text(series: Series[T], rows: Rows[T]) -> Iterator[str]:
     yield f"# HELP {name} {series.text}\n# TYPE {name} {series.type}\n"
     for start in range(0, len(rows), SLICE):
         yield "".join(
-            f"{name}{text} {value}\n"
-            for text, thing in rows[start : start + SLICE]
-            if (value := value_of(thing)) is not None
+            f"{name}{label_text} {value}\n"
+            for label_text, item in rows[start : start + SLICE]
+            if (value := value_of(item)) is not None
         )
 
 
 def _escaped(value: str | int) -> str:
+    """The value of a label, with backslashes, quotes and line breaks escaped."""
     text = str(value)
     return text.translate(_ESCAPES) if _SPECIAL.search(text) else text
 

@@ -1,6 +1,7 @@
-"""What the fields of an object mean to each other, to its cluster and to its past.
+"""Rules for an object that concern several of its fields, its cluster, or its earlier state.
 
-Readers have checked each field alone; here are the rules across fields. The resource definitions
-state as many of them as the API server can check (`crds/`), which is a convenience: it says no at
-once. The rules count here, for objects of any age, for admin clients and without Kubernetes.
+The readers of manifests check each field separately; these rules concern several. The resource
+definitions (`crds/`) have as many of them as the API server can check, so that it refuses an object
+immediately. The rules here are complete; they hold for objects of any age, for admin clients and
+without Kubernetes.
 """

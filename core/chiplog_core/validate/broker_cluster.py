@@ -28,7 +28,8 @@ from chiplog_core.validate.unbuilt import Feature, unless_built
 
 
 def check_cluster(cluster: BrokerCluster) -> tuple[Problem, ...]:
-    """Problems with a BrokerCluster itself, because of which its brokers cannot run as it asks."""
+    """Problems with a BrokerCluster itself, because of which its brokers cannot run as
+    specified."""
     return tuple(
         problem
         for rule in (_name, _storage, _listeners, _config, _policies, _template, _unbuilt)
@@ -42,20 +43,23 @@ def check_jobs(cluster: BrokerCluster) -> tuple[Problem, ...]:
 
 
 def check_cluster_change(before: BrokerCluster, after: BrokerCluster) -> tuple[Problem, ...]:
-    """Problems with changing a BrokerCluster from `before` to `after`."""
+    """Problems with changing a BrokerCluster from `before` to `after`.
+
+    A size that was raised may be lowered again as far as the volumes have not grown yet.
+    """
     problems = []
-    was, is_now = before.spec.storage, after.spec.storage
-    reached = before.status.volume_size or was.size
-    floor = min(was.size, reached, key=quantity_value)
-    if quantity_value(is_now.size) < quantity_value(floor):
-        message = f"is {is_now.size}, but volumes of {floor} cannot shrink"
-        problems.append(Problem("spec.storage.size", message, f"set it to {floor} or more"))
-    if is_now.class_ != was.class_:
+    old, new = before.spec.storage, after.spec.storage
+    reached = before.status.volume_size or old.size
+    smallest = min(old.size, reached, key=quantity_value)
+    if quantity_value(new.size) < quantity_value(smallest):
+        message = f"is {new.size}, but volumes of {smallest} cannot shrink"
+        problems.append(Problem("spec.storage.size", message, f"set it to {smallest} or more"))
+    if new.class_ != old.class_:
         problems.append(
             Problem(
                 "spec.storage.class",
                 "cannot be changed",
-                f"set it back to {was.class_}" if was.class_ else "remove it",
+                f"set it back to {old.class_}" if old.class_ else "remove it",
                 Reason.NOT_SUPPORTED,
             )
         )
@@ -76,9 +80,10 @@ def _storage(cluster: BrokerCluster) -> Iterator[Problem]:
     """Problems with the size of volumes."""
     size = cluster.spec.storage.size
     if quantity_value(size) < quantity_value(MIN_VOLUME_SIZE):
-        is_bare = re.fullmatch("[1-9][0-9]*", size) is not None
-        message = f"is {size}{' bytes' if is_bare else ''}, below the minimum of {MIN_VOLUME_SIZE}"
-        remedy = f"write a unit, like {size}Gi" if is_bare else "set it to more, like 100Gi"
+        has_no_unit = re.fullmatch("[1-9][0-9]*", size) is not None
+        unit = " bytes" if has_no_unit else ""
+        message = f"is {size}{unit}, below the minimum of {MIN_VOLUME_SIZE}"
+        remedy = f"write a unit, like {size}Gi" if has_no_unit else "set it to more, like 100Gi"
         yield Problem("spec.storage.size", message, remedy)
 
 
@@ -102,8 +107,8 @@ def _listeners(cluster: BrokerCluster) -> Iterator[Problem]:
 def _node_ports(cluster: BrokerCluster) -> Iterator[Problem]:
     """Problems with node ports that overlap. A listener uses its base for the bootstrap address,
     and one more port for each broker."""
-    taken: list[tuple[str, int]] = []
-    last = cluster.spec.replicas
+    taken: list[tuple[str, int]] = []  # (field, nodePortBase) of the listeners before
+    last = cluster.spec.replicas  # a listener uses the ports base to base + last
     for index, listener in enumerate(cluster.spec.listeners):
         base = listener.node_port_base
         if base is None or listener.type is not ListenerType.NODE_PORT:
@@ -139,8 +144,8 @@ def _listener(listener: Listener, field: str) -> Iterator[Problem]:
 
 
 def _peer(peer: NetworkPolicyPeer, field: str) -> Iterator[Problem]:
-    """Problems with a peer of a NetworkPolicy, by the API server's own rules: it would refuse
-    the whole policy."""
+    """Problems with a peer of a NetworkPolicy that the API server would refuse, and with it the
+    whole policy."""
     has_selector = peer.pod_selector is not None or peer.namespace_selector is not None
     if peer.ip_block is None and not has_selector:
         remedy = "set podSelector, namespaceSelector or ipBlock; {} as a selector means all"
@@ -181,6 +186,7 @@ def _policies(cluster: BrokerCluster) -> Iterator[Problem]:
 
 
 def _name_pattern(policies: TopicPolicies) -> Iterator[Problem]:
+    """A problem if namePattern cannot be parsed."""
     if policies.name_pattern is None:
         return
     try:
@@ -192,12 +198,13 @@ def _name_pattern(policies: TopicPolicies) -> Iterator[Problem]:
 
 
 def _max_retention_bytes(policies: TopicPolicies) -> Iterator[Problem]:
-    most = policies.max_retention_bytes
-    if most is None:
+    """A problem if maxRetentionBytes is not a whole number of bytes."""
+    limit = policies.max_retention_bytes
+    if limit is None:
         return
-    value = quantity_value(most)
+    value = quantity_value(limit)
     if value < 1 or value.denominator > 1 or value > MAX_INT64:
-        message = f"is {most}, which is not a number of bytes"
+        message = f"is {limit}, which is not a number of bytes"
         yield Problem("spec.topicPolicies.maxRetentionBytes", message, "set it to one, like 50Gi")
 
 

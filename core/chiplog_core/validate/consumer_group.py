@@ -13,7 +13,7 @@ PARAMETER_OF = {
     ResetStrategy.BY_DURATION: "duration",
     ResetStrategy.SHIFT_BY: "shiftBy",
 }
-"""The field of a reset that says where its strategy goes to; the other strategies need none."""
+"""The field of a reset with the parameter of its strategy; the other strategies have none."""
 
 
 def check_group(group: ConsumerGroup) -> tuple[Problem, ...]:
@@ -37,13 +37,15 @@ def check_group_in_cluster(group: ConsumerGroup, cluster: BrokerCluster) -> tupl
 
 
 def check_group_permissions(group: ConsumerGroup, cluster: BrokerCluster) -> tuple[Problem, ...]:
-    """Problems with what a ConsumerGroup asks for, if its namespace may not change this group."""
-    about, prefix = group.metadata, cluster.group_prefix(group.metadata.namespace)
+    """Problems with the fields of a ConsumerGroup that would change the group, if its namespace may
+    not change this group."""
+    namespace = group.metadata.namespace
+    prefix = cluster.group_prefix(namespace)
     if group.group_id.startswith(prefix):
         return ()
     message = (
         f"would change group {group.group_id} of BrokerCluster {cluster.metadata.name}, but "
-        f"namespace {about.namespace} may change only groups that start with {prefix}"
+        f"namespace {namespace} may change only groups that start with {prefix}"
     )
     remedy = (
         "remove it, create the ConsumerGroup in the cluster's namespace, or let the cluster's "
@@ -76,15 +78,15 @@ def check_group_change(before: ConsumerGroup, after: ConsumerGroup) -> tuple[Pro
 
 
 def _is_another_reset(before: Reset | None, after: Reset | None) -> bool:
-    """Whether a reset keeps its id but goes to other offsets. It may change from a dry run to a
-    real one."""
+    """Whether a reset keeps its id but moves to other offsets. A change from a dry run to a real
+    one is allowed."""
     if before is None or after is None or before.id != after.id:
         return False
     return _offsets_part(before) != _offsets_part(after)
 
 
 def _offsets_part(reset: Reset) -> Reset:
-    """The reset without the fields that do not change the offsets."""
+    """The reset with fixed values in the fields that do not affect the new offsets."""
     return replace(reset, dry_run=True, while_active=WhileActive.REFUSE)
 
 
@@ -99,12 +101,12 @@ def _reset(group: ConsumerGroup) -> Iterator[Problem]:
         "duration": reset.duration,
         "shiftBy": reset.shift_by,
     }
-    needed = PARAMETER_OF.get(reset.strategy)
+    parameter = PARAMETER_OF.get(reset.strategy)
     for name, value in given.items():
-        if value is not None and name != needed:
+        if value is not None and name != parameter:
             message = f"is set, but strategy {reset.strategy} does not use it"
             yield Problem(f"spec.reset.{name}", message, "remove it")
-        if value is None and name == needed:
+        if value is None and name == parameter:
             message = f"is missing, but strategy {reset.strategy} needs it"
             yield Problem(f"spec.reset.{name}", message, "add it")
 

@@ -1,8 +1,8 @@
-"""What a BrokerCluster's author may not say about pods that the operator makes for them.
+"""Labels, annotations and priority classes that a BrokerCluster must not give the brokers' pods.
 
-Labels and annotations are how Kubernetes, its add-ons and admission controllers learn what a pod
-is. The author of a BrokerCluster need not have the right to make pods, so what decides about a
-pod's security, or whose it is, is not theirs to say.
+Kubernetes, its add-ons and admission controllers decide by labels and annotations how a pod is
+treated. A user who may write BrokerClusters need not have the permission to create pods. So such a
+user must not set labels or annotations that affect a pod's security or its ownership.
 """
 
 import re
@@ -14,18 +14,19 @@ from chiplog_core.naming.api import GROUP
 from chiplog_core.problems import Problem
 
 DOMAINS: Final = (GROUP, "kubernetes.io", "k8s.io", "cri-o.io")
-"""Theirs, and of what is below them."""
+"""Keys in these domains and their subdomains are reserved."""
 RUNTIMES: Final = ("io.kubernetes.", "io.katacontainers.", "run.oci.")
-"""How container runtimes' annotations begin: https://github.com/cri-o/cri-o, /containers/crun"""
+"""Prefixes of container runtimes' annotations: https://github.com/cri-o/cri-o, /containers/crun"""
 ALLOWED: Final = ("app.kubernetes.io/version", "cluster-autoscaler.kubernetes.io/safe-to-evict")
+"""Keys in reserved domains that users may set nevertheless."""
 
 RESERVED_PATTERN: Final = (
     f"^(([^/]*[.])?({'|'.join(one.replace('.', '[.]') for one in DOMAINS)})/.*"
     f"|({'|'.join(one.replace('.', '[.]') for one in RUNTIMES)}).*)$"
 )
-"""Of keys that are reserved, unless they are `ALLOWED`. Python and RE2 read it alike."""
+"""Matches reserved keys, and those in `ALLOWED`, too. It means the same in Python and in RE2."""
 SYSTEM_PRIORITY: Final = "system-"
-"""Kubernetes' own classes begin so; their pods preempt all others."""
+"""Prefix of Kubernetes' own priority classes, whose pods preempt all others."""
 
 KEY_REMEDY: Final = "remove it, or use a domain of your own, like example.com/team"
 PRIORITY_REMEDY: Final = "create your own PriorityClass and use its name"

@@ -84,5 +84,6 @@ def _unbuilt(rebalance: Rebalance) -> Iterator[Problem]:
 
 
 def _spark(rebalance: Rebalance) -> Iterator[Problem]:
+    """Problems with the settings for the Spark job."""
     if rebalance.spec.spark is not None:
         yield from check_spark(rebalance.spec.spark)

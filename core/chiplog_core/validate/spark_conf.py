@@ -1,11 +1,11 @@
-"""Which Spark configuration a user may give, and where the rest is said instead.
+"""Which Spark configuration a user may set, and what to set instead of other keys.
 
-The driver may make pods, so a user who makes it run other code has every ServiceAccount and Secret
-of its namespace. Configuration can do that in many ways: JVM options load an agent, a class name
-loads a class, a variable changes what Python imports, a label makes a pod part of somebody else's
-Service, and without `spark.authenticate` anybody who reaches the driver's port sends it tasks. So
-there is a list of what can be given, of sizes, times and where pods run, and nothing else can. Keys
-as of Spark 4.2: https://spark.apache.org/docs/4.2.0/configuration.html and
+The driver may create pods, so a user who makes it run other code can use every ServiceAccount and
+Secret of its namespace. Configuration can do that in many ways: JVM options load an agent, a class
+name loads a class, a variable changes which modules Python imports, a label makes a pod part of
+another Service, and without `spark.authenticate` everybody who reaches the driver's port can send
+it tasks. So users may set only the listed keys, which are for sizes, times and the placement of
+pods. Keys as of Spark 4.2: https://spark.apache.org/docs/4.2.0/configuration.html and
 https://spark.apache.org/docs/4.2.0/running-on-kubernetes.html#configuration
 """
 
@@ -31,15 +31,16 @@ EXECUTOR_CPU_REQUEST = "spark.kubernetes.executor.request.cores"
 EXECUTOR_CPU_LIMIT = "spark.kubernetes.executor.limit.cores"
 
 WHERE_LISTED = "docs/verification.md"
-"""Where users find what can be given."""
+"""The page that lists the keys that users may set."""
 
 MIN_MEMORY_MIB = 450
-"""Spark's own bound for driver and executors: 1.5 times its reserved 300 MiB
+"""Spark's own minimum for driver and executors: 1.5 times its reserved 300 MiB
 (`UnifiedMemoryManager`)."""
 
 _CPU_KEYS = (DRIVER_CPU_REQUEST, DRIVER_CPU_LIMIT, EXECUTOR_CPU_REQUEST, EXECUTOR_CPU_LIMIT)
 
 OF_THE_SYSTEM = "system-"
+"""Prefix of Kubernetes' own priority classes."""
 
 _OF_OPERATOR = "remove it; the operator sets it"
 _IN_IMAGE = "remove it, and build what the job needs into an image of your own: {spark}.image"
@@ -79,7 +80,8 @@ OURS: Mapping[str, str] = {
     "spark.pyspark.driver.python": _IN_IMAGE,
     "spark.pyspark.python": _IN_IMAGE,
 }
-"""Keys of ours, with where to say it instead; `{spark}` is where the user's settings are."""
+"""Keys that Chiplog sets itself, with what users can do instead. `{spark}` is replaced by the path
+of the user's settings, like spec.spark."""
 
 OUR_PREFIXES: Mapping[str, str] = {
     "spark.archives": _IN_IMAGE,
@@ -87,6 +89,7 @@ OUR_PREFIXES: Mapping[str, str] = {
     "spark.jars": _IN_IMAGE,
     "spark.submit.": _OF_OPERATOR,
 }
+"""The same for all keys with a prefix."""
 
 GIVEN = frozenset(
     {
@@ -144,27 +147,29 @@ GIVEN = frozenset(
         "spark.ui.enabled",
     }
 )
-"""What users may give, whole keys. None of them names a class, a file, an option of a process or
-an object of Kubernetes."""
+"""The keys that users may set. No value of them is a class, a file, an option of a process or an
+object of Kubernetes."""
 
 GIVEN_PREFIXES = (
     "spark.kubernetes.driver.node.selector.",
     "spark.kubernetes.executor.node.selector.",
     "spark.kubernetes.node.selector.",
 )
-"""What users may give, beginnings of keys."""
+"""Users may also set all keys with these prefixes."""
 
 _KEY = re.compile(r"spark\.[A-Za-z0-9_./-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _MEMORY = re.compile("([0-9]{1,9})([kmgt]?)b?", re.IGNORECASE)
 _QUANTITY = re.compile(QUANTITY_PATTERN)
 _KIB = {"k": 1, "": 1024, "m": 1024, "g": 1024**2, "t": 1024**3}
+"""KiB per unit of memory."""
 
 
 def memory_mib(text: str) -> int:
-    """The mebibytes that Spark understands by a text like `1g` or `512m`. Without a unit it is MiB.
+    """The size in MiB of a Spark memory setting like `1g` or `512m`. A number without a unit is
+    MiB.
 
-    Fractions of a MiB are dropped, as in Spark. A `ValueError` says how to write memory.
+    It is rounded down, as in Spark. Raises `ValueError`, which says how to write memory.
     """
     match = _MEMORY.fullmatch(text)
     if match is None:
@@ -198,7 +203,7 @@ def _scheduling(settings: SparkSettings, spark: str) -> Iterator[Problem]:
     is_volcano = scheduling.batch_scheduler is BatchScheduler.VOLCANO
     if is_volcano and settings.launcher is not SparkLauncher.KUBEFLOW:
         message = f"is Volcano, and {spark}.launcher is {settings.launcher.value}"
-        remedy = f"set {spark}.launcher to Kubeflow, whose operator alone asks Volcano"
+        remedy = f"set {spark}.launcher to Kubeflow, the only launcher that supports Volcano"
         yield Problem(f"{field}.batchScheduler", message, remedy)
     if scheduling.queue is not None and scheduling.batch_scheduler is None:
         message = "is set, but there is no batch scheduler"
@@ -213,7 +218,8 @@ def _heap(pods: SparkDriver | SparkExecutor | None, field: str) -> Iterator[Prob
 
 
 def _entry(key: str, value: str, spark: str) -> Iterator[Problem]:
-    """Problems with one entry of sparkConf."""
+    """The problem with one entry of sparkConf, if it has one. `spark` is the path of the settings,
+    like spec.spark."""
     field = f"{spark}.sparkConf[{key}]"
     remedy = _refusal(key)
     if not _KEY.fullmatch(key):

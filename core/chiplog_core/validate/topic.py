@@ -47,15 +47,15 @@ def check_partition_count(current: int, spec: TopicSpec) -> tuple[Problem, ...]:
     """Problems with changing the number of partitions from `current` to the spec's."""
     shrinks = spec.partitions is not None and spec.partitions < current
     can_repartition = is_built(Feature.REPARTITION)
-    wants_to = _strategy(spec.growth) is GrowthStrategy.REPARTITION
-    if not shrinks or (can_repartition and wants_to):
+    is_repartition = _strategy(spec.growth) is GrowthStrategy.REPARTITION
+    if not shrinks or (can_repartition and is_repartition):
         return ()
-    other = ", or set spec.growth.strategy to Repartition" if can_repartition else ""
+    alternative = ", or set spec.growth.strategy to Repartition" if can_repartition else ""
     return (
         Problem(
             "spec.partitions",
             f"is {spec.partitions}, but the topic has {current} and partitions cannot be removed",
-            f"set it to {current} or more{other}",
+            f"set it to {current} or more{alternative}",
             Reason.NOT_SUPPORTED,
         ),
     )
@@ -64,11 +64,11 @@ def check_partition_count(current: int, spec: TopicSpec) -> tuple[Problem, ...]:
 def check_topic_name_is_free(
     topic: Topic, owners: Mapping[str, str], objects: Mapping[str, str]
 ) -> tuple[Problem, ...]:
-    """Problems if another Topic of the cluster has the name, or one that metrics cannot
-    distinguish.
+    """The problem if another Topic of the cluster has the topic's name, or a name that collides
+    with it in Kafka's metrics.
 
-    `owners` are the names in use in the cluster, each with the uid of its owner. `objects` are the
-    existing Topics by uid, each as users know it.
+    `owners` maps each name in use in the cluster to the uid of the Topic that owns it. `objects`
+    maps the uid of each existing Topic to its namespace and name, as messages show them.
     """
     name, uid = topic.topic_name, topic.metadata.uid
     for other, owner in sorted(owners.items()):
@@ -126,7 +126,7 @@ def _own_min_isr(topic: Topic) -> int | None:
     name = MIN_INSYNC_REPLICAS.name
     if name not in topic.spec.config:
         return None
-    # Only this key is read: every plan asks this of every topic.
+    # Only this key is parsed, because every plan calls this for every topic.
     text = given_topic_config({name: topic.spec.config[name]}).values.get(name)
     return None if text is None else int(text)
 
@@ -170,12 +170,13 @@ def _assignments(topic: Topic) -> Iterator[Problem]:
     if len(counts) > 1 or (spec.replicas is not None and counts != {spec.replicas}):
         yield Problem(
             "spec.assignments",
-            f"gives partitions {_shortened(sorted(counts))} replicas",
-            "give every partition the same number, that of spec.replicas",
+            f"has entries with {_shortened(sorted(counts))} replicas",
+            "give every partition the same number of replicas, that of spec.replicas",
         )
 
 
 def _shortened(numbers: Sequence[int]) -> str:
+    """The first ten of the numbers, for messages."""
     shown = ", ".join(map(str, numbers[:10]))
     return f"{shown} …" if len(numbers) > 10 else shown
 

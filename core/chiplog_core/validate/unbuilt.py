@@ -1,8 +1,8 @@
-"""What the manifests can already say but Chiplog cannot yet do.
+"""Features that manifests can ask for, but that are not built yet.
 
-Fields of later versions are in the schemas from the start, where users will write them. Until
-the code behind a field exists, a condition reports it to the user who sets it: nothing may pretend.
-This is the one place that knows. Building a feature ends with deleting its entry here.
+The schemas have the fields of later versions from the start. Until the code behind a field exists,
+a condition reports to the user who sets it that it has no effect. All such features are listed
+here; when one is built, its entry must be removed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from chiplog_core.problems import Problem, Reason
 
 
 class Feature(StrEnum):
-    """A thing users can ask for."""
+    """A feature that users can ask for, with its name in messages."""
 
     REPARTITION = "growth by repartitioning"
     TRASH = "the trash for deleted topics"
@@ -38,10 +38,10 @@ UNBUILT: Mapping[Feature, str] = {
     Feature.LOAD_BALANCERS: "set it to internal or nodeport",
     Feature.CLAIM_DELETION: "set it to false; after deleting the cluster delete its "
     "PersistentVolumeClaims yourself",
-    Feature.SCALE_IN: "set it back; only brokers that hold nothing can be taken away",
-    Feature.REPLICA_MOVES: "remove it; a rebalance moves leaderships",
+    Feature.SCALE_IN: "set it back; only brokers without replicas can be removed",
+    Feature.REPLICA_MOVES: "remove it; a Rebalance moves only leaderships",
 }
-"""Each feature that is not built yet, with what to do in its place."""
+"""Each feature that is not built yet, with what to do instead."""
 
 
 def unless_built(feature: Feature, field: str) -> tuple[Problem, ...]:
@@ -54,13 +54,13 @@ def unless_built(feature: Feature, field: str) -> tuple[Problem, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Where users ask for a feature."""
+    """A field with which users ask for a feature."""
 
     kind: api.ResourceKind
     path: str
     """Like `spec.growth.strategy`, with `[]` for the items of a list."""
     value: str = ""
-    """What of it is not built; all of it where empty."""
+    """The value of the field that is not built; empty if the whole field is not built."""
 
 
 FIELDS: Mapping[Feature, tuple[Field, ...]] = {
@@ -88,7 +88,8 @@ FIELDS: Mapping[Feature, tuple[Field, ...]] = {
         Field(api.REBALANCE, "spec.replicationThrottle"),
     ),
 }
-"""What `kubectl explain` says it of."""
+"""The fields with which users ask for each feature. `kubectl explain` says for each that it is not
+built yet."""
 
 
 def is_built(feature: Feature) -> bool:
@@ -96,8 +97,8 @@ def is_built(feature: Feature) -> bool:
 
 
 def notices(kind: api.ResourceKind) -> Iterator[tuple[str, str]]:
-    """For each field of the kind that is not built yet: its path, and a sentence for its
-    description."""
+    """For each field of the kind that is not built yet: its path, and the sentence that is added to
+    its description in the CustomResourceDefinition."""
     for feature, remedy in UNBUILT.items():
         for field in FIELDS[feature]:
             if field.kind == kind:

@@ -28,23 +28,24 @@ def check_verification_in_cluster(
 
 
 def _repair_from_elsewhere(verification: Verification, cluster: BrokerCluster) -> Iterator[Problem]:
-    """A problem if a Verification in another namespace asks for repairs.
+    """A problem if a Verification in another namespace than the cluster's asks for repairs.
 
-    A user of that namespace could forge the result of its job, and so make brokers of this
-    namespace put replicas aside.
+    A user of that namespace could forge the result of its job, and so make the cluster's brokers
+    replace undamaged replicas.
     """
-    home = cluster.metadata.namespace
-    if verification.spec.repair is not Repair.NONE and verification.metadata.namespace != home:
+    own = cluster.metadata.namespace
+    if verification.spec.repair is not Repair.NONE and verification.metadata.namespace != own:
         yield Problem(
             "spec.repair",
-            f"is {verification.spec.repair}, but the cluster is in another namespace, {home}",
-            f"set it to None, or create the Verification in namespace {home}",
+            f"is {verification.spec.repair}, but the cluster is in another namespace, {own}",
+            f"set it to None, or create the Verification in namespace {own}",
             Reason.NOT_ALLOWED,
         )
 
 
 def not_allowed(namespace: str, cluster: BrokerCluster, what: str) -> tuple[Problem, ...]:
-    """The problem with a namespace from which the cluster accepts no such objects."""
+    """The problem if the cluster does not accept objects from this namespace. `what` is what the
+    objects are called in the message, like "rebalances"."""
     if cluster.allows(namespace):
         return ()
     return (
@@ -99,5 +100,6 @@ def _limits(verification: Verification) -> Iterator[Problem]:
 
 
 def _spark(verification: Verification) -> Iterator[Problem]:
+    """Problems with the settings for the Spark job."""
     if verification.spec.spark is not None:
         yield from check_spark(verification.spec.spark)

@@ -71,7 +71,10 @@ def test_a_deployment_that_is_missing_or_forbidden_is_named_with_a_remedy() -> N
         "spec.scale.deploymentRef"
     )
     assert verdict_of(forbidden) == ("Scaled", ConditionStatus.FALSE, "Forbidden")
-    assert forbidden.message == "grant the operator what docs/permissions.md lists: no right"
+    assert forbidden.message == (
+        "the operator may not scale the Deployment of spec.scale: grant its ServiceAccount the "
+        "permissions in docs/permissions.md: no right"
+    )
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,10 @@ def test_a_group_too_large_for_one_answer_says_so() -> None:
     assert conditions(group_object(), part)["Warning"] == (
         "True",
         "NotWhole",
-        "the group is too large for one answer: some members and partitions are missing here",
+        (
+            "the group is too large for one answer of its coordinator: some of its members and "
+            "partitions are missing in this status"
+        ),
     )
     assert "Warning" not in conditions(group_object())
 

@@ -131,7 +131,10 @@ def test_whoever_may_not_answer_is_as_good_as_silent(it: Cluster, why: str) -> N
 
     assert it.condition("Ready") == ("False", "CoordinatorNotAvailable")
     texts = {
-        "loading": f"broker {COORDINATOR}, which should coordinate the group, answers Loading",
+        "loading": (
+            f"broker {COORDINATOR}, which should coordinate the group, answers with the error "
+            "Loading"
+        ),
         "no leader": f"partition {partition_of('billing', 50)} of {OFFSETS} has no leader",
         "no topic": f"the cluster has no {OFFSETS} yet",
     }

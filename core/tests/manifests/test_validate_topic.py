@@ -152,7 +152,9 @@ def test_assignments_cover_every_partition_alike() -> None:
 def test_assignments_give_every_partition_the_same_number(wrong: Topic) -> None:
     (problem,) = check_topic(wrong)
 
-    assert problem.remedy == "give every partition the same number, that of spec.replicas"
+    assert problem.remedy == (
+        "give every partition the same number of replicas, that of spec.replicas"
+    )
 
 
 @pytest.mark.parametrize(

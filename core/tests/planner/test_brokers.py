@@ -166,8 +166,8 @@ def test_a_broker_that_holds_something_cannot_be_taken_away() -> None:
     assert ready.reason == "NotSupported"
     assert ready.message == (
         "spec.replicas is 1 and asks for moving replicas away from a broker, which is not built "
-        "yet: replicas are on broker 2, 3: set it back; only brokers that hold nothing can be "
-        "taken away"
+        "yet: replicas are on broker 2, 3: set it back; only brokers without replicas can be "
+        "removed"
     )
     assert all(one.spec.intent is BrokerIntent.SERVE for one in kubernetes.brokers.values())
 

@@ -67,7 +67,7 @@ def test_a_list_of_replica_moves_that_is_too_long_for_a_status_is_left_out() -> 
     assert 0 < len(short.reassignment) <= MAX_REASSIGNMENT_LENGTH
     assert "too long" not in short.message
     assert (long.reassignment, long.num_replica_movements) == ("", 1_000)
-    assert long.message.endswith("; the list is too long for the status: exclude topics")
+    assert long.message.endswith("it is too long: exclude topics with spec.excludedTopics")
 
 
 def test_a_proposal_names_its_scores_where_there_are_any() -> None:

@@ -50,5 +50,7 @@ def test_without_any_topic_the_run_waits_for_one() -> None:
         "NoTopics", "the cluster has no topics: the run starts when there is one"
     )
     assert chosen(topic_selector=selector) == Unmet(
-        "NoTopics", "no Topic has these labels: the run starts when there is one"
+        "NoTopics",
+        "no Topic of the cluster has the labels of spec.topicSelector: the run starts when there "
+        "is one",
     )

@@ -803,7 +803,7 @@ def test_no_replica_is_ordered_while_the_object_is_paused_or_refused(*, is_pause
     assert world.ordered == []
     (repair,) = world.status.repairs
     assert repair.state is RepairState.WAITING
-    assert "the Verification is paused or its spec is refused" in repair.message
+    assert "the Verification is paused, or its spec has problems" in repair.message
 
 
 def test_a_schedule_that_has_no_time_left_plans_no_next_run() -> None:

@@ -76,11 +76,11 @@ def test_a_state_that_is_never_right(wrong: PartitionState, said: str) -> None:
         (state(partition_epoch=PartitionEpoch(8)), "the partition epoch falls from 9 to 8"),
         (
             state(leader=TWO, partition_epoch=PartitionEpoch(10)),
-            "another leader has the leader epoch 7 of the one before",
+            "the leader changes and keeps the leader epoch 7",
         ),
         (
             state(leader=None, partition_epoch=PartitionEpoch(10)),
-            "another leader has the leader epoch 7 of the one before",
+            "the leader changes and keeps the leader epoch 7",
         ),
         (
             state(
@@ -220,7 +220,9 @@ def test_a_write_says_which_version_it_replaces() -> None:
     assert broken_rules(one, a_map(grown, version="2")) == (
         "it was decided from another version than the one it replaces",
     )
-    assert broken_rules(None, a_map(grown)) == ("it does not say what it replaces",)
+    assert broken_rules(None, a_map(grown)) == (
+        "it has a resourceVersion, but there is no map that it replaces",
+    )
     assert broken_rules(None, a_map(grown, version="")) == ()
 
 
