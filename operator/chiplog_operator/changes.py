@@ -19,9 +19,9 @@ class Changes:
         self.clusters = KeyedLoops[ClusterKey, ClusterLoop]("loop")
         self.groups = KeyedLoops[ClusterKey, GroupsLoop]("groups of")
         self.processes = Wake(clock)
-        """Of brokers: one of them may be another one."""
+        """Set when a broker or its pod changed: another process may run."""
         self.jobs = Wake(clock)
-        """Of Spark."""
+        """Set when the spec of an object that runs Spark jobs changed."""
 
     def cluster_changed(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
         """Wake the cluster's loop, and the connections to its brokers."""

@@ -24,6 +24,7 @@ def plan_without_cluster(world: World, now: datetime) -> Plan:
 
 
 def _actions(world: World, now: datetime) -> Iterator[Action]:
+    """Report Topics as not ready, and release those that are being deleted."""
     for topic in world.topics:
         if topic.metadata.deletion_timestamp is None:
             yield from _report(topic, world, now)
@@ -35,7 +36,7 @@ def _actions(world: World, now: datetime) -> Iterator[Action]:
 
 
 def _remove_finalizer(meta: Metadata) -> Iterator[Action]:
-    """Remove our finalizer."""
+    """Remove our finalizer, so that Kubernetes can delete the object."""
     left = tuple(finalizer for finalizer in meta.finalizers if finalizer != labels.TOPIC_FINALIZER)
     if left != meta.finalizers:
         yield SetMetadata(kind=api.TOPIC, metadata=meta, finalizers=left)

@@ -13,7 +13,10 @@ from chiplog_operator.writes import as_it_was
 async def write_topic(
     cached_api: CachedApi, cluster: ClusterKey, action: WriteTopic
 ) -> WriteResult | None:
-    """Write a Topic. Returns whether the API server accepted it; None if that is not final yet."""
+    """Write a Topic for an admin client. Returns whether the API server accepted it.
+
+    None if the Topic to create already exists in this cluster: the next plan answers the client.
+    """
     try:
         written = await _sent(cached_api.api, action)
     except AlreadyExists:
@@ -31,7 +34,8 @@ async def write_topic(
 
 
 async def _sent(api: KubeApi, action: WriteTopic) -> Manifest | None:
-    """Send the write. Returns the object; None for a deletion."""
+    """Send the write: a create, patch or delete. Returns the object; None for a deletion. A dry run
+    of a deletion sends nothing."""
     meta = action.metadata
     if action.create is not None:
         return await api.create(

@@ -6,7 +6,7 @@ from chiplog_operator.clock import Clock
 
 
 class Wake:
-    """Of one loop. It may be set before the loop begins, and stays set until a round clears it."""
+    """Wakes one loop. It may be set before the loop begins; a pass clears it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -37,13 +37,13 @@ COALESCE_S: Final = 0.02
 
 
 class FiguresListener(Protocol):
-    """Where exact figures go."""
+    """Publishes exact figures for Prometheus."""
 
     def show(self, cluster: ClusterKey, figures: Sequence[GroupFigures]) -> None:
         """Take over the figures of the groups from the last pass."""
 
     def forget(self, cluster: ClusterKey) -> None:
-        """No object names the cluster any more."""
+        """Remove the cluster's figures, because no object names it or there are no groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

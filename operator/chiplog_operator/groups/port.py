@@ -24,18 +24,19 @@ FORBIDDEN: Final = 403
 
 
 class NoAnswer(Exception):  # noqa: N818 - named for what it says
-    """A broker gave no answer that counts; says why."""
+    """A broker gave no valid answer. `str()` says why."""
 
 
 class WrongSecret(NoAnswer):
-    """The broker knows another secret than we do."""
+    """The broker has another password of the cluster than the operator."""
 
 
 class GroupsPort(Protocol):
-    """Who can be asked about groups."""
+    """Sends requests about groups to brokers."""
 
     async def ask(self, process: Identity, secret: str, path: str, body: bytes) -> bytes:
-        """Send a request to a broker and return the body of its answer. Raises `NoAnswer`."""
+        """Send a request to a broker, signed with the cluster's `secret`, and return the body of
+        its answer. Raises `NoAnswer`."""
 
 
 class HttpGroupsPort:

@@ -15,7 +15,7 @@ LABELS: Final = ("namespace", "name", "cluster")
 
 
 class VerificationsCollector(Collector):
-    """The figures of all Verifications. A figure that is not known is not there."""
+    """The figures of all Verifications. A figure that is not known has no series."""
 
     def __init__(self) -> None:
         self._known: Mapping[ObjectKey, Verification] = {}
@@ -38,8 +38,12 @@ class VerificationsCollector(Collector):
 class _Families:
     def __init__(self) -> None:
         self.all: list[GaugeMetricFamily] = []
-        self._phase = self._family("phase", "1 for its current phase.", "phase")
-        self._failed = self._family("failed", "1 if the last finished run was not completed.")
+        self._phase = self._family(
+            "phase", "1 for the current phase of the Verification, 0 for all others.", "phase"
+        )
+        self._failed = self._family(
+            "failed", "1 if the last run that ended did not complete, else 0."
+        )
         self._violations = self._family(
             "violations", "Violations that the last completed run found, by check.", "check"
         )
@@ -62,11 +66,13 @@ class _Families:
         )
 
     def _family(self, name: str, what: str, *more: str) -> GaugeMetricFamily:
+        """A new metric with the help text `what`, and `more` labels than the common ones."""
         family = GaugeMetricFamily(f"chiplog_verification_{name}", what, labels=(*LABELS, *more))
         self.all.append(family)
         return family
 
     def add(self, labels: list[str], verification: Verification) -> None:
+        """Add the figures of one Verification. `labels` are the values of `LABELS`."""
         status = verification.status
         for phase in VerificationPhase:
             self._phase.add_metric([*labels, phase.value], int(phase is status.phase))
