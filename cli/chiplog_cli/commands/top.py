@@ -60,6 +60,7 @@ def _with_gap(before: Snapshot, now: Snapshot) -> str:
 
 
 def _live(pairs: Iterator[tuple[Snapshot, Snapshot]]) -> None:
+    """Show each pair of snapshots on the whole terminal, in place of the one before."""
     from rich.live import Live  # noqa: PLC0415 - only a terminal needs it
     from rich.text import Text  # noqa: PLC0415
 
@@ -118,6 +119,7 @@ def snapshot(admin: KafkaAdmin) -> Snapshot:
 
 
 def _group(group: Group, committed: dict[TopicPartition, int], ends: Offsets) -> GroupSnapshot:
+    """A group with its lag: from its committed offsets and the ends of the partitions."""
     return GroupSnapshot(
         group_id=group.group_id,
         state=group.state,
@@ -127,4 +129,5 @@ def _group(group: Group, committed: dict[TopicPartition, int], ends: Offsets) ->
 
 
 def _answered(offsets: Offsets) -> dict[TopicPartition, int]:
+    """The offsets of the partitions that have no error."""
     return {at: answer for at, answer in offsets.items() if isinstance(answer, int)}

@@ -16,7 +16,7 @@ from chiplog_cli.librdkafka.failures import refused
 from chiplog_cli.records import Record
 
 NO_GROUP = "chiplog-cli"
-"""librdkafka asks for a group's name even where it joins none."""
+"""librdkafka needs a group id even if the consumer joins no group."""
 
 POLL_S = 0.2
 BATCH = 500
@@ -94,7 +94,8 @@ def _signals_delayed() -> Iterator[None]:
 
 
 def _records(consumer: Consumer, wanted: Reading) -> Iterator[Record]:
-    """Poll records. It ends on its own only if there is a limit of records or of silence."""
+    """Poll records until the limit of records, or of seconds without one, is reached; without
+    limits it never ends. Raises `BrokerRefused`."""
     left = MANY if wanted.limit is None else wanted.limit
     last_s = time.monotonic()
     while left and (wanted.silence_s is None or time.monotonic() - last_s < wanted.silence_s):
@@ -113,6 +114,7 @@ def _records(consumer: Consumer, wanted: Reading) -> Iterator[Record]:
 
 
 def _record(message: "Message[bytes, bytes]") -> Record:
+    """The record in a message of librdkafka."""
     partition, offset = message.partition(), message.offset()
     assert partition is not None, "a message that came from a broker has a place"
     assert offset is not None, "a message that came from a broker has a place"
@@ -121,7 +123,7 @@ def _record(message: "Message[bytes, bytes]") -> Record:
         topic=message.topic() or "",
         partition=partition,
         offset=offset,
-        timestamp_ms=timestamp_ms if kind else -1,
+        timestamp_ms=timestamp_ms if kind else -1,  # kind 0 means that there is no timestamp
         key=message.key(),
         value=message.value(),
     )
