@@ -29,7 +29,7 @@ def of_broker(broker: Broker, expected: Cluster, answer: Cluster | Exception) ->
 
 
 def of_number(wanted: int, cluster: Cluster) -> Finding:
-    """Whether the cluster has as many brokers as the BrokerCluster asks for."""
+    """Whether the cluster has at least the number of brokers in the BrokerCluster's spec."""
     count = len(cluster.brokers)
     problem = f"only {count} of {wanted} brokers are registered" if count < wanted else ""
     return Finding(f"{wanted} brokers", problem)

@@ -53,8 +53,9 @@ def standings(
     latest: Offsets,
     of_time: Offsets | None = None,
 ) -> dict[TopicPartition, Standing]:
-    """What the new offset of each partition is computed from. Raises `BrokerRefused` if a broker
-    did not answer."""
+    """The offsets from which the new offset of each partition is computed: the ends of its log, the
+    committed one, and that of the requested time, if any. Raises `BrokerRefused` if one is an
+    error."""
     times = of_time or {}
     return {
         at: Standing(

@@ -28,7 +28,7 @@ def list_documents(listings: Iterable[GroupListing]) -> list[dict[str, Any]]:
 
 
 def remark(group: Group) -> str | None:
-    """What users should know before they read the rows; None if nothing."""
+    """A warning to print before the rows of a group; None if none is needed."""
     if group.state == EMPTY:
         return f"Consumer group '{group.group_id}' has no active members."
     if group.state in REBALANCING:

@@ -99,8 +99,8 @@ class ObjectCache:
         self._on_change(before, kept)
 
     def remove(self, manifest: Manifest) -> None:
-        """Remove the object with this uid. Call it only when the object is gone, not while it is
-        being deleted."""
+        """Remove the object with this uid, and do not store it again. Call it only when the object
+        does not exist any more, not while it is being deleted."""
         key = key_of(manifest)
         self._remember_deletion(manifest)
         before = self._objects.get(key)

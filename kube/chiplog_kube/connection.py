@@ -48,11 +48,10 @@ class Login(Protocol):
         """
 
     async def refused(self, version: int) -> bool:
-        """A server refused the identity of this version (401). Returns whether there is a newer
-        one.
+        """Handle that the API server refused (401) the identity of this version: renew it, unless
+        that has happened already. Returns whether there is a newer identity.
 
-        Renews the identity, unless that has happened already. Raises `NoConnection` if renewing
-        fails.
+        Raises `NoConnection` if renewing fails.
         """
 
 

@@ -212,15 +212,15 @@ def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
-def as_it_is(manifest: Manifest) -> Manifest:
+def with_managed_fields(manifest: Manifest) -> Manifest:
     """Keep the whole object with its managedFields, because field owners decide what may be
     changed."""
     return manifest
 
 
 _KEEP: Mapping[Kind, Callable[[Manifest], Manifest]] = {
-    kinds.TOPICS: as_it_is,
-    kinds.CONSUMER_GROUPS: as_it_is,
+    kinds.TOPICS: with_managed_fields,
+    kinds.CONSUMER_GROUPS: with_managed_fields,
     kinds.NODES: views.kept_node,
     kinds.PODS: views.kept_pod,
     kinds.STATEFUL_SETS: without_managed_fields,

@@ -58,7 +58,7 @@ from chiplog_operator.writes import (
     NameTaken,
     NotActive,
     UnsoundMap,
-    as_it_was,
+    same_version,
 )
 
 logger = logging.getLogger(__name__)
@@ -97,15 +97,15 @@ class Outcome:
     failed: int = 0
     unavailable: bool = False
     given_up: bool = False
-    unseen: int = 0
-    """Writes for admin clients that were dry runs, or refused: no watch event shows them."""
+    without_event: int = 0
+    """Number of writes for admin clients that cause no watch event: dry runs and refusals."""
     problems: list[str] = field(default_factory=list)
     """Refusals that only a user can correct, in words."""
     refused_maps: list[str] = field(default_factory=list)
     """PartitionMaps that were not written because they break a rule, in words."""
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every action was carried out."""
         return not (self.conflicts or self.failed or self.unavailable or self.given_up)
 
@@ -235,7 +235,7 @@ class Executor:
             case RestartPod():
                 await self._restart(cluster, action)
             case WriteTopic():
-                outcome.unseen += await self._write_topic(cluster, action)
+                outcome.without_event += await self._write_topic(cluster, action)
 
     async def _create(self, executed: ExecutedPlan, action: Create) -> None:
         """Create an object. One that exists already is read into the cache. Raises `NameTaken` if
@@ -310,7 +310,7 @@ class Executor:
             changed["finalizers"] = list(action.finalizers)
         if action.labels:
             changed["labels"] = dict(action.labels)
-        patch = {"metadata": {**as_it_was(meta), **changed}}
+        patch = {"metadata": {**same_version(meta), **changed}}
         patched = await self._api.patch(
             kind, meta.namespace, meta.name, patch, field_manager=labels.OPERATOR
         )

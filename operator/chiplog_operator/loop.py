@@ -157,11 +157,11 @@ class ClusterLoop:
         plan = self._plan(world)
         parts.meter.decided(self.key, len(plan.actions))
         outcome = await parts.executor.execute(self.key, plan.actions, self._wake)
-        if outcome.unseen:
+        if outcome.without_event:
             self.wake()  # clients wait for the next plan
         self._note_refused(outcome)
         applied = await self._apply(world, plan, outcome.problems)
-        return self._requeue_after_s(plan, outcome, applied), outcome.is_whole
+        return self._requeue_after_s(plan, outcome, applied), outcome.is_complete
 
     def _note_refused(self, outcome: Outcome) -> None:
         """Keep which PartitionMaps were not written because they break a rule. The next plan

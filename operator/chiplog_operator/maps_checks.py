@@ -60,7 +60,7 @@ class MapsChecks:
         }
         self._listener.all_clusters_changed()
 
-    def listed_alone(self, cluster: ClusterKey) -> None:
+    def start_check_of(self, cluster: ClusterKey) -> None:
         """Start a new check of one cluster only, because its maps were listed or read."""
         self._by_cluster[cluster] = self._new_name()
         self._listener.all_clusters_changed()
@@ -69,7 +69,7 @@ class MapsChecks:
         """Start a new check if a map that was read is older than the cached one, or is gone: etcd
         may have been restored. `before` is the cached map, `found` the one that exists, or None."""
         if before is not None and (found is None or _went_back(before, found)):
-            self.listed_alone(cluster)
+            self.start_check_of(cluster)
 
     def of(self, cluster: ClusterKey) -> str:
         """The name of the cluster's last check, for `World.maps_check`; empty before the first

@@ -269,7 +269,7 @@ class _Clusters:
             self._active.remove(*cluster)
         elections = self._elections.setdefault(cluster, UncleanElections())
         elections.keep(set(world.maps))
-        self._unclean.labels(*cluster).inc(sum(map(elections.saw, world.maps.values())))
+        self._unclean.labels(*cluster).inc(sum(map(elections.count_new, world.maps.values())))
 
     def decided(self, cluster: ClusterKey, actions: int) -> None:
         """Show the number of actions in the last plan."""
@@ -287,7 +287,7 @@ class _Clusters:
         self._actions.labels(*cluster, type(action).__name__).inc()
         if isinstance(action, Replace) and isinstance(action.resource, PartitionMap):
             # Counted immediately: the next pass may be a minute away.
-            self._unclean.labels(*cluster).inc(elections.saw(action.resource))
+            self._unclean.labels(*cluster).inc(elections.count_new(action.resource))
 
     def forgotten(self, cluster: ClusterKey) -> None:
         """Remove the cluster's series."""

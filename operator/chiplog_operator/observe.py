@@ -126,7 +126,7 @@ class Observer:
         await self._confirm_absence(key)
         await self._confirm_owners(key, checked)
         await self._confirm_deletions(key, checked)
-        await self._ask_classes(key, checked)
+        await self._find_rigid_classes(key, checked)
         return self._world(key, revisions, checked)
 
     def is_known(self, namespace: str) -> bool:
@@ -238,8 +238,9 @@ class Observer:
             )
         checked.is_deleting = bool(deleting)
 
-    async def _ask_classes(self, key: ClusterKey, checked: _Checked) -> None:
-        """If claims must grow, find out which StorageClasses do not allow it."""
+    async def _find_rigid_classes(self, key: ClusterKey, checked: _Checked) -> None:
+        """If volume claims are smaller than in the spec, find out which of their StorageClasses do
+        not allow expansion, at most every `CLASSES_AGAIN_S`."""
         cluster = self.cluster(key)
         small_claims = too_small(self._claims(key).values(), cluster) if cluster is not None else ()
         classes = sorted({claim.storage_class for claim in small_claims if claim.storage_class})
@@ -280,7 +281,8 @@ class Observer:
     def _world(
         self, key: ClusterKey, revisions: Mapping[BrokerId, str], checked: _Checked
     ) -> World:
-        """The `World` from the caches, with what was checked."""
+        """The cluster from the caches. `checked` has what was read from the API server about
+        objects that the caches lack."""
         manifest = self._caches[kinds.BROKER_CLUSTERS].get(key.namespace, key.name)
         cluster = self.cluster(key)
         problems: tuple[Problem, ...] = ()
@@ -292,7 +294,7 @@ class Observer:
         maps, unreadable_maps = self._readable_maps(key)
         brokers, unreadable_brokers = self._readable_brokers(key)
         allowed = {key.namespace, *(cluster.spec.allowed_topic_namespaces if cluster else ())}
-        self._forget_the_gone()
+        self._forget_deleted()
         topics, unreadable_topics = _parsed_and_unreadable(
             self._topics, self._caches.members(kinds.TOPICS, key), key.name, TOPIC
         )
@@ -342,7 +344,7 @@ class Observer:
             topics_definition_deleting=checked.is_deleting and checked.definition_deleting,
             namespaces_deleting=checked.namespaces_deleting if checked.is_deleting else frozenset(),
             write_results=self._results.of(key),
-            requested_ms=self._asked_ms(key, maps, brokers),
+            requested_ms=self._answered_for_ms(key, maps, brokers),
             maps_check=self._checks.of(key),
             managed_fields={
                 uid_of(topic): metadata(topic).get("managedFields", ())
@@ -352,7 +354,7 @@ class Observer:
             sees_all_topics=not self._namespaces or allowed <= self._namespaces,
         )
 
-    def _asked_ms(
+    def _answered_for_ms(
         self,
         key: ClusterKey,
         maps: Mapping[str, PartitionMap],
@@ -364,7 +366,7 @@ class Observer:
         watch = self._questions.setdefault(key, Watch())
         return watch.asked(maps.values(), brokers.values(), now_ms)
 
-    def _forget_the_gone(self) -> None:
+    def _forget_deleted(self) -> None:
         """Let the parsers forget objects that are not in the caches any more."""
         for parsed, kind in (
             (self._clusters, kinds.BROKER_CLUSTERS),
@@ -475,7 +477,7 @@ def _absent(key: ClusterKey) -> Metadata:
 def _parsed_and_unreadable(
     parsed: Parsed[R], manifests: list[Manifest], cluster: str, kind: ResourceKind
 ) -> tuple[tuple[R, ...], tuple[Unreadable, ...]]:
-    """The objects that can be parsed, and what is wrong with the others."""
+    """The objects of a kind that can be parsed, and the others with their problems."""
     good: list[R] = []
     unreadable: list[Unreadable] = []
     for manifest in manifests:

@@ -19,7 +19,8 @@ REASON = "ClusterNotFound"
 
 
 def plan_without_cluster(world: World, now: datetime) -> Plan:
-    """What to do with users' objects whose cluster does not exist."""
+    """The plan for users' objects that name a cluster which does not exist: report that, and let
+    Kubernetes delete those that are being deleted."""
     return Plan(brokers=(), actions=tuple(_actions(world, now)))
 
 

@@ -118,9 +118,12 @@ class OtherLeases:
             others = [other for other in others if other.is_held]
         me = Age(self._created.get(self.namespace, ""), self.namespace)
         older = [other for other in others if not me.is_older_than(other.age)]
-        if not others or not holds_lease or older:
+        if not others:
             self._first_since_s = None
-            return (Place.ASIDE, (older or others)[0]) if others else (Place.FREE, None)
+            return Place.FREE, None
+        if not holds_lease or older:
+            self._first_since_s = None
+            return Place.ASIDE, (older or others)[0]
         if self._first_since_s is None:
             self._first_since_s = now_s
         is_early = now_s - self._first_since_s < FIRST_S
@@ -155,6 +158,6 @@ def in_common(mine: str, theirs: str) -> str:
 
 
 def as_watches(namespaces: Iterable[str]) -> str:
-    """The text for the annotation `labels.WATCHES`: names, or `*` for all namespaces, which no
-    names stand for."""
+    """The text for the annotation `labels.WATCHES`: the namespaces' names, or `*` without names,
+    which means all namespaces."""
     return ",".join(sorted(namespaces)) or ALL

@@ -24,7 +24,7 @@ from chiplog_operator.waking import Wake
 
 logger = logging.getLogger(__name__)
 
-HOW: Final = "closed its connection and refuses new ones"
+ENDED_HOW: Final = "closed its connection and refuses new ones"
 CONNECT_WITHIN_S: Final = 5.0
 """A refusal comes within milliseconds. The rest is for an operator that was busy for a moment."""
 ANSWER_WITHIN_S: Final = 5.0
@@ -163,7 +163,7 @@ class Refusals:
             return
         self._last_ended_ms[cluster] = now_ms
         logger.info("process_refused", extra=facts)
-        self._liveness.refused(cluster, process.incarnation, HOW)
+        self._liveness.refused(cluster, process.incarnation, ENDED_HOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +179,7 @@ class _Watch:
 
 
 def _facts(cluster: ClusterKey, process: Identity) -> dict[str, object]:
+    """The fields of log lines about a process."""
     return {
         "cluster": str(cluster),
         "broker": process.broker_id,

@@ -7,7 +7,7 @@ from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, Forbidden, Invalid, KubeApi, Manifest
 from chiplog_operator.cached_api import CachedApi
 from chiplog_operator.caches import ClusterKey, cluster_of
-from chiplog_operator.writes import as_it_was
+from chiplog_operator.writes import same_version
 
 
 async def write_topic(
@@ -52,11 +52,11 @@ async def _sent(api: KubeApi, action: WriteTopic) -> Manifest | None:
             kinds.TOPICS,
             meta.namespace,
             meta.name,
-            {**patch, "metadata": {**patched_metadata, **as_it_was(meta)}},
+            {**patch, "metadata": {**patched_metadata, **same_version(meta)}},
             field_manager=labels.KAFKA_ADMIN,
             dry_run=action.dry_run,
         )
-    assert action.delete, "a write of nothing"
+    assert action.delete, "an action creates, patches or deletes"
     if not action.dry_run:
         await api.delete(
             kinds.TOPICS,

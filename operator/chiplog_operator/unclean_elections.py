@@ -16,7 +16,7 @@ class UncleanElections:
     def __init__(self) -> None:
         self._maps: dict[str, PartitionMap] = {}
 
-    def saw(self, after: PartitionMap) -> int:
+    def count_new(self, after: PartitionMap) -> int:
         """Compare a map with the last one of the same topic. Returns the number of partitions with
         a new unclean election. It is 0 for the first map and for new partitions."""
         topic = after.spec.topic_name

@@ -77,6 +77,7 @@ class LibrdkafkaTopics:
         return [topic_of(self._result(futures[name], f"topic '{name}'")) for name in wanted]
 
     def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """See `KafkaAdmin.topic_configs`. Keys that have Kafka's defaults are left out."""
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         if not resources:
             return {}

@@ -21,7 +21,7 @@ NO_GROUP = "chiplog-cli"
 POLL_S = 0.2
 BATCH = 500
 MANY = sys.maxsize
-PASSING = frozenset(
+TEMPORARY = frozenset(
     {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._PARTITION_EOF}  # noqa: SLF001
 )
 """Errors that librdkafka reports and then recovers from."""
@@ -103,7 +103,7 @@ def _records(consumer: Consumer, wanted: Reading) -> Iterator[Record]:
             messages = consumer.consume(min(left, BATCH), timeout=POLL_S)
         for message in messages:
             if (error := message.error()) is not None:
-                if error.code() in PASSING:
+                if error.code() in TEMPORARY:
                     continue
                 raise refused(error, f"topic '{wanted.topic}'")
             yield _record(message)

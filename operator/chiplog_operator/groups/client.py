@@ -59,8 +59,8 @@ class GroupsClient:
         """By process, path and request: the last answer without its time, raw and parsed."""
 
     def not_in_backoff(self, processes: Sequence[Identity]) -> dict[BrokerId, Identity]:
-        """The brokers that are not in a backoff, by id. What is kept about other processes than
-        the given ones is forgotten."""
+        """The given processes that are not in a backoff, by broker id. Answers and failures of all
+        other processes are forgotten."""
         now_s = self._clock.monotonic_s()
         self._failures = {
             process: self._failures[process] for process in processes if process in self._failures

@@ -112,8 +112,8 @@ class GroupsLoop:
             return AFTER_FAULT_MS
 
     async def _reconcile(self) -> int:
-        """Ask the coordinators and leaders, carry out what is due, and write statuses. Returns
-        the milliseconds to the next pass."""
+        """Request facts from coordinators and offsets from leaders, carry out resets and scaling
+        that are due, and write statuses. Returns the milliseconds to the next pass."""
         parts, watch, client = self._parts, self._watch, self._client
         if not parts.observer.is_known(self._key.namespace):
             return AFTER_FAULT_MS

@@ -60,7 +60,9 @@ class HttpGroupsPort:
             self._session = None
 
     async def ask(self, process: Identity, secret: str, path: str, body: bytes) -> bytes:
-        import aiohttp  # noqa: PLC0415 - a standby asks nobody
+        """Send a signed request to a broker's health port, and check the answer's signature and
+        status. Raises `NoAnswer`."""
+        import aiohttp  # noqa: PLC0415 - a standby sends no requests
 
         message = Message(
             method="POST",

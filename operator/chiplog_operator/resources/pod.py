@@ -147,6 +147,7 @@ def _arguments(cluster: BrokerCluster, broker_id: BrokerId) -> list[str]:
 
 
 def _ports(cluster: BrokerCluster) -> list[dict[str, object]]:
+    """The ports of the broker's container."""
     # A listener may be called metrics, like another port here, or 9092, which is no valid name of a
     # port: hence the prefix tcp-.
     return [

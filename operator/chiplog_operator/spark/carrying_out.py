@@ -28,7 +28,7 @@ from chiplog_operator.execute import Executor
 from chiplog_operator.spark.applications import Applications
 from chiplog_operator.spark.repairing import Repairing
 from chiplog_operator.targets import KIND_OF
-from chiplog_operator.writes import Authority, NotActive, as_it_was
+from chiplog_operator.writes import Authority, NotActive, same_version
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class CarryingOut:
     async def _remove_annotation(self, resource: SparkResource) -> None:
         """Remove the annotation by which a user gave a command, so that it is carried out once."""
         meta, kind = resource.metadata, KIND_OF[resource.KIND.kind]
-        patch = {"metadata": {**as_it_was(meta), "annotations": {labels.REBALANCE: None}}}
+        patch = {"metadata": {**same_version(meta), "annotations": {labels.REBALANCE: None}}}
         patched = await self.tools.api.patch(
             kind, meta.namespace, meta.name, patch, field_manager=labels.OPERATOR
         )
@@ -156,7 +156,7 @@ class CarryingOut:
             meta = _as_it_is_now(resource, self.tools.caches)
         report = Report(kind=resource.KIND, metadata=meta, status=step.status)
         outcome = await self.tools.executor.execute(key, [report])
-        if not outcome.is_whole:
+        if not outcome.is_complete:
             return False
         for notice in step.events:
             await self.tools.executor.announce(

@@ -172,8 +172,8 @@ class Facts:
         namespace: str,
         application: ApplicationStatus | None,
     ) -> "_Offer":
-        """The launcher for a run that begins now, or why there is none. While a run is in progress
-        it is not looked for."""
+        """The launcher for a run that begins now, or why there is none. While a run is in progress,
+        nothing is requested, and the result does not matter."""
         if cluster is None or is_watched(application):
             return _Offer()
         spark = cluster.spec.spark

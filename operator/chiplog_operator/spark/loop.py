@@ -266,8 +266,8 @@ def _named_applications(resources: Iterable[SparkResource]) -> set[tuple[str, st
 
 
 def _wait_s(requeue_after_ms: int | None, *, is_done: bool) -> float:
-    """The seconds until an object is due again after a step. `requeue_after_ms` is what the step
-    asks for; None for no wish."""
+    """The seconds until an object is due again after a step. `requeue_after_ms` is the time that
+    the step returned; None for none."""
     if not is_done:
         return AFTER_FAILURE_S
     return RESYNC_S if requeue_after_ms is None else min(requeue_after_ms / 1000, RESYNC_S)

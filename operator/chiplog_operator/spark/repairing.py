@@ -81,7 +81,7 @@ class Repairing:
         """Write the Broker's spec. Raises `Conflict` if that fails for any reason."""
         action = Replace(resource=replace(broker, spec=spec))
         outcome = await self.executor.execute(key, [action])
-        if not outcome.is_whole:
+        if not outcome.is_complete:
             raise Conflict(
                 f"the API server did not accept the change of Broker {broker.metadata.name}"
             )
