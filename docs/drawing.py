@@ -58,7 +58,7 @@ class Message:
 
 def boxes(width: int, height: int, content: Sequence[Box | Arrow]) -> str:
     """The SVG of a picture with boxes and arrows."""
-    drawn = [_box(one) if isinstance(one, Box) else _arrow(one) for one in content]
+    drawn = [_box(item) if isinstance(item, Box) else _arrow(item) for item in content]
     return _picture(width, height, drawn)
 
 
@@ -72,8 +72,8 @@ def sequence(lanes: Sequence[str], messages: Sequence[Message]) -> str:
         drawn.append(_line(((middle, HEAD_HEIGHT), (middle, height - MARGIN)), dashed=True))
         left = middle - LANE_WIDTH // 2 + 15
         drawn.append(_box(Box(left, 4, LANE_WIDTH - 30, HEAD_HEIGHT - 4, title, fill="ours")))
-    for number, one in enumerate(messages):
-        drawn.append(_message(one, HEAD_HEIGHT + STEP_HEIGHT * (number + 1)))
+    for number, message in enumerate(messages):
+        drawn.append(_message(message, HEAD_HEIGHT + STEP_HEIGHT * (number + 1)))
     return _picture(width, height, drawn)
 
 

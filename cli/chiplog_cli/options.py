@@ -145,7 +145,8 @@ def remember(app: typer.Typer, doc: str) -> None:
 
 
 def _with_signature(run: Command, parameters: list[inspect.Parameter], doc: str | None) -> None:
-    """Set the signature that typer reads, for a function with other parameters."""
+    """Give a function that takes `**given` the signature and help text (`doc`) from which typer
+    makes its options and arguments."""
     invocation = inspect.Parameter(
         "invocation", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
     )

@@ -75,7 +75,7 @@ def _offset(text: str) -> int:
 
 
 def _whole_number(name: ResetStrategy, text: str) -> int:
-    """The value of an option. Raises `ValueError`."""
+    """The value of the option with this strategy's name. Raises `ValueError`."""
     try:
         return int(text)
     except ValueError as error:

@@ -55,6 +55,8 @@ async def confirm_maps(cached_api: CachedApi, cluster: ClusterKey) -> None:
     planned_from, since = cached_versions(), cache.now()
     listed = await cached_api.api.list_(kinds.PARTITION_MAPS, cluster.namespace)
     cache.replace(listed, cluster.namespace, since=since)
+    # Etcd may have been restored to an older copy, so brokers must compare this list with their
+    # disks as well.
     cached_api.checks.start_check_of(cluster)
     if cached_versions() != planned_from:
         raise Conflict("PartitionMaps changed before the broker was retired")

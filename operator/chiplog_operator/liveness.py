@@ -115,7 +115,10 @@ class Liveness:
             self._end(cluster, incarnation, how)
 
     def listener_for(self, namespace: str) -> "LeasesListener":
-        """The listener for the reflector of this namespace's Leases; empty for all namespaces."""
+        """The listener for the reflector of this namespace's Leases; empty for all namespaces.
+
+        Until it reports a list, no Lease of the namespace counts as expired.
+        """
         self._silent.add(namespace)
         return LeasesListener(self, namespace)
 

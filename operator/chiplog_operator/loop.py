@@ -275,6 +275,7 @@ class Loops:
     async def run(self) -> None:
         """Run the loops until cancelled, or until one fails."""
         async with self._loops.running(lambda key: ClusterLoop(key, self._parts)):
+            # Changes before now woke nobody, because no loop could run.
             for key in sorted(self._parts.caches.clusters()):
                 if (loop := self._loops.of(key)) is not None:
                     loop.wake()

@@ -88,10 +88,23 @@ def options(given: Sequence[str] | None = None) -> Options:
         metavar="NAME,…",
         help="namespaces to watch for clusters and topics; default: all namespaces",
     )
-    parser.add_argument("--health-address", default="0.0.0.0:8080", metavar="HOST:PORT")
-    parser.add_argument("--metrics-address", default="0.0.0.0:9404", metavar="HOST:PORT")
     parser.add_argument(
-        "--log-level", default="info", choices=["debug", "info", "warning", "error"]
+        "--health-address",
+        default="0.0.0.0:8080",
+        metavar="HOST:PORT",
+        help="address on which probes are answered; default: %(default)s",
+    )
+    parser.add_argument(
+        "--metrics-address",
+        default="0.0.0.0:9404",
+        metavar="HOST:PORT",
+        help="address on which Prometheus reads metrics; default: %(default)s",
+    )
+    parser.add_argument(
+        "--log-level",
+        default="info",
+        choices=["debug", "info", "warning", "error"],
+        help="least severe level that is logged; default: %(default)s",
     )
     parser.add_argument(
         "--broker-image",

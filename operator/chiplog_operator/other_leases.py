@@ -90,8 +90,11 @@ class OtherLeases:
     _first_since_s: float | None = None
 
     def observe(self, leases: Iterable[Manifest], now_s: float) -> None:
-        """Take over a complete list of Leases."""
-        found = {key_of(lease).namespace: lease for lease in leases}
+        """Take over a complete list of operators' Leases, of which each namespace has at most one.
+
+        `now_s` is monotonic. `Seen` keeps since when a Lease has not changed.
+        """
+        found = {key_of(manifest).namespace: manifest for manifest in leases}
         self._seen = {
             namespace: self._seen.get(namespace, Seen()).after_read(lease.read(lease_object), now_s)
             for namespace, lease_object in found.items()

@@ -202,14 +202,24 @@ def options(given: Sequence[str] | None = None) -> argparse.Namespace:
         prog="chiplog-release-check", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
-    parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS")
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="how long to wait until every check passes; default: %(default)s",
+    )
     checks = parser.add_subparsers(dest="check", required=True)
-    operator = checks.add_parser("operator")
-    operator.add_argument("--namespace", required=True)
-    operator.add_argument("--deployment", required=True)
-    metrics = checks.add_parser("metrics")
+    operator = checks.add_parser("operator", help="check the operator's pods, Lease and kinds")
+    operator.add_argument("--namespace", required=True, help="namespace of the operator")
+    operator.add_argument("--deployment", required=True, help="name of the operator's Deployment")
+    metrics = checks.add_parser("metrics", help="check that pods serve their metrics")
     for name in JOBS:
-        metrics.add_argument(f"--{name}", metavar="NAMESPACE,…", help=f"{ALL} for all")
+        metrics.add_argument(
+            f"--{name}",
+            metavar="NAMESPACE,…",
+            help=f"namespaces of the {name} to check; {ALL} for all",
+        )
     return parser.parse_args(given)
 
 
@@ -247,7 +257,7 @@ def main() -> None:
     try:
         findings = asyncio.run(run(vars(options())))
     except NoConnection as problem:
-        findings = [Finding("this is a pod", str(problem))]
+        findings = [Finding("this pod can connect to the API server", str(problem))]
     sys.exit(report(findings))
 
 

@@ -44,7 +44,8 @@ def top(
     interval_ms = checked(lambda: length_ms(interval), "--interval")
     if interval_ms < SHORTEST_MS:
         raise typer.BadParameter(
-            f"is {interval_ms} ms: write {SHORTEST_MS}ms or more", param_hint="--interval"
+            f"{interval_ms} ms is too short: write {SHORTEST_MS}ms or more",
+            param_hint="--interval",
         )
     pairs = pairwise(_snapshots(session.admin, interval_ms / 1000, iterations))
     if session.form is Format.TABLE and sys.stdout.isatty():
@@ -99,6 +100,7 @@ def snapshot(admin: KafkaAdmin) -> Snapshot:
         groups = [(group, offsets) for group, offsets in described if group.state != DEAD]
     except BrokerRefused as error:
         remarks.append(str(error))
+    # A partition without a leader has no broker that knows its offsets.
     places = [
         TopicPartition(topic.name, partition.partition)
         for topic in topics

@@ -83,8 +83,8 @@ def _on_assign(_consumer: Consumer, _partitions: list[Place]) -> None:
 def _signals_delayed() -> Iterator[None]:
     """Delay Ctrl-C and SIGTERM until the block is left.
 
-    An exception that a signal raises within `_on_assign` would leave the call around it as a wrong
-    exception (github.com/confluentinc/confluent-kafka-python, issue 150).
+    If a signal raised an exception within the callback `_on_assign`, librdkafka's call around it
+    would raise another one (github.com/confluentinc/confluent-kafka-python, issue 150).
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:

@@ -160,6 +160,7 @@ class GroupsLoops:
     async def run(self) -> None:
         """Run the loops until cancelled."""
         async with self._loops.running(lambda key: GroupsLoop(key, self._parts)):
+            # Changes before now woke nobody, because no loop could run.
             for key in sorted(self._parts.caches.clusters()):
                 if (loop := self._loops.of(key)) is not None:
                     loop.wake()

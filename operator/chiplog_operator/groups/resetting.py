@@ -144,10 +144,11 @@ class Resetting:
     def _forget(self, observed: Iterable[ObservedGroup]) -> None:
         """Forget objects that are gone or want no reset, and resets with another id than the spec
         has now."""
+        groups = [observed_group.group for observed_group in observed]
         wanted = {
-            group.group.metadata.uid: group.group.spec.reset.id
-            for group in observed
-            if group.group.spec.reset is not None
+            group.metadata.uid: group.spec.reset.id
+            for group in groups
+            if group.spec.reset is not None
         }
         self._tried = {uid: tried for uid, tried in self._tried.items() if uid in wanted}
         self._new_statuses = {

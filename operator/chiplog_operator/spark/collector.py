@@ -78,12 +78,12 @@ class _Families:
             self._phase.add_metric([*labels, phase.value], int(phase is status.phase))
         self._failed.add_metric(labels, int(has_failed(status)))
         self._add_violations(labels, verification)
-        at, latest, took = status.last_success, due(verification), duration(status)
-        self._success.add_metric(labels, 0 if at is None else at.timestamp())
-        if latest is not None:
-            self._due.add_metric(labels, latest.timestamp())
-        if took is not None:
-            self._duration.add_metric(labels, took.total_seconds())
+        success_at, due_at, run_duration = status.last_success, due(verification), duration(status)
+        self._success.add_metric(labels, 0 if success_at is None else success_at.timestamp())
+        if due_at is not None:
+            self._due.add_metric(labels, due_at.timestamp())
+        if run_duration is not None:
+            self._duration.add_metric(labels, run_duration.total_seconds())
         if status.coverage is not None:
             self._records.add_metric(labels, status.coverage.records)
             self._bytes.add_metric(labels, status.coverage.bytes)

@@ -60,7 +60,8 @@ class Facts:
             problems=problems,
             unmet=unmet,
             topics=self._topics(key),
-            # The result is read first: brokers have reported by then what they refused to it.
+            # The application is read before the Brokers: a broker that refused to serve it has
+            # reported that in its status by then.
             seen=await self._seen(namespace, application),
             brokers=self.observer.from_caches(key).brokers,
             launcher=offer.launcher,

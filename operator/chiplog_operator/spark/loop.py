@@ -194,6 +194,7 @@ class SparkLoop:
         view = self._with_run(view, found, cluster)
         if found.spec.repair is Repair.NONE and not found.status.repairs:
             return await self._step(key, cluster, view)
+        # One at a time, because the repairs of all Verifications are limited together.
         async with self._repairing:
             parsed = self._verifications.readable(self.parts.caches[kinds.VERIFICATIONS].objects)
             standing = self.parts.tools.repairing.standing(key, found, parsed.values())
@@ -218,6 +219,7 @@ class SparkLoop:
             return RESYNC_S
         cluster = self.parts.observer.cluster(key)
         refusal = self._carrying_out.refusal(found)
+        # One at a time, so that only one Rebalance of a cluster begins to move leaderships.
         async with self._rebalancing:
             view = await self._facts.of_rebalance(found, key, cluster, refusal)
             view = self._with_run(view, found, cluster)
