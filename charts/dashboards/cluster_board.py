@@ -113,20 +113,22 @@ _LATENCY: Final = Row(
             "Produce requests",
             p99_by_broker("kafka_network_requestmetrics_totaltime_seconds", ',request="Produce"'),
             unit="s",
-            about="With acks=all, until all in-sync replicas have the records.",
+            about="Time until the answer. With acks=all, it includes the wait until all in-sync "
+            "replicas have the records.",
         ),
         lines(
             "Fetch requests",
             p99_by_broker("kafka_network_requestmetrics_totaltime_seconds", ',request="Fetch"'),
             unit="s",
-            about="Includes waiting for records, up to the client's fetch.max.wait.ms.",
+            about="Time until the answer. It includes the wait for records, up to the client's "
+            "fetch.max.wait.ms.",
         ),
         lines("Syncs of the disk", p99_by_broker("chiplog_broker_sync_seconds"), unit="s"),
         lines(
             "Event loop",
             p99_by_broker("chiplog_broker_event_loop_lag_seconds"),
             unit="s",
-            about="Delay of due timers in the event loop.",
+            about="How late timers run in the broker's event loop. Every request waits as long.",
         ),
         lines("Waiting produce requests", by_broker("chiplog_broker_waiting_produces")),
         lines("Waiting fetch requests", by_broker("chiplog_broker_waiting_fetches")),
@@ -180,7 +182,7 @@ def processes(selector: str) -> Row:
     return Row(
         "Processes",
         (
-            lines("CPU", Line(cpu, _POD), unit="none", about="Cores."),
+            lines("CPU", Line(cpu, _POD), unit="none", about="CPU cores in use by each process."),
             lines(
                 "Memory", Line(f"process_resident_memory_bytes{{{selector}}}", _POD), unit="bytes"
             ),
@@ -192,7 +194,7 @@ def processes(selector: str) -> Row:
 BOARD: Final = Board(
     name="cluster",
     title="Chiplog / Cluster",
-    about="A cluster's brokers.",
+    about="The brokers of one cluster: load, latency, replication and disks.",
     variables=VARIABLES,
     rows=(_STATE, _LOAD, _LATENCY, _REPLICATION, _DISK, processes(BROKERS)),
 )

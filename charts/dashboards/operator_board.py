@@ -56,7 +56,7 @@ _STATE: Final = Row(
             "Violations found",
             "sum(max by (namespace, name, check) (chiplog_verification_violations)) or vector(0)",
             red_from=1,
-            about="By the last completed run of each Verification.",
+            about="Violations that the last completed run of each Verification found.",
         ),
     ),
 )

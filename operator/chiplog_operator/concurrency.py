@@ -1,4 +1,4 @@
-"""Several jobs at once, not too many, and one error where one of them fails."""
+"""Runs several jobs at the same time, up to a limit."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable

@@ -1,6 +1,6 @@
-"""Before what cannot be undone: a read of now, that what was decided from is still so.
+"""Checks before steps that cannot be undone: the objects on which a plan is based are read again.
 
-Each raises `Conflict` where it is not: the plan is outdated, and created again.
+Each check raises `Conflict` if they have changed: the plan is outdated, and made again.
 """
 
 from chiplog_core.model.metadata import Metadata

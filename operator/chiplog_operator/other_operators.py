@@ -1,4 +1,4 @@
-"""Looks at the Leases of other operators, for `leadership`. The decisions are in `other_leases`."""
+"""Reads the Leases of other operators, for `leadership`. The decisions are in `other_leases`."""
 
 import logging
 from dataclasses import asdict, dataclass

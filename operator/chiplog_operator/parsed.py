@@ -1,4 +1,4 @@
-"""Objects as values, each read once."""
+"""Parses objects in caches, each version once."""
 
 from collections.abc import Container, Mapping, Sized
 from typing import Generic, Protocol, TypeVar

@@ -1,4 +1,4 @@
-"""Says that another operator is in the way: to probes, in the log, and by an Event on the pod."""
+"""Reports a conflict with another operator: to probes, in the log, and by an Event on the pod."""
 
 import logging
 from dataclasses import dataclass

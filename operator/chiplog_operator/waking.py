@@ -1,4 +1,4 @@
-"""What a loop waits for between two rounds: a time, or somebody who wakes it before."""
+"""How a loop waits between two passes: for some time, or until it is woken."""
 
 import asyncio
 

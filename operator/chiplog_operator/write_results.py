@@ -1,4 +1,4 @@
-"""What the API server said to writes for admin clients, until nobody can ask any more."""
+"""The API server's answers to writes for admin clients, kept as long as a client may wait."""
 
 from chiplog_core.observed.world import WriteResult
 from chiplog_operator.caches import ClusterKey
