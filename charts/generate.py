@@ -48,10 +48,10 @@ MORE_ANNOTATIONS = """\
 
 SELECTABLE = "selectableFields"
 SINCE_1_30 = '    {{- if semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version }}\n'
-"""Helm refuses a field that the API server does not know."""
+"""Helm fails on a field that the API server does not know, so older ones must not get it."""
 
 HELM = Audience(defaults=True, explained_patterns=False, merged_lists=True)
-"""Helm knows patterns and no rules."""
+"""Helm's JSON schemas have patterns, but no validation rules."""
 
 TEXT: Schema = {"type": "string"}
 TEST_WAIT: Schema = {
@@ -70,7 +70,7 @@ OBJECT_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 
 
 def files() -> Mapping[Path, str]:
-    """Every generated file, by its path below this folder."""
+    """The text of every generated file, by its path in this directory."""
     definitions = {
         Path(DEFINITIONS_FOLDER) / definition.file_name: definition_template(definition)
         for definition in DEFINITIONS
@@ -80,7 +80,8 @@ def files() -> Mapping[Path, str]:
 
 
 def definition_template(definition: Definition) -> str:
-    """A definition as a template of the operator's chart."""
+    """A CustomResourceDefinition as a template of the operator's chart, which keeps it when the
+    chart is uninstalled."""
     manifest = definition.to_manifest()
     manifest["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
     text = yaml.safe_dump(manifest, sort_keys=False, width=100, allow_unicode=True)
@@ -92,7 +93,8 @@ def definition_template(definition: Definition) -> str:
 
 
 def _only_where_known(text: str, version: Mapping[str, Any]) -> str:
-    """With its selectable fields for API servers that know of such."""
+    """The template with its selectable fields only for API servers that know them (1.30 or
+    later)."""
     if SELECTABLE not in version:
         return text
     block = yaml.safe_dump({SELECTABLE: version[SELECTABLE]}, sort_keys=False)
@@ -147,7 +149,7 @@ def cluster_values_schema() -> Schema:
 
 
 def spec_schema(model: type[Resource]) -> Schema:
-    """The schema of a kind's spec, as Helm takes it."""
+    """The JSON schema of a kind's spec for Helm."""
     (spec,) = (field for field in object_shape(model).fields if field.name == "spec")
     schema = for_helm(schema_of(spec.shape, HELM))
     assert isinstance(schema, dict)
@@ -155,27 +157,32 @@ def spec_schema(model: type[Resource]) -> Schema:
 
 
 def _prefix(description: str) -> Schema:
+    """The schema of a prefix of names; it may be empty."""
     pattern = "^([a-z0-9][-.a-z0-9]*)?$"
     return {"description": description, "type": "string", "maxLength": 63, "pattern": pattern}
 
 
 def _objects(model: type[Resource], name: Schema, texts: Schema) -> Schema:
+    """The schema of a list of objects of a kind, each with name, spec, labels and annotations."""
     spec = spec_schema(model)
-    # The chart fills it in.
-    properties = {key: one for key, one in spec["properties"].items() if key != "clusterRef"}
-    spec = {key: one for key, one in spec.items() if key != "required"} | {"properties": properties}
+    # The chart itself sets clusterRef, the only required field.
+    properties = {key: field for key, field in spec["properties"].items() if key != "clusterRef"}
+    without_required = {key: value for key, value in spec.items() if key != "required"}
+    spec = without_required | {"properties": properties}
     parts = {"name": name, "spec": spec, "labels": texts, "annotations": texts}
     return {"type": "array", "items": {**_closed(parts), "required": ["name"]}}
 
 
 def _closed(properties: Mapping[str, Schema]) -> Schema:
+    """The schema of an object with these fields only, so that a typo is an error."""
     return {"type": "object", "additionalProperties": False, "properties": dict(properties)}
 
 
 def for_helm(schema: Any) -> Any:
-    """A structural schema as plain JSON schema: closed, and without Kubernetes' own words."""
+    """A structural schema of Kubernetes as plain JSON schema: unknown fields are errors, and
+    Kubernetes' own keywords are left out. Values that are no schemas are returned as they are."""
     if isinstance(schema, list):
-        return [for_helm(one) for one in schema]
+        return [for_helm(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     plain = {
@@ -193,7 +200,7 @@ def for_helm(schema: Any) -> Any:
 
 
 def _exact(schema: Schema) -> Schema:
-    """Bounds within which Helm, whose numbers are floats, keeps every digit."""
+    """Bounds within which Helm keeps every digit, because its numbers are floats."""
     return {
         "minimum": max(schema.get("minimum", -LARGEST_EXACT), -LARGEST_EXACT),
         "maximum": min(schema.get("maximum", LARGEST_EXACT), LARGEST_EXACT),
@@ -201,21 +208,24 @@ def _exact(schema: Schema) -> Schema:
 
 
 def _properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """By name: a field may be called like a word of the schema language."""
+    """The schemas of fields by name. A field may have the name of a keyword, like `format`, so the
+    names themselves are kept."""
     return {name: for_helm(schema) for name, schema in properties.items()}
 
 
 def drifted(folder: Path) -> list[Path]:
-    """The files in `folder` that are missing, differ, or belong to no definition."""
+    """The generated files in `folder` that are missing or differ, and files beside them that
+    nothing generates."""
     wanted = {folder / path: text for path, text in files().items()}
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     folders = (DEFINITIONS_FOLDER, boards.FOLDER)
-    orphans = sorted({path for one in folders for path in (folder / one).glob("*")} - set(wanted))
+    existing = {path for name in folders for path in (folder / name).glob("*")}
+    orphans = sorted(existing - set(wanted))
     return stale + orphans
 
 
 def main(arguments: list[str]) -> int:
-    """Run as the command line says; the result is the exit code."""
+    """Write the files, or check them with --check. Returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing, report differences")
     if not parser.parse_args(arguments).check:

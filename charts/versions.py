@@ -1,4 +1,4 @@
-"""What in the charts names the version: `Chart.yaml`, and the example that pins an image."""
+"""The files of the charts that contain the version: `Chart.yaml`, and the example with an image."""
 
 import re
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ PEP_440 = re.compile(r"(?P<release>\d+\.\d+\.\d+)(?:\.?(?P<kind>dev|rc)(?P<numbe
 
 
 def chart_version(version: str) -> str:
-    """A version as Helm wants it, which is SemVer: 0.1.0-dev.0 for 0.1.0.dev0.
+    """A Python version as Helm needs it, which is SemVer: 0.1.0-dev.0 for 0.1.0.dev0.
 
     Raises `ValueError` for a version that is neither a release nor a `dev` or `rc` before one:
-    local versions and post-releases have no counterpart that sorts alike.
+    local versions and post-releases have no SemVer counterpart with the same order.
     """
     match = PEP_440.fullmatch(version)
     if match is None:
@@ -28,19 +28,21 @@ def chart_version(version: str) -> str:
 
 
 def files() -> Mapping[Path, str]:
-    """The files that name the version, by their path below this folder, with the version of now."""
+    """The files that contain the version, with the current one, by their path in this directory."""
     about = {Path(chart, "Chart.yaml"): _about(chart) for chart in CHARTS}
     pinned = (FOLDER / PINNED).read_text()
     return {**about, PINNED: _replaced(r"(?<=image: chiplog/broker:)\S+", VERSION, pinned)}
 
 
 def _about(chart: str) -> str:
+    """The `Chart.yaml` of a chart, with the current version."""
     text = (FOLDER / chart / "Chart.yaml").read_text()
     text = _replaced(r"(?m)(?<=^version: ).*$", chart_version(VERSION), text)
     return _replaced(r"(?m)(?<=^appVersion: ).*$", VERSION, text)
 
 
 def _replaced(pattern: str, version: str, text: str) -> str:
+    """The text with the version in place of the pattern, which must be there once."""
     new, count = re.subn(pattern, version, text)
     assert count == 1, f"{pattern} is there {count} times"
     return new

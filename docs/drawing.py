@@ -19,7 +19,7 @@ LANE_WIDTH: Final = 190
 STEP_HEIGHT: Final = 44
 HEAD_HEIGHT: Final = 36
 OWN_STEP_WIDTH: Final = 60
-"""Right of the last lane, for what happens within it."""
+"""Width to the right of the last lane, for messages within that lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A line through some points, with a head at its end, and at its beginning where it is both."""
+    """A line through points, with a head at its end, and also at its beginning if `both` is set."""
 
     points: tuple[tuple[int, int], ...]
     text: str = ""
@@ -49,7 +49,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A step of a sequence: from one lane to another, or within one."""
+    """A step of a sequence: from one lane (by its number) to another, or within one."""
 
     source: int
     target: int
@@ -57,13 +57,13 @@ class Message:
 
 
 def boxes(width: int, height: int, content: Sequence[Box | Arrow]) -> str:
-    """A picture of boxes and arrows."""
-    drawn = [_box(one) if isinstance(one, Box) else _arrow(one) for one in content]
+    """The SVG of a picture with boxes and arrows."""
+    drawn = [_box(item) if isinstance(item, Box) else _arrow(item) for item in content]
     return _picture(width, height, drawn)
 
 
 def sequence(lanes: Sequence[str], messages: Sequence[Message]) -> str:
-    """Who tells whom what, from top to bottom."""
+    """The SVG of a sequence diagram: lanes side by side, and messages from top to bottom."""
     width = LANE_WIDTH * len(lanes) + OWN_STEP_WIDTH
     height = HEAD_HEIGHT + STEP_HEIGHT * (len(messages) + 1)
     drawn = []
@@ -72,12 +72,13 @@ def sequence(lanes: Sequence[str], messages: Sequence[Message]) -> str:
         drawn.append(_line(((middle, HEAD_HEIGHT), (middle, height - MARGIN)), dashed=True))
         left = middle - LANE_WIDTH // 2 + 15
         drawn.append(_box(Box(left, 4, LANE_WIDTH - 30, HEAD_HEIGHT - 4, title, fill="ours")))
-    for number, one in enumerate(messages):
-        drawn.append(_message(one, HEAD_HEIGHT + STEP_HEIGHT * (number + 1)))
+    for number, message in enumerate(messages):
+        drawn.append(_message(message, HEAD_HEIGHT + STEP_HEIGHT * (number + 1)))
     return _picture(width, height, drawn)
 
 
 def _message(message: Message, y: int) -> str:
+    """A message at this height: an arrow, or a dot if it stays within its lane."""
     begin, end = _middle(message.source), _middle(message.target)
     if begin == end:
         mark = f'<circle cx="{begin}" cy="{y}" r="4" fill="{INK}"/>\n'
@@ -87,10 +88,12 @@ def _message(message: Message, y: int) -> str:
 
 
 def _middle(lane: int) -> int:
+    """The x of a lane's middle."""
     return LANE_WIDTH * lane + LANE_WIDTH // 2
 
 
 def _picture(width: int, height: int, drawn: Sequence[str]) -> str:
+    """The SVG with its elements on a background."""
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'font-family="sans-serif" font-size="13" fill="{INK}">\n'
@@ -103,6 +106,7 @@ def _picture(width: int, height: int, drawn: Sequence[str]) -> str:
 
 
 def _box(box: Box) -> str:
+    """A box with its title; without lines below it, the title is in the middle."""
     drawn = (
         f'<rect x="{box.x}" y="{box.y}" width="{box.width}" height="{box.height}" rx="5" '
         f'fill="{FILLS[box.fill]}" stroke="{INK}"/>\n'
@@ -116,6 +120,7 @@ def _box(box: Box) -> str:
 
 
 def _arrow(arrow: Arrow) -> str:
+    """An arrow with its text."""
     drawn = _line(arrow.points, head=True, both=arrow.both)
     return drawn + (_text(*arrow.at, arrow.text) if arrow.text else "")
 
@@ -127,6 +132,7 @@ def _line(
     both: bool = False,
     dashed: bool = False,
 ) -> str:
+    """A line through points, with heads at its end or both ends."""
     path = " ".join(f"{x},{y}" for x, y in points)
     marks = ' marker-end="url(#head)"' if head else ""
     marks += ' marker-start="url(#head)"' if both else ""
@@ -143,10 +149,12 @@ def _text(
     weight: str = "normal",
     has_rim: bool = True,
 ) -> str:
+    """A text at a place. `anchor` says which part of it is there, and `has_rim` draws a rim in the
+    colour of the background around it."""
     place = f'x="{x}" y="{y}" text-anchor="{anchor}" font-weight="{weight}"'
     drawn = f"<text {place}>{escape(text)}</text>\n"
     if not has_rim:
         return drawn
-    # A rim of paper below, so that no line strikes the text through.
+    # The rim interrupts lines behind the text.
     rim = f'stroke="{PAPER}" stroke-width="4"'
     return f"<text {place} {rim}>{escape(text)}</text>\n{drawn}"

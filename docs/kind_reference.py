@@ -46,22 +46,24 @@ def page(definition: Definition) -> str:
 
 
 def fields(schema: Schema, path: str = "") -> Iterator[Field]:
-    """Every field below a schema, an object before what it holds; configuration is one field."""
+    """Every field of a schema, also of objects, lists and maps in it, each after its parent. A map
+    of Kafka configuration is a single field. `path` is the path of the schema itself."""
     required = schema.get("required", ())
-    for name, one in schema.get("properties", {}).items():
-        below = f"{path}.{name}" if path else name
-        yield Field(below, one, name in required)
-        if not is_config(one):
-            yield from fields(*_inner(one, below))
+    for name, field_schema in schema.get("properties", {}).items():
+        field_path = f"{path}.{name}" if path else name
+        yield Field(field_path, field_schema, name in required)
+        if not is_config(field_schema):
+            yield from fields(*_inner(field_schema, field_path))
 
 
 def is_config(schema: Schema) -> bool:
-    """Whether it is a map of Kafka's configuration keys."""
+    """Whether the schema is a map of Kafka's configuration keys."""
     return schema.get("type") == "object" and CONFIG_MARK in schema
 
 
 def _inner(schema: Schema, path: str) -> tuple[Schema, str]:
-    """What a field holds, and the path to it: items of a list, values of a map."""
+    """The schema of a list's items or a map's values, at any depth, and the path to it; otherwise
+    the schema itself."""
     if "items" in schema:
         return _inner(schema["items"], path + LISTS)
     if isinstance(values := schema.get("additionalProperties"), Mapping):
@@ -70,17 +72,18 @@ def _inner(schema: Schema, path: str) -> tuple[Schema, str]:
 
 
 def type_of(schema: Schema) -> str:
-    """What may be written, in a few words."""
+    """The type of a field's values, in a few words."""
     if "items" in schema:
         return f"list of {type_of(schema['items'])}"
     if isinstance(values := schema.get("additionalProperties"), Mapping):
         return f"map of {type_of(values)}"
     if "enum" in schema:
-        return ", ".join(f"`{text_of(one)}`" for one in _words(schema["enum"]))
+        return ", ".join(f"`{text_of(choice)}`" for choice in _choices(schema["enum"]))
     return _plain_type(schema)
 
 
 def _plain_type(schema: Schema) -> str:
+    """The type of a schema that is neither a list, a map, nor a choice."""
     match schema:
         case {"x-kubernetes-int-or-string": True, "minimum": _}:
             return f"integer{_range(schema)}"
@@ -95,13 +98,14 @@ def _plain_type(schema: Schema) -> str:
             return plain + _range(schema)
 
 
-def _words(choices: Sequence[object]) -> list[object]:
-    """Without the texts that stand for `true` and `false`."""
-    has_booleans = any(isinstance(one, bool) for one in choices)
-    return [one for one in choices if not (has_booleans and isinstance(one, str))]
+def _choices(choices: Sequence[object]) -> list[object]:
+    """The choices, without the texts "true" and "false" beside the booleans."""
+    has_booleans = any(isinstance(choice, bool) for choice in choices)
+    return [choice for choice in choices if not (has_booleans and isinstance(choice, str))]
 
 
 def _range(schema: Schema) -> str:
+    """The range of a number, after a space; empty if it has none."""
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and high is not None:
         return f" {low:,} to {high:,}"
@@ -111,50 +115,55 @@ def _range(schema: Schema) -> str:
 
 
 def default_of(field: Field) -> str:
+    """The cell with a field's default, or `required`; empty if it has none."""
     if field.required:
         return "required"
     return f"`{text_of(field.schema['default'])}`" if "default" in field.schema else ""
 
 
 def _fields(part: str, schema: Schema) -> Iterator[str]:
+    """The section of `spec` or `status`, in parts: the table of fields, and one for each map of
+    configuration."""
     found = list(fields(schema))
     yield f"## {part}\n"
     yield f"{schema.get('description', '')}\n"
     rows = [
-        (f"`{one.path}`", type_of(one.schema), default_of(one), _meaning(one.schema))
-        for one in found
+        (f"`{field.path}`", type_of(field.schema), default_of(field), _meaning(field.schema))
+        for field in found
     ]
     yield table(("Field", "Type", "Default", "Meaning"), rows)
-    for one in found:
-        if is_config(one.schema):
-            yield f"### {part}.{one.path}\n"
-            yield from _config(one.schema)
+    for field in found:
+        if is_config(field.schema):
+            yield f"### {part}.{field.path}\n"
+            yield from _config(field.schema)
 
 
 def _config(schema: Schema) -> Iterator[str]:
-    """The keys there are; each says its own default."""
+    """The table of configuration keys. Their descriptions include the defaults."""
     keys = [
-        (f"`{name}`", type_of(one), one["description"])
-        for name, one in schema["properties"].items()
+        (f"`{name}`", type_of(key_schema), key_schema["description"])
+        for name, key_schema in schema["properties"].items()
     ]
     yield table(("Key", "Values", "Meaning"), keys)
 
 
 def _meaning(schema: Schema) -> str:
-    """The description, and what is said of a value of the wrong form."""
-    said = [schema.get("description", "")]
+    """The description of a field, followed by the rules for the form of its value."""
+    sentences = [schema.get("description", "")]
     inner, _ = _inner(schema, "")
     own = _own_rules(schema) + ([] if inner is schema else _own_rules(inner))
-    said += [_sentence(rule["message"]) for rule in own]
-    return " ".join(one for one in said if one)
+    sentences += [_sentence(rule["message"]) for rule in own]
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def _own_rules(schema: Schema) -> list[Mapping[str, str]]:
-    """Rules about this very value, which stand in its row and not among the rules of the page."""
+    """The rules for the form of a single value. They are in the field's row, all others in the
+    section "Rules"."""
     return [rule for rule in schema.get(RULES, ()) if _is_own(rule)]
 
 
 def _is_own(rule: Mapping[str, str]) -> bool:
+    """Whether a rule is about the form of a single value: its message begins like this."""
     return rule["message"].startswith("must ")
 
 
@@ -163,30 +172,33 @@ def _sentence(message: str) -> str:
 
 
 def _columns(definition: Definition) -> Iterator[str]:
+    """The section about the columns of `kubectl get`, in parts."""
     yield "## Columns\n"
     yield f"What `kubectl get {definition.model.KIND.short_name}` prints.\n"
     rows = [
-        (one.name.upper(), one.description + (" Only with `-o wide`." if one.wide else ""))
-        for one in definition.columns
+        (column.name.upper(), column.description + (" Only with `-o wide`." if column.wide else ""))
+        for column in definition.columns
     ]
     yield table(("Column", "Meaning"), rows)
 
 
 def rules(schema: Schema, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every rule between fields: where it stands, and what is said to whoever breaks it."""
+    """Every rule between fields, as the path of the field that it refuses and its message. `path`
+    is the path of the schema itself."""
     for rule in schema.get(RULES, ()):
         if not _is_own(rule):
             yield path + rule.get("fieldPath", "") or ".", rule["message"]
     if is_config(schema):
         return
-    for name, one in schema.get("properties", {}).items():
-        inner, below = _inner(one, f"{path}.{name}")
-        if inner is not one:  # rules of the list itself
-            yield from rules({RULES: one.get(RULES, ())}, f"{path}.{name}")
-        yield from rules(inner, below)
+    for name, field_schema in schema.get("properties", {}).items():
+        inner, inner_path = _inner(field_schema, f"{path}.{name}")
+        if inner is not field_schema:  # rules of the list itself
+            yield from rules({RULES: field_schema.get(RULES, ())}, f"{path}.{name}")
+        yield from rules(inner, inner_path)
 
 
 def _rules(schema: Schema) -> Iterator[str]:
+    """The section about rules, in parts; nothing if the kind has none."""
     found = list(rules(schema))
     if not found:
         return

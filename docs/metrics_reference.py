@@ -1,7 +1,7 @@
 """The reference page of metrics, made from the collectors themselves.
 
-A broker is really started for it, by itself and on an address that the machine chooses, so that
-what is on the page is what a scrape has.
+For this, a standalone broker is started on a free port, so that the page has the metrics of a real
+scrape.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ def page() -> str:
 
 
 async def of_broker() -> list[Row]:
-    """What a broker tells of itself as a whole."""
+    """The metrics of a whole broker, from a broker that is started for this."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         listener = Listener("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0)
@@ -110,9 +110,9 @@ async def of_broker() -> list[Row]:
 
 
 def of_registry(registry: CollectorRegistry) -> Iterator[Row]:
-    """Every metric that is made by the client for Prometheus, but those that all processes have."""
+    """Every metric in a registry, without those that the Prometheus client adds to each process."""
     labels: dict[str, tuple[str, ...]] = {}
-    # What has a label and no value yet says so nowhere but here.
+    # The labels of a metric without any value are only known to its collector.
     for collector, names in registry._collector_to_names.items():  # noqa: SLF001
         labels |= dict.fromkeys(names, getattr(collector, "_labelnames", ()))
     for family in registry.collect():
@@ -123,15 +123,16 @@ def of_registry(registry: CollectorRegistry) -> Iterator[Row]:
 
 
 def of_series(found: Iterable[Series[Any]], labels: Sequence[str]) -> Iterator[Row]:
-    for one in found:
-        yield Row(one.name, one.type, labels, one.text)
+    """The metrics that are written as `Series`, which all have these labels."""
+    for series in found:
+        yield Row(series.name, series.type, labels, series.text)
 
 
 def table(rows: Iterable[Row]) -> str:
-    """By name."""
+    """The Markdown table of metrics, by name."""
     lines = ["| Metric | Type | Labels | Meaning |", "| --- | --- | --- | --- |"]
-    for one in sorted(rows):
-        labels = ", ".join(f"`{label}`" for label in one.labels)
-        text = one.text.replace("|", r"\|")
-        lines.append(f"| `{one.name}` | {one.type} | {labels} | {text} |")
+    for row in sorted(rows):
+        labels = ", ".join(f"`{label}`" for label in row.labels)
+        text = row.text.replace("|", r"\|")
+        lines.append(f"| `{row.name}` | {row.type} | {labels} | {text} |")
     return "\n".join(lines) + "\n"

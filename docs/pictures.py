@@ -11,7 +11,7 @@ from docs.tables import table
 
 
 def architecture() -> str:
-    """Who reads and writes what: explanation of architecture.md."""
+    """The picture of architecture.md: which part reads and writes what."""
     content: list[Box | Arrow] = [
         Box(10, 20, 170, 66, "People, GitOps, CI", ("kubectl, helm",)),
         Box(
@@ -26,7 +26,7 @@ def architecture() -> str:
         ),
         Box(
             *(690, 20, 200, 84, "Operator"),
-            ("two replicas, one in charge", "observes, plans, writes", "elects leaders"),
+            ("two replicas, one active", "observes, plans, writes", "elects leaders"),
             fill="ours",
         ),
         Box(10, 262, 170, 84, "Kafka clients", ("producers, consumers", "groups, admin tools")),
@@ -65,7 +65,7 @@ def architecture() -> str:
 
 
 def acknowledgement() -> str:
-    """A record with acks=all, min.insync.replicas 2, three replicas in sync."""
+    """The sequence of a write with acks=all, min.insync.replicas 2 and three replicas in sync."""
     producer, leader, first, second = range(4)
     return sequence(
         ("Producer", "Leader", "Follower", "Follower"),
@@ -87,7 +87,7 @@ def acknowledgement() -> str:
 
 
 def failover() -> str:
-    """What happens when the process of a leader ends."""
+    """The sequence of events when the process of a leader ends."""
     client, old, operator, server, new = range(5)
     return sequence(
         ("Client", "Old leader", "Operator", "API server", "In-sync replica"),
@@ -147,7 +147,8 @@ _NUMBERS_AT: Final[Mapping[tuple[GroupState, GroupState], tuple[int, int]]] = {
 
 
 def arrows() -> dict[tuple[GroupState, GroupState], list[GroupEvent]]:
-    """All that leads the same way, from the table that the coordinator goes by."""
+    """The events that lead from one state of a group to another, by both states, from the
+    coordinator's own table of transitions."""
     found: dict[tuple[GroupState, GroupState], list[GroupEvent]] = {}
     for (before, happening), state in TRANSITIONS.items():
         found.setdefault((before, state), []).append(happening)
@@ -155,7 +156,7 @@ def arrows() -> dict[tuple[GroupState, GroupState], list[GroupEvent]]:
 
 
 def group_states() -> str:
-    """The states of a group; the numbers are those of `group_transitions`."""
+    """The picture of a group's states. Its arrows have the numbers of `group_transitions`."""
     content: list[Box | Arrow] = [
         Box(*place, *_SIZE, state.value, fill="ours") for state, place in _PLACES.items()
     ]
@@ -167,7 +168,7 @@ def group_states() -> str:
 
 
 def group_transitions() -> str:
-    """What the numbers in the picture of the states stand for."""
+    """The table of the transitions that the numbers in the picture of the states stand for."""
     rows = [
         (str(number), before.value, after.value, "; ".join(happenings))
         for number, ((before, after), happenings) in enumerate(arrows().items(), start=1)
@@ -181,4 +182,4 @@ PICTURES: Final[Mapping[str, Callable[[], str]]] = {
     "images/failover.svg": failover,
     "images/group-states.svg": group_states,
 }
-"""By their place in the folder of the docs."""
+"""The functions that draw pictures, by the file's path in the docs directory."""

@@ -1,4 +1,4 @@
-"""What MkDocs is told beside mkdocs.yml: files outside of docs/, and folders in the navigation.
+"""Hooks of MkDocs: they add files outside of docs/, and directories in the navigation.
 
 Pages link to each other as they lie in the repository, so that every reader of its files can follow
 them. Whatever a page links to outside of docs/ comes into the site as `repository/PATH`, and the
@@ -20,7 +20,8 @@ CHECKOUT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = "docs/"
 OUTSIDE: Final = "repository/"
 ALWAYS: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-"""Of the repository; checked even where no page links to them."""
+"""Pages of the repository that are added even if no page links to them, so that their links are
+checked."""
 
 FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK: Final = re.compile(r"(?<=\])\((?![a-z]+:|[/#])([^)#\s]+)(#[^)\s]*)?\)")
@@ -28,26 +29,28 @@ LINK_WITH_TEXT: Final = re.compile(rf"\[([^\]]*)\]{LINK.pattern}")
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Fill in the folders of the navigation."""
+    """Replace the directories in the navigation by their pages."""
     nav: Any = config.nav
     config.nav = expanded(nav, Path(config.docs_dir))
 
 
 def expanded(nav: Any, docs: Path) -> Any:
-    """The navigation with the pages of a folder in place of `FOLDER/`, its README first."""
+    """The navigation with the pages of a directory in place of `DIRECTORY/`, its README first."""
     if isinstance(nav, list):
-        return [expanded(one, docs) for one in nav]
+        return [expanded(entry, docs) for entry in nav]
     if isinstance(nav, dict):
-        return {title: expanded(one, docs) for title, one in nav.items()}
+        return {title: expanded(entry, docs) for title, entry in nav.items()}
     if not nav.endswith("/"):
         return nav
-    pages = sorted((docs / nav).glob("*.md"), key=lambda one: (one.name != "README.md", one.name))
-    return [one.relative_to(docs).as_posix() for one in pages]
+    pages = sorted(
+        (docs / nav).glob("*.md"), key=lambda page: (page.name != "README.md", page.name)
+    )
+    return [page.relative_to(docs).as_posix() for page in pages]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add what is linked outside of docs/, and what that links to."""
-    pages = [DOCS + one.src_uri for one in files.documentation_pages()]
+    """Add the files outside of docs/ that pages link to, and the files that these link to."""
+    pages = [DOCS + page.src_uri for page in files.documentation_pages()]
     for path in outside([*pages, *ALWAYS]):
         source = str(CHECKOUT / path)
         files.append(File.generated(config, OUTSIDE + path, abs_src_path=source))
@@ -61,28 +64,28 @@ def on_page_markdown(
     config: MkDocsConfig,
     files: Files,
 ) -> str:
-    """Lead links of a page to where their targets are in the site."""
+    """Change the links of a page to the paths that their targets have in the site."""
     return relinked(markdown, page.file.src_uri)
 
 
 def outside(pages: Iterable[str]) -> list[str]:
-    """The files outside of docs/ that these pages link to, or pages that they link to.
+    """The files outside of docs/ that these pages link to, directly or by other pages outside.
 
-    All are paths in the repository; of `pages` those outside of docs/ are among the result.
+    All are paths in the repository. Those of `pages` that are outside of docs/ are in the result.
     """
     found: set[str] = set()
-    ahead = list(pages)
-    while ahead:
-        path = ahead.pop()
+    unread = list(pages)
+    while unread:
+        path = unread.pop()
         if path in found:
             continue
         if not path.startswith(DOCS):
             found.add(path)
         if path.endswith(".md"):
-            ahead += (
-                one
-                for one in targets((CHECKOUT / path).read_text(), path)
-                if not one.startswith(DOCS) and (CHECKOUT / one).is_file()
+            unread += (
+                target
+                for target in targets((CHECKOUT / path).read_text(), path)
+                if not target.startswith(DOCS) and (CHECKOUT / target).is_file()
             )
     return sorted(found)
 
@@ -95,7 +98,8 @@ def targets(markdown: str, path: str) -> Iterator[str]:
 
 
 def place(link: str, path: str) -> str | None:
-    """What a link on the page at `path` is about; None for a folder that has no README.md."""
+    """The path in the repository to which a link on the page at `path` leads. A directory is its
+    README.md; None if it has none."""
     target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
     if not (CHECKOUT / target).is_dir():
         return target
@@ -104,7 +108,8 @@ def place(link: str, path: str) -> str | None:
 
 
 def relinked(markdown: str, uri: str) -> str:
-    """A page with its links as they are in the site, where it is `uri`."""
+    """The text of a page with its links as they are in the site, where the page has the path `uri`.
+    A link to a directory without README becomes its text."""
     path = uri.removeprefix(OUTSIDE) if uri.startswith(OUTSIDE) else DOCS + uri
 
     def relink(match: re.Match[str]) -> str:
@@ -119,9 +124,9 @@ def relinked(markdown: str, uri: str) -> str:
 
 
 def outside_fences(markdown: str, change: Callable[[str], str]) -> str:
-    """`change` of all that is no fenced block."""
-    done, at = [], 0
+    """The text with everything outside of fenced blocks changed by `change`."""
+    changed, position = [], 0
     for fence in FENCE.finditer(markdown):
-        done += [change(markdown[at : fence.start()]), fence[0]]
-        at = fence.end()
-    return "".join([*done, change(markdown[at:])])
+        changed += [change(markdown[position : fence.start()]), fence[0]]
+        position = fence.end()
+    return "".join([*changed, change(markdown[position:])])

@@ -15,12 +15,12 @@ COLUMNS: Final = 24
 HEIGHTS: Final[Mapping[str, int]] = {"timeseries": 8, "stat": 4}
 SOURCE: Final[Json] = {"type": "prometheus", "uid": "${datasource}"}
 SCHEMA_VERSION: Final = 39
-"""Of Grafana 10.4; newer ones bring it up to theirs when it is loaded."""
+"""The schema of Grafana 10.4; newer versions convert it when they load a dashboard."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A query, and how what it gives is called: by labels in `{{}}`."""
+    """A query, and the names of its series, which may contain labels in `{{}}`."""
 
     expr: str
     legend: str = ""
@@ -28,7 +28,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """Lines over time, or one number."""
+    """A panel: lines over time, or one number."""
 
     title: str
     lines: Sequence[Line]
@@ -37,8 +37,9 @@ class Panel:
     width: int = 8
     kind: Kind = "timeseries"
     red_from: float | None = None
-    """A number turns red here and above."""
+    """A number turns red from this value on."""
     red_below: float | None = None
+    """A number is red below this value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """A choice on top of the dashboard, of the values that a label of a metric has."""
+    """A choice on top of the dashboard: one of the values of a label in the selected series."""
 
     name: str
     selector: str
     label: str
     is_many: bool = False
-    """Whether several may be chosen, or all; queries take it by =~ then."""
+    """Whether several or all values may be chosen. Queries then match the label with =~."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ def number(
     red_from: float | None = None,
     red_below: float | None = None,
 ) -> Panel:
-    """One number, and where it is bad."""
+    """A panel with one number, which turns red from one value on, or below another."""
     return Panel(
         title=title,
         lines=(Line(expr),),
@@ -94,12 +95,12 @@ def number(
 def lines(
     title: str, *queries: Line, unit: str = "short", width: int = 8, about: str = ""
 ) -> Panel:
-    """Lines over time."""
+    """A panel with lines over time. The width is in `COLUMNS`."""
     return Panel(title=title, lines=queries, unit=unit, width=width, about=about)
 
 
 def to_json(board: Board) -> Json:
-    """What Grafana imports."""
+    """The dashboard as the JSON that Grafana imports."""
     return {
         "uid": f"chiplog-{board.name}",
         "title": board.title,
@@ -128,6 +129,7 @@ def to_json(board: Board) -> Json:
 
 
 def _source() -> Json:
+    """The variable by which users choose the data source."""
     return {
         "name": "datasource",
         "label": "Data source",
@@ -136,16 +138,17 @@ def _source() -> Json:
     }
 
 
-def _variable(one: Variable) -> Json:
-    query = f"label_values({one.selector}, {one.label})"
-    many = {"includeAll": True, "allValue": ".*", "multi": True} if one.is_many else {}
+def _variable(variable: Variable) -> Json:
+    """The JSON of a variable whose values come from a label."""
+    query = f"label_values({variable.selector}, {variable.label})"
+    many = {"includeAll": True, "allValue": ".*", "multi": True} if variable.is_many else {}
     return {
-        "name": one.name,
-        "label": one.name.capitalize(),
+        "name": variable.name,
+        "label": variable.name.capitalize(),
         "type": "query",
         "datasource": SOURCE,
         "definition": query,
-        "query": {"query": query, "refId": one.name},
+        "query": {"query": query, "refId": variable.name},
         "refresh": 2,  # whenever the time that is shown changes
         "sort": 1,
         **many,
@@ -153,7 +156,8 @@ def _variable(one: Variable) -> Json:
 
 
 def _placed(rows: Sequence[Row]) -> Iterator[Json]:
-    """Rows and panels with their numbers and places."""
+    """The JSON of rows and panels, numbered from 1. Panels are placed side by side, and below if
+    the width is used up. x and y are in Grafana's grid."""
     y = 0
     number = 0
     for row in rows:
@@ -172,6 +176,7 @@ def _placed(rows: Sequence[Row]) -> Iterator[Json]:
 
 
 def _row(row: Row, number: int, y: int) -> Json:
+    """The JSON of a row's title."""
     place = {"x": 0, "y": y, "w": COLUMNS, "h": 1}
     return {
         "id": number,
@@ -184,6 +189,7 @@ def _row(row: Row, number: int, y: int) -> Json:
 
 
 def _panel(panel: Panel, number: int, place: Json) -> Json:
+    """The JSON of a panel at a place in the grid."""
     return {
         "id": number,
         "type": panel.kind,
@@ -206,6 +212,7 @@ def _panel(panel: Panel, number: int, place: Json) -> Json:
 
 
 def _field(panel: Panel) -> Json:
+    """How Grafana shows a panel's values: unit, style of lines, and colours of a number."""
     if panel.kind == "timeseries":
         drawn = {"fillOpacity": 10, "showPoints": "never", "spanNulls": False}
         return {"unit": panel.unit, "min": 0, "custom": drawn}
@@ -218,6 +225,7 @@ def _field(panel: Panel) -> Json:
 
 
 def _options(panel: Panel) -> Json:
+    """Grafana's options for the kind of panel."""
     if panel.kind == "stat":
         return {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "value"}
     return {

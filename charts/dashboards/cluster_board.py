@@ -10,7 +10,7 @@ VARIABLES: Final = (
     Variable(name="namespace", selector="kafka_brokers", label="namespace"),
     Variable(name="cluster", selector='kafka_brokers{namespace="$namespace"}', label="cluster"),
 )
-"""Of every dashboard about one cluster."""
+"""The variables of every dashboard about one cluster."""
 
 _POD: Final = "{{pod}}"
 _TOPIC_METRICS: Final = "kafka_server_brokertopicmetrics"
@@ -18,22 +18,24 @@ _REPLICAS: Final = "kafka_server_replicamanager"
 
 
 def by_broker(metric: str) -> Line:
-    """A gauge, summed over what each broker has of it."""
+    """The line of each broker for a gauge, summed over the broker's series."""
     return Line(f"sum by (pod) ({metric}{{{CHOSEN}}})", _POD)
 
 
 def rate_by_broker(metric: str) -> Line:
-    """A counter's growth a second."""
+    """The line of each broker for a counter's growth per second."""
     return Line(f"sum by (pod) (rate({metric}{{{CHOSEN}}}[$__rate_interval]))", _POD)
 
 
-def slowest_by_broker(histogram: str, more: str = "") -> Line:
-    """The duration that 99 of 100 do not exceed."""
+def p99_by_broker(histogram: str, more: str = "") -> Line:
+    """The line of each broker for the p99 of a histogram of durations. `more` are further label
+    matchers, after a comma."""
     buckets = f"{histogram}_bucket{{{CHOSEN}{more}}}[$__rate_interval]"
     return Line(f"histogram_quantile(0.99, sum by (pod, le) (rate({buckets})))", _POD)
 
 
 def of_cluster(function: str, metric: str) -> str:
+    """The query for a metric of the chosen cluster, aggregated by a function like max or sum."""
     return f"{function}({metric}{{{CHOSEN}}})"
 
 
@@ -109,24 +111,24 @@ _LATENCY: Final = Row(
     (
         lines(
             "Produce requests",
-            slowest_by_broker(
-                "kafka_network_requestmetrics_totaltime_seconds", ',request="Produce"'
-            ),
+            p99_by_broker("kafka_network_requestmetrics_totaltime_seconds", ',request="Produce"'),
             unit="s",
-            about="With acks=all, until all in-sync replicas have the records.",
+            about="Time until the answer. With acks=all, it includes the wait until all in-sync "
+            "replicas have the records.",
         ),
         lines(
             "Fetch requests",
-            slowest_by_broker("kafka_network_requestmetrics_totaltime_seconds", ',request="Fetch"'),
+            p99_by_broker("kafka_network_requestmetrics_totaltime_seconds", ',request="Fetch"'),
             unit="s",
-            about="Includes waiting for records, up to the client's fetch.max.wait.ms.",
+            about="Time until the answer. It includes the wait for records, up to the client's "
+            "fetch.max.wait.ms.",
         ),
-        lines("Syncs of the disk", slowest_by_broker("chiplog_broker_sync_seconds"), unit="s"),
+        lines("Syncs of the disk", p99_by_broker("chiplog_broker_sync_seconds"), unit="s"),
         lines(
             "Event loop",
-            slowest_by_broker("chiplog_broker_event_loop_lag_seconds"),
+            p99_by_broker("chiplog_broker_event_loop_lag_seconds"),
             unit="s",
-            about="Delay of due timers in the event loop.",
+            about="How late timers run in the broker's event loop. Every request waits as long.",
         ),
         lines("Waiting produce requests", by_broker("chiplog_broker_waiting_produces")),
         lines("Waiting fetch requests", by_broker("chiplog_broker_waiting_fetches")),
@@ -175,12 +177,12 @@ _DISK: Final = Row(
 
 
 def processes(selector: str) -> Row:
-    """What the processes of a job take."""
+    """The row with CPU, memory and open files of a job's processes."""
     cpu = f"rate(process_cpu_seconds_total{{{selector}}}[$__rate_interval])"
     return Row(
         "Processes",
         (
-            lines("CPU", Line(cpu, _POD), unit="none", about="Cores."),
+            lines("CPU", Line(cpu, _POD), unit="none", about="CPU cores in use by each process."),
             lines(
                 "Memory", Line(f"process_resident_memory_bytes{{{selector}}}", _POD), unit="bytes"
             ),
@@ -192,7 +194,7 @@ def processes(selector: str) -> Row:
 BOARD: Final = Board(
     name="cluster",
     title="Chiplog / Cluster",
-    about="A cluster's brokers.",
+    about="The brokers of one cluster: load, latency, replication and disks.",
     variables=VARIABLES,
     rows=(_STATE, _LOAD, _LATENCY, _REPLICATION, _DISK, processes(BROKERS)),
 )

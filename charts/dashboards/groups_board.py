@@ -51,7 +51,7 @@ _LAG: Final = Row(
             Line(f"max by (consumergroup) (kafka_consumergroup_lag_seconds{{{GROUPS}}})", _GROUP),
             unit="s",
             width=12,
-            about="By the records' timestamps.",
+            about="Computed from the records' timestamps.",
         ),
         lines(
             "The twenty partitions with the largest lag",
@@ -75,7 +75,7 @@ _WORK: Final = Row(
                 _TOPIC,
             ),
             unit="wps",
-            about="Records a second. A reset backwards shows as a peak.",
+            about="Committed records per second. A reset to lower offsets shows as a peak.",
         ),
         lines(
             "Written to their topics",

@@ -1,4 +1,4 @@
-"""The operator: what it looks after, its rounds, its queue, and what it asks the API server."""
+"""The operator: the objects that it manages, its reconciliations, its queue and its requests."""
 
 from typing import Final
 
@@ -7,23 +7,23 @@ from charts.dashboards.cluster_board import processes
 
 OPERATORS: Final = 'job="chiplog-operator"'
 _PREFIX: Final = "chiplog_operator"
-_ROUNDS: Final = f"{_PREFIX}_reconciliations"
+_RECONCILIATION_METRICS: Final = f"{_PREFIX}_reconciliations"
 _CLUSTER: Final = "{{namespace}}/{{name}}"
 
 
 def rate_by(labels: str, metric: str) -> str:
-    """A counter's growth a second."""
+    """The query for a counter's growth per second, summed by these labels."""
     return f"sum by ({labels}) (rate({metric}[$__rate_interval]))"
 
 
-def slowest_by(labels: str, histogram: str) -> str:
-    """The duration that 99 of 100 do not exceed."""
+def p99_by(labels: str, histogram: str) -> str:
+    """The query for the p99 of a histogram of durations, by these labels; all together if empty."""
     rates = rate_by(f"{labels}, le".removeprefix(", "), f"{histogram}_bucket")
     return f"histogram_quantile(0.99, {rates})"
 
 
-def looked_after(kind: str) -> str:
-    """How many objects of a kind, by whoever is in charge."""
+def managed(kind: str) -> str:
+    """The query for the number of objects of a kind that the active operator manages."""
     return f'sum(max by (namespace, name) ({_PREFIX}_resources{{kind="{kind}"}}))'
 
 
@@ -31,9 +31,9 @@ _STATE: Final = Row(
     "State",
     (
         number("Active", f"sum({_PREFIX}_leader)", red_below=1, red_from=2),
-        number("Clusters", looked_after("BrokerCluster")),
-        number("Topics", looked_after("Topic")),
-        number("Consumer groups", looked_after("ConsumerGroup")),
+        number("Clusters", managed("BrokerCluster")),
+        number("Topics", managed("Topic")),
+        number("Consumer groups", managed("ConsumerGroup")),
         number("Paused", f"sum(max by (kind, namespace, name) ({_PREFIX}_resources_paused))"),
         number(
             "Clusters that do not match their specs",
@@ -56,31 +56,37 @@ _STATE: Final = Row(
             "Violations found",
             "sum(max by (namespace, name, check) (chiplog_verification_violations)) or vector(0)",
             red_from=1,
-            about="By the last completed run of each Verification.",
+            about="Violations that the last completed run of each Verification found.",
         ),
     ),
 )
-_ROUND: Final = Row(
+_RECONCILIATIONS: Final = Row(
     "Reconciliations",
     (
-        lines("Rounds", Line(rate_by("namespace, name", f"{_ROUNDS}_total"), _CLUSTER), unit="ops"),
+        lines(
+            "Reconciliations",
+            Line(rate_by("namespace, name", f"{_RECONCILIATION_METRICS}_total"), _CLUSTER),
+            unit="ops",
+        ),
         lines(
             "Failed reconciliations",
             Line(
-                f"{rate_by('namespace, name', f'{_ROUNDS}_failed_total')}"
-                f" or 0 * {rate_by('namespace, name', f'{_ROUNDS}_total')}",
+                f"{rate_by('namespace, name', f'{_RECONCILIATION_METRICS}_failed_total')}"
+                f" or 0 * {rate_by('namespace, name', f'{_RECONCILIATION_METRICS}_total')}",
                 _CLUSTER,
             ),
             unit="ops",
         ),
         lines(
             "Duration (p99)",
-            Line(slowest_by("namespace, name", f"{_ROUNDS}_duration_seconds"), _CLUSTER),
+            Line(
+                p99_by("namespace, name", f"{_RECONCILIATION_METRICS}_duration_seconds"), _CLUSTER
+            ),
             unit="s",
         ),
         lines(
             "Wait before a reconciliation (p99)",
-            Line(slowest_by("", f"{_PREFIX}_queue_seconds"), "wait"),
+            Line(p99_by("", f"{_PREFIX}_queue_seconds"), "wait"),
             unit="s",
         ),
         lines(
@@ -110,7 +116,7 @@ _API: Final = Row(
         ),
         lines(
             "Duration (p99)",
-            Line(slowest_by("verb", f"{_PREFIX}_api_request_duration_seconds"), "{{verb}}"),
+            Line(p99_by("verb", f"{_PREFIX}_api_request_duration_seconds"), "{{verb}}"),
             unit="s",
         ),
     ),
@@ -120,5 +126,5 @@ BOARD: Final = Board(
     title="Chiplog / Operator",
     about="The operator and all clusters that it manages.",
     variables=(),
-    rows=(_STATE, _ROUND, _API, processes(OPERATORS)),
+    rows=(_STATE, _RECONCILIATIONS, _API, processes(OPERATORS)),
 )

@@ -27,7 +27,8 @@ class Query(NamedTuple):
 
 
 def queries(dashboard: Mapping[str, Any], values: Mapping[str, str] = EXAMPLE) -> list[Query]:
-    """Of a dashboard's JSON, its variables' queries among them.
+    """All queries in a dashboard's JSON, including those of its variables, with these values in
+    place of variables.
 
     A `KeyError` names a variable that has no value.
     """
@@ -38,6 +39,7 @@ def queries(dashboard: Mapping[str, Any], values: Mapping[str, str] = EXAMPLE) -
 
 
 def _written(dashboard: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The queries as they are written, each with the title of its panel or the variable's name."""
     for variable in dashboard["templating"]["list"]:
         if variable["type"] == "query":
             found = _LABEL_VALUES.fullmatch(variable["query"]["query"])

@@ -11,12 +11,12 @@ _PARTITION: Final = "{{topic}}-{{partition}}"
 
 
 def rate_by_topic(metric: str) -> Line:
-    """A counter's growth a second, over all brokers."""
+    """The line of each topic for a counter's growth per second, over all brokers."""
     return Line(f"sum by (topic) (rate({metric}{{{TOPICS}}}[$__rate_interval]))", "{{topic}}")
 
 
 def by_partition(metric: str) -> Line:
-    """A gauge that only the leader of a partition tells."""
+    """The line of each partition for a gauge that only its leader exports."""
     return Line(f"max by (topic, partition) ({metric}{{{TOPICS}}})", _PARTITION)
 
 

@@ -429,7 +429,7 @@ def test_a_mistake_in_the_values_is_refused_with_its_field(
     ("create", "told"),
     [
         ("true", "Uninstalling this release stops the brokers and keeps their volumes"),
-        ("false", "Uninstalling this release does the same to all its topics"),
+        ("false", "Uninstalling this release removes all its topics in this way"),
     ],
 )
 def test_the_notes_say_when_records_go(helm: Path, tmp_path: Path, create: str, told: str) -> None:

@@ -11,7 +11,8 @@ HEADER = ("CHECK", "OK", "PROBLEM")
 
 
 def of_broker(broker: Broker, expected: Cluster, answer: Cluster | Exception) -> Finding:
-    """Whether this broker itself answered a Metadata request, as a member of the same cluster."""
+    """Whether a broker itself answered a Metadata request, and belongs to the same cluster as the
+    bootstrap broker, whose answer is `expected`. `answer` is its own answer, or its error."""
     what = f"broker {broker.id} at {broker.host}:{broker.port} answers"
     if isinstance(answer, Exception):
         return Finding(what, str(answer))
@@ -28,7 +29,7 @@ def of_broker(broker: Broker, expected: Cluster, answer: Cluster | Exception) ->
 
 
 def of_number(wanted: int, cluster: Cluster) -> Finding:
-    """Whether the cluster has as many brokers as the BrokerCluster asks for."""
+    """Whether the cluster has at least the number of brokers in the BrokerCluster's spec."""
     count = len(cluster.brokers)
     problem = f"only {count} of {wanted} brokers are registered" if count < wanted else ""
     return Finding(f"{wanted} brokers", problem)
@@ -42,15 +43,19 @@ def of_partitions(topics: Sequence[Topic]) -> Finding:
         for partition in topic.partitions
         if partition.leader is None
     ]
-    return Finding("every partition has a leader", f"none: {_some(offline)}" if offline else "")
+    return Finding(
+        "every partition has a leader", f"no leader: {_some(offline)}" if offline else ""
+    )
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:
+    """The first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def document(findings: Sequence[Finding]) -> Mapping[str, Any]:
+    """The findings for JSON and YAML. A `problem` of null means that the check passed."""
     return {
         "ok": are_ok(findings),
         "checks": [

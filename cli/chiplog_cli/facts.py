@@ -7,10 +7,10 @@ from typing import NamedTuple
 from chiplog_cli.errors import BrokerRefused
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
-"""Timestamps with which ListOffsets asks for something else than a time."""
+"""Timestamps that have another meaning in a ListOffsets request than a time."""
 
 UNKNOWN_OFFSET = -1
-"""ListOffsets: there is no record of this time or later. Also where nothing was committed."""
+"""An offset that does not exist: no record has this time or a later one, or none was committed."""
 
 
 class TopicPartition(NamedTuple):
@@ -43,7 +43,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """Who holds one partition; `leader` is None where it is offline."""
+    """The broker ids of one partition's leader and replicas. `leader` is None if it is offline."""
 
     partition: int
     leader: int | None
@@ -66,6 +66,7 @@ class Topic:
 
     @property
     def replication_factor(self) -> int:
+        """The largest number of replicas of a partition; 0 without partitions."""
         return max((len(partition.replicas) for partition in self.partitions), default=0)
 
 
@@ -114,8 +115,9 @@ class Group:
 
     @property
     def is_inactive(self) -> bool:
+        """Whether the group has no members, or does not exist."""
         return self.state in (EMPTY, DEAD)
 
 
 Offsets = Mapping[TopicPartition, int | BrokerRefused]
-"""What ListOffsets said of each partition that was asked for."""
+"""The offset of each requested partition, or the error that its leader answered."""

@@ -16,7 +16,8 @@ HEADER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One partition of a group, or a member that has none; None is what nobody knows."""
+    """One partition of a group, or a member without partitions, whose `at` is None. Offsets that
+    are not known are None, and so is the member of a partition that no member reads."""
 
     group_id: str
     at: TopicPartition | None
@@ -37,12 +38,13 @@ class Row:
 
 
 def partitions_of(group: Group, committed: Mapping[TopicPartition, int]) -> set[TopicPartition]:
-    """The partitions whose end offsets are needed: those with a committed offset or a member."""
+    """The partitions of a group: those with a committed offset, and those that a member reads."""
     return set(committed) | {at for member in group.members for at in member.partitions}
 
 
 def rows(group: Group, committed: Mapping[TopicPartition, int], ends: Offsets) -> list[Row]:
-    """The rows by topic and partition, followed by members without a partition."""
+    """The rows of a group by topic and partition, followed by those of members without partitions.
+    `ends` has the end offsets of the partitions."""
     owners = {at: member for member in group.members for at in member.partitions}
     found = [
         Row(
@@ -88,6 +90,7 @@ def documents(found: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def _cells(row: Row) -> tuple[object, ...]:
+    """The cells of a row, in the order of `HEADER`."""
     topic, partition = row.at or (None, None)
     member = row.member
     consumer = (member.member_id, member.host, member.client_id) if member else (None, None, None)
@@ -95,4 +98,5 @@ def _cells(row: Row) -> tuple[object, ...]:
 
 
 def _offset_or_none(answer: int | BrokerRefused | None) -> int | None:
+    """The offset; None for an error, and for a partition that was not requested."""
     return answer if isinstance(answer, int) else None

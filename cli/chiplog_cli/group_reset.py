@@ -17,7 +17,8 @@ HEADER = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """One partition, where it stands and where it goes; `note` says if that is not as asked."""
+    """The committed and the new offset of one partition. `note` says how the new offset differs
+    from the requested one, like an offset beyond the end of the log; empty if it does not."""
 
     at: TopicPartition
     committed: int | None
@@ -32,7 +33,7 @@ def plan(strategy: Strategy, standings: Mapping[TopicPartition, Standing]) -> li
 
 
 def _planned(strategy: Strategy, at: TopicPartition, now: Standing) -> Planned:
-    """The new offset of one partition."""
+    """The new offset of one partition. Raises `CannotDo` if it has none."""
     try:
         found = new_offset(strategy, now)
     except CannotShift:
@@ -52,8 +53,9 @@ def standings(
     latest: Offsets,
     of_time: Offsets | None = None,
 ) -> dict[TopicPartition, Standing]:
-    """What the new offset of each partition is computed from. Raises `BrokerRefused` if a broker
-    did not answer."""
+    """The offsets from which the new offset of each partition is computed: the ends of its log, the
+    committed one, and that of the requested time, if any. Raises `BrokerRefused` if one is an
+    error."""
     times = of_time or {}
     return {
         at: Standing(
@@ -67,7 +69,8 @@ def standings(
 
 
 def _of_time(times: Offsets, at: TopicPartition) -> int | None:
-    """The offset for the requested time; None if the strategy has no time."""
+    """The offset for the requested time; None if no time was requested, or no record is that
+    young."""
     if at not in times:
         return None
     offset = _answered_offset(times, at)

@@ -28,7 +28,7 @@ def list_documents(listings: Iterable[GroupListing]) -> list[dict[str, Any]]:
 
 
 def remark(group: Group) -> str | None:
-    """What users should know before they read the rows; None if nothing."""
+    """A warning to print before the rows of a group; None if none is needed."""
     if group.state == EMPTY:
         return f"Consumer group '{group.group_id}' has no active members."
     if group.state in REBALANCING:
@@ -37,6 +37,7 @@ def remark(group: Group) -> str | None:
 
 
 def does_not_exist(group: Group) -> bool:
+    """A coordinator describes a group that does not exist as Dead."""
     return group.state == DEAD
 
 
@@ -57,17 +58,18 @@ def state_text(groups: Iterable[Group]) -> str:
 
 
 def members_text(groups: Sequence[Group], *, verbose: bool) -> str:
-    """A row for each member. --verbose adds its assignment, as `topic:0,1;other:2`."""
-    static = any(member.group_instance_id for group in groups for member in group.members)
+    """A row for each member. --verbose adds its assignment, as `topic:0,1;other:2`. The column with
+    the `group.instance.id` is left out if no member has one."""
+    has_static = any(member.group_instance_id for group in groups for member in group.members)
     header = ["GROUP", "CONSUMER-ID"]
-    header += ["GROUP-INSTANCE-ID"] if static else []
+    header += ["GROUP-INSTANCE-ID"] if has_static else []
     header += ["HOST", "CLIENT-ID", "#PARTITIONS"]
     header += ["CURRENT-ASSIGNMENT"] if verbose else []
     rows = []
     for group in groups:
         for group_member in group.members:
             row: list[object] = [group.group_id, group_member.member_id]
-            row += [group_member.group_instance_id] if static else []
+            row += [group_member.group_instance_id] if has_static else []
             row += [group_member.host, group_member.client_id, len(group_member.partitions)]
             row += [assignment_text(group_member.partitions)] if verbose else []
             rows.append(row)
@@ -75,6 +77,7 @@ def members_text(groups: Sequence[Group], *, verbose: bool) -> str:
 
 
 def assignment_text(partitions: Iterable[TopicPartition]) -> str:
+    """The partitions as text, like `topic:0,1;other:2`."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         by_topic.setdefault(topic, []).append(partition)

@@ -37,7 +37,8 @@ def bootstrap_servers(cluster: BrokerCluster, listener: str | None, *, in_cluste
     addresses = {entry.name: entry.bootstrap_servers for entry in cluster.status.listeners}
     if not addresses:
         raise CannotDo(
-            f"BrokerCluster '{name}' has no listener yet", f"`chiplog status --cluster {name}`"
+            f"BrokerCluster '{name}' has no listener yet",
+            f"`chiplog status --cluster {name}` shows what it waits for",
         )
     if listener is not None:
         if listener not in addresses:
@@ -62,7 +63,7 @@ def belongs(topic: Topic, cluster: BrokerCluster) -> bool:
 
 
 def readiness(described: Described) -> Iterator[Finding]:
-    """Whether the cluster and its Topics match their newest specs."""
+    """A finding for the cluster and each of its Topics: whether it matches its newest spec."""
     objects: Iterable[BrokerCluster | Topic] = (described.cluster, *described.topics)
     for item in objects:
         meta = item.metadata
@@ -71,7 +72,9 @@ def readiness(described: Described) -> Iterator[Finding]:
             ConditionType.READY
         )
         if ready is None or (item.status.observed_generation or 0) < meta.generation:
-            yield Finding(what, "the operator has not reconciled its spec yet")
+            yield Finding(
+                what, "the operator has not reconciled its newest spec yet; see the operator's log"
+            )
         elif ready.status is not ConditionStatus.TRUE:
             yield Finding(what, f"{ready.reason}: {ready.message}")
         else:
@@ -130,14 +133,15 @@ def _topic(topic: Topic) -> dict[str, Any]:
 
 
 def _topic_row(topic: Mapping[str, Any]) -> tuple[object, ...]:
-    shown = _main(topic["conditions"])
+    """The row of a Topic's document."""
+    shown = _ready_or_warning(topic["conditions"])
     facts = (topic[key] for key in ("topic", "namespace", "partitions", "replicas"))
     return (*facts, shown.get("status"), shown.get("reason"), shown.get("message"))
 
 
-def _main(conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The condition Ready. If it is True and there is a Warning, the warning's message is shown
-    with it."""
+def _ready_or_warning(conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The condition Ready; empty without one. If Ready and Warning are both True, it has reason and
+    message of Warning, because those of Ready say nothing then."""
     by_type = {condition["type"]: condition for condition in conditions}
     ready = by_type.get(ConditionType.READY, {})
     warning = by_type.get(ConditionType.WARNING)

@@ -63,6 +63,7 @@ class Kubernetes:
         return self._ask(described)
 
     async def _described(self, api: KubeApi) -> Described:
+        """As `describe`. Raises `ApiError`s and `CannotDo`."""
         cluster = await self._cluster(api)
         try:
             found = await api.list_(TOPICS)
@@ -72,6 +73,7 @@ class Kubernetes:
         return Described(cluster=cluster, topics=topics_of_cluster(topics, cluster))
 
     async def _cluster(self, api: KubeApi) -> BrokerCluster:
+        """The BrokerCluster. Raises `CannotDo` if it does not exist, and `ApiError`s."""
         try:
             found = await api.get(BROKER_CLUSTERS, self._namespace, self._named.name)
         except NotFound as error:
@@ -94,7 +96,7 @@ class Kubernetes:
 
 def _connection(paths: Sequence[Path], context: str | None) -> Connection:
     """The connection of these kubeconfigs, which may run a login program; without any, that of
-    the pod."""
+    the pod. Raises `NoConnection`."""
     if paths:
         return connect(paths, context or "")
     if context:
@@ -103,14 +105,17 @@ def _connection(paths: Sequence[Path], context: str | None) -> Connection:
 
 
 def _run(answered: "Awaitable[Answer]", connection: Connection) -> Answer:
-    async def one() -> Answer:
+    """Run until the API server has answered, and return the answer. Raises `CannotDo`."""
+
+    async def answer() -> Answer:
         return await answered
 
     try:
-        return asyncio.run(one())
+        return asyncio.run(answer())
     except InvalidManifest as error:
         raise CannotDo(
-            f"an object cannot be parsed: {error}", "update this program if the cluster is newer"
+            f"an object of the cluster on Kubernetes cannot be parsed: {error}",
+            "update this program if the cluster is newer",
         ) from error
     except ApiError as error:
         raise CannotDo(

@@ -44,7 +44,8 @@ def length_ms(text: str) -> int:
 
 
 def moment_ms(text: str) -> int:
-    """The milliseconds since 1970 of a time. Without a time zone it is UTC, as in Kafka's tools."""
+    """The milliseconds since 1970 of a time. Without a time zone it is UTC, as in Kafka's tools.
+    Raises `ValueError`."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:

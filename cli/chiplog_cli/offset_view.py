@@ -13,11 +13,12 @@ NAMED: Mapping[str, int] = {
     "max-timestamp": MAX_TIMESTAMP,
 }
 LONG = 15
-"""Digits of milliseconds since 1970, at most: the year is five digits long by then."""
+"""A number with more digits is no timestamp in milliseconds: these reach beyond the year 30000."""
 
 
 def timestamp(text: str) -> int:
-    """The timestamp for a ListOffsets request. A `ValueError` says how to write it."""
+    """The timestamp for a ListOffsets request, from a name like `latest`, milliseconds or a time. A
+    `ValueError` says how to write it."""
     if text in NAMED:
         return NAMED[text]
     digits = text.removeprefix("-")
@@ -33,7 +34,8 @@ def timestamp(text: str) -> int:
 
 
 def text(found: Offsets) -> str:
-    """A line for each partition that has such an offset."""
+    """A line for each partition that has the requested offset. Partitions with an error, and those
+    without a record of that time, are left out."""
     return "\n".join(
         f"{at.topic}:{at.partition}:{found[at]}"
         for at in sorted(found)

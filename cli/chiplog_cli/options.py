@@ -29,7 +29,8 @@ def _shared(  # noqa: PLR0913 - they are what all commands share
     bootstrap_server: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT,...", help=f"Bootstrap brokers. Default: the value of {ENVIRONMENT}."
+            metavar="HOST:PORT,...",
+            help=f"Addresses of brokers to connect to first. Default: the value of {ENVIRONMENT}.",
         ),
     ] = None,
     cluster: Annotated[
@@ -80,8 +81,9 @@ def _shared(  # noqa: PLR0913 - they are what all commands share
     """Declares the options; nothing calls it."""
 
 
-def _print_version(is_asked: bool) -> None:
-    if is_asked:
+def _print_version(is_given: bool) -> None:
+    """The callback of --version, which is called without the option as well."""
+    if is_given:
         typer.echo(f"chiplog {VERSION}")
         raise typer.Exit
 
@@ -143,7 +145,8 @@ def remember(app: typer.Typer, doc: str) -> None:
 
 
 def _with_signature(run: Command, parameters: list[inspect.Parameter], doc: str | None) -> None:
-    """Set the signature that typer reads, for a function with other parameters."""
+    """Give a function that takes `**given` the signature and help text (`doc`) from which typer
+    makes its options and arguments."""
     invocation = inspect.Parameter(
         "invocation", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
     )
@@ -157,11 +160,13 @@ def _with_signature(run: Command, parameters: list[inspect.Parameter], doc: str 
 
 
 def _used(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The shared options that were used. An option that was not is None."""
     return {name: value for name, value in given.items() if value is not None}
 
 
 def _session(used: Mapping[str, Any]) -> Session:
-    """The session. Raises a usage error if options contradict each other."""
+    """The session for the shared options that were used. Raises a usage error if they contradict
+    each other."""
     given = {name: used.get(name) for name in NAMES}
     return Session(
         target=checked(lambda: target(given, os.environ)),
@@ -176,7 +181,7 @@ def timeout_s(text: str) -> float:
     length = checked(lambda: length_ms(text), "--request-timeout")
     if length < 1:
         raise typer.BadParameter(
-            "is zero: use a longer time, like 15s", param_hint="--request-timeout"
+            "the time is zero: use a longer one, like 15s", param_hint="--request-timeout"
         )
     return length / 1000
 

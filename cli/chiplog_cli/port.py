@@ -43,7 +43,8 @@ class KafkaAdmin(Protocol):
         applies again."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
-        """The offset at each timestamp (milliseconds, or LATEST, EARLIEST, MAX_TIMESTAMP)."""
+        """The offset of the first record at or after each timestamp in milliseconds; or for the
+        timestamps LATEST, EARLIEST and MAX_TIMESTAMP."""
 
     def list_groups(self) -> list[GroupListing]:
         """All groups, in alphabetical order."""
@@ -54,6 +55,7 @@ class KafkaAdmin(Protocol):
         """Every offset that the group has committed."""
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit for a group without members. All offsets are committed, or an error is raised."""
+        """Commit offsets of a group, which must have no members. If one is refused, an error is
+        raised, and others may be committed."""
 
     def delete_group(self, group_id: str) -> None: ...

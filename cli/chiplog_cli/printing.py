@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """What `-o` takes."""
+    """The values of `-o`."""
 
     TABLE = "table"
     JSON = "json"
@@ -24,8 +24,8 @@ class Format(StrEnum):
 def show(
     form: Format, document: "Mapping[str, Any] | Sequence[Any]", text: Callable[[], str]
 ) -> None:
-    """Print one answer in a format. `text` is only called if that format is text. Nothing is
-    printed for an empty text."""
+    """Print one answer in a format. `text` is only called if that is a table. Nothing is printed
+    for an empty text."""
     match form:
         case Format.TABLE:
             if shown := text():
@@ -53,6 +53,8 @@ def remark(text: str) -> None:
 
 
 def _yaml(document: object) -> str:
+    """The document as YAML. If it has control characters, all but ASCII characters are escaped,
+    because a terminal would obey them."""
     import yaml  # noqa: PLC0415 - tables need none
 
     text = str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Advance = Callable[[int], None]
-"""Called with how much more is done."""
+"""Called with the number of things that were done since the last call."""
 
 
 @contextmanager

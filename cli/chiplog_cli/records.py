@@ -11,12 +11,12 @@ from chiplog_cli.printable import in_a_line
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineFormat:
-    """How a line is one record."""
+    """How a line is parsed as a record."""
 
     key_separator: bytes | None = None
-    """Where given, every line holds a key before its first separator."""
+    """If set, every line has a key before its first separator."""
     null_marker: bytes | None = None
-    """Where given, a key or value of exactly this is absent."""
+    """If set, a key or value that equals it is null."""
 
 
 def record_of(line: bytes, form: LineFormat) -> tuple[bytes | None, bytes | None]:
@@ -66,10 +66,12 @@ def document(record: Record) -> dict[str, Any]:
 
 
 def _shown(part: bytes | None) -> str:
+    """A key or value as text on one line; `null` if there is none."""
     return "null" if part is None else in_a_line(part.decode(errors="backslashreplace"))
 
 
 def _field(name: str, part: bytes | None) -> Mapping[str, str | None]:
+    """The field with a key or value. Bytes that are not UTF-8 are in `<name>Base64`."""
     if part is None:
         return {name: None}
     try:

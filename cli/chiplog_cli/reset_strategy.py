@@ -67,6 +67,7 @@ def strategy_of(given: Mapping[ResetStrategy, object], *, now_ms: int) -> Strate
 
 
 def _offset(text: str) -> int:
+    """The value of --to-offset. Raises `ValueError`."""
     offset = _whole_number(ResetStrategy.TO_OFFSET, text)
     if offset < 0:
         raise ValueError(f"--to-offset is {offset}: offsets start at 0; use --to-earliest")
@@ -74,6 +75,7 @@ def _offset(text: str) -> int:
 
 
 def _whole_number(name: ResetStrategy, text: str) -> int:
+    """The value of the option with this strategy's name. Raises `ValueError`."""
     try:
         return int(text)
     except ValueError as error:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Session:
-    """What the options that all commands share come to."""
+    """What the shared options mean for one run of a command."""
 
     target: ByAddress | ByName
     form: Format
@@ -37,6 +37,7 @@ class Session:
         return self._connected()
 
     def _connected(self) -> "Connection":
+        """A new connection. Raises `CannotDo`."""
         from chiplog_cli.librdkafka.connecting import connect  # noqa: PLC0415 - as below
 
         if isinstance(self.target, ByAddress):
@@ -51,7 +52,8 @@ class Session:
         return _admin(self.connection)
 
     def admin_at(self, broker: Broker | None) -> KafkaAdmin:
-        """The admin client of this broker; of any broker if None. Raises `CannotDo`."""
+        """A new admin client of this broker; of the bootstrap brokers if None. Raises `CannotDo`.
+        It checks that the broker accepts connections now."""
         if broker is None:
             return _admin(self._connected())
         from chiplog_cli.librdkafka.connecting import connect  # noqa: PLC0415 - as above

@@ -26,6 +26,7 @@ def document(cluster: Cluster, topics: Sequence[Topic]) -> dict[str, Any]:
 
 
 def _broker(broker: Broker, partitions: Iterable[Partition]) -> dict[str, Any]:
+    """A broker with the numbers of partitions that it leads and has replicas of."""
     held = [partition for partition in partitions if broker.id in partition.replicas]
     return {
         "broker": broker.id,

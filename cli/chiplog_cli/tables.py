@@ -11,6 +11,7 @@ GAP = 2
 
 
 def cell(value: object) -> str:
+    """The text of a cell; `-` for None and for an empty text."""
     return NONE if value is None or value == "" else in_a_line(str(value))
 
 

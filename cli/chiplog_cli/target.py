@@ -10,11 +10,11 @@ KUBECONFIG = "KUBECONFIG"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByAddress:
-    """Brokers that clients begin with."""
+    """A cluster that is given by the addresses of brokers."""
 
     bootstrap_servers: str
     given_by: str
-    """The option or variable that says so."""
+    """The option or environment variable with the addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ ONLY_WITH_CLUSTER = ("namespace", "kubeconfig", "context", "listener")
 
 
 def target(given: Mapping[str, str | None], environment: Mapping[str, str]) -> ByAddress | ByName:
-    """The cluster; a `ValueError` says which option is missing or one too many.
+    """The cluster that the options name. A `ValueError` says which option is missing or too many.
 
     `given` holds bootstrap_server, cluster, namespace, kubeconfig, context and listener, None where
     an option was not used. Options win over the environment.
@@ -71,6 +71,7 @@ def addresses(bootstrap_servers: str) -> list[tuple[str, int]]:
 
 
 def _address(text: str) -> tuple[str, int]:
+    """Host and port. An IPv6 address is in brackets. Raises `ValueError`."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError(f"{text!r} is not an address: write HOST:PORT, like 127.0.0.1:9092")

@@ -18,7 +18,7 @@ GROUP_HEADER = ("GROUP", "STATE", "MEMBERS", "LAG")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSnapshot:
-    """A group at one moment; `lag` is None where nothing was committed."""
+    """A group at one moment; `lag` is None if it has no committed offsets."""
 
     group_id: str
     state: str
@@ -37,13 +37,13 @@ class Snapshot:
     ends: Mapping[TopicPartition, int]
     groups: tuple[GroupSnapshot, ...] = ()
     remarks: tuple[str, ...] = field(default=())
-    """What could not be found out, and why."""
+    """Why some figures are missing or old, for the user."""
 
 
 def rates(before: Snapshot | None, now: Snapshot) -> dict[TopicPartition, float]:
-    """Records per second of each partition in both snapshots; never negative.
+    """Records per second of each partition that both snapshots have; never negative.
 
-    An end offset falls if a topic was created again under its name. Its rate is unknown then.
+    An end offset falls if a topic was created again under its name. Such a partition is left out.
     """
     if before is None or now.at_s <= before.at_s:
         return {}
@@ -51,7 +51,7 @@ def rates(before: Snapshot | None, now: Snapshot) -> dict[TopicPartition, float]
     return {
         at: (end - before.ends[at]) / passed_s
         for at, end in now.ends.items()
-        if before.ends.get(at, end + 1) <= end
+        if at in before.ends and before.ends[at] <= end
     }
 
 
@@ -106,7 +106,7 @@ _TOPIC_KEYS = ("topic", "partitions", "offline", "underReplicated", "records")
 
 
 def _broker(now: Snapshot, found: Mapping[TopicPartition, float], broker: int) -> dict[str, Any]:
-    """The row of one broker, with the sums of the partitions that it leads."""
+    """The row of one broker. `found` has the rates of partitions, of which the led ones count."""
     partitions = [
         (TopicPartition(topic.name, partition.partition), partition)
         for topic in now.topics
@@ -122,7 +122,8 @@ def _broker(now: Snapshot, found: Mapping[TopicPartition, float], broker: int) -
 
 
 def _topic(now: Snapshot, found: Mapping[TopicPartition, float], topic: Topic) -> dict[str, Any]:
-    """The row of one topic."""
+    """The row of one topic. `found` has the rates of partitions. Records are counted in partitions
+    whose start and end are known."""
     places = [TopicPartition(topic.name, partition.partition) for partition in topic.partitions]
     known = [at for at in places if at in now.ends and at in now.starts]
     return {
@@ -136,17 +137,21 @@ def _topic(now: Snapshot, found: Mapping[TopicPartition, float], topic: Topic) -
 
 
 def _sum(found: Mapping[TopicPartition, float], places: Sequence[TopicPartition]) -> float | None:
+    """The sum of the partitions' rates that are known; None if none is."""
     known = [found[at] for at in places if at in found]
     return round(sum(known), 1) if known else None
 
 
 def _rate(value: float | None) -> str | None:
+    """A rate with one decimal; None if it is not known."""
     return None if value is None else f"{value:.1f}"
 
 
 def _busiest(topic: Mapping[str, Any]) -> tuple[float, str]:
+    """Sort key of topics: those with the highest rate first, then by name."""
     return -(topic["recordsPerSecond"] or 0), topic["topic"]
 
 
 def _furthest(group: Mapping[str, Any]) -> tuple[int, str]:
+    """Sort key of groups: those with the largest lag first, then by name."""
     return -(group["lag"] or 0), group["group"]

@@ -6,10 +6,10 @@ from typing import Any
 from chiplog_cli.facts import Partition, Topic
 
 NOT_AVAILABLE = "N/A"
-"""The eligible leader replicas (KIP-966): Chiplog has none, and Kafka's tool says so like this."""
+"""Shown for the eligible leader replicas (KIP-966), which Chiplog has not, as Kafka's tool does."""
 
 Configs = Mapping[str, Mapping[str, str]]
-"""Of each topic the keys that are not at their defaults."""
+"""By topic, the configuration keys that differ from Kafka's defaults."""
 
 
 def describe_text(topics: Iterable[Topic], configs: Configs) -> str:

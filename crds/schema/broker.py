@@ -8,7 +8,7 @@ from chiplog_core.model.broker import Broker
 from crds.schema.definition import AGE, Column, Definition
 from crds.schema.rules import Rule, RuleReason
 
-# A broker that was never admitted has none: what has its default is left out of a manifest.
+# A broker that was never admitted has no session, because fields with defaults are left out.
 _SESSION = "(has({0}.session) ? {0}.session : 0)"
 
 BROKER = Definition(
@@ -16,7 +16,12 @@ BROKER = Definition(
     columns=(
         Column("Cluster", "string", ".spec.cluster", "The BrokerCluster it belongs to."),
         Column("Id", "integer", ".spec.brokerId", "The broker's id, as Kafka clients see it."),
-        Column("Session", "integer", ".spec.session", "Number of the admitted process."),
+        Column(
+            "Session",
+            "integer",
+            ".spec.session",
+            "Number of the admitted broker process, one higher with each admission.",
+        ),
         Column("Intent", "string", ".spec.intent", "Desired state of the broker."),
         Column(
             "Fenced",
@@ -29,7 +34,7 @@ BROKER = Definition(
             "Tail",
             "string",
             ".status.directories[*].tail",
-            "What the broker found on its disk at start.",
+            "intact, or suspect: acknowledged records may be missing on its disk.",
         ),
         Column("Draining", "boolean", ".status.draining", "Whether the broker is about to stop."),
         AGE,
@@ -46,7 +51,13 @@ BROKER = Definition(
             "Free space on the broker's volume.",
             wide=True,
         ),
-        Column("Message", "string", ".status.message", "Message of the broker.", wide=True),
+        Column(
+            "Message",
+            "string",
+            ".status.message",
+            "What the broker reports about its state.",
+            wide=True,
+        ),
     ),
     rules={
         "spec": (

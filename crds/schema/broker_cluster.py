@@ -23,6 +23,8 @@ from crds.schema.rules import Rule, RuleReason, optional, unchanged
 
 
 def _at_most_brokers(key: str) -> Rule:
+    """The rule that a configuration key is not above the number of brokers."""
+    # CEL writes the dots in a field's name like this.
     path = f"self.config.{key.replace('.', '__dot__')}"
     return Rule(
         optional(path, f"int({path}) <= self.replicas"),
@@ -32,6 +34,7 @@ def _at_most_brokers(key: str) -> Rule:
 
 
 def _unreserved(name: str) -> Rule:
+    """The rule that labels or annotations of pods, as `name` says, have no reserved keys."""
     return Rule(
         f"self.all(key, key in {list(ALLOWED)} || !key.matches('{RESERVED_PATTERN}'))",
         f"spec.template.{name} has a key that is reserved: {KEY_REMEDY}",
@@ -98,7 +101,7 @@ BROKER_CLUSTER = Definition(
                 # A size that no volume has reached can be taken back.
                 f"{_SIZE}.compareTo({_OLD_SIZE}) >= 0 || (has(self.status) && "
                 f"has(self.status.volumeSize) && {_SIZE}.compareTo({_REACHED}) >= 0)",
-                "spec.storage.size cannot shrink: set it back",
+                "spec.storage.size cannot shrink: set it back to its former value",
                 message_expression="'spec.storage.size cannot shrink from %s to %s: set it to %s "
                 "or more'.format([string(oldSelf.spec.storage.size), "
                 "string(self.spec.storage.size), has(self.status) && has(self.status.volumeSize) "
@@ -113,8 +116,8 @@ BROKER_CLUSTER = Definition(
             Rule(
                 "!has(self.listeners) || self.listeners.all(l, !has(l.nodePortBase) || "
                 f"l.nodePortBase + self.replicas <= {ports.MAX_NODE_PORT})",
-                "nodePortBase leaves too few ports for the bootstrap address and every broker: "
-                "lower it",
+                "nodePortBase leaves too few node ports up to "
+                f"{ports.MAX_NODE_PORT} for the bootstrap address and every broker: lower it",
                 field=".listeners",
             ),
             Rule(
@@ -158,7 +161,7 @@ BROKER_CLUSTER = Definition(
             ),
             Rule(
                 unchanged("self.class"),
-                "spec.storage.class cannot be changed: set it back",
+                "spec.storage.class cannot be changed: set it back to its former value",
                 reason=RuleReason.FORBIDDEN,
                 field=".class",
             ),
@@ -166,7 +169,7 @@ BROKER_CLUSTER = Definition(
         "spec.listeners": (
             Rule(
                 "self.all(l, self.exists_one(other, other.port == l.port))",
-                "two listeners have the same port: give each its own",
+                "two of spec.listeners have the same port: give each its own",
             ),
         ),
         "spec.listeners[]": (
@@ -201,8 +204,8 @@ BROKER_CLUSTER = Definition(
         "spec.listeners[].networkPolicyPeers[]": (
             Rule(
                 "has(self.podSelector) || has(self.namespaceSelector) || has(self.ipBlock)",
-                "a peer selects nobody: set podSelector, namespaceSelector or ipBlock; {} as a "
-                "selector means all",
+                "a peer in networkPolicyPeers selects nobody: set podSelector, namespaceSelector "
+                "or ipBlock; {} as a selector means all",
             ),
             Rule(
                 "!has(self.ipBlock) || !(has(self.podSelector) || has(self.namespaceSelector))",

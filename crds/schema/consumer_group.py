@@ -12,6 +12,7 @@ _SAME_RESET = " && ".join(
 
 
 def _parameter_rules() -> list[Rule]:
+    """The rules that each reset strategy has its own parameter, and no other one."""
     rules = []
     for strategy, field in PARAMETER_OF.items():
         rules.append(

@@ -1,4 +1,4 @@
-"""One CustomResourceDefinition, put together from a kind's model and what kubectl should show."""
+"""One CustomResourceDefinition, made from a kind's model, its columns and its validation rules."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +29,7 @@ class Column:
     """Shown only with `-o wide`."""
 
     def to_manifest(self) -> dict[str, Any]:
+        """The column in a CustomResourceDefinition. kubectl hides priority 1 without `-o wide`."""
         manifest = {
             "name": self.name,
             "type": self.type,
@@ -67,7 +68,8 @@ class Definition:
     model: type[Resource]
     columns: Sequence[Column]
     rules: Mapping[str, Sequence[Rule]] = field(default_factory=dict)
-    """Rules by where they stand: `spec`, `spec.listeners[]` for each item, `ROOT`."""
+    """Validation rules by the path of the field that they are attached to: `spec`,
+    `spec.listeners[]` for each item of a list, `ROOT` for the object."""
 
     scale: Mapping[str, str] = field(default_factory=dict)
     """Paths for `kubectl scale`; empty for kinds that cannot be scaled."""
@@ -77,6 +79,7 @@ class Definition:
         return f"{self.model.KIND.definition_name}.yaml"
 
     def to_manifest(self) -> dict[str, Any]:
+        """The CustomResourceDefinition."""
         kind = self.model.KIND
         return {
             "apiVersion": "apiextensions.k8s.io/v1",
@@ -98,6 +101,7 @@ class Definition:
         }
 
     def _version(self) -> dict[str, Any]:
+        """The only version of the kind, with columns, schema and subresources."""
         version: dict[str, Any] = {
             "name": api.VERSION,
             "served": True,
@@ -114,12 +118,14 @@ class Definition:
         return {**version, "subresources": subresources} if subresources else version
 
     def _selectable(self) -> dict[str, Any]:
-        """What `--field-selector` takes, since Kubernetes 1.31; 1.30 drops it."""
+        """The fields by which `kubectl get --field-selector` can select objects: the cluster, if
+        the kind has a `clusterRef`. Kubernetes before 1.31 ignores them."""
         if not any(field.attribute == CLUSTER_REF for field in self._spec().fields):
             return {}
         return {"selectableFields": [{"jsonPath": path} for path in CLUSTER_REF_PATHS]}
 
     def _spec(self) -> ObjectShape:
+        """The declared shape of the spec."""
         (spec,) = (part.shape for part in object_shape(self.model).fields if part.name == "spec")
         assert isinstance(spec, ObjectShape)
         return spec
@@ -150,6 +156,8 @@ class Definition:
         return root
 
     def _parts(self, shape: ObjectShape) -> dict[str, Schema]:
+        """The schemas of spec and status. Only the specs of some kinds are written by users; all
+        else is written by programs, which need no defaults and no explained patterns."""
         for_users = issubclass(self.model, UsersResource)
         return {
             part.name: schema_of(
@@ -161,7 +169,8 @@ class Definition:
 
 
 def _node(root: Schema, path: str) -> Schema:
-    """The schema at a path; `[]` goes to the items of a list."""
+    """The schema of the field at a path, like `spec.listeners[].port`; `[]` means the items of a
+    list. An empty path is the object itself."""
     node = root
     for name in path.split(".") if path else []:
         node = node["properties"][name.removesuffix("[]")]

@@ -17,7 +17,8 @@ from crds.schema.rules import Rule
 
 MAX_VALUE_LENGTH = 1_024
 WHOLE_NUMBER = "type(self) == int || self.matches(r'^[+-]?\\d{1,19}$')"
-"""Short: the API server takes each value for three megabytes when it counts what its rules cost."""
+"""A CEL rule for whole numbers. It is short, because the API server assumes values of three
+megabytes when it estimates the costs of rules, and refuses expensive ones."""
 UNITS = {
     ".ms": (" of milliseconds", "604800000 for seven days"),
     ".seconds": (" of seconds", "604800 for seven days"),
@@ -26,7 +27,7 @@ UNITS = {
     ".bytes": (" of bytes", "1073741824 for 1 GiB"),
 }
 LARGEST_EXACT_FLOAT = 2**53
-"""The API server keeps bounds as floats."""
+"""The API server stores bounds as floats, which are exact up to this number."""
 
 
 def config_schema(table: KeyTable, max_entries: int) -> dict[str, Any]:
@@ -44,16 +45,22 @@ def config_schema(table: KeyTable, max_entries: int) -> dict[str, Any]:
 
 
 def _description(key: ConfigKey[Any]) -> str:
+    """The key's meaning, with type and default if it has one, and whether a change restarts."""
     restart = " A change restarts the brokers, one at a time." if key.needs_restart else ""
-    default = "" if key.default is None else f" Kafka type {key.value_type.type.value}, default "
-    shown = "" if key.default is None else f"{key.format(key.default)}."
-    return f"{key.doc}{default}{shown}{restart}"
+    default = (
+        ""
+        if key.default is None
+        else f" Kafka type {key.value_type.type.value}, default {key.format(key.default)}."
+    )
+    return f"{key.doc}{default}{restart}"
 
 
 def _value_schema(key: ConfigKey[Any]) -> dict[str, Any]:
+    """The schema of a key's value, which users may write as its own type or as a string."""
     match key.value_type.type:
         case ConfigType.BOOLEAN:
-            # Where only one is allowed, the operator refuses the other: it can say why.
+            # Both values are listed even if the key allows only one: the operator refuses the other
+            # one with a reason.
             return {
                 "x-kubernetes-preserve-unknown-fields": True,
                 "enum": [True, False, "true", "false"],
@@ -62,8 +69,9 @@ def _value_schema(key: ConfigKey[Any]) -> dict[str, Any]:
             return {
                 "x-kubernetes-int-or-string": True,
                 "anyOf": [{"type": "integer"}, {"type": "string"}],
-                # The API server has one budget for all rules of a kind, and each of these spends of
-                # it: keys that nobody copies from Kafka's documentation have to do with a pattern.
+                # The API server limits the total cost of a kind's rules. So Chiplog's own keys,
+                # which nobody copies from Kafka's documentation, only have a pattern, whose error
+                # message shows the regular expression.
                 **(
                     {"pattern": "^[+-]?[0-9]{1,19}$"}
                     if key.name.startswith("chiplog.")
@@ -95,12 +103,13 @@ def _value_schema(key: ConfigKey[Any]) -> dict[str, Any]:
 
 
 def _explained(rule: str, message: str) -> dict[str, Any]:
-    """A rule in place of a pattern, of which a user would read nothing but the expression."""
+    """A rule instead of a pattern: it has a message, while the error for a pattern only shows the
+    regular expression."""
     return {"x-kubernetes-validations": [Rule(rule, message).to_manifest()]}
 
 
 def _whole_number(name: str) -> str:
-    """What is to be written, with an example in the unit that the key's name ends with."""
+    """The words for a whole number, with an example, in the unit that a key's name ends with."""
     unit, example = next(
         (found for ending, found in UNITS.items() if name.endswith(ending)), ("", "3")
     )
@@ -108,6 +117,8 @@ def _whole_number(name: str) -> str:
 
 
 def _bounds(key: ConfigKey[Any]) -> dict[str, Any]:
+    """The schema's minimum and maximum. Bounds that a float cannot hold exactly are left out; the
+    operator checks them."""
     bounds = {"minimum": key.minimum, "maximum": key.maximum}
     return {
         name: bound

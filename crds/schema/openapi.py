@@ -1,7 +1,7 @@
 """From the declared shape of a field to its OpenAPI schema.
 
-Structural schemas, as Kubernetes wants them. Every text, list and map carries its bound: the API
-server refuses a validation rule whose worst case it cannot show to be cheap.
+The schemas are structural, as Kubernetes requires. Every text, list and map has a maximum size: the
+API server refuses a validation rule whose worst case is too expensive.
 """
 
 from dataclasses import dataclass
@@ -39,10 +39,11 @@ class Audience:
     """Who writes the fields, which decides how much the schema explains."""
 
     defaults: bool
-    """The API server fills defaults in. Programs leave defaults out to keep objects small."""
+    """The API server adds defaults. Programs omit fields with defaults to keep objects small."""
 
     explained_patterns: bool
-    """A text of the wrong form gets a sentence, by a rule, rather than a regular expression."""
+    """A text of the wrong form is refused with a sentence, by a rule. A pattern would only show its
+    regular expression."""
 
     merged_lists: bool
     """Lists are merged item by item, so that several people can each own some of them. The API
@@ -99,6 +100,7 @@ def _value(shape: ValueShape, audience: Audience) -> Schema:
 
 
 def _pattern(pattern: Pattern, audience: Audience) -> Schema:
+    """The part of a text's schema that checks its form: a rule with a message, or a pattern."""
     anchored = f"^({pattern.regex})$"
     if not audience.explained_patterns:
         return {"pattern": anchored}
@@ -128,6 +130,8 @@ def _time(_shape: TimeShape, _audience: Audience) -> Schema:
 
 @schema_of.register
 def _list(shape: ListShape, audience: Audience) -> Schema:
+    """The schema of a list. Its list type decides whether several field managers can each own some
+    of its items: by a key (`map`), by value (`set`), or not (`atomic`)."""
     items = shape.items
     schema: Schema = {"type": "array", "items": schema_of(shape.item, audience)}
     if items.minimum:
@@ -174,6 +178,7 @@ def _object(shape: ObjectShape, audience: Audience) -> Schema:
 
 
 def _field(field: FieldShape, audience: Audience) -> Schema:
+    """The schema of a field. Its own description replaces that of its type."""
     schema = {"description": field.description, **schema_of(field.shape, audience)}
     if field.description:
         schema["description"] = field.description
@@ -183,8 +188,10 @@ def _field(field: FieldShape, audience: Audience) -> Schema:
 
 
 def _is_plain(default: object) -> bool:
+    """Whether the API server is to add a default: only single values, and no empty text."""
     return isinstance(default, bool | int | str) and default != ""
 
 
 def _plain(default: object) -> object:
+    """The default as JSON."""
     return default.value if isinstance(default, StrEnum) else default

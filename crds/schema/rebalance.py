@@ -11,7 +11,7 @@ REBALANCE = Definition(
     model=Rebalance,
     columns=(
         Column("Cluster", "string", ".spec.clusterRef.name", "The BrokerCluster that it balances."),
-        Column("State", "string", ".status.state", "Current state."),
+        Column("State", "string", ".status.state", "Current state of the Rebalance."),
         Column(
             "Leader moves",
             "integer",
@@ -39,14 +39,14 @@ REBALANCE = Definition(
             "Score before",
             "integer",
             ".status.proposal.onDemandBalancednessScoreBefore",
-            "Balance of the load, from 0 to 100.",
+            "How evenly the load is balanced now, from 0 to 100.",
             wide=True,
         ),
         Column(
             "Score after",
             "integer",
             ".status.proposal.onDemandBalancednessScoreAfter",
-            "Balance of the load after the moves, from 0 to 100.",
+            "How evenly the load would be balanced after the moves, from 0 to 100.",
             wide=True,
         ),
         MESSAGE,

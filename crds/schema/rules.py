@@ -9,9 +9,9 @@ from enum import StrEnum
 
 
 class RuleReason(StrEnum):
-    """The kinds of refusal that the API server knows and shows with the rule's message.
+    """The reasons of a refusal that the API server shows together with the rule's message.
 
-    The fourth, FieldValueDuplicate, hides the message and is of no use.
+    A fourth one, FieldValueDuplicate, is not used, because the API server hides the message then.
     """
 
     INVALID = "FieldValueInvalid"
@@ -21,16 +21,17 @@ class RuleReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: what must hold, and what is said if it does not."""
+    """A CEL expression that must be true, and the message if it is false."""
 
     rule: str
     message: str
     field: str | None = None
-    """The field to blame, relative to where the rule stands, like `.partitions`."""
+    """The field that the error names, relative to the field that has the rule, like
+    `.partitions`."""
 
     reason: RuleReason = RuleReason.INVALID
     message_expression: str | None = None
-    """CEL for a message with the values in it; `message` is used where it fails."""
+    """A CEL expression for a message with values; `message` is used if its evaluation fails."""
 
     def to_manifest(self) -> dict[str, str]:
         manifest = {"rule": self.rule, "message": self.message}
@@ -44,13 +45,14 @@ class Rule:
 
 
 def optional(path: str, condition: str) -> str:
-    """`condition`, or the field at `path` is not set; every object on the way may be absent."""
+    """The CEL expression that a field is not set, or else a condition holds. Every object on the
+    `path` to the field, which begins with `self`, may be absent."""
     parts = path.split(".")
     absent = [f"!has({'.'.join(parts[:end])})" for end in range(2, len(parts) + 1)]
     return " || ".join([*absent, condition])
 
 
 def unchanged(path: str) -> str:
-    """The field at `path` is what it was, set or not."""
+    """The CEL expression that the field at `path` has not changed, whether it is set or not."""
     old = path.replace("self", "oldSelf", 1)
     return f"has({path}) == has({old}) && (!has({path}) || {path} == {old})"

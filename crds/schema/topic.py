@@ -15,7 +15,8 @@ _REPARTITIONS = (
     f"self.growth.strategy == '{GrowthStrategy.REPARTITION}'"
 )
 
-# Until it is built, it is no way past the rule: Append would follow with the smaller number.
+# Repartition allows fewer partitions only once it is built. Until then, the number must not shrink:
+# a later change to Append would leave the smaller number.
 _IF_REPARTITIONED = f" || ({_REPARTITIONS})" if is_built(Feature.REPARTITION) else ""
 _OR_REPARTITION = (
     ", or set spec.growth.strategy to Repartition" if is_built(Feature.REPARTITION) else ""
@@ -109,7 +110,8 @@ TOPIC = Definition(
             Rule(
                 "!has(self.assignments) || !has(self.replicas) || "
                 "self.assignments.all(a, size(a.replicas) == self.replicas)",
-                "spec.assignments must list spec.replicas brokers for every partition",
+                "each of spec.assignments must list as many brokers as spec.replicas says: add or "
+                "remove brokers",
                 field=".assignments",
             ),
         ),
@@ -120,7 +122,7 @@ TOPIC = Definition(
             ),
             Rule(
                 f"!(self in {[*INTERNAL_TOPICS]})",
-                "the name is reserved for an internal topic: choose another",
+                "spec.topicName is the reserved name of an internal topic: choose another",
                 reason=RuleReason.FORBIDDEN,
             ),
         ),

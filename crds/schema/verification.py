@@ -13,7 +13,7 @@ VERIFICATION = Definition(
             "Violations",
             "integer",
             ".status.violationsTotal",
-            "Violations that the last run found.",
+            "Violations that the last completed run found.",
         ),
         Column(
             "Verified",
@@ -21,7 +21,12 @@ VERIFICATION = Definition(
             '.status.conditions[?(@.type=="Verified")].status',
             "Whether the last completed run found no violations.",
         ),
-        Column("Records", "integer", ".status.coverage.records", "Read by the last run."),
+        Column(
+            "Records",
+            "integer",
+            ".status.coverage.records",
+            "Records that the last completed run read, over all replicas.",
+        ),
         Column(
             "Last success",
             "date",
@@ -33,7 +38,13 @@ VERIFICATION = Definition(
         AGE,
         Column("Schedule", "string", ".spec.schedule", "Schedule of the runs.", wide=True),
         Column("Next run", "string", ".status.nextRun", "When the next run is due.", wide=True),
-        Column("Bytes", "integer", ".status.coverage.bytes", "Read by the last run.", wide=True),
+        Column(
+            "Bytes",
+            "integer",
+            ".status.coverage.bytes",
+            "Bytes that the last completed run read, over all replicas.",
+            wide=True,
+        ),
         Column(
             "Application",
             "string",
@@ -42,7 +53,11 @@ VERIFICATION = Definition(
             wide=True,
         ),
         Column(
-            "State", "string", ".status.application.state", "State of that application.", wide=True
+            "State",
+            "string",
+            ".status.application.state",
+            "State of the Spark application of the last run.",
+            wide=True,
         ),
         MESSAGE,
     ),

@@ -33,7 +33,7 @@ ERRORS: Mapping[int, type[ApiError]] = {
 
 
 def parsed(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body. Raises `ApiError` for anything else."""
+    """The JSON object in an answer's body. Raises `ApiError` for anything else."""
     try:
         document = json.loads(body)
     except ValueError as error:
@@ -44,7 +44,7 @@ def parsed(body: bytes) -> dict[str, Any]:
 
 
 def error_of(method: str, status: int, body: bytes) -> ApiError:
-    """The error that an answer other than 2xx means."""
+    """The error for an answer whose status is not 2xx. `method` is that of the request."""
     try:
         document = parsed(body)
     except ApiError:
@@ -55,6 +55,7 @@ def error_of(method: str, status: int, body: bytes) -> ApiError:
 def _meaning(status: int, reason: str, message: object, method: str = "GET") -> ApiError:
     """The error for a status, with the API server's message."""
     text = str(message) or f"{status} {reason}".strip()
+    # Without a reason, a 409 to a POST can only mean that the name exists.
     if status == 409 and (reason == "AlreadyExists" or (method == "POST" and not reason)):
         return AlreadyExists(text)
     if status >= 500:

@@ -84,7 +84,8 @@ class KubeApi(Protocol):
 
     async def list_(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> ObjectList: ...
+    ) -> ObjectList:
+        """All objects that match the selectors, by a consistent read."""
 
     def watch(
         self,
@@ -151,5 +152,5 @@ class KubeApi(Protocol):
         resource_version: str = "",
         orphan: bool = False,
     ) -> None:
-        """Delete the object. With preconditions, raises `Conflict` if the name now belongs to
-        another object."""
+        """Delete the object. With `uid` or `resource_version`, raises `Conflict` if the object of
+        that name has another one. `orphan` keeps the objects that it owns."""

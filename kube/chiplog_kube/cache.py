@@ -23,14 +23,15 @@ MAX_REMEMBERED_DELETIONS = 10_000
 
 
 def as_it_is(manifest: Manifest) -> Manifest:
-    """Keep the whole object."""
+    """The default for `keep`: the whole object."""
     return manifest
 
 
 class ObjectCache:
     """The objects of one kind by namespace and name.
 
-    `keep` makes of an object what is worth its memory; it must keep the metadata's identity.
+    `keep` returns the part of an object to store. That must include namespace, name, uid and
+    resource version.
     """
 
     def __init__(
@@ -43,9 +44,9 @@ class ObjectCache:
         self._keep = keep
         self._moment = 0
         self._seen: dict[ObjectKey, int] = {}
-        """When each object was put last."""
+        """The moment of the cache's own clock at which each object was stored last."""
         self._deleted: OrderedDict[str, int] = OrderedDict()
-        """When each uid was seen deleted."""
+        """The moment at which each uid was removed, the oldest first."""
 
     @property
     def objects(self) -> Mapping[ObjectKey, Manifest]:
@@ -61,29 +62,34 @@ class ObjectCache:
         return len(self._objects)
 
     def now(self) -> int:
-        """A moment to pass as `since`. Take it before a consistent read begins."""
+        """The current moment of the cache's own clock, which counts changes. Take it before a
+        consistent read begins, and pass it to `put` or `replace` as `since`."""
         return self._moment
 
     def put(self, manifest: Manifest, *, since: int | None = None) -> None:
-        """Store an object, which is in this state or was a moment ago.
+        """Store an object as the API server returned it, unless a newer state of it is cached, or
+        it was removed.
 
-        `since` is given for a consistent read. Everything known from before that moment may then be
-        older, even with a higher resource version, which may come from before a restore.
+        `since` is given for a consistent read: the moment (`now`) before it began. The read then
+        replaces everything cached before that moment, even if that has a higher resource version:
+        etcd may have been restored to an older copy. An object removed before that moment exists
+        again.
         """
         key = key_of(manifest)
         before = self._objects.get(key)
-        is_news = since is not None and self._seen.get(key, 0) <= since
+        is_read_newer = since is not None and self._seen.get(key, 0) <= since
         if since is not None and self._deleted.get(uid_of(manifest), since + 1) <= since:
             del self._deleted[uid_of(manifest)]
         if uid_of(manifest) in self._deleted:
             return
         if before is not None:
-            if not is_news and is_older(version_of(manifest), version_of(before)):
+            if not is_read_newer and is_older(version_of(manifest), version_of(before)):
                 return
             is_same = uid_of(before) == uid_of(manifest)
             if not is_same:
+                # The old object was deleted, and this one was created under its name.
                 self._remember_deletion(before)
-            elif version_of(before) == version_of(manifest) and not is_news:
+            elif version_of(before) == version_of(manifest) and not is_read_newer:
                 return
         kept = self._keep(manifest)
         if before == kept:
@@ -93,8 +99,8 @@ class ObjectCache:
         self._on_change(before, kept)
 
     def remove(self, manifest: Manifest) -> None:
-        """Remove the object with this uid. Call it only when the object is gone, not while it is
-        being deleted."""
+        """Remove the object with this uid, and do not store it again. Call it only when the object
+        does not exist any more, not while it is being deleted."""
         key = key_of(manifest)
         self._remember_deletion(manifest)
         before = self._objects.get(key)
@@ -111,10 +117,11 @@ class ObjectCache:
             self.put(event.object)
 
     def replace(self, listed: ObjectList, namespace: str = "", *, since: int | None = None) -> None:
-        """Take over a list of all objects of a namespace (or of all), which may be outdated by now.
+        """Take over a list of all objects of a namespace (or of all), and remove cached objects
+        that it lacks. The list may be outdated by now, so newer cached objects stay.
 
-        With `since`, the moment before the list began, it also replaces objects that are newer only
-        by their version.
+        With `since`, the moment (`now`) before the list began, it replaces everything that was
+        cached before, whatever its version.
         """
         present = set()
         for manifest in listed.items:
@@ -142,7 +149,8 @@ class ObjectCache:
         return self._moment
 
     def _remember_deletion(self, manifest: Manifest) -> None:
-        """Remember a deleted uid, so that an older state of it is not stored again."""
+        """Remember a deleted uid, so that an older state of it is not stored again. The oldest is
+        forgotten if there are too many."""
         self._deleted[uid_of(manifest)] = self._tick()
         self._deleted.move_to_end(uid_of(manifest))
         if len(self._deleted) > MAX_REMEMBERED_DELETIONS:

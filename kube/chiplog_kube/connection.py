@@ -16,18 +16,18 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class NoConnection(ValueError):  # noqa: N818 - named for what it says
-    """There is no usable description of an API server; says what is missing."""
+    """There is no usable description of an API server. `str()` says what is missing."""
 
 
 class Credentials(Protocol):
-    """What a request says of who makes it."""
+    """Authenticates requests by headers."""
 
     def headers(self) -> dict[str, str]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who we are at the moment, by a header or by a certificate, or by nothing."""
+    """What authenticates us now: headers, a client certificate, or neither."""
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     pem: bytes = field(default=b"", repr=False)
@@ -35,7 +35,7 @@ class Identity:
 
 
 class Login(Protocol):
-    """Who we are where that is good for a while only, and has to be asked for again."""
+    """An identity that expires and is renewed, like that of a kubeconfig's login program."""
 
     @property
     def identity(self) -> Identity:
@@ -48,11 +48,10 @@ class Login(Protocol):
         """
 
     async def refused(self, version: int) -> bool:
-        """A server refused the identity of this version (401). Returns whether there is a newer
-        one.
+        """Handle that the API server refused (401) the identity of this version: renew it, unless
+        that has happened already. Returns whether there is a newer identity.
 
-        Renews the identity, unless that has happened already. Raises `NoConnection` if renewing
-        fails.
+        Raises `NoConnection` if renewing fails.
         """
 
 
@@ -79,20 +78,21 @@ class TokenFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._read_at: tuple[int, int] | None = None
+        self._read_version: tuple[int, int] | None = None
         self._token = ""
 
     def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token()}"}
 
     def token(self) -> str:
-        """The present token. If the file cannot be read, the last one."""
+        """The token in the file, which is read again when the file has changed. If it cannot be
+        read, the last token. Raises `OSError` if there was none."""
         try:
             found = self._path.stat()
-            changed = (found.st_mtime_ns, found.st_ino)
-            if changed != self._read_at:
+            version = (found.st_mtime_ns, found.st_ino)
+            if version != self._read_version:
                 self._token = self._path.read_text(encoding="ascii").strip()
-                self._read_at = changed
+                self._read_version = version
         except OSError:
             if not self._token:
                 raise
@@ -144,8 +144,8 @@ class Connection:
 def in_cluster(
     environment: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT
 ) -> Connection:
-    """The connection of a pod: the address from the environment; token, CA and namespace from
-    files."""
+    """The connection of a pod: the address from the environment; token, CA and namespace from the
+    files of its ServiceAccount in `folder`. Raises `NoConnection`."""
     host, port = (environment.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
     if not host or not port:
         raise NoConnection("KUBERNETES_SERVICE_HOST and _PORT are not set: use a kubeconfig file")

@@ -16,7 +16,8 @@ from chiplog_kube.request_meter import About, NoRequestMeter, RequestMeter
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
 OTHER_UID = "metadata.uid"
-"""In what the API server says of an apply to an object that has another uid: it would change it."""
+"""Part of the API server's error if an applied manifest has another uid than the object: it refuses
+to change that field."""
 
 
 class HttpKubeApi:
@@ -59,8 +60,8 @@ class HttpKubeApi:
                 Request(about_request, "GET", path, query, timeout_s=self._limits.list_s)
             )
             # The items of a list have no apiVersion and kind.
-            about = {"apiVersion": kind.api_version, "kind": kind.kind}
-            items.extend({**about, **item} for item in page.get("items") or [])
+            kind_fields = {"apiVersion": kind.api_version, "kind": kind.kind}
+            items.extend({**kind_fields, **item} for item in page.get("items") or [])
             meta = page.get("metadata") or {}
             if not meta.get("continue"):
                 return ObjectList(items, str(meta.get("resourceVersion", "")))
@@ -156,21 +157,24 @@ class HttpKubeApi:
         created = await self.create(kind, manifest, field_manager=field_manager)
         return await self._as_applied(kind, created, field_manager)
 
-    async def _as_applied(self, kind: Kind, made: Manifest, manager: str) -> Manifest:
-        """Record the fields of a create as applied by the manager. The next apply does it if
-        this fails."""
-        meta = made["metadata"]
+    async def _as_applied(self, kind: Kind, written: Manifest, manager: str) -> Manifest:
+        """Record in a written object's managedFields that the manager applied its fields, and
+        return the object. A later apply could not remove fields that it created.
+
+        If this fails, nothing is lost: the next apply does it.
+        """
+        meta = written["metadata"]
         entries = managed_fields.as_applied(meta.get("managedFields") or (), manager)
         if entries is None:
-            return made
+            return written
         version = meta["resourceVersion"]
         patch = {"metadata": {"resourceVersion": version, "managedFields": entries}}
         try:
             return await self.patch(
-                kind, _namespace(made), _name(made), patch, field_manager=manager
+                kind, _namespace(written), _name(written), patch, field_manager=manager
             )
         except ApiError:
-            return made  # the object exists, as requested
+            return written  # the object exists, as requested
 
     async def delete(
         self,
@@ -198,7 +202,8 @@ def _about(verb: str, kind: Kind, subresource: str = "") -> About:
 
 
 def _path(kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """The path of a kind, of an object, or of its subresource."""
+    """The URL's path of a kind, of an object, or of its subresource. Without a namespace, that of
+    the kind in all namespaces."""
     parts = [kind.prefix]
     if kind.namespaced and namespace:
         parts.append(f"namespaces/{namespace}")
@@ -222,5 +227,5 @@ def _selectors(labels: str, fields: str) -> dict[str, str]:
 
 
 def _write_query(field_manager: str, *, dry_run: bool = False) -> dict[str, str]:
-    """The query parameters that name the field manager."""
+    """The query parameters of a write."""
     return {"fieldManager": field_manager, **({"dryRun": "All"} if dry_run else {})}

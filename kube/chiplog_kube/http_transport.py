@@ -46,7 +46,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of the server."""
+    """A request to the API server. `endless` is set for a watch, whose answer has no end."""
 
     about: About
     method: str
@@ -58,6 +58,7 @@ class Request:
     endless: bool = field(default=False, kw_only=True)
 
     def data(self) -> bytes | None:
+        """The body as JSON; None without a body."""
         if self.body is None:
             return None
         return json.dumps(self.body, separators=(",", ":")).encode()
@@ -81,6 +82,7 @@ class HttpTransport:
         self._session = self._old_session = None
 
     async def call(self, request: Request) -> Manifest:
+        """Send a request and return the JSON object of the answer. Raises `ApiError`s."""
         async with self.answer(request) as answer:
             return parsed(await self._read(answer))
 
@@ -193,7 +195,7 @@ class HttpTransport:
         return self._session
 
     async def _read(self, answer: "aiohttp.ClientResponse") -> bytes:
-        """The body, of limited size."""
+        """The answer's body. Raises `ApiError` if it is longer than the limit."""
         parts, size = [], 0
         async for chunk in answer.content.iter_any():
             size += len(chunk)

@@ -27,30 +27,30 @@ from urllib.request import proxy_bypass
 from chiplog_kube.connection import Connection, Identity, NoConnection
 
 RENEW_LIMIT_S: Final = 120.0
-"""A login program that runs longer than that is taken for stuck, where requests wait for it."""
+"""A login program may run this long. Requests wait for it, so it counts as failed then."""
 RETRY_S: Final = 10.0
-"""After a renewal that failed, while what we have is still good."""
+"""Pause after a renewal that failed while the identity has not expired."""
 MARGIN: Final = 0.1
 MARGIN_LIMIT_S: Final = 300.0
-"""Renewed when a tenth of its time is left, or five minutes."""
+"""An identity is renewed when a tenth of its remaining time is left, but at most five minutes."""
 STDIN: Final = 0
 SECTIONS: Final = ("clusters", "contexts", "users")
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a kubeconfig says now, with what its login program or identity provider said."""
+    """What a kubeconfig contains now, and the identity that its login returned."""
 
     connection: Connection
     identity: Identity
     expires_at_s: float | None
-    """In seconds since 1970; None where it was not said."""
+    """In seconds since 1970; None if it is not known or the identity does not expire."""
     context: str
 
 
 @dataclass(slots=True)
 class KubeconfigLogin:
-    """`Login` of a kubeconfig: asked again before it expires, and after a 401."""
+    """`Login` of a kubeconfig: loaded again before its identity expires, and after a 401."""
 
     load: Callable[[], Loaded]
     """Reads everything again, in the same context; may run a program, so it waits."""
@@ -86,7 +86,8 @@ class KubeconfigLogin:
         return True
 
     async def _renew_in_time(self) -> None:
-        """Renew the identity. If that fails, the present one is used until it expires."""
+        """Renew the identity. If that fails, the present one is used until it expires, and
+        renewing is tried again after `RETRY_S`. Raises `NoConnection` if it has expired."""
         try:
             await self._renew()
         except NoConnection:
@@ -96,7 +97,8 @@ class KubeconfigLogin:
             self._due_at_s = self.now_s() + RETRY_S
 
     async def _renew(self) -> None:
-        """Load the kubeconfig again, which may run its login program."""
+        """Load the kubeconfig again, which may run its login program. The version is raised if the
+        identity changed. Raises `NoConnection`."""
         try:
             async with asyncio.timeout(RENEW_LIMIT_S):
                 found = await asyncio.to_thread(self.load)
@@ -132,8 +134,10 @@ def connect(
 
 
 def load(paths: Sequence[Path], context: str = "") -> Loaded:
-    """Read the files, and log in. Raises `NoConnection` with what is missing, or why the login
-    failed."""
+    """Read the files, and log in. An empty `context` means their current one.
+
+    Raises `NoConnection` with what is missing, or why the login failed.
+    """
     library = _library()
     merger = _merged(library, paths)
     shown = ":".join(map(str, paths))
@@ -161,6 +165,7 @@ def load(paths: Sequence[Path], context: str = "") -> Loaded:
 
 
 def _library() -> ModuleType:
+    """The module of the package kubernetes that reads kubeconfigs. Raises `NoConnection`."""
     try:
         from kubernetes.config import kube_config  # noqa: PLC0415 - see above
     except ImportError as error:
@@ -228,6 +233,9 @@ def _current(files: Any) -> str:
 def _named(
     entries: Mapping[str, Sequence[Any]], what: str, name: str, shown: str
 ) -> dict[str, Any]:
+    """The entry of a kubeconfig's section with this name. `what` is cluster, context or user, and
+    `shown` the files, for messages. A context without a user has an empty one, which is valid.
+    Raises `NoConnection`."""
     if not name and what == "user":
         return {}
     for entry in entries[f"{what}s"]:
@@ -263,7 +271,7 @@ def _logged_in(
 
 
 def _why(user: Mapping[str, Any], log_lines: Sequence[str]) -> str:
-    """Why the login failed, with the remedy that the kubeconfig has."""
+    """The message for a failed login: why it failed, from the library's log, and what to do."""
     why = "; ".join(line.strip() for line in log_lines if line.strip()) or "it returned no token"
     if program := user.get("exec"):
         hint = str(program.get("installHint") or "").strip()
@@ -283,26 +291,26 @@ def _why(user: Mapping[str, Any], log_lines: Sequence[str]) -> str:
 
 @contextmanager
 def _collected_log_lines(library: ModuleType) -> Iterator[list[str]]:
-    """Collect what the library logs, because it raises nothing if a login fails."""
+    """Collect the errors that the library logs, because it raises nothing if a login fails."""
     log_lines: list[str] = []
 
-    class Ear(logging.Handler):
+    class Collector(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if record.pathname == library.__file__:
                 log_lines.append(record.getMessage())
 
-    ear = Ear(logging.ERROR)
-    logging.getLogger().addHandler(ear)
+    collector = Collector(logging.ERROR)
+    logging.getLogger().addHandler(collector)
     try:
         yield log_lines
     finally:
-        logging.getLogger().removeHandler(ear)
+        logging.getLogger().removeHandler(collector)
 
 
 @contextmanager
 def _stdin_from_terminal_only() -> Iterator[None]:
-    """Let a login program read from a terminal only, because standard input may be a pipe with
-    records."""
+    """Replace standard input by /dev/null, unless it is a terminal. A login program would read from
+    it, but it may be a pipe with records."""
     if os.isatty(STDIN):
         yield
         return
@@ -354,6 +362,8 @@ def _loaded(
     cluster: Mapping[str, Any],
     context: str,
 ) -> Loaded:
+    """The result of a login: how to connect, and the identity. `chosen` is the context's entry, and
+    `cluster` that of its cluster."""
     server = str(configuration.host)
     # A token file usually ends with a line break, which a header must not contain.
     header = configuration.api_key.get("BearerToken", "").strip()
@@ -374,7 +384,8 @@ def _loaded(
 
 
 def _proxy(url: str, server: str, *, is_own: bool) -> str:
-    """The proxy to use; empty for none. A proxy from the environment has exceptions (NO_PROXY)."""
+    """The proxy to use; empty for none. `is_own` means that the kubeconfig names it. A proxy from
+    the environment has exceptions (NO_PROXY)."""
     if not url or (not is_own and proxy_bypass(urlsplit(server).hostname or "")):
         return ""
     if urlsplit(url).scheme not in ("http", "https"):

@@ -16,10 +16,11 @@ class Lines:
         self._size = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that this chunk completes."""
-        *whole, rest = chunk.split(b"\n")
-        for piece in whole:
-            line = b"".join([*self._parts, piece])
+        """The lines that end in this chunk. What follows the last line end is kept for the next
+        one. Raises `LineTooLong`."""
+        *line_ends, rest = chunk.split(b"\n")
+        for line_end in line_ends:
+            line = b"".join([*self._parts, line_end])
             self._parts.clear()
             self._size = 0
             if line.strip():

@@ -13,8 +13,8 @@ Entry: TypeAlias = Mapping[str, Any]
 
 
 def as_applied(entries: Sequence[Entry], manager: str) -> list[Entry] | None:
-    """The entries with everything that the manager wrote recorded as applied; None if it already
-    is."""
+    """The entries of `metadata.managedFields`, with all fields that the manager wrote recorded as
+    applied. None if they already are."""
     written = [entry for entry in entries if _is_of(entry, manager, "Update")]
     if not written:
         return None
@@ -34,6 +34,6 @@ def _is_of(entry: Entry, manager: str, operation: str) -> bool:
 
 
 def _union(entry: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """The union of two trees of fields."""
+    """The union of two trees of fields (`fieldsV1`)."""
     both = {name: _union(entry[name], other[name]) for name in entry.keys() & other.keys()}
     return {**entry, **other, **both}

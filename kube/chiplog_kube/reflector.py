@@ -25,11 +25,11 @@ logger = logging.getLogger(__name__)
 FIRST_BACKOFF_S = 0.2
 LAST_BACKOFF_S = 3.0
 CALM_S = 10.0
-"""A watch that lasted this long was a good one: the next failure is a first one."""
+"""A failure that comes this long after the last list counts as the first one in a row."""
 
 
 class CacheListener(Protocol):
-    """Who wants to know how current a cache is."""
+    """Is notified how current a cache is."""
 
     def listed(self) -> None:
         """The cache has the objects of a new list, and is kept current from now on."""
@@ -56,10 +56,10 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How often it asks."""
+    """How often a reflector lists and watches."""
 
     relist_s: float = 600.0
-    """How long watches are trusted without a list."""
+    """A new list is read after this long, even if all watches worked."""
     watch_s: float = 295.0
     """A watch that lasted this long ended because its time was up (`Limits.watch_s`)."""
     spread: Callable[[], float] = lambda: 0.5
@@ -87,7 +87,7 @@ class Reflector:
         self.synced = asyncio.Event()
         """Set when the first list is complete."""
         self.answered = asyncio.Event()
-        """Set with it, or when a list was refused: so much is known, too."""
+        """Set when the first list is complete or was refused (`Forbidden`)."""
         self.last_contact_s: float | None = None
         """When the server last said anything, by the clock's monotonic time."""
         self._api = api
@@ -135,7 +135,11 @@ class Reflector:
                 await self._back_off(error)
 
     async def _watch(self, version: str) -> None:
-        """Follow the changes until it is time for a new list."""
+        """Follow the changes after a resource version until it is time for a new list.
+
+        That is after `relist_s`, or when the server ends a watch before its time: it may be
+        stopping, and another server may know less. Raises `ApiError`s.
+        """
         scope = self.scope
         while self._clock.monotonic_s() - self._listed_s < self._pace.relist_s:
             began_s = self._clock.monotonic_s()
@@ -158,7 +162,8 @@ class Reflector:
                 return
 
     async def _back_off(self, error: ApiError) -> None:
-        """Log the failure once, and wait."""
+        """Wait after a failure, a little longer each time. Only the first failure in a row is
+        logged as a warning."""
         if self._clock.monotonic_s() - self._listed_s > CALM_S:
             self._failures = 0
         delay_s = min(FIRST_BACKOFF_S * 2.0**self._failures, LAST_BACKOFF_S) * (

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 NO_ANSWER: Final = "none"
-"""In the place of a status where there was none."""
+"""Stands for the status of a request without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a request is."""
+    """The labels of a request in metrics."""
 
     verb: str
     """get, list, watch, create, update, patch, apply or delete."""
@@ -18,7 +18,7 @@ class About:
 
 
 class RequestMeter(Protocol):
-    """Who counts requests."""
+    """Counts requests."""
 
     def answered(self, about: About, code: str, seconds: float) -> None:
         """Count a request, with the status of its answer or `NO_ANSWER`, and the seconds until
@@ -26,6 +26,6 @@ class RequestMeter(Protocol):
 
 
 class NoRequestMeter:
-    """Nobody counts."""
+    """Counts nothing."""
 
     def answered(self, about: About, code: str, seconds: float) -> None: ...

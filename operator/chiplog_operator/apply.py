@@ -55,9 +55,9 @@ logger = logging.getLogger(__name__)
 
 APPLY_AGAIN_S = 600.0
 TAKE_BACK_AGAIN_S = 10.0
-"""Two who insist on one object are to cost a write in this long, not a write per pass."""
-WISHES = ("data", "roleRef", "rules", "spec", "subjects")
-"""Where an object says what somebody wants of it."""
+"""If another client keeps changing an object, it is applied again this often, not in each pass."""
+DESIRED_FIELDS = ("data", "roleRef", "rules", "spec", "subjects")
+"""Fields that hold the desired state, in all kinds that the operator applies."""
 PORT_IS_TAKEN = "port is already allocated"
 """What the API server says of a node port that another Service has."""
 KIND_OF: Mapping[str, Kind] = {kind.kind: kind for kind in build.KINDS}
@@ -65,19 +65,20 @@ KIND_OF: Mapping[str, Kind] = {kind.kind: kind for kind in build.KINDS}
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What came of it: problems in words, for an Event, and whether to try again soon."""
+    """Result of applying a cluster's objects: problems for an Event, and when to try again."""
 
     problems: tuple[str, ...] = ()
     is_unfinished: bool = False
     requeue_after_s: float = APPLY_AGAIN_S
-    """When something is due that is not due yet."""
+    """Seconds until the first object is due to be applied again."""
 
 
 class _Taken(Exception):  # noqa: N818 - named for what it says
-    """The name is somebody else's. `str()` is for the user."""
+    """An object of somebody else has the name of one of ours. `str()` is for the user."""
 
     @classmethod
     def by(cls, found: Manifest, kind: Kind, why: str) -> "_Taken":
+        """The exception for an object that has the name; `why` says why it is not ours."""
         return cls(
             taken_names.taken_message(kind.kind, key_of(found).name, BROKER_CLUSTER.kind, why)
         )
@@ -92,7 +93,7 @@ class _Made:
     live: Manifest = field(repr=False)
 
     def was_changed(self, live: Manifest) -> bool:
-        """Whether somebody else changed the object's desired state since."""
+        """Whether somebody else changed the object's desired state since the operator wrote it."""
         return live is not self.live and _desired_fields(live) != _desired_fields(self.live)
 
 
@@ -102,13 +103,16 @@ class _Known:
 
     password: str = field(default="", repr=False)
     at: dict[tuple[str, str], "_Made"] = field(default_factory=dict, repr=False)
-    """By kind and name."""
+    """The applied objects by kind and name."""
     is_taken: bool = False
-    """Whether somebody else has the name of what brokers need, by the pass that is running."""
-    wanted_of: tuple[BrokerCluster, tuple[BrokerId, ...], BuildSettings, HeldPorts] | None = None
+    """Whether the pass in progress found that an object of somebody else has a name that the
+    cluster needs. Brokers are not started then."""
+    wanted_inputs: tuple[BrokerCluster, tuple[BrokerId, ...], BuildSettings, HeldPorts] | None = (
+        None
+    )
     wanted: list[Manifest] = field(default_factory=list, repr=False)
-    """What is made of that: kept, because most passes over a cluster find it as it was."""
-    revision_of: BrokerCluster | None = None
+    """The manifests made from `wanted_inputs`, kept because these seldom change."""
+    revision_spec: BrokerCluster | None = None
     revision: str = ""
     restart_reasons: tuple[str, ...] = ()
 
@@ -137,17 +141,21 @@ class Applier:
     def revisions(
         self, cluster: BrokerCluster | None, brokers: Iterable[BrokerId]
     ) -> dict[BrokerId, str]:
-        """The revision that each broker's pod should have."""
+        """The revision that each broker's pod should have, the same for all of them. Empty without
+        a cluster."""
         if cluster is None:
             return {}
         known = self._known_of(cluster)
-        essence = build.without_volatile_fields(cluster)
-        if known.revision_of != essence:
+        stable_cluster = build.without_volatile_fields(cluster)
+        if known.revision_spec != stable_cluster:
+            # The password is not part of a revision, so any text will do.
             settings = BuildSettings(broker_image=self._broker_image, internal_password="-")  # noqa: S106
             revision = build.revision(cluster, settings)
-            if known.revision_of is not None and revision != known.revision:
-                known.restart_reasons = restart_reasons(known.revision_of, essence, settings)
-            known.revision_of, known.revision = essence, revision
+            if known.revision_spec is not None and revision != known.revision:
+                known.restart_reasons = restart_reasons(
+                    known.revision_spec, stable_cluster, settings
+                )
+            known.revision_spec, known.revision = stable_cluster, revision
         return dict.fromkeys(brokers, known.revision)
 
     def restart_reasons(self, key: ClusterKey) -> tuple[str, ...]:
@@ -162,8 +170,8 @@ class Applier:
         wanted_brokers: Sequence[BrokerId],
         brokers: Mapping[BrokerId, Broker],
     ) -> Applied:
-        """Create and change the objects of the wanted brokers, and delete those of retired
-        brokers."""
+        """Create and change the objects of the cluster and its wanted brokers, and delete those of
+        retired brokers. Problems are returned, not raised."""
         key, known = _key(cluster), self._known_of(cluster)
         try:
             known.password = known.password or await self._password(cluster)
@@ -174,16 +182,18 @@ class Applier:
         except ApiError as error:
             return Applied((f"its Secret cannot be read: {error}",))
         wanted = self._wanted(known, cluster, wanted_brokers, held_by(brokers.values()))
+        # One result per write, as `_try_one` returns it.
         results: list[str | None] = []
         waits_s, known.is_taken = [APPLY_AGAIN_S], False
         for kind in build.KINDS:
+            # StatefulSets come last: no broker may start with a Secret of somebody else.
             if kind is kinds.STATEFUL_SETS and known.is_taken:
                 break
             of_kind = [manifest for manifest in wanted if manifest["kind"] == kind.kind]
-            timed = [(self._due_in_s(key, kind, manifest), manifest) for manifest in of_kind]
-            waits_s += [wait_s for wait_s, _ in timed if wait_s > 0]
-            results += await self._all(
-                key, kind, [manifest for wait_s, manifest in timed if wait_s <= 0]
+            with_waits = [(self._due_in_s(key, kind, manifest), manifest) for manifest in of_kind]
+            waits_s += [wait_s for wait_s, _ in with_waits if wait_s > 0]
+            results += await self._apply_all(
+                key, kind, [manifest for wait_s, manifest in with_waits if wait_s <= 0]
             )
         results += await self._grow_claims(key, cluster)
         keep = {(manifest["kind"], key_of(manifest).name) for manifest in wanted}
@@ -191,6 +201,7 @@ class Applier:
             if _may_delete(live, wanted_brokers, brokers):
                 results.append(await self._delete(kind, live))
         return Applied(
+            # An empty text is no problem, but asks for another attempt.
             problems=tuple(problem for problem in results if problem),
             is_unfinished=any(problem is not None for problem in results),
             requeue_after_s=min(waits_s),
@@ -213,23 +224,27 @@ class Applier:
             operator_namespace=self._operator_namespace,
         )
         inputs = (build.without_volatile_fields(cluster), tuple(brokers), settings, node_ports)
-        if known.wanted_of != inputs:
-            known.wanted_of = inputs
+        if known.wanted_inputs != inputs:
+            known.wanted_inputs = inputs
             known.wanted = build.manifests(cluster, brokers, settings, node_ports)
         return known.wanted
 
     async def _password(self, cluster: BrokerCluster) -> str:
-        """The password in the existing Secret, or a new one. Raises `_Taken`."""
+        """The password in the cluster's Secret; a new one if there is no such Secret, or no
+        password in it. Raises `_Taken`."""
         name = names.internal_secret(cluster.metadata.name)
         try:
             secret = await self._api.get(kinds.SECRETS, cluster.metadata.namespace, name)
         except NotFound:
             return secrets.token_urlsafe(32)
+        # Only metadata are compared, so any password will do.
         _check_ours(kinds.SECRETS, secret, internal_secret(cluster, "-"))
         return password_of(secret) or secrets.token_urlsafe(32)
 
-    async def _all(self, key: ClusterKey, kind: Kind, due: Sequence[Manifest]) -> list[str | None]:
-        """Apply the manifests of one kind; the results of `_try_one`."""
+    async def _apply_all(
+        self, key: ClusterKey, kind: Kind, due: Sequence[Manifest]
+    ) -> list[str | None]:
+        """Apply the manifests of one kind. Returns for each the result of `_try_one`."""
 
         async def one(manifest: Manifest) -> str | None:
             return await self._try_one(key, kind, manifest)
@@ -237,7 +252,12 @@ class Applier:
         return await run_concurrently(one, due, max_concurrent=IN_FLIGHT)
 
     def _due_in_s(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> float:
-        """The seconds until the manifest is to be applied. 0 or less means now."""
+        """The seconds until the manifest is to be applied. 0 or less means now.
+
+        It is applied now if it differs from the last applied one, or the object in the cache was
+        made from another manifest. Objects of kinds without a cache are not watched, so they are
+        applied again from time to time.
+        """
         wanted_hash = annotations_of(wanted)[labels.MANIFEST_HASH]
         applied = self._known[key].at.get((kind.kind, key_of(wanted).name))
         if applied is None or applied.wanted_hash != wanted_hash:
@@ -248,13 +268,16 @@ class Applier:
         live = self._caches[kind].get(*key_of(wanted))
         if live is None or annotations_of(live).get(labels.MANIFEST_HASH) != wanted_hash:
             return 0.0
-        # The broker owns the content of its Lease.
-        is_other = kind is not kinds.LEASES and applied.was_changed(live)
-        return (TAKE_BACK_AGAIN_S if is_other else APPLY_AGAIN_S) - age_s
+        # A broker changes its Lease with every renewal.
+        was_changed = kind is not kinds.LEASES and applied.was_changed(live)
+        return (TAKE_BACK_AGAIN_S if was_changed else APPLY_AGAIN_S) - age_s
 
     async def _try_one(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> str | None:
-        """Apply one manifest. None: it is applied. A text: why not; an empty one means that it
-        is tried again."""
+        """Apply one manifest.
+
+        Returns None if it is applied, a text for the user if it is refused, and an empty text if
+        only another attempt is needed. Raises `NotActive`.
+        """
         if not self._authority.is_held():
             raise NotActive
         name = key_of(wanted).name
@@ -284,7 +307,8 @@ class Applier:
         return None
 
     async def _apply_one(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> Manifest | None:
-        """The object after the write; None if an old one must be deleted first. Raises `_Taken`."""
+        """Create or change one object, and return it as written. None if it is to be tried again,
+        because an old object must be deleted or read first. Raises `_Taken` and `ApiError`s."""
         if kind in self._caches:
             live = self._caches[kind].get(*key_of(wanted))
         else:
@@ -296,7 +320,8 @@ class Applier:
                 return await self._api.apply_new(kind, wanted, field_manager=labels.OPERATOR)
             except AlreadyExists:
                 if kind is kinds.SECRETS:
-                    self._known[key].password = ""  # the existing Secret counts
+                    # The Secret exists with another password: the next pass reads it.
+                    self._known[key].password = ""
                     return None
                 # The object lacks the label by which the cache selects objects.
                 live = await self._api.get(kind, *key_of(wanted))
@@ -315,7 +340,8 @@ class Applier:
             return None
 
     async def _check_claim(self, wanted: Manifest) -> None:
-        """Check that the claim which a StatefulSet would mount is ours. Raises `_Taken`."""
+        """Check that the volume claim which a StatefulSet would mount belongs to the cluster and
+        the broker. Raises `_Taken`. A claim that does not exist is no problem."""
         kind, key = kinds.VOLUME_CLAIMS, key_of(wanted)
         name = f"{DATA_VOLUME}-{key.name}-0"
         claim = self._caches[kind].get(key.namespace, name)
@@ -327,8 +353,8 @@ class Applier:
                 raise _Taken.by(claim, kind, f"its label {label} is not {labels_of(wanted)[label]}")
 
     async def _recreate(self, live: Manifest) -> None:
-        """Delete the StatefulSet without its pod. The pod runs on, and the next StatefulSet
-        adopts it."""
+        """Delete the StatefulSet without its pod. The pod keeps running, and the StatefulSet that
+        the next pass creates adopts it."""
         if "deletionTimestamp" not in metadata(live):
             logger.info("stateful_set_made_anew", extra={"object": key_of(live).name})
             await self._api.delete(
@@ -336,7 +362,8 @@ class Applier:
             )
 
     async def _grow_claims(self, key: ClusterKey, cluster: BrokerCluster) -> list[str | None]:
-        """Enlarge the bound volume claims to the size in the spec."""
+        """Enlarge the bound volume claims to the size in the spec. Returns for each of them None,
+        an empty text or a problem, as `_try_one`."""
         size = cluster.spec.storage.size
         results = []
         for claim in self._caches.members(kinds.VOLUME_CLAIMS, key):
@@ -348,7 +375,7 @@ class Applier:
         return results
 
     async def _grow(self, claim: Manifest, size: str) -> str | None:
-        """Enlarge one volume claim; the result is as in `_try_one`."""
+        """Enlarge one volume claim. Returns None, an empty text or a problem, as `_try_one`."""
         patch = {
             "metadata": {"uid": uid_of(claim)},
             "spec": {"resources": {"requests": {"storage": size}}},
@@ -369,7 +396,8 @@ class Applier:
     def _unwanted(
         self, key: ClusterKey, cluster: BrokerCluster, keep: Set[tuple[str, str]]
     ) -> list[tuple[Kind, Manifest]]:
-        """Objects that the operator created for this BrokerCluster and does not need any more."""
+        """Objects that the operator created for this BrokerCluster and does not need any more.
+        `keep` has kinds and names."""
         return [
             (kind, live)
             for kind in build.KINDS
@@ -379,7 +407,7 @@ class Applier:
         ]
 
     async def _delete(self, kind: Kind, live: Manifest) -> str | None:
-        """Delete an object; the result is as in `_try_one`."""
+        """Delete an object. Returns None, an empty text or a problem, as `_try_one`."""
         if not self._authority.is_held():
             raise NotActive
         if "deletionTimestamp" in metadata(live):
@@ -395,14 +423,14 @@ class Applier:
 
 
 def _check_ours(kind: Kind, live: Manifest, wanted: Manifest) -> None:
-    """Check that an existing object is ours. Raises `_Taken`."""
+    """Check by owner and labels that an existing object is ours. Raises `_Taken`."""
     why = taken_names.why_not_ours(metadata(live), metadata(wanted), label=labels.CLUSTER)
     if why:
         raise _Taken.by(live, kind, why)
 
 
 def _remedy(error: ApiError) -> str:
-    """What to do if a node port was allocated to another Service; else empty."""
+    """The end of the message if a node port is allocated to another Service; else empty."""
     if PORT_IS_TAKEN not in str(error):
         return ""
     return (
@@ -412,8 +440,8 @@ def _remedy(error: ApiError) -> str:
 
 
 def _desired_fields(live: Manifest) -> Manifest:
-    """The fields of an object that the operator sets."""
-    found = {name: live.get(name) for name in WISHES}
+    """The fields of an object that the operator sets: its labels and its desired state."""
+    found = {name: live.get(name) for name in DESIRED_FIELDS}
     return {**found, "labels": metadata(live).get("labels")}
 
 
@@ -433,10 +461,11 @@ def _is_ours(live: Manifest, cluster: BrokerCluster) -> bool:
 def _may_delete(
     live: Manifest, wanted_brokers: Sequence[BrokerId], brokers: Mapping[BrokerId, Broker]
 ) -> bool:
-    """Whether an object may be deleted.
+    """Whether an object that is not needed any more may be deleted.
 
-    The objects of a broker are deleted only when it is retired, so that a missing Broker object
-    stops no broker. Single objects that a broker does not need any more may be deleted.
+    An object of the cluster or of a wanted broker may, like the Service of a removed listener. All
+    others belong to a broker that is to go, and are deleted only when its Broker object exists and
+    is retired. So a Broker object that is missing stops no broker.
     """
     broker_id = views.broker_id_of(live)
     if broker_id is None or broker_id in wanted_brokers:

@@ -12,23 +12,28 @@ from chiplog_operator.maps_checks import MapsChecks
 
 @dataclass(frozen=True, slots=True)
 class CachedApi:
-    """Both, for those who write."""
+    """Writes and reads at the API server, whose answers are put into the caches at once."""
 
     api: KubeApi
     caches: Caches
     checks: MapsChecks
-    """Told where a map turns out to be older than what was known."""
+    """They are notified if a map turns out to be older than the cached one."""
 
-    def take(self, kind: Kind, made: Manifest, *, since: int | None = None) -> None:
-        """Store the object that a write returned. A deleted object without finalizers is gone."""
-        meta = metadata(made)
+    def take(self, kind: Kind, returned: Manifest, *, since: int | None = None) -> None:
+        """Put an object that the API server returned into the cache. One that is being deleted and
+        has no finalizers is gone, so it is removed.
+
+        `since` is given for a read: the cache's moment (`ObjectCache.now`) before it began.
+        """
+        meta = metadata(returned)
         if "deletionTimestamp" in meta and not meta.get("finalizers"):
-            self.caches[kind].remove(made)
+            self.caches[kind].remove(returned)
         else:
-            self.caches[kind].put(made, since=since)
+            self.caches[kind].put(returned, since=since)
 
     async def read(self, kind: Kind, namespace: str, name: str) -> Manifest:
-        """Read the object from the API server, and store it in the cache."""
+        """Read the object from the API server, and store it in the cache. Raises `ApiError`s; an
+        object that is not found is removed from the cache first."""
         cache = self.caches[kind]
         since = cache.now()
         try:
@@ -45,7 +50,8 @@ class CachedApi:
         return found
 
     def _check_map(self, kind: Kind, before: Manifest | None, found: Manifest | None) -> None:
-        """Notify the checks if a PartitionMap turns out to be older than the cached one."""
+        """Notify the checks if an object is a PartitionMap that was read: `before` is the cached
+        one, `found` the one that exists. None stands for no object."""
         cluster = cluster_of(kind, before) if before is not None else None
         if kind is kinds.PARTITION_MAPS and cluster is not None:
             self.checks.read(cluster, before, found)

@@ -125,15 +125,16 @@ class Caches:
         }
 
     def _changed(self, kind: Kind, before: Manifest | None, after: Manifest | None) -> None:
-        """Update the index, and notify the listeners."""
-        was, now = self._cluster(kind, before), self._cluster(kind, after)
-        if was is not None and was != now and before is not None:
-            self._members[kind][was].discard(key_of(before))
-        if now is not None and after is not None:
-            self._members[kind][now].add(key_of(after))
-        if after is None and was is not None and before is not None:
-            self._members[kind][was].discard(key_of(before))
-        for cluster in {was, now} - {None}:
+        """Update the index, and notify the listeners. An object can move to another cluster.
+        `before` or `after` is None if the object did not or does not exist."""
+        old_cluster, new_cluster = self._cluster(kind, before), self._cluster(kind, after)
+        if old_cluster is not None and old_cluster != new_cluster and before is not None:
+            self._members[kind][old_cluster].discard(key_of(before))
+        if new_cluster is not None and after is not None:
+            self._members[kind][new_cluster].add(key_of(after))
+        if after is None and old_cluster is not None and before is not None:
+            self._members[kind][old_cluster].discard(key_of(before))
+        for cluster in {old_cluster, new_cluster} - {None}:
             assert cluster is not None
             notify = self._notify_of_job if kind in JOB_KINDS else self._notify
             notify(kind, cluster, before, after)
@@ -143,11 +144,12 @@ class Caches:
     def _notify(
         self, kind: Kind, cluster: ClusterKey, before: Manifest | None, after: Manifest | None
     ) -> None:
-        """Notify the listeners of a changed object."""
+        """Notify the listeners of an object that was created, changed or deleted, if anything
+        depends on the change."""
         if kind is kinds.LEASES:
             if after is not None:
                 self._processes.lease_changed(cluster, after)
-            # A Lease expires by time, not by an event, and a renewal changes nothing.
+            # A renewal needs no plan. Whether a Lease has expired is judged by time.
             if (before is None) != (after is None):
                 self._listener.cluster_changed(cluster)
         elif kind is kinds.PODS:
@@ -175,6 +177,7 @@ class Caches:
             self._listener.cluster_changed(cluster)  # its status says which leaderships are to move
 
     def _cluster(self, kind: Kind, manifest: Manifest | None) -> ClusterKey | None:
+        """The object's cluster; None without an object, and for nodes, which belong to none."""
         return None if manifest is None or kind is kinds.NODES else cluster_of(kind, manifest)
 
 
@@ -193,6 +196,8 @@ def cluster_of(kind: Kind, manifest: Manifest) -> ClusterKey | None:
 
 
 def _referenced(manifest: Manifest, namespace: str) -> ClusterKey | None:
+    """The cluster in `spec.clusterRef` of an object in this namespace; None if it cannot be
+    parsed."""
     reference = _mapping(_mapping(manifest.get("spec")).get("clusterRef"))
     name, owner_namespace = reference.get("name"), reference.get("namespace") or namespace
     return (
@@ -203,18 +208,19 @@ def _referenced(manifest: Manifest, namespace: str) -> ClusterKey | None:
 
 
 def _mapping(value: object) -> Mapping[str, object]:
+    """The value if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
-def as_it_is(manifest: Manifest) -> Manifest:
+def with_managed_fields(manifest: Manifest) -> Manifest:
     """Keep the whole object with its managedFields, because field owners decide what may be
     changed."""
     return manifest
 
 
 _KEEP: Mapping[Kind, Callable[[Manifest], Manifest]] = {
-    kinds.TOPICS: as_it_is,
-    kinds.CONSUMER_GROUPS: as_it_is,
+    kinds.TOPICS: with_managed_fields,
+    kinds.CONSUMER_GROUPS: with_managed_fields,
     kinds.NODES: views.kept_node,
     kinds.PODS: views.kept_pod,
     kinds.STATEFUL_SETS: without_managed_fields,
@@ -222,5 +228,6 @@ _KEEP: Mapping[Kind, Callable[[Manifest], Manifest]] = {
 
 
 def scopes(watch_namespaces: Iterable[str]) -> tuple[str, ...]:
-    """The namespaces to list and watch: the named ones, or all with one request."""
+    """The namespaces to list and watch, one request for each. Without names it is one empty name,
+    which means all namespaces."""
     return tuple(watch_namespaces) or ("",)

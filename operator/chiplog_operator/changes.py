@@ -1,7 +1,7 @@
-"""What a change in the caches wakes.
+"""Wakes the loops that a change in the caches concerns.
 
-Made before everything else, because the caches need a listener and the loops need the caches.
-Who is woken before their loops run misses nothing: each begins with a pass over everything.
+It is created before everything else, because the caches need a listener and the loops need the
+caches. A change before the loops run is not missed: each loop begins with a pass.
 """
 
 from chiplog_operator.caches import ClusterKey
@@ -13,15 +13,15 @@ from chiplog_operator.waking import Wake
 
 
 class Changes:
-    """The loops of one operator process, as those see them who only wake them."""
+    """The loops of one operator process, for callers that only wake them."""
 
     def __init__(self, clock: Clock) -> None:
         self.clusters = KeyedLoops[ClusterKey, ClusterLoop]("loop")
         self.groups = KeyedLoops[ClusterKey, GroupsLoop]("groups of")
         self.processes = Wake(clock)
-        """Of brokers: one of them may be another one."""
+        """Set when a broker or its pod changed: another process may run."""
         self.jobs = Wake(clock)
-        """Of Spark."""
+        """Set when the spec of an object that runs Spark jobs changed."""
 
     def cluster_changed(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
         """Wake the cluster's loop, and the connections to its brokers."""

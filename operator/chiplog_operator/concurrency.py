@@ -1,4 +1,4 @@
-"""Several jobs at once, not too many, and one error where one of them fails."""
+"""Runs several jobs at the same time, up to a limit."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -11,9 +11,13 @@ R = TypeVar("R")
 async def run_concurrently(
     job: Callable[[T], Awaitable[R]], things: Iterable[T], *, max_concurrent: int
 ) -> list[R]:
-    """`job` of each thing, begun in their order. The first error ends all and is raised bare."""
+    """Run `job` on each of the things, and return the results in the same order.
+
+    Jobs are started in that order. The first error cancels the others and is raised itself, not in
+    an exception group.
+    """
     jobs = list(things)
-    waiting = enumerate(jobs)
+    waiting = enumerate(jobs)  # shared by the workers, so that each thing is taken once
     results: dict[int, R] = {}
 
     async def work() -> None:

@@ -1,6 +1,6 @@
-"""Before what cannot be undone: a read of now, that what was decided from is still so.
+"""Checks before steps that cannot be undone: the objects on which a plan is based are read again.
 
-Each raises `Conflict` where it is not: the plan is outdated, and created again.
+Each check raises `Conflict` if they have changed: the plan is outdated, and made again.
 """
 
 from chiplog_core.model.metadata import Metadata
@@ -13,8 +13,11 @@ from chiplog_operator.caches import ClusterKey
 
 
 async def confirm_deletion(cached_api: CachedApi, cluster: ClusterKey, topic: Metadata) -> None:
-    """Make sure that a user still wants this very Topic deleted, as it was when that was
-    decided, and that its deletion is not part of a larger one. The data is deleted after this."""
+    """Read from the API server whether the topic's data may be deleted. Raises `Conflict` if not.
+
+    The Topic must have a deletion timestamp and be unchanged since the plan was made. Its cluster,
+    CRD and namespace must not be in deletion: Kubernetes then deletes Topics that no user chose.
+    """
     found = await cached_api.read(kinds.TOPICS, topic.namespace, topic.name)
     if uid_of(found) != topic.uid or "deletionTimestamp" not in metadata(found):
         raise Conflict(f"Topic {topic.namespace}/{topic.name} is not being deleted")
@@ -22,7 +25,7 @@ async def confirm_deletion(cached_api: CachedApi, cluster: ClusterKey, topic: Me
         # Its deletionPolicy may have changed.
         raise Conflict(f"Topic {topic.namespace}/{topic.name} was changed in the meantime")
     owner = await cached_api.read(kinds.BROKER_CLUSTERS, cluster.namespace, cluster.name)
-    larger = [
+    containers = [
         (kinds.BROKER_CLUSTERS, cluster.name, owner),
         *[
             (kind, name, await cached_api.api.get(kind, "", name))
@@ -32,22 +35,28 @@ async def confirm_deletion(cached_api: CachedApi, cluster: ClusterKey, topic: Me
             )
         ],
     ]
-    for kind, name, manifest in larger:
+    for kind, name, manifest in containers:
         if "deletionTimestamp" in metadata(manifest):
             raise Conflict(f"{kind.kind} {name} is being deleted, and its Topics with it")
 
 
 async def confirm_maps(cached_api: CachedApi, cluster: ClusterKey) -> None:
-    """Make sure that no map names the broker, before it is retired for good."""
+    """Make sure that the PartitionMaps are the ones from which a broker's retirement was planned.
+
+    A broker may be retired only if no map names it, and retiring it is final. So the maps are
+    listed again; raises `Conflict` if the list differs from the cached maps.
+    """
     cache = cached_api.caches[kinds.PARTITION_MAPS]
 
-    def known() -> dict[ObjectKey, str]:
+    def cached_versions() -> dict[ObjectKey, str]:
         members = cached_api.caches.members(kinds.PARTITION_MAPS, cluster)
         return {key_of(manifest): version_of(manifest) for manifest in members}
 
-    decided_from, since = known(), cache.now()
+    planned_from, since = cached_versions(), cache.now()
     listed = await cached_api.api.list_(kinds.PARTITION_MAPS, cluster.namespace)
     cache.replace(listed, cluster.namespace, since=since)
-    cached_api.checks.listed_alone(cluster)
-    if known() != decided_from:
+    # Etcd may have been restored to an older copy, so brokers must compare this list with their
+    # disks as well.
+    cached_api.checks.start_check_of(cluster)
+    if cached_versions() != planned_from:
         raise Conflict("PartitionMaps changed before the broker was retired")

@@ -35,9 +35,9 @@ from chiplog_operator.writes import IN_FLIGHT
 logger = logging.getLogger(__name__)
 
 BURST = 60
-"""This many Events at once."""
+"""Events that may be created at once after a pause."""
 EVENTS_A_SECOND = 1.0
-"""And this many in the long run."""
+"""Events that may be created in the long run."""
 MAX_LISTED = 50
 """This many partitions of one map are named in the log."""
 
@@ -47,17 +47,17 @@ QUIET_KINDS = frozenset({api.VERIFICATION, api.REBALANCE})
 
 @dataclass(slots=True)
 class ExecutedPlan:
-    """What one plan did."""
+    """What one plan changed, as far as Events report it."""
 
     cluster: ClusterKey
     news: list[News] = field(default_factory=list)
-    """Of the cluster itself."""
+    """For Events about the BrokerCluster."""
     changes: list[LeaderChange] = field(default_factory=list)
     others: list[Announce] = field(default_factory=list)
-    """Of other objects."""
+    """Events about other objects."""
 
     def did(self, action: Action) -> None:
-        """Record an action that was carried out."""
+        """Collect the news of an action that was carried out. Most actions have none."""
         match action:
             case Replace():
                 self.news += action.news
@@ -73,7 +73,8 @@ class ExecutedPlan:
                 pass
 
     def reported(self, report: Report, before: Mapping[str, object]) -> None:
-        """The status of an object was written over this one."""
+        """Collect the news in a status that was written: conditions that differ from those of
+        `before`, the status that it replaced."""
         if report.kind in QUIET_KINDS:
             return
         conditions = before.get("conditions")
@@ -85,7 +86,7 @@ class ExecutedPlan:
                 self.others.append(_announce(report.kind.kind, report.metadata, news_item))
 
     def _log_elections(self, action: Replace) -> None:
-        """Log the elections that a written map contains."""
+        """Log the changes of leaders in a PartitionMap that was written."""
         if action.leader_changes and isinstance(action.resource, PartitionMap):
             listed = [
                 {
@@ -113,7 +114,7 @@ class EventRecorder:
         self._since_s = clock.monotonic_s()
 
     async def record(self, executed: ExecutedPlan) -> None:
-        """Log the executed plan, and create Events as far as the allowance lasts."""
+        """Log the news of a plan, and create Events for them as far as the allowance lasts."""
         events = [*self._of_cluster(executed), *executed.others]
         for event in events:
             facts = {"kind": event.kind, "object": event.metadata.name, "text": event.message}
@@ -126,7 +127,7 @@ class EventRecorder:
         await run_concurrently(self._events.announce, events[:allowed], max_concurrent=IN_FLIGHT)
 
     def _of_cluster(self, executed: ExecutedPlan) -> Iterator[Announce]:
-        """The Events about the BrokerCluster."""
+        """The Events about the BrokerCluster; none if it does not exist."""
         found = self._caches[kinds.BROKER_CLUSTERS].get(*executed.cluster)
         if found is None:
             return  # the BrokerCluster does not exist
@@ -135,7 +136,8 @@ class EventRecorder:
             yield _announce(api.BROKER_CLUSTER.kind, metadata_of(found), item)
 
     def _allowed(self, wanted: int) -> int:
-        """How many of the wanted Events may be created now. The allowance grows with time."""
+        """How many of the wanted Events may be created now, and take them from the allowance. It
+        grows by `EVENTS_A_SECOND` up to `BURST`."""
         now_s = self._clock.monotonic_s()
         grown = self._allowance + (now_s - self._since_s) * EVENTS_A_SECOND
         allowed = min(wanted, int(min(grown, BURST)))
@@ -155,4 +157,5 @@ def _announce(kind: str, about: Metadata, news: News) -> Announce:
 
 
 def _text(ref: ReplicaRef | None) -> str:
+    """A leader for the log."""
     return "none" if ref is None else str(ref)

@@ -13,14 +13,15 @@ MAX_STEM_LENGTH = 200
 
 
 class Announcer(Protocol):
-    """Who makes Events."""
+    """Creates Events."""
 
     async def announce(self, announce: Announce, /) -> None:
-        """Create an Event. A failure is not an error."""
+        """Create an Event. If that fails, it is logged and nothing is raised."""
 
 
 def event(announce: Announce, now: datetime, instance: str) -> Manifest:
-    """The Event object. The API server completes its name."""
+    """The Event as a manifest. `instance` is the operator process. The API server completes the
+    name, and limits the lengths of texts."""
     meta = announce.metadata
     moment = now.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
     return {

@@ -58,7 +58,7 @@ from chiplog_operator.writes import (
     NameTaken,
     NotActive,
     UnsoundMap,
-    as_it_was,
+    same_version,
 )
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class Urgency(Protocol):
 
 
 class ActionMeter(Protocol):
-    """Who counts what becomes of actions."""
+    """Counts actions."""
 
     def acted(self, cluster: ClusterKey, action: Action) -> None:
         """Count an action that was carried out."""
@@ -97,15 +97,16 @@ class Outcome:
     failed: int = 0
     unavailable: bool = False
     given_up: bool = False
-    unseen: int = 0
-    """Writes for admin clients that were dry runs, or refused: no watch event shows them."""
+    without_event: int = 0
+    """Number of writes for admin clients that cause no watch event: dry runs and refusals."""
     problems: list[str] = field(default_factory=list)
-    """What only a user can mend."""
+    """Refusals that only a user can correct, in words."""
     refused_maps: list[str] = field(default_factory=list)
     """PartitionMaps that were not written because they break a rule, in words."""
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
+        """Whether every action was carried out."""
         return not (self.conflicts or self.failed or self.unavailable or self.given_up)
 
 
@@ -150,6 +151,7 @@ class Executor:
         began_s = self._clock.monotonic_s()
 
         async def do(action: Action) -> None:
+            # Only a plan that takes longer than `PATIENCE_S` is given up.
             is_urgent = urgency is not None and urgency.is_urgent
             if is_urgent and self._clock.monotonic_s() - began_s > PATIENCE_S:
                 outcome.given_up = True
@@ -180,7 +182,8 @@ class Executor:
             logger.log(level, "event_not_made", extra=facts)
 
     async def _try(self, executed: ExecutedPlan, action: Action, outcome: Outcome) -> None:
-        """Carry out one action, and record in the outcome if it fails. Raises `NotActive`."""
+        """Carry out one action, and record in the outcome whether it succeeded. Raises only
+        `NotActive`."""
         cluster = executed.cluster
         if not self._authority.is_held():
             raise NotActive
@@ -212,7 +215,7 @@ class Executor:
             )
 
     async def _do(self, executed: ExecutedPlan, action: Action, outcome: Outcome) -> None:
-        """Carry out one action."""
+        """Carry out one action. Raises `ApiError`s and `UnsoundMap`."""
         cluster = executed.cluster
         match action:
             case Create():
@@ -232,10 +235,11 @@ class Executor:
             case RestartPod():
                 await self._restart(cluster, action)
             case WriteTopic():
-                outcome.unseen += await self._write_topic(cluster, action)
+                outcome.without_event += await self._write_topic(cluster, action)
 
     async def _create(self, executed: ExecutedPlan, action: Create) -> None:
-        """Create an object. One that exists already is read into the cache."""
+        """Create an object. One that exists already is read into the cache. Raises `NameTaken` if
+        that belongs to another cluster."""
         if isinstance(action.resource, PartitionMap):
             assert_sound(None, action.resource)
         kind = KIND_OF[action.resource.KIND.kind]
@@ -255,7 +259,8 @@ class Executor:
             executed.did(action)
 
     async def _replace(self, executed: ExecutedPlan, action: Replace) -> None:
-        """Replace the spec of a Broker or PartitionMap."""
+        """Replace the spec of a Broker or PartitionMap. Before a step that cannot be undone, its
+        reasons are read again; raises `Conflict` if they have changed."""
         if isinstance(action.resource, PartitionMap):
             assert_sound(action.before, action.resource)
         if action.deleted_topic is not None:
@@ -281,10 +286,11 @@ class Executor:
             resource_version=meta.resource_version,
         )
         executed.did(action)
-        # Another finalizer may keep the object, so read whether it is gone.
+        # A finalizer of somebody else may keep the object, so read whether it is gone.
         await self._read_again(action)
 
     async def _delete_group(self, action: DeleteGroup) -> None:
+        """Delete a ConsumerGroup, if it is still the version that was observed."""
         meta = action.metadata
         await self._api.delete(
             kinds.CONSUMER_GROUPS,
@@ -296,20 +302,22 @@ class Executor:
         await self._read_again(action)
 
     async def _set_metadata(self, action: SetMetadata) -> None:
+        """Change finalizers and labels of an object, if it is still the version that was
+        observed."""
         kind, meta = KIND_OF[action.kind.kind], action.metadata
         changed: dict[str, object] = {}
         if action.finalizers is not None:
             changed["finalizers"] = list(action.finalizers)
         if action.labels:
             changed["labels"] = dict(action.labels)
-        patch = {"metadata": {**as_it_was(meta), **changed}}
+        patch = {"metadata": {**same_version(meta), **changed}}
         patched = await self._api.patch(
             kind, meta.namespace, meta.name, patch, field_manager=labels.OPERATOR
         )
         self._cached_api.take(kind, patched)
 
     async def _report(self, executed: ExecutedPlan, action: Report) -> None:
-        """Write a status, if it differs."""
+        """Write a status, if it differs from the cached one."""
         kind, meta = KIND_OF[action.kind.kind], action.metadata
         before = (self._caches[kind].get(meta.namespace, meta.name) or {}).get("status") or {}
         patch = status_patch(action, before)
@@ -331,7 +339,7 @@ class Executor:
         await self._api.create(kinds.EVENTS, manifest, field_manager=labels.OPERATOR)
 
     async def _restart(self, cluster: ClusterKey, action: RestartPod) -> None:
-        """Delete a pod, so that its StatefulSet creates it again."""
+        """Delete a pod, so that its StatefulSet creates it again, and report why."""
         await self._api.delete(kinds.PODS, cluster.namespace, action.pod_name, uid=action.pod_uid)
         if action.requested_by:
             await self._remove_request(cluster, action.requested_by)
@@ -363,25 +371,27 @@ class Executor:
         self._cached_api.take(kinds.STATEFUL_SETS, patched)
 
     async def _write_topic(self, cluster: ClusterKey, action: WriteTopic) -> bool:
-        """Write a Topic for an admin client. Returns whether there is a result that no watch
-        event shows."""
+        """Write a Topic for an admin client, and keep the result for the next plan. Returns whether
+        that plan must be woken: a dry run or a refusal causes no watch event."""
         result = await write_topic(self._cached_api, cluster, action)
         if result is not None:
             self._results.add(cluster, action.request_id, result)
         return result is not None and (action.dry_run or not result.accepted)
 
     async def _read_again(self, action: Action) -> None:
-        """Another write was first: read the object again, independently of the watch."""
+        """Read the object that an action writes into the cache, because the cached one may be
+        outdated and a watch event may come late."""
         found = target_of(action)
         if found is None:
             return
         kind, meta = found
-        # Where that fails, the next plan meets the same conflict, and reads again.
+        # If that fails, the next plan meets the same conflict, and the object is read again.
         with suppress(ApiError):
             await self._cached_api.read(kind, meta.namespace, meta.name)
 
 
 def assert_sound(before: PartitionMap | None, after: PartitionMap) -> None:
-    """Raises `UnsoundMap` if writing `after` over `before` breaks a rule."""
+    """Check the rules for PartitionMaps. Raises `UnsoundMap` if writing `after` breaks one.
+    `before` is the map that it replaces; None if it is created."""
     if rules := broken_rules(before, after):
         raise UnsoundMap(after.spec.topic_name, rules)

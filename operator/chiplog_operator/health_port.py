@@ -26,7 +26,7 @@ KEEPALIVE_PROBES: Final = 3
 
 
 class Net(Protocol):
-    """What can be reached from here."""
+    """The network, which a simulator replaces."""
 
     async def connect(self, protocol: P, host: str, port: int) -> P:
         """Connect `protocol` to an address. Raises `OSError`."""
@@ -55,7 +55,7 @@ def _keep_alive(connected: socket.socket | None) -> None:
 
 
 class ConnectProbe(asyncio.Protocol):
-    """Connects, and says nothing."""
+    """Connects and sends nothing, to find out whether the port accepts connections."""
 
     _transport: asyncio.Transport | None = None
 
@@ -68,7 +68,7 @@ class ConnectProbe(asyncio.Protocol):
 
 
 class IncarnationProbe(ConnectProbe):
-    """Asks at once who is there."""
+    """Requests the incarnation when connected, and then waits for the connection's end."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -77,7 +77,7 @@ class IncarnationProbe(ConnectProbe):
         self._received = bytearray()
 
     async def incarnation(self) -> Incarnation | None:
-        """The incarnation of the process that answers; None if the answer is something else."""
+        """The incarnation of the process that answers; None if the connection ends without it."""
         return await asyncio.shield(self._answer)
 
     async def ended(self) -> None:
@@ -91,6 +91,7 @@ class IncarnationProbe(ConnectProbe):
         cast("asyncio.Transport", transport).write(REQUEST)
 
     def data_received(self, data: bytes) -> None:
+        """Collect the answer until it contains an incarnation or is too long for one."""
         if self._answer.done():
             return
         self._received += data
@@ -106,7 +107,7 @@ class IncarnationProbe(ConnectProbe):
             self._ended.set_result(None)
 
     def _answered(self, incarnation: Incarnation | None) -> None:
-        """Set the result, once."""
+        """Set the result of `incarnation`, unless it is set already."""
         if not self._answer.done():
             self._answer.set_result(incarnation)
             self._received.clear()

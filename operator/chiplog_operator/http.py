@@ -12,23 +12,25 @@ MAX_PORT = 65_535
 
 
 class CannotStart(Exception):  # noqa: N818 - named for what it says
-    """The operator cannot run with what it was given; says what and the remedy."""
+    """An option of the operator is wrong. `str()` says which one and what to do."""
 
 
 @dataclass(slots=True)
 class Health:
-    """What the probes answer. A standby that waits for the Lease is healthy and ready; one that
-    another operator is in the way of is not ready, for somebody has to do something about it."""
+    """What the probes answer. A standby that waits for the Lease is healthy and ready. One that
+    conflicts with an operator of another Lease is not ready, because a user must resolve that."""
 
     is_ready: bool = False
     is_leader: bool = False
     conflict: str = ""
-    """What another operator does here; empty where there is none."""
+    """The conflict with another operator, for the user; empty if there is none."""
 
     def live(self) -> tuple[bool, str]:
+        """Whether the liveness probe succeeds, which it always does, and the text it returns."""
         return True, "active" if self.is_leader else "standby"
 
     def ready(self) -> tuple[bool, str]:
+        """Whether the readiness probe succeeds, and the text it returns."""
         if self.conflict:
             return False, self.conflict
         return self.is_ready, self.live()[1] if self.is_ready else "starting"
@@ -59,7 +61,7 @@ async def serve_metrics(metrics: Metrics, address: str) -> web.AppRunner:
 def _probe(
     answer: Callable[[], tuple[bool, str]],
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """The HTTP handler of one probe."""
+    """The HTTP handler of one probe: status 200 or 503, with a text."""
 
     async def handler(_: web.Request) -> web.Response:
         passed, text = answer()
@@ -69,6 +71,7 @@ def _probe(
 
 
 async def _start(app: web.Application, option: str, address: str) -> web.AppRunner:
+    """Serve an application on the address that an option gives. Raises `CannotStart`."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or int(port) > MAX_PORT:
         raise CannotStart(f"{option} {address!r} is not an address: write HOST:PORT")

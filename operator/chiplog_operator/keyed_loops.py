@@ -18,9 +18,9 @@ L = TypeVar("L", bound=Loop)
 
 
 class KeyedLoops(Generic[K, L]):
-    """Begins loops, finds them by their key, and stops them.
+    """Starts loops, finds them by their key, and stops them.
 
-    It can be handed on before it can begin anything: how to make a loop is only said to `running`.
+    Other objects may hold it before it can start loops, which it can only within `running`.
     """
 
     def __init__(self, name: str) -> None:
@@ -31,7 +31,8 @@ class KeyedLoops(Generic[K, L]):
 
     @asynccontextmanager
     async def running(self, make: Callable[[K], L]) -> AsyncIterator[None]:
-        """Loops can run while this context lasts. If one fails, all end."""
+        """Within this context, loops can be started; `make` creates the loop for a key. If one
+        fails, all end."""
         async with asyncio.TaskGroup() as group:
 
             def begin(key: K) -> L:
@@ -47,7 +48,7 @@ class KeyedLoops(Generic[K, L]):
                 self._begin = None
 
     def of(self, key: K) -> L | None:
-        """The loop of a key, which is started if none runs; None while none can run."""
+        """The loop of a key, which is started if it does not run; None outside of `running`."""
         if self._begin is None:
             return None
         known = self._known.get(key)
@@ -59,10 +60,14 @@ class KeyedLoops(Generic[K, L]):
         return [loop for loop, _ in self._known.values()]
 
     def keep(self, keys: Collection[K]) -> None:
-        """Start a loop for each of these keys that never had one, and stop those of other keys."""
+        """Start a loop for each new key, and stop the loops of all keys that are not listed.
+
+        A loop that has ended is not started again while its key is listed.
+        """
         wanted = set(keys)
-        for gone in [key for key in self._known if key not in wanted]:
-            self._known.pop(gone)[1].cancel()
+        for unwanted in [key for key in self._known if key not in wanted]:
+            _, task = self._known.pop(unwanted)
+            task.cancel()
         if self._begin is not None:
             for key in keys:
                 if key not in self._known:

@@ -19,14 +19,16 @@ def register(registry: kopf.OperatorRegistry, caches: Caches) -> None:
 
 
 def _register(registry: kopf.OperatorRegistry, caches: Caches, kind: Kind) -> None:
+    """Register the handler of one kind."""
+
     @kopf.on.event(kind.api_version, kind.plural, registry=registry, id=kind.plural)
     async def on_event(event: kopf.RawEvent, **_: object) -> None:
         take(caches, kind, event)
 
 
 def take(caches: Caches, kind: Kind, event: kopf.RawEvent) -> None:
-    """Store the state of an object, or its deletion. Kopf keeps its own copy, so this is a copy
-    as well."""
+    """Store the state of an object in its cache, or remove it after its deletion. Kopf keeps the
+    object of the event and may change it, so the cache gets a copy."""
     manifest = json.loads(json.dumps(event["object"]))
     if event["type"] == "DELETED":
         caches[kind].remove(manifest)

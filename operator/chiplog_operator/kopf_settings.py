@@ -25,7 +25,8 @@ SILENCE_S = 120.0
 
 
 def settings() -> kopf.OperatorSettings:
-    """Settings of Kopf: it only watches, and keeps no state of its own in objects."""
+    """The settings of Kopf. It only watches: it creates no Events, has no peers, and sends no
+    requests of its own that could wait for each other."""
     chosen = kopf.OperatorSettings()
     chosen.posting.enabled = False
     chosen.posting.level = logging.CRITICAL
@@ -44,7 +45,7 @@ def settings() -> kopf.OperatorSettings:
 
 
 def registry(connection: Connection, caches: Caches) -> kopf.OperatorRegistry:
-    """Our handlers, and how Kopf logs in."""
+    """The registry with our event handlers. Kopf logs in with our connection."""
     made = kopf.OperatorRegistry()
     kopf_events.register(made, caches)
 
@@ -90,8 +91,8 @@ async def _logged_in(
     request: aiohttp.ClientRequest,
     handler: aiohttp.ClientHandlerType,
 ) -> aiohttp.ClientResponse:
-    """Send a request with the identity of the login program. After a 401 it is sent once more
-    with a new one."""
+    """Send a request with the identity that the kubeconfig's login returned. After a 401, log in
+    again and send it once more, if that returns a new identity."""
     try:
         version = await login.fresh()
         request.headers.update(connection.headers())

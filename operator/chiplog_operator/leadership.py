@@ -68,12 +68,12 @@ class Leadership:
         logger.info("in_charge", extra={"identity": self.me})
 
     async def _carry_out(self, move: Move) -> bool:
-        """Carry out a move. True if the next move is due immediately."""
+        """Carry out a step towards being active. True if the next one is due without a pause."""
         match move:
             case Move.TAKE:
-                return await self._try()
+                return await self._take_or_renew()
             case Move.KEEP:
-                await self._try()
+                await self._take_or_renew()
             case Move.GIVE_BACK:
                 await self.release()
             case Move.BEGIN | Move.WAIT:
@@ -81,7 +81,8 @@ class Leadership:
         return False
 
     async def _find_place(self) -> Place:
-        """The place of this process among other operators."""
+        """Whether operators with other Leases let this process be active. It is `FREE` to be if
+        they are not checked."""
         if self.other_operators is None:
             return Place.FREE
         return await self.other_operators.find_place(holds_lease=self.is_held())
@@ -99,7 +100,7 @@ class Leadership:
             # renew it.
             self._assert_held()
             due_s = self.clock.monotonic_s() + self.times.renew_s
-            await self._try()
+            await self._take_or_renew()
             self._assert_held()
             if self._seen.record is None or self._seen.record.holder != self.me:
                 self._held_until_s = None
@@ -110,20 +111,22 @@ class Leadership:
         record, self._held_until_s = self._seen.record, None
         if record is None or record.holder != self.me:
             return
-        given_back = released(record, self.clock.now())
+        released_lease = released(record, self.clock.now())
         try:
-            await self._write(given_back)
+            await self._write(released_lease)
             self._seen = Seen()  # the Lease has another version now
             logger.info("lease_released")
         except ApiError as error:
             logger.warning("lease_not_released", extra={"error": str(error)})
 
     def _assert_held(self) -> None:
+        """Raises `LeaseLost` if the last successful renewal is too long ago."""
         if not self.is_held():
             raise LeaseLost("the Lease could not be renewed in time")
 
-    async def _try(self) -> bool:
-        """Read the Lease, and do what is due. True if this process holds it now."""
+    async def _take_or_renew(self) -> bool:
+        """Read the Lease, and take or renew it if no other process holds it. Returns whether this
+        process holds it now; a failed request is logged and returns False."""
         began_s = self.clock.monotonic_s()
         try:
             self._seen = self._seen.after_read(await self._read(), self.clock.monotonic_s())
@@ -155,6 +158,7 @@ class Leadership:
         return True
 
     async def _read(self) -> LeaseRecord | None:
+        """The Lease at the API server; None if there is none."""
         try:
             found = await self.api.get(kinds.LEASES, self.namespace, names.OPERATOR_LEASE)
         except NotFound:
@@ -162,9 +166,11 @@ class Leadership:
         return lease.read(found)
 
     async def _write(self, record: LeaseRecord) -> LeaseRecord:
+        """Replace the version of the Lease that was read, or create it if there was none. Returns
+        the new version. Raises `Conflict` or `AlreadyExists` if another process was first."""
         manifest = lease.write(record, self.namespace, names.OPERATOR_LEASE)
         if record.resource_version:
-            made = await self.api.replace(kinds.LEASES, manifest, field_manager=labels.OPERATOR)
+            written = await self.api.replace(kinds.LEASES, manifest, field_manager=labels.OPERATOR)
         else:
-            made = await self.api.create(kinds.LEASES, manifest, field_manager=labels.OPERATOR)
-        return lease.read(made)
+            written = await self.api.create(kinds.LEASES, manifest, field_manager=labels.OPERATOR)
+        return lease.read(written)

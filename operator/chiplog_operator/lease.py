@@ -10,6 +10,7 @@ from chiplog_kube.manifests import annotations_of, uid_of, version_of
 
 
 def read(manifest: Manifest) -> LeaseRecord:
+    """The Lease in a manifest. Missing fields are empty or 0."""
     spec = manifest.get("spec") or {}
     return LeaseRecord(
         holder=spec.get("holderIdentity") or "",
@@ -29,8 +30,9 @@ def read(manifest: Manifest) -> LeaseRecord:
 def write(record: LeaseRecord, namespace: str, name: str) -> Manifest:
     """The Lease as a manifest, to create it or to replace the version that was read."""
     metadata: dict[str, object] = {"namespace": namespace, "name": name}
-    said = {labels.WATCHES: record.claim.watches, labels.WATCHES_AS: record.claim.account}
-    if annotations := {name: text for name, text in said.items() if text}:
+    # Other operators read there which namespaces the holder watches, and as whom.
+    claim = {labels.WATCHES: record.claim.watches, labels.WATCHES_AS: record.claim.account}
+    if annotations := {name: text for name, text in claim.items() if text}:
         metadata["annotations"] = annotations
     if record.resource_version:
         metadata |= {"uid": record.uid, "resourceVersion": record.resource_version}

@@ -28,7 +28,7 @@ STALL_S = 2.0
 
 @dataclass(slots=True)
 class _Judged:
-    """One cluster's judge, and what of its judgement is confirmed."""
+    """One cluster's judge, and its last confirmed results."""
 
     judge: LivenessJudge = field(default_factory=LivenessJudge)
     ended: Mapping[Incarnation, str] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class LeasesListener:
 
 
 class Listener(Protocol):
-    """Who decides by what this says."""
+    """Is notified when the results change."""
 
     def cluster_changed(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
         """The result for this cluster changed."""
@@ -68,7 +68,8 @@ class Liveness:
         self._silent: set[str] = set()
 
     def ended(self, cluster: ClusterKey) -> Mapping[Incarnation, str]:
-        """Processes that are known to be dead, or whose Lease expired and was read again."""
+        """The processes that have ended, and how, in words: those that the kubelet reports, those
+        that refuse connections, and those whose Lease is still expired after it was read again."""
         return self._of(cluster).ended
 
     def failed_disks(self, cluster: ClusterKey) -> frozenset[Incarnation]:
@@ -86,17 +87,18 @@ class Liveness:
     # ---- what happens ----
 
     def lease_changed(self, cluster: ClusterKey, lease: Manifest) -> None:
-        """Take over the state of a Lease."""
+        """A broker's Lease has this state now: count the renewal in it, if any."""
         renewal = views.renewal(lease)
         if renewal is None:
             return
         judge = self._of(cluster).judge
         judge.renewed(renewal.broker_id, renewal.incarnation, renewal.renew_time, self._now_ms())
-        if not judge.suspects(self._now_ms()):  # otherwise the next check by time judges it
+        # If Leases have expired, `run` reads them again before the results may change.
+        if not judge.suspects(self._now_ms()):
             self._judge(cluster)
 
     def pod_changed(self, cluster: ClusterKey, pod: Manifest) -> None:
-        """Take over the state of a pod."""
+        """A broker's pod has this state now: record the processes in it that have ended."""
         judged = self._of(cluster)
         for ended in views.ended_processes(pod):
             if ended.has_failed_disk:
@@ -106,24 +108,28 @@ class Liveness:
                 self._end(cluster, ended.incarnation, ended.how)
 
     def refused(self, cluster: ClusterKey, incarnation: Incarnation, how: str) -> None:
-        """A process refuses connections and so has ended (`refusals`). Renewals of its Lease
-        revoke that."""
+        """Record that a process has ended, because it refuses connections (`refusals`). If it
+        renews its Lease later, it counts as alive again. `how` is the reason in words."""
         if incarnation not in self._of(cluster).ended:
             self._of(cluster).judge.refused(incarnation, how)
             self._end(cluster, incarnation, how)
 
     def listener_for(self, namespace: str) -> "LeasesListener":
-        """The listener for the reflector of this namespace's Leases; empty for all namespaces."""
+        """The listener for the reflector of this namespace's Leases; empty for all namespaces.
+
+        Until it reports a list, no Lease of the namespace counts as expired.
+        """
         self._silent.add(namespace)
         return LeasesListener(self, namespace)
 
     def listed(self, namespace: str) -> None:
-        """All Leases of a namespace were listed and are watched."""
+        """All Leases of a namespace were listed and are watched. An empty name means all."""
         self._silent.discard(namespace)
         self._restart_count(namespace)
 
     def interrupted(self, namespace: str) -> None:
-        """The watch on Leases broke."""
+        """The watch on a namespace's Leases broke, so renewals may be missed and no Lease counts as
+        expired. An empty name means all namespaces."""
         self._silent.add(namespace)
         for cluster, judged in self._clusters.items():
             if namespace in {"", cluster.namespace}:
@@ -138,6 +144,7 @@ class Liveness:
             await self._clock.sleep(TICK_S)
             now_s = self._clock.monotonic_s()
             if now_s - before_s > STALL_S:
+                # Renewals were missed, which is not the brokers' fault.
                 logger.warning("stalled", extra={"seconds": round(now_s - before_s, 3)})
                 self._restart_count("")
             before_s = now_s
@@ -146,7 +153,8 @@ class Liveness:
                     await self._confirm(cluster, suspects)
 
     async def _confirm(self, cluster: ClusterKey, suspects: frozenset[BrokerId]) -> None:
-        """List the Leases consistently. Only those that are still expired count."""
+        """List the cluster's Leases consistently, because the watch may have missed renewals. Only
+        those that are still expired count. If the list fails, nothing changes."""
         try:
             leases = await self._api.list_(
                 kinds.LEASES, cluster.namespace, labels=f"{labels.CLUSTER}={cluster.name}"
@@ -169,7 +177,7 @@ class Liveness:
         self._judge(cluster)
 
     def _judge(self, cluster: ClusterKey) -> None:
-        """Take over the judge's result. A process that it declares ended now stays ended."""
+        """Take over the judge's results, and notify the listener if they changed."""
         judged, now_ms = self._of(cluster), self._now_ms()
         ended, alive = judged.judge.ended(now_ms), judged.judge.alive(now_ms)
         if ended != judged.ended or alive != judged.alive:
@@ -177,19 +185,22 @@ class Liveness:
             self._listener.cluster_changed(cluster, urgent=True)
 
     def _end(self, cluster: ClusterKey, incarnation: Incarnation, how: str) -> None:
-        """Record immediately that a process has ended, before the judge's next result."""
+        """Record immediately that a process has ended, before the judge's next results. `how` is
+        the reason in words."""
         judged = self._of(cluster)
         judged.ended = {**judged.ended, incarnation: how}
         judged.alive -= {incarnation}
         self._listener.cluster_changed(cluster, urgent=True)
 
     def _restart_count(self, namespace: str) -> None:
-        """Let the Leases of a namespace, or of all, have their full time again."""
+        """Give the Leases of a namespace their full duration again, counted from now. An empty name
+        means all namespaces."""
         for cluster, judged in self._clusters.items():
             if namespace in {"", cluster.namespace} and not self._is_silent(cluster):
                 judged.judge.watching(self._now_ms())
 
     def _of(self, cluster: ClusterKey) -> _Judged:
+        """The cluster's judge and results, created when they are first needed."""
         judged = self._clusters.get(cluster)
         if judged is None:
             judged = self._clusters[cluster] = _Judged()

@@ -6,7 +6,7 @@ import sys
 from chiplog_core.telemetry.log_lines import JsonFormatter
 
 QUIET = ("kopf", "aiohttp", "asyncio")
-"""Libraries that talk a line an event; what they warn of is still shown."""
+"""Libraries that log a line for every event. Only their warnings and errors are logged."""
 
 
 def set_up(level: str) -> None:

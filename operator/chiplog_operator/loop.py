@@ -96,7 +96,8 @@ class ClusterLoop:
         self._announce_again_s = 0.0
 
     def wake(self, *, urgent: bool = False) -> None:
-        """Something about the cluster changed."""
+        """Reconcile soon, because something about the cluster changed. If it is urgent, the plan in
+        progress may be given up."""
         if not self._wake.is_set:
             self._changed_s = self._parts.clock.monotonic_s()
             self._parts.meter.queued(self.key)
@@ -156,14 +157,15 @@ class ClusterLoop:
         plan = self._plan(world)
         parts.meter.decided(self.key, len(plan.actions))
         outcome = await parts.executor.execute(self.key, plan.actions, self._wake)
-        if outcome.unseen:
+        if outcome.without_event:
             self.wake()  # clients wait for the next plan
         self._note_refused(outcome)
         applied = await self._apply(world, plan, outcome.problems)
-        return self._requeue_after_s(plan, outcome, applied), outcome.is_whole
+        return self._requeue_after_s(plan, outcome, applied), outcome.is_complete
 
     def _note_refused(self, outcome: Outcome) -> None:
-        """Keep which maps were refused, for the next plan, which reports it in a condition.
+        """Keep which PartitionMaps were not written because they break a rule. The next plan
+        reports them in a condition.
 
         That plan is due immediately only when the first map is refused or none is any more: a bug
         may break another rule in each plan, and must not keep this loop busy.
@@ -175,13 +177,16 @@ class ClusterLoop:
             self.wake()
 
     def _plan(self, world: World) -> Plan:
+        """The plan for the cluster. Without a BrokerCluster, it only handles users' objects that
+        name it."""
         now = self._parts.clock.now()
         if not world.metadata.uid:
             return plan_without_cluster(world, now)
         return self._parts.planner(world, now, self._parts.new_topic_id)
 
     async def _apply(self, world: World, plan: Plan, problems: Sequence[str]) -> Applied:
-        """Apply the cluster's objects, and announce problems."""
+        """Apply the cluster's Kubernetes objects, like StatefulSets, if the plan allows it. Events
+        report its problems and the given ones, which come from the plan's execution."""
         is_ending = world.metadata.deletion_timestamp is not None
         if world.cluster is None or is_ending:
             self._announced = ()
@@ -196,9 +201,10 @@ class ClusterLoop:
         return applied
 
     async def _announce(self, world: World, problems: tuple[str, ...]) -> bool:
-        """Create Events for refusals. Returns whether they were created, or none is needed.
+        """Create an Event for the problems. Returns False if that must wait.
 
-        A refusal may have another message each time, and each announcement causes another attempt.
+        A refusal may have another message each time, and each announcement causes another pass. So
+        there is at most one Event within `AFTER_REFUSAL_S`.
         """
         if not problems:
             return True
@@ -244,6 +250,7 @@ class ClusterLoop:
         return max(min(waits), 0.0)
 
     def _backoff_s(self) -> float:
+        """The pause after a failure. It doubles with each failure in a row, up to a limit."""
         delay_s = min(FIRST_BACKOFF_S * 2.0**self._failures, LAST_BACKOFF_S)
         self._failures = min(self._failures + 1, 10)
         return delay_s
@@ -254,7 +261,7 @@ class ClusterLoop:
 
 
 def cluster_size(cluster: object) -> int:
-    """The number of wanted brokers; 0 if the spec cannot be parsed."""
+    """The number of brokers in the spec of a BrokerCluster; 0 without one (None)."""
     return int(getattr(getattr(cluster, "spec", None), "replicas", 0))
 
 
@@ -268,6 +275,7 @@ class Loops:
     async def run(self) -> None:
         """Run the loops until cancelled, or until one fails."""
         async with self._loops.running(lambda key: ClusterLoop(key, self._parts)):
+            # Changes before now woke nobody, because no loop could run.
             for key in sorted(self._parts.caches.clusters()):
                 if (loop := self._loops.of(key)) is not None:
                     loop.wake()

@@ -88,10 +88,23 @@ def options(given: Sequence[str] | None = None) -> Options:
         metavar="NAME,…",
         help="namespaces to watch for clusters and topics; default: all namespaces",
     )
-    parser.add_argument("--health-address", default="0.0.0.0:8080", metavar="HOST:PORT")
-    parser.add_argument("--metrics-address", default="0.0.0.0:9404", metavar="HOST:PORT")
     parser.add_argument(
-        "--log-level", default="info", choices=["debug", "info", "warning", "error"]
+        "--health-address",
+        default="0.0.0.0:8080",
+        metavar="HOST:PORT",
+        help="address on which probes are answered; default: %(default)s",
+    )
+    parser.add_argument(
+        "--metrics-address",
+        default="0.0.0.0:9404",
+        metavar="HOST:PORT",
+        help="address on which Prometheus reads metrics; default: %(default)s",
+    )
+    parser.add_argument(
+        "--log-level",
+        default="info",
+        choices=["debug", "info", "warning", "error"],
+        help="least severe level that is logged; default: %(default)s",
     )
     parser.add_argument(
         "--broker-image",
@@ -134,7 +147,8 @@ def options(given: Sequence[str] | None = None) -> Options:
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    return tuple(namespace.strip() for namespace in text.split(",") if namespace.strip())
+    """The entries of a comma-separated list."""
+    return tuple(entry.strip() for entry in text.split(",") if entry.strip())
 
 
 def main() -> None:
@@ -204,7 +218,7 @@ async def _lead(
     leadership: Leadership,
     signs: _Signs,
 ) -> None:
-    """Run as a standby first, then as the active operator. Ends only by an error."""
+    """Wait for the Lease as a standby, then run as the active operator. Ends only by an error."""
     await leadership.acquire()
     signs.health.is_leader = True
     signs.metrics.set_active(is_leader=True)
@@ -236,7 +250,7 @@ async def _lead(
 
 
 async def _keep(leadership: Leadership) -> None:
-    """Hold the Lease. When it is lost, this process ends."""
+    """Renew the Lease. When it is lost, end this process, because another one may be active."""
     try:
         await leadership.keep()
     except LeaseLost:
@@ -270,7 +284,8 @@ async def _watch_users(
 
 
 async def _ended(work: "asyncio.Task[None]", *, is_wanted: bool) -> int:
-    """The exit status for the reason why the work ended, which is logged."""
+    """Cancel the work, log why it ended, and return the exit status. That is 0 only after a signal
+    (`is_wanted`)."""
     work.cancel()
     try:
         await work

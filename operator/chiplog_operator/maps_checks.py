@@ -30,14 +30,14 @@ class MapsListener:
 
 
 class Listener(Protocol):
-    """Who decides from maps."""
+    """Wakes those who decide from maps."""
 
     def all_clusters_changed(self) -> None:
-        """There is a new check."""
+        """Brokers must compare their maps again, under a new name."""
 
 
 class MapsChecks:
-    """The name of the last pass, for every cluster."""
+    """The name of the last check, for every cluster."""
 
     def __init__(self, new_name: Callable[[], str], listener: Listener) -> None:
         self._new_name = new_name
@@ -50,7 +50,8 @@ class MapsChecks:
         return MapsListener(self, namespace)
 
     def listed(self, namespace: str) -> None:
-        """All maps of a namespace, or of all, were listed."""
+        """Start a new check of every cluster in a namespace, because its maps were listed. An empty
+        name means all namespaces."""
         self._by_namespace[namespace] = self._new_name()
         self._by_cluster = {
             cluster: name
@@ -59,16 +60,16 @@ class MapsChecks:
         }
         self._listener.all_clusters_changed()
 
-    def listed_alone(self, cluster: ClusterKey) -> None:
-        """The maps of one cluster were listed."""
+    def start_check_of(self, cluster: ClusterKey) -> None:
+        """Start a new check of one cluster only, because its maps were listed or read."""
         self._by_cluster[cluster] = self._new_name()
         self._listener.all_clusters_changed()
 
     def read(self, cluster: ClusterKey, before: Manifest | None, found: Manifest | None) -> None:
-        """One map was read. `before` is the cached map, `found` the one that exists; None for
-        neither."""
+        """Start a new check if a map that was read is older than the cached one, or is gone: etcd
+        may have been restored. `before` is the cached map, `found` the one that exists, or None."""
         if before is not None and (found is None or _went_back(before, found)):
-            self.listed_alone(cluster)
+            self.start_check_of(cluster)
 
     def of(self, cluster: ClusterKey) -> str:
         """The name of the cluster's last check, for `World.maps_check`; empty before the first

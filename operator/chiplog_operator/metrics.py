@@ -74,7 +74,7 @@ class Metrics:
         self._queue.begun(cluster, waited_s)
 
     def planned(self, cluster: ClusterKey, seconds: float, *, is_ok: bool) -> None:
-        self._reconciliations.over(cluster, seconds, is_ok=is_ok)
+        self._reconciliations.ended(cluster, seconds, is_ok=is_ok)
 
     def resynced(self, cluster: ClusterKey) -> None:
         self._reconciliations.resynced(cluster)
@@ -150,7 +150,8 @@ class _Reconciliations:
             registry=registry,
         )
 
-    def over(self, cluster: ClusterKey, seconds: float, *, is_ok: bool) -> None:
+    def ended(self, cluster: ClusterKey, seconds: float, *, is_ok: bool) -> None:
+        """Count a reconciliation, and the seconds that it took."""
         values = (KIND, *cluster)
         self._total.labels(*values).inc()
         self._successful.labels(*values).inc(int(is_ok))
@@ -174,7 +175,7 @@ class _Reconciliations:
 
 
 class _Queue:
-    """Clusters of which something changed, until they are reconciled."""
+    """Clusters that changed and wait for their reconciliation."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._waiting: set[ClusterKey] = set()
@@ -202,11 +203,11 @@ class _Queue:
 
 
 class _Clusters:
-    """What the rounds found, and what was done about it."""
+    """Figures of each cluster: its objects, its plans and its unclean elections."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._elections: dict[ClusterKey, UncleanElections] = {}
-        """Of the clusters that there are."""
+        """Of clusters that any object names."""
         self._resources = Gauge(
             "chiplog_operator_resources",
             "Objects that the operator manages.",
@@ -251,6 +252,7 @@ class _Clusters:
         )
 
     def observed(self, cluster: ClusterKey, world: World) -> None:
+        """Count the cluster's objects, those that are paused, and new unclean elections."""
         exists = bool(world.metadata.uid)
         for kind, count in (
             (KIND, int(exists)),
@@ -267,11 +269,12 @@ class _Clusters:
             self._active.remove(*cluster)
         elections = self._elections.setdefault(cluster, UncleanElections())
         elections.keep(set(world.maps))
-        self._unclean.labels(*cluster).inc(sum(map(elections.saw, world.maps.values())))
+        self._unclean.labels(*cluster).inc(sum(map(elections.count_new, world.maps.values())))
 
     def decided(self, cluster: ClusterKey, actions: int) -> None:
+        """Show the number of actions in the last plan."""
         self._plan.labels(*cluster).set(actions)
-        self._refused_maps.labels(*cluster).inc(0)
+        self._refused_maps.labels(*cluster).inc(0)  # so that the series exists before a refusal
 
     def map_refused(self, cluster: ClusterKey) -> None:
         self._refused_maps.labels(*cluster).inc()
@@ -284,9 +287,10 @@ class _Clusters:
         self._actions.labels(*cluster, type(action).__name__).inc()
         if isinstance(action, Replace) and isinstance(action.resource, PartitionMap):
             # Counted immediately: the next pass may be a minute away.
-            self._unclean.labels(*cluster).inc(elections.saw(action.resource))
+            self._unclean.labels(*cluster).inc(elections.count_new(action.resource))
 
     def forgotten(self, cluster: ClusterKey) -> None:
+        """Remove the cluster's series."""
         self._elections.pop(cluster, None)
         of_cluster = {"namespace": cluster.namespace, "cluster": cluster.name}
         for metric in (self._active, self._unclean):

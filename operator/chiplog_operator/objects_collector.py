@@ -39,14 +39,17 @@ class ObjectsCollector(Collector):
         yield self._family(
             kinds.BROKER_CLUSTERS,
             GaugeMetricFamily(
-                "chiplog_brokercluster_ready", "1 if it matches its spec.", labels=CLUSTER
+                "chiplog_brokercluster_ready",
+                "1 if the BrokerCluster matches its spec (condition Ready), else 0.",
+                labels=CLUSTER,
             ),
         )
         yield self._family(
             kinds.TOPICS,
             GaugeMetricFamily(
                 "chiplog_topic_ready",
-                "1 if it matches its spec. The namespace is that of the cluster.",
+                "1 if the Topic matches its spec (condition Ready), else 0. The namespace is that "
+                "of the cluster.",
                 labels=(*CLUSTER, "topic"),
             ),
             name_field="topicName",
@@ -55,8 +58,8 @@ class ObjectsCollector(Collector):
             kinds.CONSUMER_GROUPS,
             GaugeMetricFamily(
                 "chiplog_consumergroup_lag_objective_met",
-                "1 if the lag is within spec.maxLag, 0 if not; only for groups that set it, and "
-                "while the lag is known.",
+                "1 if the group's lag is within spec.maxLag of its ConsumerGroup, 0 if not; only "
+                "for groups that set it, and while the lag is known.",
                 labels=(*CLUSTER, "consumergroup"),
             ),
             name_field="groupId",
@@ -72,8 +75,13 @@ class ObjectsCollector(Collector):
         name_field: str = "",
         value_of: Callable[[Manifest], int | None] | None = None,
     ) -> Metric:
-        """A metric of one kind. `name_field` is the field of the spec that may have another name
-        than the object."""
+        """A metric with a value for each topic, group or cluster.
+
+        `name_field` is the field of the spec with its name; if the field is not set, it has the
+        object's name. An empty `name_field` means that the cluster is the only label. `value_of`
+        returns the value for an object, or None for no value; by default it is 1 if the object is
+        ready. If several objects name the same topic or group, the smallest value counts.
+        """
         found: dict[tuple[str, ...], int] = {}
         for manifest in self._objects(kind):
             cluster = cluster_of(kind, manifest)
@@ -89,9 +97,10 @@ class ObjectsCollector(Collector):
         return family
 
     def _rebalances(self) -> Metric:
+        """The metric with the state of each Rebalance: a series for each possible state."""
         family = GaugeMetricFamily(
             "chiplog_rebalance_state",
-            "1 for its current state.",
+            "1 for the current state of the Rebalance, 0 for all others.",
             labels=("namespace", "name", "cluster", "state"),
         )
         for manifest in self._objects(kinds.REBALANCES):
@@ -105,12 +114,14 @@ class ObjectsCollector(Collector):
         return family
 
     def _objects(self, kind: Kind) -> list[Manifest]:
+        """All objects of a kind by namespace and name; none before `show`."""
         if self._caches is None:
             return []
         return [manifest for _, manifest in sorted(self._caches[kind].objects.items())]
 
 
 def _ready(manifest: Manifest) -> int:
+    """1 if the condition Ready is true, else 0."""
     ready = condition_of(manifest, ConditionType.READY.value)
     return int(ready.get("status") == ConditionStatus.TRUE.value)
 

@@ -68,11 +68,11 @@ class _Checked:
     """What was confirmed about one cluster, so that it is asked once."""
 
     owners: frozenset[str] = frozenset()
-    """Uids of maps' owners that are confirmed to be gone."""
+    """Uids of Topics that own maps and are confirmed to be gone."""
     topics_unknown: bool = False
-    """Owners are missing, and Topics cannot be listed."""
+    """Topics that own maps are missing, and Topics cannot be listed."""
     is_deleting: bool = False
-    """There are Topics being deleted, for which the two below were asked."""
+    """Whether Topics are being deleted. Only then the next two are current."""
     definition_deleting: bool = False
     namespaces_deleting: frozenset[str] = field(default_factory=frozenset)
     rigid_classes: frozenset[str] = frozenset()
@@ -116,7 +116,8 @@ class Observer:
         self._logged_unreadable: dict[ClusterKey, dict[str, str]] = {}
 
     async def observe(self, key: ClusterKey, revisions: Mapping[BrokerId, str]) -> World:
-        """The cluster now, after absences and deletions are checked. Raises `ApiError`s."""
+        """The cluster now. What the caches lack is read from the API server before it counts as
+        deleted. `revisions` has the revision of each broker's pod. Raises `ApiError`s."""
         if not self.is_known(key.namespace):
             raise Forbidden(
                 f"namespace {key.namespace} has not been listed since the operator started"
@@ -125,11 +126,12 @@ class Observer:
         await self._confirm_absence(key)
         await self._confirm_owners(key, checked)
         await self._confirm_deletions(key, checked)
-        await self._ask_classes(key, checked)
+        await self._find_rigid_classes(key, checked)
         return self._world(key, revisions, checked)
 
     def is_known(self, namespace: str) -> bool:
-        """Whether all objects were listed since the start. Nothing is decided before."""
+        """Whether all objects of a namespace were listed since the operator's start. Nothing is
+        decided before."""
         return self._lists.is_complete({namespace})
 
     def from_caches(self, key: ClusterKey) -> World:
@@ -209,7 +211,7 @@ class Observer:
         checked.owners = missing
 
     def _missing_owners(self, key: ClusterKey) -> frozenset[str]:
-        """The uids of maps' owners that are not in the cache."""
+        """The uids of Topics that own maps of the cluster and are not in the cache."""
         existing_uids = {uid_of(topic) for topic in self._caches.members(kinds.TOPICS, key)}
         owners = {
             (manifest.get("spec") or {}).get("ownerUID")
@@ -236,11 +238,12 @@ class Observer:
             )
         checked.is_deleting = bool(deleting)
 
-    async def _ask_classes(self, key: ClusterKey, checked: _Checked) -> None:
-        """If claims must grow, find out which StorageClasses do not allow it."""
+    async def _find_rigid_classes(self, key: ClusterKey, checked: _Checked) -> None:
+        """If volume claims are smaller than in the spec, find out which of their StorageClasses do
+        not allow expansion, at most every `CLASSES_AGAIN_S`."""
         cluster = self.cluster(key)
-        names_of = too_small(self._claims(key).values(), cluster) if cluster is not None else ()
-        classes = sorted({claim.storage_class for claim in names_of if claim.storage_class})
+        small_claims = too_small(self._claims(key).values(), cluster) if cluster is not None else ()
+        classes = sorted({claim.storage_class for claim in small_claims if claim.storage_class})
         now_s = self._clock.monotonic_s()
         if not classes:
             checked.rigid_classes, checked.classes_asked_s = frozenset(), float("-inf")
@@ -278,7 +281,8 @@ class Observer:
     def _world(
         self, key: ClusterKey, revisions: Mapping[BrokerId, str], checked: _Checked
     ) -> World:
-        """The `World` from the caches, with what was checked."""
+        """The cluster from the caches. `checked` has what was read from the API server about
+        objects that the caches lack."""
         manifest = self._caches[kinds.BROKER_CLUSTERS].get(key.namespace, key.name)
         cluster = self.cluster(key)
         problems: tuple[Problem, ...] = ()
@@ -290,7 +294,7 @@ class Observer:
         maps, unreadable_maps = self._readable_maps(key)
         brokers, unreadable_brokers = self._readable_brokers(key)
         allowed = {key.namespace, *(cluster.spec.allowed_topic_namespaces if cluster else ())}
-        self._forget_the_gone()
+        self._forget_deleted()
         topics, unreadable_topics = _parsed_and_unreadable(
             self._topics, self._caches.members(kinds.TOPICS, key), key.name, TOPIC
         )
@@ -340,7 +344,7 @@ class Observer:
             topics_definition_deleting=checked.is_deleting and checked.definition_deleting,
             namespaces_deleting=checked.namespaces_deleting if checked.is_deleting else frozenset(),
             write_results=self._results.of(key),
-            requested_ms=self._asked_ms(key, maps, brokers),
+            requested_ms=self._answered_for_ms(key, maps, brokers),
             maps_check=self._checks.of(key),
             managed_fields={
                 uid_of(topic): metadata(topic).get("managedFields", ())
@@ -350,19 +354,20 @@ class Observer:
             sees_all_topics=not self._namespaces or allowed <= self._namespaces,
         )
 
-    def _asked_ms(
+    def _answered_for_ms(
         self,
         key: ClusterKey,
         maps: Mapping[str, PartitionMap],
         brokers: Mapping[BrokerId, Broker],
     ) -> Mapping[Question, int]:
-        """For how long each answered question has been answered."""
+        """How many milliseconds ago each request for reports about a partition was first answered
+        by a live broker. Unanswered requests are left out."""
         now_ms = int(self._clock.monotonic_s() * 1000)
         watch = self._questions.setdefault(key, Watch())
         return watch.asked(maps.values(), brokers.values(), now_ms)
 
-    def _forget_the_gone(self) -> None:
-        """Let the parsers forget deleted objects."""
+    def _forget_deleted(self) -> None:
+        """Let the parsers forget objects that are not in the caches any more."""
         for parsed, kind in (
             (self._clusters, kinds.BROKER_CLUSTERS),
             (self._topics, kinds.TOPICS),
@@ -405,6 +410,7 @@ class Observer:
         return maps, unreadable
 
     def _pods(self, key: ClusterKey) -> dict[BrokerId, PodState]:
+        """The brokers' pods."""
         pods: dict[BrokerId, PodState] = {}
         for manifest in self._caches.members(kinds.PODS, key):
             broker_id = views.broker_id_of(manifest)
@@ -420,6 +426,7 @@ class Observer:
         }
 
     def _claims(self, key: ClusterKey) -> dict[BrokerId, ClaimState]:
+        """The brokers' data volume claims. Other claims with the same labels are left out."""
         claims: dict[BrokerId, ClaimState] = {}
         for manifest in self._caches.members(kinds.VOLUME_CLAIMS, key):
             broker_id = views.broker_id_of(manifest)
@@ -430,6 +437,7 @@ class Observer:
         return claims
 
     def _node_states(self) -> dict[str, NodeState]:
+        """The states of all nodes by name. The state of an unchanged node is not made again."""
         states: dict[str, NodeState] = {}
         for manifest in self._caches[kinds.NODES].values():
             name = key_of(manifest).name
@@ -469,7 +477,7 @@ def _absent(key: ClusterKey) -> Metadata:
 def _parsed_and_unreadable(
     parsed: Parsed[R], manifests: list[Manifest], cluster: str, kind: ResourceKind
 ) -> tuple[tuple[R, ...], tuple[Unreadable, ...]]:
-    """The objects that can be parsed, and what is wrong with the others."""
+    """The objects of a kind that can be parsed, and the others with their problems."""
     good: list[R] = []
     unreadable: list[Unreadable] = []
     for manifest in manifests:

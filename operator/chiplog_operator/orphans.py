@@ -19,11 +19,13 @@ REASON = "ClusterNotFound"
 
 
 def plan_without_cluster(world: World, now: datetime) -> Plan:
-    """What to do with users' objects whose cluster does not exist."""
+    """The plan for users' objects that name a cluster which does not exist: report that, and let
+    Kubernetes delete those that are being deleted."""
     return Plan(brokers=(), actions=tuple(_actions(world, now)))
 
 
 def _actions(world: World, now: datetime) -> Iterator[Action]:
+    """Report Topics as not ready, and release those that are being deleted."""
     for topic in world.topics:
         if topic.metadata.deletion_timestamp is None:
             yield from _report(topic, world, now)
@@ -35,7 +37,7 @@ def _actions(world: World, now: datetime) -> Iterator[Action]:
 
 
 def _remove_finalizer(meta: Metadata) -> Iterator[Action]:
-    """Remove our finalizer."""
+    """Remove our finalizer, so that Kubernetes can delete the object."""
     left = tuple(finalizer for finalizer in meta.finalizers if finalizer != labels.TOPIC_FINALIZER)
     if left != meta.finalizers:
         yield SetMetadata(kind=api.TOPIC, metadata=meta, finalizers=left)

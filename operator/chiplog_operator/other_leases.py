@@ -41,19 +41,20 @@ class Age:
     """How old a Lease is; the smaller one is older."""
 
     created: str
-    """As the API server writes it; empty of one that does not exist."""
+    """The time of creation as the API server writes it; empty if the Lease does not exist."""
     namespace: str
 
     def is_older_than(self, other: "Age") -> bool:
+        # "~" sorts after all timestamps, so a Lease that does not exist is the youngest.
         return (self.created or "~", self.namespace) < (other.created or "~", other.namespace)
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictingLease:
-    """A Lease by which somebody watches a namespace of ours."""
+    """A Lease whose holder watches a namespace that this operator watches, too."""
 
     namespace: str
-    """Of the Lease, and of its holder's pod."""
+    """The namespace of the Lease, and of its holder's pod."""
     shared: str
     """`ALL`, or the names of the namespaces that both watch."""
     account: str
@@ -67,7 +68,7 @@ class ConflictingLease:
         return ("",) if self.shared == ALL else tuple(self.shared.split(","))
 
     def message(self) -> str:
-        """What is wrong, and the remedy."""
+        """What is wrong and what to do, for the user."""
         where = "all namespaces" if self.shared == ALL else f"namespace {self.shared}"
         return (
             f"the operator in namespace {self.namespace} also watches {where}, so this one does "
@@ -82,15 +83,18 @@ class OtherLeases:
     """The Leases of all operators, as one process sees them."""
 
     namespace: str
-    """Where its own is."""
+    """The namespace of this process's own Lease."""
     claim: Claim
     _seen: dict[str, Seen] = field(default_factory=dict)
     _created: dict[str, str] = field(default_factory=dict)
     _first_since_s: float | None = None
 
     def observe(self, leases: Iterable[Manifest], now_s: float) -> None:
-        """Take over a complete list of Leases."""
-        found = {key_of(lease).namespace: lease for lease in leases}
+        """Take over a complete list of operators' Leases, of which each namespace has at most one.
+
+        `now_s` is monotonic. `Seen` keeps since when a Lease has not changed.
+        """
+        found = {key_of(manifest).namespace: manifest for manifest in leases}
         self._seen = {
             namespace: self._seen.get(namespace, Seen()).after_read(lease.read(lease_object), now_s)
             for namespace, lease_object in found.items()
@@ -103,10 +107,13 @@ class OtherLeases:
     def place(
         self, now_s: float, operators: Set[str], *, holds_lease: bool
     ) -> tuple[Place, ConflictingLease | None]:
-        """The place of this process, and the conflicting Lease that prevents it from being active.
+        """Whether this process may be active, and the conflicting Lease that prevents it.
 
         `operators` are the namespaces of those Leases of `conflicts` whose accounts have an
-        operator's permissions.
+        operator's permissions. A process that does not hold its Lease gives way to every
+        conflicting one. A process that holds it gives way to an older Lease only; for a younger one
+        it waits (`FIRST`). If that is not released in time, its holder was active before, and this
+        process gives way.
         """
         others = [other for other in self.conflicts(now_s) if other.namespace in operators]
         if holds_lease:
@@ -114,16 +121,20 @@ class OtherLeases:
             others = [other for other in others if other.is_held]
         me = Age(self._created.get(self.namespace, ""), self.namespace)
         older = [other for other in others if not me.is_older_than(other.age)]
-        if not others or not holds_lease or older:
+        if not others:
             self._first_since_s = None
-            return (Place.ASIDE, (older or others)[0]) if others else (Place.FREE, None)
+            return Place.FREE, None
+        if not holds_lease or older:
+            self._first_since_s = None
+            return Place.ASIDE, (older or others)[0]
         if self._first_since_s is None:
             self._first_since_s = now_s
         is_early = now_s - self._first_since_s < FIRST_S
         return Place.FIRST if is_early else Place.ASIDE, others[0]
 
     def conflicts(self, now_s: float) -> list[ConflictingLease]:
-        """Every Lease that claims a namespace of ours, even if no operator wrote it."""
+        """Every renewed Lease whose holder says that it watches a namespace of ours, even if it is
+        no operator."""
         return [
             ConflictingLease(
                 namespace=namespace,
@@ -142,13 +153,14 @@ class OtherLeases:
 
 
 def in_common(mine: str, theirs: str) -> str:
-    """The namespaces that both watch, as `labels.WATCHES`; empty if there are none, or one does
-    not say."""
+    """The namespaces that two operators watch, as in the annotation `labels.WATCHES`. Empty if
+    there are none, or one of the texts is."""
     if ALL in (mine, theirs):
         return theirs if mine == ALL else mine
     return ",".join(sorted(set(filter(None, mine.split(","))) & set(theirs.split(","))))
 
 
 def as_watches(namespaces: Iterable[str]) -> str:
-    """The text for `labels.WATCHES`. No names mean all namespaces."""
+    """The text for the annotation `labels.WATCHES`: the namespaces' names, or `*` without names,
+    which means all namespaces."""
     return ",".join(sorted(namespaces)) or ALL

@@ -1,4 +1,4 @@
-"""Looks at the Leases of other operators, for `leadership`. The decisions are in `other_leases`."""
+"""Reads the Leases of other operators, for `leadership`. The decisions are in `other_leases`."""
 
 import logging
 from dataclasses import asdict, dataclass
@@ -18,12 +18,12 @@ logger = logging.getLogger(__name__)
 OF_OPERATORS = f"metadata.name={names.OPERATOR_LEASE}"
 """Rights on one name cover a list of that name, also in all namespaces."""
 LIST_AGAIN_S = 10.0
-"""For this long a process that waits believes what it saw: for such a list the API server goes
-through the Leases of all nodes."""
+"""A process that waits lists the Leases this often. The API server reads the Leases of all nodes
+for such a list, so it is expensive."""
 
 
 class Listener(Protocol):
-    """Is notified that another operator is in the way."""
+    """Reports conflicts with other operators."""
 
     async def report_conflict(self, message: str, now_s: float) -> None:
         """Another operator prevents this one from being active. Called in every pass. `now_s` is
@@ -45,7 +45,7 @@ class Permission:
 
 
 LISTS_NODES = Permission("", kinds.NODES.plural, "list")
-"""Every operator may, and nobody whose rights end with a namespace."""
+"""Every operator has it, and no account whose permissions are for one namespace."""
 
 
 def writes_maps(namespace: str) -> Permission:
@@ -71,7 +71,7 @@ def review(other: ConflictingLease, permission: Permission) -> Manifest:
 
 
 class OtherOperators:
-    """For one process."""
+    """Finds out for one process whether other operators let it be active."""
 
     def __init__(self, api: KubeApi, clock: Clock, others: OtherLeases, listener: Listener) -> None:
         self._api = api
@@ -80,7 +80,7 @@ class OtherOperators:
         self._listener = listener
         self._is_refused = False
         self._known: tuple[float, Place] | None = None
-        """When it was looked, and what came of it."""
+        """When Leases were listed last (monotonic seconds), and the place that followed."""
 
     @property
     def claim(self) -> Claim:
@@ -88,8 +88,8 @@ class OtherOperators:
         return self._others.claim
 
     async def find_place(self, *, holds_lease: bool) -> Place:
-        """The place of this process. It is current if the process holds its own Lease; otherwise
-        it may be some seconds old."""
+        """Whether other operators let this process be active. The answer is current if the process
+        holds its own Lease; otherwise it may be `LIST_AGAIN_S` old."""
         now_s = self._clock.monotonic_s()
         if not holds_lease and self._known and now_s - self._known[0] < LIST_AGAIN_S:
             return self._known[1]
@@ -98,7 +98,8 @@ class OtherOperators:
         return place
 
     async def _find_place(self, *, holds_lease: bool) -> Place:
-        """List all operators' Leases, and find the place among them."""
+        """List all operators' Leases, decide by them, and report a conflict. `UNKNOWN` if a request
+        failed."""
         try:
             found = await self._api.list_(kinds.LEASES, fields=OF_OPERATORS)
         except Forbidden as error:
@@ -133,8 +134,11 @@ class OtherOperators:
         return {other.namespace for other in found}
 
     async def _is_operator(self, other: ConflictingLease) -> bool:
-        """Whether a Lease's account has an operator's permissions. The cheap question comes
-        first, because a false Lease may name many namespaces."""
+        """Whether a Lease's account has an operator's permissions in a shared namespace.
+
+        One request about nodes comes first and excludes most accounts, because a false Lease may
+        name many namespaces, each of which costs a request.
+        """
         if not await self._may(other, LISTS_NODES):
             return False
         for namespace in other.shared_namespaces:
@@ -150,5 +154,7 @@ class OtherOperators:
                 kinds.ACCESS_REVIEWS, asked, field_manager=labels.OPERATOR
             )
         except Forbidden:
-            return True  # RBAC rules written by hand: believe the Lease
+            # This operator's RBAC rules were written by hand and do not allow the question. The
+            # Lease counts as an operator's, because two active operators are worse than none.
+            return True
         return bool((answer.get("status") or {}).get("allowed"))

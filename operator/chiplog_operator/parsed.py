@@ -1,4 +1,4 @@
-"""Objects as values, each read once."""
+"""Parses objects in caches, each version once."""
 
 from collections.abc import Container, Mapping, Sized
 from typing import Generic, Protocol, TypeVar
@@ -14,18 +14,19 @@ from chiplog_kube.manifests import ObjectKey, key_of
 R = TypeVar("R", bound=Resource)
 
 SPARE = 100
-"""This many objects that are gone may be remembered in any case."""
+"""Deleted objects are forgotten only if there are more than this many of them."""
 
 
 class _Keys(Sized, Container[ObjectKey], Protocol):
-    """The objects there are."""
+    """The keys of all existing objects."""
 
 
 class Parsed(Generic[R]):
-    """The objects of one kind; what does not read is remembered as its problems.
+    """Parses the objects of one kind, each once, and remembers the object or its problems.
 
-    Told apart by the very manifest in the cache, which nobody changes in place: after a restored
-    backup the same version number may stand for other content.
+    A manifest is parsed again if it is another Python object, because nobody changes manifests in
+    a cache in place. The resource version would not do: after a restored backup, the same version
+    may have other content.
     """
 
     def __init__(self, model: type[R]) -> None:
@@ -33,7 +34,8 @@ class Parsed(Generic[R]):
         self._known: dict[ObjectKey, tuple[Manifest, R | tuple[Problem, ...]]] = {}
 
     def read(self, manifest: Manifest) -> R | tuple[Problem, ...]:
-        """The object, or all problems with it."""
+        """The parsed object, or all problems that prevent parsing. An unchanged manifest is not
+        parsed again."""
         key = key_of(manifest)
         known = self._known.get(key)
         if known is not None and known[0] is manifest:
@@ -52,7 +54,7 @@ class Parsed(Generic[R]):
         return {key: parsed for key, parsed in found.items() if not isinstance(parsed, tuple)}
 
     def sweep(self, manifests: _Keys) -> None:
-        """Forget deleted objects when there are many."""
+        """Forget deleted objects when there are many. `manifests` has the existing ones."""
         if len(self._known) > 2 * len(manifests) + SPARE:
             self._known = {key: known for key, known in self._known.items() if key in manifests}
 

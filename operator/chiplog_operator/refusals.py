@@ -24,13 +24,13 @@ from chiplog_operator.waking import Wake
 
 logger = logging.getLogger(__name__)
 
-HOW: Final = "closed its connection and refuses new ones"
+ENDED_HOW: Final = "closed its connection and refuses new ones"
 CONNECT_WITHIN_S: Final = 5.0
-"""A refusal comes at once; an operator that was held up for a moment is to see it all the same."""
+"""A refusal comes within milliseconds. The rest is for an operator that was busy for a moment."""
 ANSWER_WITHIN_S: Final = 5.0
 ATTEMPT_PAUSE_S: Final = 0.03
-"""Before each: a dying process loses its connections some milliseconds before its port, and a
-server that is about to listen again would be there."""
+"""Pause before each attempt. A process that ends loses its connections some milliseconds before it
+stops to listen, and a server that starts again listens by then."""
 FIRST_BACKOFF_S: Final = 0.25
 LAST_BACKOFF_S: Final = 5.0
 COALESCE_S: Final = 0.1
@@ -59,10 +59,10 @@ class Refusals:
         self._clock = clock
         self._changed = changed
         self._loops = KeyedLoops[Watched, _Watch]("refusals")
-        self._believed_ms: dict[ClusterKey, int] = {}
+        self._last_ended_ms: dict[ClusterKey, int] = {}
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Keep a connection to each admitted process until cancelled."""
         async with self._loops.running(lambda process: _Watch(self, *process)):
             self._changed.set()
             while True:
@@ -88,17 +88,18 @@ class Refusals:
             logger.exception("refusals_failed", extra=_facts(cluster, process))
 
     async def _keep(self, cluster: ClusterKey, process: Identity) -> None:
-        """Keep a connection, and find out why it ended. Pauses between attempts."""
-        backoff_s, is_told = FIRST_BACKOFF_S, False
+        """Keep a connection to one process. When it ends, try new ones: if they are refused, the
+        process has ended. A connection that cannot be made is logged once."""
+        backoff_s, is_logged = FIRST_BACKOFF_S, False
         while True:
             began_s = self._clock.monotonic_s()
             why_not = await self._probe_incarnation(process)
             if not why_not:
-                is_told = False
+                is_logged = False
                 if is_refusal(await self._attempts(process)):
                     self._refused(cluster, process)
-            elif not is_told:
-                is_told = True
+            elif not is_logged:
+                is_logged = True
                 facts = _facts(cluster, process)
                 logger.info("process_not_watched", extra={**facts, "reason": why_not})
             if self._clock.monotonic_s() - began_s > LAST_BACKOFF_S:
@@ -107,8 +108,8 @@ class Refusals:
             backoff_s = min(2 * backoff_s, LAST_BACKOFF_S)
 
     async def _probe_incarnation(self, process: Identity) -> str:
-        """Keep one connection until it ends. Returns an empty text then, or why none could be
-        made."""
+        """Connect to a process, check its incarnation, and wait until the connection ends. Returns
+        an empty text then; otherwise why there was no connection to this process."""
         connection = IncarnationProbe()
         try:
             async with asyncio.timeout(CONNECT_WITHIN_S):
@@ -116,7 +117,9 @@ class Refusals:
             async with asyncio.timeout(ANSWER_WITHIN_S):
                 answered = await connection.incarnation()
             if answered != process.incarnation:
-                return "another process answers there" if answered else "it does not say who it is"
+                if answered:
+                    return "another process answers at this address"
+                return "the answer contains no incarnation"
             await connection.ended()
         except TimeoutError:
             return "no answer in time"
@@ -137,7 +140,7 @@ class Refusals:
         return attempts
 
     async def _attempt(self, process: Identity) -> Attempt:
-        """The result of one connection."""
+        """Connect once and close the connection. `SILENT` means any failure but a refusal."""
         connection = ConnectProbe()
         try:
             async with asyncio.timeout(CONNECT_WITHIN_S):
@@ -151,17 +154,18 @@ class Refusals:
         return Attempt.ANSWERED
 
     def _refused(self, cluster: ClusterKey, process: Identity) -> None:
-        """The process refuses connections. Report it as ended unless there is a doubt."""
+        """Report a process that refuses connections as ended, unless the cluster's state gives a
+        reason to doubt it."""
         now_ms = int(self._clock.monotonic_s() * 1000)
         world = self._observer.from_caches(cluster)
-        why_not = doubt(process, world, self._believed_ms.get(cluster), now_ms)
+        why_not = doubt(process, world, self._last_ended_ms.get(cluster), now_ms)
         facts = _facts(cluster, process)
         if why_not:
             logger.info("refusal_not_believed", extra={**facts, "reason": why_not})
             return
-        self._believed_ms[cluster] = now_ms
+        self._last_ended_ms[cluster] = now_ms
         logger.info("process_refused", extra=facts)
-        self._liveness.refused(cluster, process.incarnation, HOW)
+        self._liveness.refused(cluster, process.incarnation, ENDED_HOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,7 @@ class _Watch:
 
 
 def _facts(cluster: ClusterKey, process: Identity) -> dict[str, object]:
+    """The fields of log lines about a process."""
     return {
         "cluster": str(cluster),
         "broker": process.broker_id,

@@ -82,9 +82,10 @@ def of_deployment(found: Manifest) -> Finding:
     """Whether all pods of the Deployment are ready and have its present template."""
     status = found.get("status") or {}
     wanted = int((found.get("spec") or {}).get("replicas") or 0)
+    # A finding states what should be true; a problem says why it is not.
     what = f"Deployment {key_of(found).name} has {wanted} ready pods"
     if int(status.get("observedGeneration") or 0) < int(found["metadata"].get("generation") or 0):
-        return Finding(what, "its controller has not handled it yet")
+        return Finding(what, "its controller has not handled the newest spec yet")
     ready, updated = (int(status.get(name) or 0) for name in ("readyReplicas", "updatedReplicas"))
     if min(ready, updated) < wanted:
         return Finding(what, f"{ready} are ready, {updated} are up to date")
@@ -92,7 +93,7 @@ def of_deployment(found: Manifest) -> Finding:
 
 
 def of_lease(before: Manifest, after: Manifest) -> Finding:
-    """Whether a process holds the Lease and renews it."""
+    """Whether a process holds the operator's Lease and renewed it between two reads."""
     what = f"the Lease {names.OPERATOR_LEASE} is held"
     first, last = (definition.get("spec") or {} for definition in (before, after))
     if not last.get("holderIdentity"):
@@ -103,7 +104,7 @@ def of_lease(before: Manifest, after: Manifest) -> Finding:
 
 
 def of_kinds(discovered: Manifest) -> Finding:
-    """Whether the API server serves every kind."""
+    """Whether the API server serves every kind of Chiplog. `discovered` is its APIResourceList."""
     served = {entry.get("name") for entry in discovered.get("resources") or []}
     missing = sorted(kind.plural for kind in OWN_KINDS if kind.plural not in served)
     return Finding(
@@ -127,7 +128,7 @@ def metrics_address(pod: Manifest) -> str | None:
 
 
 def of_metrics(pod: Manifest, text: str) -> Finding:
-    """Whether a pod's answer has Chiplog's metrics."""
+    """Whether a pod's metrics in Prometheus' text form are Chiplog's."""
     key = key_of(pod)
     what = f"pod {key.namespace}/{key.name} serves its metrics"
     has_it = any(line.startswith(BUILD_INFO) for line in text.splitlines())
@@ -148,15 +149,16 @@ async def check_operator(api: KubeApi, namespace: str, deployment: str) -> list[
 
 
 async def check_metrics(api: KubeApi, job: Job, namespaces: str) -> list[Finding]:
-    """Check the metrics of every pod that a PodMonitor selects."""
+    """Check the metrics of every running pod that a PodMonitor selects. `namespaces` are
+    comma-separated names, or `*` for all."""
     pods = [
         pod
         for namespace in ([""] if namespaces == ALL else namespaces.split(","))
         for pod in (await api.list_(kinds.PODS, namespace, labels=job.selector)).items
     ]
     by_address = {address: pod for pod in pods if (address := metrics_address(pod)) is not None}
-    is_wanting = not by_address and not job.may_be_none
-    problem = f"no running pod matches {job.selector} and has the port" if is_wanting else ""
+    is_missing = not by_address and not job.may_be_none
+    problem = f"no running pod matches {job.selector} and has the port" if is_missing else ""
     count_finding = Finding(f"job {job.name} has {len(by_address)} pods", problem)
     return [
         count_finding,
@@ -165,7 +167,7 @@ async def check_metrics(api: KubeApi, job: Job, namespaces: str) -> list[Finding
 
 
 async def _scraped(pod: Manifest, address: str) -> Finding:
-    """The finding about one pod's metrics."""
+    """Request one pod's metrics, and return the finding about them."""
     timeout = aiohttp.ClientTimeout(total=SCRAPE_S)
     try:
         async with (
@@ -200,14 +202,24 @@ def options(given: Sequence[str] | None = None) -> argparse.Namespace:
         prog="chiplog-release-check", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
-    parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS")
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="how long to wait until every check passes; default: %(default)s",
+    )
     checks = parser.add_subparsers(dest="check", required=True)
-    operator = checks.add_parser("operator")
-    operator.add_argument("--namespace", required=True)
-    operator.add_argument("--deployment", required=True)
-    metrics = checks.add_parser("metrics")
+    operator = checks.add_parser("operator", help="check the operator's pods, Lease and kinds")
+    operator.add_argument("--namespace", required=True, help="namespace of the operator")
+    operator.add_argument("--deployment", required=True, help="name of the operator's Deployment")
+    metrics = checks.add_parser("metrics", help="check that pods serve their metrics")
     for name in JOBS:
-        metrics.add_argument(f"--{name}", metavar="NAMESPACE,…", help=f"{ALL} for all")
+        metrics.add_argument(
+            f"--{name}",
+            metavar="NAMESPACE,…",
+            help=f"namespaces of the {name} to check; {ALL} for all",
+        )
     return parser.parse_args(given)
 
 
@@ -237,6 +249,7 @@ def report(findings: Iterable[Finding]) -> int:
 
 
 def line(finding: Finding) -> str:
+    """The line for a finding: what was checked, whether it is so, and if not, why."""
     return f"no   {finding.what}: {finding.problem}" if finding.problem else f"yes  {finding.what}"
 
 
@@ -244,7 +257,7 @@ def main() -> None:
     try:
         findings = asyncio.run(run(vars(options())))
     except NoConnection as problem:
-        findings = [Finding("this is a pod", str(problem))]
+        findings = [Finding("this pod can connect to the API server", str(problem))]
     sys.exit(report(findings))
 
 

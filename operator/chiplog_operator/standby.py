@@ -1,4 +1,4 @@
-"""Says that another operator is in the way: to probes, in the log, and by an Event on the pod."""
+"""Reports a conflict with another operator: to probes, in the log, and by an Event on the pod."""
 
 import logging
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ logger = logging.getLogger(__name__)
 
 REASON = "AnotherOperator"
 TELL_AGAIN_S = 600.0
-"""An Event is forgotten after an hour, and this should not be."""
+"""The conflict is reported again this often: the API server deletes Events after an hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """The pod of this process; without a uid it is no pod."""
+    """The pod of this process. An empty uid means that it does not run in a pod."""
 
     name: str
     namespace: str
@@ -29,7 +29,7 @@ class Pod:
 
 
 class ConflictReporter:
-    """What there is to say of one process."""
+    """Reports conflicts of one process: in its readiness, its log and Events on its pod."""
 
     def __init__(self, api: KubeApi, health: Health, pod: Pod) -> None:
         self._api = api
@@ -38,7 +38,8 @@ class ConflictReporter:
         self._reported_s: float | None = None
 
     async def report_conflict(self, message: str, now_s: float) -> None:
-        """Be not ready, and repeat a log line and an Event from time to time."""
+        """Make this process not ready. A log line and an Event report the conflict, and again after
+        `TELL_AGAIN_S`. `now_s` is monotonic."""
         is_news = message != self._health.conflict
         self._health.conflict = message
         if not is_news and self._reported_s is not None and now_s - self._reported_s < TELL_AGAIN_S:
@@ -49,10 +50,10 @@ class ConflictReporter:
             await self._announce(message)
 
     def clear_conflict(self) -> None:
-        """Be ready from now on.
+        """Make this process ready, because no other operator is in conflict with it.
 
-        It is not ready before the first check, so that a new pod does not replace an old one too
-        early.
+        It is not ready before the first check. So a Deployment does not stop an old pod before the
+        new one can take over.
         """
         if self._health.conflict:
             logger.info("no_other_operator")
@@ -60,6 +61,7 @@ class ConflictReporter:
         self._health.is_ready = True
 
     async def _announce(self, message: str) -> None:
+        """Create an Event about this process's pod. A failure is logged."""
         pod = self._pod
         announcement = Announce(
             kind=kinds.PODS.kind,

@@ -5,7 +5,7 @@ from typing import Any
 
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.actions import Report
-from chiplog_operator.writes import as_it_was
+from chiplog_operator.writes import same_version
 
 
 def status_patch(report: Report, current: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -17,7 +17,7 @@ def status_patch(report: Report, current: Mapping[str, Any]) -> dict[str, Any] |
     difference = _difference(current, write(report.status))
     if not difference:
         return None
-    return {"metadata": as_it_was(report.metadata), "status": difference}
+    return {"metadata": same_version(report.metadata), "status": difference}
 
 
 def _difference(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

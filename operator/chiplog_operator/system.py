@@ -187,7 +187,8 @@ class System:
             )
 
     async def run(self) -> None:
-        """Run until cancelled, or until something fails for good."""
+        """Run all parts of the operator until cancelled, or until one of them fails. Nothing is
+        decided before every kind was listed once."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.watching.run(), name="watching")
             await self.watching.wait_until_complete()

@@ -31,7 +31,8 @@ KIND_OF: dict[str, Kind] = {
 
 
 def rank_of(action: Action) -> tuple[int, int]:
-    """Sort key of actions: new leaders first, then other changes, then reports."""
+    """Sort key of actions, the most urgent first: replacing Brokers and PartitionMaps (those with
+    more weight, like elections, before others), then other changes, then Events and statuses."""
     match action:
         case Replace():
             return (0, -action.weight)
@@ -42,7 +43,7 @@ def rank_of(action: Action) -> tuple[int, int]:
 
 
 def target_of(action: Action) -> tuple[Kind, Metadata] | None:
-    """The object that an action writes, if it is a cached one."""
+    """The kind and metadata of the object that an action writes; None if no cache has it."""
     match action:
         case Create() | Replace() | DeleteMap():
             return KIND_OF[action.resource.KIND.kind], action.resource.metadata

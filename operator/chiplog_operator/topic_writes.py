@@ -7,13 +7,16 @@ from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, Forbidden, Invalid, KubeApi, Manifest
 from chiplog_operator.cached_api import CachedApi
 from chiplog_operator.caches import ClusterKey, cluster_of
-from chiplog_operator.writes import as_it_was
+from chiplog_operator.writes import same_version
 
 
 async def write_topic(
     cached_api: CachedApi, cluster: ClusterKey, action: WriteTopic
 ) -> WriteResult | None:
-    """Write a Topic. Returns whether the API server accepted it; None if that is not final yet."""
+    """Write a Topic for an admin client. Returns whether the API server accepted it.
+
+    None if the Topic to create already exists in this cluster: the next plan answers the client.
+    """
     try:
         written = await _sent(cached_api.api, action)
     except AlreadyExists:
@@ -31,7 +34,8 @@ async def write_topic(
 
 
 async def _sent(api: KubeApi, action: WriteTopic) -> Manifest | None:
-    """Send the write. Returns the object; None for a deletion."""
+    """Send the write: a create, patch or delete. Returns the object; None for a deletion. A dry run
+    of a deletion sends nothing."""
     meta = action.metadata
     if action.create is not None:
         return await api.create(
@@ -48,11 +52,11 @@ async def _sent(api: KubeApi, action: WriteTopic) -> Manifest | None:
             kinds.TOPICS,
             meta.namespace,
             meta.name,
-            {**patch, "metadata": {**patched_metadata, **as_it_was(meta)}},
+            {**patch, "metadata": {**patched_metadata, **same_version(meta)}},
             field_manager=labels.KAFKA_ADMIN,
             dry_run=action.dry_run,
         )
-    assert action.delete, "a write of nothing"
+    assert action.delete, "an action creates, patches or deletes"
     if not action.dry_run:
         await api.delete(
             kinds.TOPICS,

@@ -11,20 +11,21 @@ from chiplog_core.model.partition_map import PartitionMap
 
 
 class UncleanElections:
-    """Of one cluster, as far as this process saw them."""
+    """Counts the unclean elections of one cluster since this process first saw its maps."""
 
     def __init__(self) -> None:
         self._maps: dict[str, PartitionMap] = {}
 
-    def saw(self, after: PartitionMap) -> int:
-        """Take over a map. Returns the number of new unclean elections in it."""
+    def count_new(self, after: PartitionMap) -> int:
+        """Compare a map with the last one of the same topic. Returns the number of partitions with
+        a new unclean election. It is 0 for the first map and for new partitions."""
         topic = after.spec.topic_name
         before = self._maps.get(topic)
         self._maps[topic] = after
         if before is None or before is after:
             return 0
-        known = dict(_epochs(before))
-        return sum(epoch > known.get(place, epoch) for place, epoch in _epochs(after))
+        old_epochs = dict(_epochs(before))
+        return sum(epoch > old_epochs.get(partition, epoch) for partition, epoch in _epochs(after))
 
     def keep(self, topics: set[str]) -> None:
         """Forget all topics but these."""
@@ -33,7 +34,8 @@ class UncleanElections:
 
 
 def _epochs(partition_map: PartitionMap) -> Iterator[tuple[tuple[TopicId, PartitionIndex], int]]:
-    """The epoch of the last unclean election of each partition; -1 if there was none."""
+    """Each partition (by topic id and index) with the leader epoch of its last unclean election; -1
+    if there was none."""
     for generation in partition_map.spec.generations:
         for state in generation.partitions:
             epoch = -1 if state.unclean_epoch is None else state.unclean_epoch

@@ -22,7 +22,7 @@ KEPT_OF_CONDITIONS = ("type", "status", "reason", "message", "lastTransitionTime
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """Annotation of a claim: the node that the scheduler chose for its volume."""
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
-"""Why a container waits that is on its way."""
+"""Reasons for which a container waits that is about to start, so they are no problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Ended:
     how: str
     """In words."""
     has_failed_disk: bool
-    """Its last word was that a write or a sync had failed."""
+    """Its termination message says that a write or a sync failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Renewal:
 def differ(
     view: Callable[[Manifest], object], before: Manifest | None, after: Manifest | None
 ) -> bool:
-    """Whether two states of an object differ in a view."""
+    """Whether two states of an object have different results of `view`. None is no object."""
     if before is None or after is None:
         return before is not after
     return view(before) != view(after)
@@ -71,8 +71,11 @@ def renewal(lease: Manifest) -> Renewal | None:
 
 
 def desired_state(manifest: Manifest) -> object:
-    """A user's object without its status and the operator's label. A changed spec has another
-    generation."""
+    """The part of a user's object that only users change, to compare it with another state.
+
+    The status and the operator's label are left out. The generation stands for the spec: the API
+    server raises it when the spec changes.
+    """
     meta = metadata(manifest)
     names = ("uid", "generation", "annotations", "deletionTimestamp", "finalizers")
     users = {name: value for name, value in labels_of(manifest).items() if name != labels.CLUSTER}
@@ -146,10 +149,12 @@ def stateful_set(manifest: Manifest) -> StatefulSetState:
 
 
 def _restart_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """The annotations by which users request a restart."""
     return {key: annotations[key] for key in labels.RESTART_ANNOTATIONS if key in annotations}
 
 
 def _bound_at(manifest: Manifest) -> datetime | None:
+    """When a pod was assigned to a node; None if it was not."""
     scheduled = condition_of(manifest, "PodScheduled")
     return _moment(scheduled.get("lastTransitionTime")) if _is_true(scheduled) else None
 
@@ -173,7 +178,7 @@ def claim(manifest: Manifest) -> ClaimState:
 
 
 def _storage(sizes: Mapping[str, Any]) -> Quantity | None:
-    """The storage size; None also if it cannot be parsed, so that nothing is concluded from it."""
+    """The size in `storage`; None if it is missing or cannot be parsed."""
     text = str(sizes.get("storage", ""))
     return Quantity(text) if re.fullmatch(QUANTITY_PATTERN, text) else None
 
@@ -199,6 +204,7 @@ def _why_not_running(manifest: Manifest) -> str:
 
 
 def _sentence(reason: str | None, message: str | None) -> str:
+    """Reason and message as one text, without those that are missing."""
     return ": ".join(part for part in (reason, message) if part)
 
 

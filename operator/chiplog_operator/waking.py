@@ -1,4 +1,4 @@
-"""What a loop waits for between two rounds: a time, or somebody who wakes it before."""
+"""How a loop waits between two passes: for some time, or until it is woken."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from chiplog_operator.clock import Clock
 
 
 class Wake:
-    """Of one loop. It may be set before the loop begins, and stays set until a round clears it."""
+    """Wakes one loop. It may be set before the loop begins; a pass clears it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -56,7 +56,7 @@ class Watching:
         self._api = api
         self._namespaces = scopes(namespaces)
         self._users_listed: set[str] = set()
-        """Namespaces where they were listed since the start."""
+        """Namespaces where users' objects were listed since the start."""
         self._refusing: set[str] = set()
         self._reflectors: list[Reflector] = []
         pace = Pace(spread=spread)
@@ -73,7 +73,8 @@ class Watching:
             )
 
     def _scopes(self, watched_users: Sequence[Kind], labelled: Sequence[Kind]) -> list[Scope]:
-        """What to list and watch here."""
+        """What to list and watch here: nodes, the given users' kinds, the planner's kinds, and of
+        the `labelled` kinds only objects with the label of a cluster."""
         found = [Scope(kind=kinds.NODES)]
         for namespace in self._namespaces:
             found += [
@@ -110,7 +111,8 @@ class Watching:
         """
         for namespace in self._namespaces:
             if namespace and namespace in self._incomplete_namespaces():
-                continue  # so that objects created for users' objects are known first
+                # The objects that were created for users' objects must be known first.
+                continue
             try:
                 for kind in self._listed_users:
                     await self._list(kind, namespace)
@@ -132,6 +134,7 @@ class Watching:
             await self._list(kinds.TOPICS, namespace)
 
     async def _list(self, kind: Kind, namespace: str) -> None:
+        """Read a consistent list of one kind into its cache. Raises `ApiError`s."""
         cache = self._caches[kind]
         since = cache.now()
         cache.replace(await self._api.list_(kind, namespace), namespace, since=since)

@@ -1,11 +1,11 @@
-"""What the API server said to writes for admin clients, until nobody can ask any more."""
+"""The API server's answers to writes for admin clients, kept as long as a client may wait."""
 
 from chiplog_core.observed.world import WriteResult
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.clock import Clock
 
 KEPT_S = 600.0
-"""Longer than any request waits."""
+"""Results are kept for longer than any client waits for its request."""
 
 
 class WriteResults:
@@ -16,10 +16,11 @@ class WriteResults:
         self._results: dict[ClusterKey, dict[str, tuple[float, WriteResult]]] = {}
 
     def add(self, cluster: ClusterKey, request_id: str, result: WriteResult) -> None:
+        """Keep the result of a client's request."""
         self._results.setdefault(cluster, {})[request_id] = (self._clock.monotonic_s(), result)
 
     def of(self, cluster: ClusterKey) -> dict[str, WriteResult]:
-        """The results of one cluster. Old ones are dropped."""
+        """The results of one cluster by request id. Those older than `KEPT_S` are dropped."""
         now_s = self._clock.monotonic_s()
         kept = {
             request_id: (since_s, result)

@@ -35,6 +35,6 @@ class NotActive(Exception):  # noqa: N818 - named for what it says
     """Another operator may be active by now: nothing more is written."""
 
 
-def as_it_was(meta: Metadata) -> dict[str, str]:
+def same_version(meta: Metadata) -> dict[str, str]:
     """The metadata that makes a patch a compare-and-set: it changes exactly this version."""
     return {"uid": meta.uid, "resourceVersion": meta.resource_version}

@@ -46,7 +46,9 @@ def check(
     Topics must also be Ready, for their newest specs. It writes nothing."""
     wait_s = checked(lambda: length_ms(wait), "--wait") / 1000
     if session.kubernetes is None and (selector or topics_in):
-        raise typer.BadParameter("--selector and --topics-in need --cluster")
+        raise typer.BadParameter(
+            "--selector and --topics-in need --cluster: name the BrokerCluster with it"
+        )
     until_s = time.monotonic() + wait_s
     while True:
         findings = list(_findings(session, selector, topics_in))
@@ -59,7 +61,8 @@ def check(
 
 
 def _findings(session: Session, selector: str, topics_in: str | None) -> Iterator[Finding]:
-    """The findings about the cluster, and with --cluster also about its objects."""
+    """The findings about the brokers and partitions, and with --cluster also about the objects on
+    Kubernetes. The other parameters select Topics: labels and namespace."""
     wanted = 0
     if session.kubernetes is not None:
         from chiplog_cli import kube_view  # noqa: PLC0415 - with all of Chiplog's resources
@@ -67,7 +70,7 @@ def _findings(session: Session, selector: str, topics_in: str | None) -> Iterato
         try:
             described = session.kubernetes.describe_some(selector, topics_in)
         except CannotDo as error:
-            yield Finding("the API server returns it", str(error))
+            yield Finding("the API server returns the BrokerCluster and its Topics", str(error))
             return
         yield from kube_view.readiness(described)
         wanted = described.cluster.spec.replicas
@@ -78,7 +81,8 @@ def _findings(session: Session, selector: str, topics_in: str | None) -> Iterato
 
 
 def _of_brokers(session: Session, wanted: int) -> Iterator[Finding]:
-    """The findings about each broker."""
+    """The findings about each broker, and about all partitions. `wanted` is the number of brokers
+    in the BrokerCluster's spec; 0 without one. Raises `CannotDo` if no broker answers."""
     admin = session.admin_at(None)
     cluster = admin.describe_cluster()
     if wanted:

@@ -84,8 +84,8 @@ def consume(
 def _starts(
     admin: KafkaAdmin, chosen: topic_choice.Choice, *, from_beginning: bool
 ) -> Mapping[TopicPartition, int]:
-    """The offsets at which to begin, as numbers. The position "end" would be resolved later than
-    now."""
+    """The offset at which to begin in each chosen partition. They are numbers from now: librdkafka
+    would look up the end of a log later, and skip records that are written until then."""
     places = topic_choice.chosen_partitions(admin.describe_topics(chosen), chosen)
     offsets = admin.offsets(dict.fromkeys(places, EARLIEST if from_beginning else LATEST))
     starts = {}

@@ -55,7 +55,7 @@ def describe(
         typer.Argument(metavar="GROUP", help="Ids of groups. Default: all groups."),
     ] = None,
     members: Annotated[
-        bool, typer.Option("--members", help="Show members instead of partitions.")
+        bool, typer.Option("--members", help="Show the groups' members instead of partitions.")
     ] = False,
     verbose: Annotated[
         bool,
@@ -64,7 +64,10 @@ def describe(
         ),
     ] = False,
     state: Annotated[
-        bool, typer.Option("--state", help="Show state and coordinator instead of partitions.")
+        bool,
+        typer.Option(
+            "--state", help="Show the groups' states and coordinators instead of partitions."
+        ),
     ] = False,
 ) -> None:
     """Show committed offset, log end offset, lag and consumer of each partition of groups."""
@@ -99,12 +102,14 @@ def _text(
 
 
 def _document(group: Group, rows: list[group_lag.Row]) -> dict[str, Any]:
+    """The group for JSON and YAML. `rows` are those of all groups."""
     own = [row for row in rows if row.group_id == group.group_id]
     lag = {"totalLag": group_lag.total_lag(own), "partitions": group_lag.documents(own)}
     return {**group_view.document(group), **(lag if own else {})}
 
 
 def _existing(admin: KafkaAdmin, name: str) -> Group:
+    """The group of this name. Raises `CannotDo` if it does not exist."""
     group = admin.describe_group(name)
     if group_view.does_not_exist(group):
         raise CannotDo(
@@ -220,7 +225,8 @@ def reset(  # noqa: PLR0913 - one option for each of Kafka's strategies
 def _plan(
     admin: KafkaAdmin, name: str, chosen: topic_choice.Choice, strategy: Strategy
 ) -> list[group_reset.Planned]:
-    """The new offsets of a reset."""
+    """The new offsets of a reset: of the chosen partitions, or of all with a committed offset.
+    Raises `CannotDo`."""
     committed = admin.committed(name)
     places = _places(admin, chosen) if chosen else list(committed)
     if not places:

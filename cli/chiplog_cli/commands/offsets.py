@@ -13,7 +13,7 @@ from chiplog_cli.progress import progress
 from chiplog_cli.session import Session
 
 AT_ONCE = 1000
-"""Partitions that are asked for in one round, between which progress is shown."""
+"""Partitions whose offsets are requested at once. Progress is shown after each request."""
 
 
 def register(app: typer.Typer) -> None:
@@ -74,10 +74,13 @@ def get(
 
 
 def _report_skipped(found: Offsets) -> None:
-    """Raises `CannotDo` if some partitions did not answer, because the printed result is not
-    complete."""
+    """Print why offsets are missing. Raises `CannotDo` if there are such, because the printed
+    result is not complete."""
     skipped = offset_view.skipped(found)
     for line in skipped:
         remark(line)
     if skipped:
-        raise CannotDo(f"{len(skipped)} of {len(found)} partitions did not answer")
+        raise CannotDo(
+            f"the offsets of {len(skipped)} of {len(found)} partitions are missing",
+            "the lines above say why",
+        )

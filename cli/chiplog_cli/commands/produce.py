@@ -53,7 +53,9 @@ def produce(
             param_hint="--compression-codec",
         )
     if key_separator == "":
-        raise typer.BadParameter("is empty: write a text, like :", param_hint="--key-separator")
+        raise typer.BadParameter(
+            "the text is empty: write one, like :", param_hint="--key-separator"
+        )
     form = LineFormat(key_separator=_bytes(key_separator), null_marker=_bytes(null_marker))
     admin = session.admin
     checked_names([topic], admin.topic_names())

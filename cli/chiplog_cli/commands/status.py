@@ -13,8 +13,8 @@ def register(app: typer.Typer) -> None:
 
 
 def status(session: Session) -> None:
-    """Show the state of the cluster, as its brokers report it. With --cluster as the operator
-    reports it on Kubernetes: conditions, listeners, Topics."""
+    """Show the state of the cluster, as its brokers report it. With --cluster, show it as the
+    operator reports it on Kubernetes: conditions, listeners, Topics."""
     if session.kubernetes is not None:
         from chiplog_cli import kube_view  # noqa: PLC0415 - with all of Chiplog's resources
 

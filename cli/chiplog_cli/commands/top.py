@@ -44,7 +44,8 @@ def top(
     interval_ms = checked(lambda: length_ms(interval), "--interval")
     if interval_ms < SHORTEST_MS:
         raise typer.BadParameter(
-            f"is {interval_ms} ms: write {SHORTEST_MS}ms or more", param_hint="--interval"
+            f"{interval_ms} ms is too short: write {SHORTEST_MS}ms or more",
+            param_hint="--interval",
         )
     pairs = pairwise(_snapshots(session.admin, interval_ms / 1000, iterations))
     if session.form is Format.TABLE and sys.stdout.isatty():
@@ -60,6 +61,7 @@ def _with_gap(before: Snapshot, now: Snapshot) -> str:
 
 
 def _live(pairs: Iterator[tuple[Snapshot, Snapshot]]) -> None:
+    """Show each pair of snapshots on the whole terminal, in place of the one before."""
     from rich.live import Live  # noqa: PLC0415 - only a terminal needs it
     from rich.text import Text  # noqa: PLC0415
 
@@ -98,6 +100,7 @@ def snapshot(admin: KafkaAdmin) -> Snapshot:
         groups = [(group, offsets) for group, offsets in described if group.state != DEAD]
     except BrokerRefused as error:
         remarks.append(str(error))
+    # A partition without a leader has no broker that knows its offsets.
     places = [
         TopicPartition(topic.name, partition.partition)
         for topic in topics
@@ -118,6 +121,7 @@ def snapshot(admin: KafkaAdmin) -> Snapshot:
 
 
 def _group(group: Group, committed: dict[TopicPartition, int], ends: Offsets) -> GroupSnapshot:
+    """A group with its lag: from its committed offsets and the ends of the partitions."""
     return GroupSnapshot(
         group_id=group.group_id,
         state=group.state,
@@ -127,4 +131,5 @@ def _group(group: Group, committed: dict[TopicPartition, int], ends: Offsets) ->
 
 
 def _answered(offsets: Offsets) -> dict[TopicPartition, int]:
+    """The offsets of the partitions that have no error."""
     return {at: answer for at, answer in offsets.items() if isinstance(answer, int)}

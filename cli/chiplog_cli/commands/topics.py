@@ -94,6 +94,7 @@ def describe(
 
 
 def _with_only(topic: Topic, keep: Callable[[Partition], bool]) -> Topic:
+    """The topic with only those partitions for which `keep` returns true."""
     return replace(
         topic, partitions=tuple(partition for partition in topic.partitions if keep(partition))
     )
@@ -156,7 +157,9 @@ def alter(
     if partitions is None and not values and not deleted:
         raise typer.BadParameter("nothing to change: use --partitions, --config or --delete-config")
     if both := set(values) & set(deleted):
-        raise typer.BadParameter(f"{min(both)!r} is both set and deleted: use one of the two")
+        raise typer.BadParameter(
+            f"{min(both)!r} is both set and deleted: use either --config or --delete-config for it"
+        )
     admin = session.admin
     if values or deleted:
         admin.alter_config(name, values, deleted)
@@ -195,4 +198,5 @@ def delete(
 
 
 def _config(texts: list[str] | None) -> dict[str, str]:
+    """The keys and values of --config. Raises a usage error."""
     return checked(lambda: dict(key_and_value(text) for text in texts or []), "--config")

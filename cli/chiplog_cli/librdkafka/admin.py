@@ -36,14 +36,14 @@ from chiplog_cli.librdkafka.connecting import Connection
 from chiplog_cli.librdkafka.failures import REMEDIES, TIMED_OUT, not_deleted, refused
 
 DEFAULT = -1
-"""Of CreateTopics: the cluster's num.partitions and default.replication.factor."""
+"""In a CreateTopics request: the cluster's num.partitions or default.replication.factor."""
 
 GRACE_S = 2.0
 """librdkafka itself ends a request in time; a thread that waits for it waits a little longer."""
 
 
 class LibrdkafkaTopics:
-    """Everything of the port but the groups. Its threads end with the process."""
+    """Implements `KafkaAdmin` except for groups. Its threads end with the process."""
 
     def __init__(self, connection: Connection) -> None:
         self._timeout_s = connection.timeout_s
@@ -77,6 +77,7 @@ class LibrdkafkaTopics:
         return [topic_of(self._result(futures[name], f"topic '{name}'")) for name in wanted]
 
     def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """See `KafkaAdmin.topic_configs`. Keys that have Kafka's defaults are left out."""
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         if not resources:
             return {}
@@ -101,6 +102,7 @@ class LibrdkafkaTopics:
         }
 
     def _offset(self, place: Place, answer: "Future[Any]") -> int | BrokerRefused:
+        """The offset of one partition, or its leader's error."""
         try:
             return int(self._result(answer, f"{place.topic}-{place.partition}").offset)
         except BrokerRefused as error:
@@ -146,7 +148,8 @@ class LibrdkafkaTopics:
         return {"operation_timeout": self._timeout_s, "request_timeout": self._timeout_s}
 
     def _result(self, future: "Future[Any]", what: str) -> Any:
-        """The result of a future. Raises `BrokerRefused`."""
+        """Wait for the result of a request. `what` is the object that it is about, for errors, like
+        "topic 'orders'". Raises `BrokerRefused`."""
         try:
             return future.result(self._timeout_s + GRACE_S)
         except KafkaException as error:
@@ -162,7 +165,8 @@ def broker_of(node: Any) -> Broker:
 
 
 def topic_of(found: Any) -> Topic:
-    """The topic in librdkafka's description."""
+    """The topic in librdkafka's description, where a partition without a leader has none, or one
+    with a negative id."""
     return Topic(
         name=found.name,
         topic_id=topic_id_text(str(found.topic_id)),
@@ -192,6 +196,7 @@ def topic_id_text(base64: str) -> str:
 
 
 def _spec(timestamp: int) -> OffsetSpec:
+    """librdkafka's form of a timestamp, which may be `LATEST`, `EARLIEST` or `MAX_TIMESTAMP`."""
     named: Mapping[int, Callable[[], OffsetSpec]] = {
         LATEST: OffsetSpec.latest,
         EARLIEST: OffsetSpec.earliest,
@@ -202,4 +207,5 @@ def _spec(timestamp: int) -> OffsetSpec:
 
 
 def _change(key: str, value: str | None, operation: AlterConfigOpType) -> ConfigEntry:
+    """The change of one key of a topic's configuration. The value is None for a deletion."""
     return ConfigEntry(key, value, incremental_operation=operation)

@@ -29,10 +29,11 @@ class Connection:
 
 
 def connect(bootstrap_servers: str, given_by: str, timeout_s: float) -> Connection:
-    """Look whether one of the addresses takes connections; raises `CannotDo` with the reason.
+    """Check that one of the addresses accepts connections. Raises `CannotDo` with the reasons if
+    none does. `given_by` is the option or variable with the addresses.
 
-    librdkafka would continue trying and then say that the time was up, but neither which address
-    nor why. The connection that is made costs one round trip and is closed again.
+    librdkafka would try until the timeout, and then report neither the address nor the reason. The
+    connection that is made costs one round trip and is closed again.
     """
     try:
         places = addresses(bootstrap_servers)

@@ -16,12 +16,12 @@ from chiplog_cli.librdkafka.failures import refused
 from chiplog_cli.records import Record
 
 NO_GROUP = "chiplog-cli"
-"""librdkafka asks for a group's name even where it joins none."""
+"""librdkafka needs a group id even if the consumer joins no group."""
 
 POLL_S = 0.2
 BATCH = 500
 MANY = sys.maxsize
-PASSING = frozenset(
+TEMPORARY = frozenset(
     {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._PARTITION_EOF}  # noqa: SLF001
 )
 """Errors that librdkafka reports and then recovers from."""
@@ -83,8 +83,8 @@ def _on_assign(_consumer: Consumer, _partitions: list[Place]) -> None:
 def _signals_delayed() -> Iterator[None]:
     """Delay Ctrl-C and SIGTERM until the block is left.
 
-    An exception that a signal raises within `_on_assign` would leave the call around it as a wrong
-    exception (github.com/confluentinc/confluent-kafka-python, issue 150).
+    If a signal raised an exception within the callback `_on_assign`, librdkafka's call around it
+    would raise another one (github.com/confluentinc/confluent-kafka-python, issue 150).
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
@@ -94,7 +94,8 @@ def _signals_delayed() -> Iterator[None]:
 
 
 def _records(consumer: Consumer, wanted: Reading) -> Iterator[Record]:
-    """Poll records. It ends on its own only if there is a limit of records or of silence."""
+    """Poll records until the limit of records, or of seconds without one, is reached; without
+    limits it never ends. Raises `BrokerRefused`."""
     left = MANY if wanted.limit is None else wanted.limit
     last_s = time.monotonic()
     while left and (wanted.silence_s is None or time.monotonic() - last_s < wanted.silence_s):
@@ -102,7 +103,7 @@ def _records(consumer: Consumer, wanted: Reading) -> Iterator[Record]:
             messages = consumer.consume(min(left, BATCH), timeout=POLL_S)
         for message in messages:
             if (error := message.error()) is not None:
-                if error.code() in PASSING:
+                if error.code() in TEMPORARY:
                     continue
                 raise refused(error, f"topic '{wanted.topic}'")
             yield _record(message)
@@ -113,6 +114,7 @@ def _records(consumer: Consumer, wanted: Reading) -> Iterator[Record]:
 
 
 def _record(message: "Message[bytes, bytes]") -> Record:
+    """The record in a message of librdkafka."""
     partition, offset = message.partition(), message.offset()
     assert partition is not None, "a message that came from a broker has a place"
     assert offset is not None, "a message that came from a broker has a place"
@@ -121,7 +123,7 @@ def _record(message: "Message[bytes, bytes]") -> Record:
         topic=message.topic() or "",
         partition=partition,
         offset=offset,
-        timestamp_ms=timestamp_ms if kind else -1,
+        timestamp_ms=timestamp_ms if kind else -1,  # kind 0 means that there is no timestamp
         key=message.key(),
         value=message.value(),
     )

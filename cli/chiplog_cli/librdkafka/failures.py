@@ -28,7 +28,7 @@ REMEDIES: Mapping[str, str] = {
     "UNKNOWN_TOPIC_OR_PARTITION": "`chiplog topics list` shows all topics",
     "LEADER_NOT_AVAILABLE": "`chiplog topics describe --unavailable-partitions` shows the "
     "partitions without a leader",
-    "UNSUPPORTED_VERSION": "the brokers do not support this request",
+    "UNSUPPORTED_VERSION": "the brokers do not support this request: use a newer version of them",
     "COORDINATOR_NOT_AVAILABLE": "try again in a moment",
     "COORDINATOR_LOAD_IN_PROGRESS": "try again in a moment",
     "NOT_COORDINATOR": "try again in a moment",
@@ -39,7 +39,8 @@ REMEDIES: Mapping[str, str] = {
     "GROUP_SUBSCRIBED_TO_TOPIC": "stop its consumers first",
     "TOPIC_ALREADY_EXISTS": "use --if-not-exists to ignore this",
 }
-"""Where the broker's own words do not say what to do. Chiplog's mostly do."""
+"""What to do, by librdkafka's or Kafka's name of an error. The messages of Chiplog's brokers mostly
+say so themselves."""
 
 WHY_NOT_DELETED = (
     "its Topic object on Kubernetes is managed by kubectl or another tool, has a "
@@ -47,7 +48,8 @@ WHY_NOT_DELETED = (
     "unmanaged, or does not exist; `kubectl get topics.chiplog.dev -A` shows it, and `kubectl "
     "delete` deletes a Topic that is managed on Kubernetes"
 )
-"""Of POLICY_VIOLATION where a topic is to be deleted; other requests get the broker's words."""
+"""Why a broker answers POLICY_VIOLATION to the deletion of a topic. Its answers to other requests
+have a message."""
 
 
 def refused(error: KafkaError | KafkaException, what: str) -> BrokerRefused:

@@ -59,7 +59,7 @@ class LibrdkafkaAdmin(LibrdkafkaTopics):
         for place in self._result(futures[group_id], _named(group_id)).topic_partitions:
             if place.error is not None:
                 raise refused(place.error, f"{_named(group_id)}, {place.topic}-{place.partition}")
-            if place.offset >= 0:
+            if place.offset >= 0:  # a negative offset means that none is committed
                 offsets[TopicPartition(place.topic, place.partition)] = place.offset
         return offsets
 

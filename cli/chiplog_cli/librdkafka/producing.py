@@ -15,7 +15,7 @@ POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """Where records go; a partition of None leaves it to the key."""
+    """The topic and partition of all records. If `partition` is None, the key decides."""
 
     topic: str
     partition: int | None = None
@@ -42,7 +42,7 @@ class RecordProducer:
             }
         )
         self.acknowledged: Counter[int] = Counter()
-        """Records of each partition."""
+        """Number of acknowledged records by partition."""
         self._failed: KafkaError | None = None
         self._failures = 0
 
@@ -81,6 +81,7 @@ class RecordProducer:
             self.acknowledged[message.partition() or 0] += 1
 
     def _check(self) -> None:
+        """Raises `BrokerRefused` if a record could not be written."""
         if self._failed is not None:
             why = refused(self._failed, f"topic '{self._to.topic}'")
             raise BrokerRefused(

@@ -54,7 +54,7 @@ BOTH = ("--execute", "--dry-run")
         ),
         (
             ["topics", "list", AT, "--request-timeout=0s"],
-            "--request-timeout: is zero",
+            "--request-timeout: the time is zero",
         ),
         (["topics", "alter", "t", AT], "use --partitions, --config or --delete-config"),
         (
@@ -79,9 +79,9 @@ BOTH = ("--execute", "--dry-run")
             ["produce", "t", AT, "--compression-codec=rar"],
             "'rar' is not a compression codec: use none, gzip",
         ),
-        (["produce", "t", AT, "--key-separator="], "--key-separator: is empty"),
+        (["produce", "t", AT, "--key-separator="], "--key-separator: the text is empty"),
         (["consume", "t:0", AT, "--group=g"], "a group consumes all partitions"),
-        (["top", AT, "--interval=1ms"], "--interval: is 1 ms: write 100ms or more"),
+        (["top", AT, "--interval=1ms"], "--interval: 1 ms is too short: write 100ms or more"),
     ],
 )
 def test_wrong_usage_is_exit_status_2(alone: Chiplog, arguments: list[str], message: str) -> None:

@@ -21,7 +21,7 @@ def test_a_broker_that_answers_as_the_others_do() -> None:
 
 def test_partitions_without_a_leader_are_named() -> None:
     assert check_view.of_partitions([SMALL]).problem == ""
-    assert check_view.of_partitions([ORDERS, SMALL]).problem == "none: orders-1"
+    assert check_view.of_partitions([ORDERS, SMALL]).problem == "no leader: orders-1"
     many = [replace(ORDERS, name=f"t{number}") for number in range(7)]
     assert check_view.of_partitions(many).problem.endswith("t4-1 and 2 more")
 

@@ -54,10 +54,13 @@ class GroupsClient:
         self._passwords = passwords
         self._clock = clock
         self._failures: dict[Identity, tuple[int, float]] = {}
+        """Failures in a row, and the monotonic second at which the backoff ends."""
         self._kept: dict[tuple[Identity, str, bytes], tuple[bytes, object]] = {}
+        """By process, path and request: the last answer without its time, raw and parsed."""
 
     def not_in_backoff(self, processes: Sequence[Identity]) -> dict[BrokerId, Identity]:
-        """The brokers that are not in a backoff, by id."""
+        """The given processes that are not in a backoff, by broker id. Answers and failures of all
+        other processes are forgotten."""
         now_s = self._clock.monotonic_s()
         self._failures = {
             process: self._failures[process] for process in processes if process in self._failures
@@ -75,7 +78,8 @@ class GroupsClient:
         brokers: Mapping[BrokerId, Identity],
         requests: Mapping[BrokerId, Sequence[GroupsRequest]],
     ) -> dict[BrokerId, list[GroupsAnswer]]:
-        """The answers of each broker that answered all of its requests. Pages are joined."""
+        """Ask brokers about groups. Returns the answers of each broker that answered all of its
+        requests. An answer may have several pages, which are listed one after another."""
 
         async def all_pages(process: Identity, request: GroupsRequest) -> list[GroupsAnswer]:
             pages: list[GroupsAnswer] = []
@@ -85,7 +89,7 @@ class GroupsClient:
                 if after is None:
                     return pages
                 request = replace(request, after=after)
-            raise NoAnswer("it lists groups without end")
+            raise NoAnswer(f"the broker returns more than {MAX_PAGES} pages of groups")
 
         found = await self._each(brokers, requests, all_pages)
         return {
@@ -98,7 +102,8 @@ class GroupsClient:
         brokers: Mapping[BrokerId, Identity],
         requests: Mapping[BrokerId, Sequence[PositionsRequest]],
     ) -> list[Positions]:
-        """The answers about positions in partitions."""
+        """Ask brokers about offsets in partitions that they lead. Returns the answers of those that
+        answered all of their requests."""
 
         async def one(process: Identity, request: PositionsRequest) -> Positions:
             return await self._ask(process, POSITIONS_PATH, request, Positions)
@@ -109,7 +114,8 @@ class GroupsClient:
     async def retention(
         self, brokers: Mapping[BrokerId, Identity], requests: Mapping[BrokerId, RetentionRequest]
     ) -> list[tuple[RetentionRequest, RetentionAnswer]]:
-        """Each request for a retention, with its answer."""
+        """Set the retention of groups' offsets. Returns each request that was answered, with its
+        answer."""
 
         async def one(
             process: Identity, request: RetentionRequest
@@ -123,8 +129,8 @@ class GroupsClient:
     async def reset(
         self, brokers: Mapping[BrokerId, Identity], coordinator: BrokerId, request: ResetRequest
     ) -> ResetAnswer | None:
-        """The coordinator's answer; None if it did not answer. It may have carried out the reset
-        even then."""
+        """Request a reset from a group's coordinator. Returns its answer; None if it did not
+        answer, which does not mean that it did nothing."""
 
         async def one(process: Identity, request: ResetRequest) -> ResetAnswer:
             return await self._ask(process, RESET_PATH, request, ResetAnswer)
@@ -138,7 +144,8 @@ class GroupsClient:
         requests: Mapping[BrokerId, Sequence[Q]],
         ask: Callable[[Identity, Q], Awaitable[A]],
     ) -> dict[BrokerId, list[A]]:
-        """Ask every broker, and collect the answers of those that answered everything."""
+        """Call `ask` for each request, all brokers at the same time and each broker's requests one
+        by one. Returns the answers of brokers that answered everything; others get a backoff."""
         found: dict[BrokerId, list[A]] = {}
 
         async def of_broker(broker_id: BrokerId) -> None:
@@ -156,7 +163,7 @@ class GroupsClient:
         return found
 
     async def _ask(self, process: Identity, path: str, request: object, answer: type[T]) -> T:
-        """Ask one broker. Raises `NoAnswer`."""
+        """Send one request to a broker, and parse the answer as `answer`. Raises `NoAnswer`."""
         secret = await self._passwords.of(self._key)
         body = to_body(request)
         try:
@@ -171,17 +178,19 @@ class GroupsClient:
     ) -> T:
         """The parsed answer. An answer that differs from the last one only in its time is not
         parsed again."""
-        same, _, _ = received.rpartition(_TIME)
+        without_time, _, _ = received.rpartition(_TIME)
         known = self._kept.get((process, path, body))
-        if same and known is not None and known[0] == same and isinstance(known[1], answer):
-            return known[1]
+        if without_time and known is not None and known[0] == without_time:
+            _, parsed = known
+            if isinstance(parsed, answer):
+                return parsed
         try:
             found = answer_from_body(answer, received)
         except InvalidManifest as error:
             raise NoAnswer(f"the answer cannot be parsed: {error}") from error
         if len(self._kept) >= KEPT_ANSWERS:
             self._kept.clear()
-        self._kept[process, path, body] = (same, found)
+        self._kept[process, path, body] = (without_time, found)
         return found
 
     def _failed(self, process: Identity, error: NoAnswer) -> None:

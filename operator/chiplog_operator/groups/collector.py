@@ -17,17 +17,19 @@ from chiplog_operator.caches import ClusterKey
 
 
 class TopicSums(NamedTuple):
-    """Of the partitions of a topic for which something was committed."""
+    """Sums over the partitions of a topic that have a committed offset."""
 
     offset: int
     lag: int
 
 
 def _of_topic(name: str, what: str, value: Callable[[TopicSums], int]) -> Series[TopicSums]:
+    """A metric with a value for each topic of a group; `what` is its help text."""
     return Series(f"kafka_consumergroup_{name}", what, value)
 
 
 def _of_partition(name: str, what: str, field: str) -> Series[PartitionLag]:
+    """A metric with the value of a `PartitionLag`'s field for each partition of a group."""
     return Series(f"kafka_consumergroup_{name}", what, attrgetter(field))
 
 
@@ -53,7 +55,7 @@ PARTITION_SERIES: Final = (
 
 
 class GroupsCollector:
-    """What the last pass at each cluster found."""
+    """The figures of groups from the last pass over each cluster."""
 
     def __init__(self) -> None:
         self._figures: dict[ClusterKey, Sequence[GroupFigures]] = {}
@@ -95,8 +97,9 @@ class GroupsCollector:
 
 def _sums(partitions: Sequence[PartitionLag]) -> TopicSums:
     """The sums of a topic's partitions that have a committed offset."""
-    known = [partition_lag for partition_lag in partitions if partition_lag.lag >= 0]
+    # A lag of -1 means that nothing was committed.
+    committed = [partition_lag for partition_lag in partitions if partition_lag.lag >= 0]
     return TopicSums(
-        sum(partition_lag.committed_offset for partition_lag in known),
-        sum(partition_lag.lag for partition_lag in known),
+        sum(partition_lag.committed_offset for partition_lag in committed),
+        sum(partition_lag.lag for partition_lag in committed),
     )

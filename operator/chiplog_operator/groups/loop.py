@@ -37,13 +37,13 @@ COALESCE_S: Final = 0.02
 
 
 class FiguresListener(Protocol):
-    """Where exact figures go."""
+    """Publishes exact figures for Prometheus."""
 
     def show(self, cluster: ClusterKey, figures: Sequence[GroupFigures]) -> None:
         """Take over the figures of the groups from the last pass."""
 
     def forget(self, cluster: ClusterKey) -> None:
-        """No object names the cluster any more."""
+        """Remove the cluster's figures, because no object names it or there are no groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +112,8 @@ class GroupsLoop:
             return AFTER_FAULT_MS
 
     async def _reconcile(self) -> int:
-        """Ask the coordinators and leaders, carry out what is due, and write statuses. Returns
-        the milliseconds to the next pass."""
+        """Request facts from coordinators and offsets from leaders, carry out resets and scaling
+        that are due, and write statuses. Returns the milliseconds to the next pass."""
         parts, watch, client = self._parts, self._watch, self._client
         if not parts.observer.is_known(self._key.namespace):
             return AFTER_FAULT_MS
@@ -160,6 +160,7 @@ class GroupsLoops:
     async def run(self) -> None:
         """Run the loops until cancelled."""
         async with self._loops.running(lambda key: GroupsLoop(key, self._parts)):
+            # Changes before now woke nobody, because no loop could run.
             for key in sorted(self._parts.caches.clusters()):
                 if (loop := self._loops.of(key)) is not None:
                     loop.wake()

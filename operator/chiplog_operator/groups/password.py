@@ -9,7 +9,7 @@ from chiplog_operator.resources.secret import password_of
 
 
 class Passwords:
-    """Read once each, and again where a broker does not take it."""
+    """The passwords of clusters: each is read once, and again after a broker refused it."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api

@@ -24,18 +24,19 @@ FORBIDDEN: Final = 403
 
 
 class NoAnswer(Exception):  # noqa: N818 - named for what it says
-    """A broker gave no answer that counts; says why."""
+    """A broker gave no valid answer. `str()` says why."""
 
 
 class WrongSecret(NoAnswer):
-    """The broker knows another secret than we do."""
+    """The broker has another password of the cluster than the operator."""
 
 
 class GroupsPort(Protocol):
-    """Who can be asked about groups."""
+    """Sends requests about groups to brokers."""
 
     async def ask(self, process: Identity, secret: str, path: str, body: bytes) -> bytes:
-        """Send a request to a broker and return the body of its answer. Raises `NoAnswer`."""
+        """Send a request to a broker, signed with the cluster's `secret`, and return the body of
+        its answer. Raises `NoAnswer`."""
 
 
 class HttpGroupsPort:
@@ -59,7 +60,9 @@ class HttpGroupsPort:
             self._session = None
 
     async def ask(self, process: Identity, secret: str, path: str, body: bytes) -> bytes:
-        import aiohttp  # noqa: PLC0415 - a standby asks nobody
+        """Send a signed request to a broker's health port, and check the answer's signature and
+        status. Raises `NoAnswer`."""
+        import aiohttp  # noqa: PLC0415 - a standby sends no requests
 
         message = Message(
             method="POST",
@@ -87,7 +90,7 @@ class HttpGroupsPort:
         except (aiohttp.ClientError, OSError) as error:
             raise NoAnswer(f"{type(error).__name__}: {error}") from error
         if status == FORBIDDEN:
-            raise WrongSecret("status 403: it does not accept the operator's signature")
+            raise WrongSecret("status 403: the broker does not accept the operator's signature")
         if len(received) > MAX_ANSWER_BYTES:
             raise NoAnswer("the answer is too long")
         if not is_answer(secret, headers[SIGNATURE_HEADER], status, received, signature):

@@ -39,7 +39,7 @@ from chiplog_operator.writes import Authority, NotActive
 logger = logging.getLogger(__name__)
 
 MAX_CONCURRENT: Final = 4
-"""Resets in flight; each asks several brokers."""
+"""Resets that may be in progress at the same time; each asks several brokers."""
 
 
 class Brokers(Protocol):
@@ -55,7 +55,7 @@ class Brokers(Protocol):
 
 
 class Resetting:
-    """Of one cluster."""
+    """Carries out the resets of one cluster's groups."""
 
     def __init__(
         self,
@@ -75,10 +75,8 @@ class Resetting:
     async def reconcile(
         self, observed: Iterable[ObservedGroup], brokers: Brokers, find_topic: FindTopic
     ) -> Mapping[str, ResetStatus]:
-        """Request the resets that are due. Returns the statuses to publish, by uid.
-
-        Raises `NotActive`.
-        """
+        """Request the resets that are due. Returns the statuses of resets to publish, by uid of the
+        ConsumerGroup, including those of earlier passes. Raises `NotActive`."""
         observed = list(observed)
         self._forget(observed)
         now_ms = self._now_ms()
@@ -98,9 +96,10 @@ class Resetting:
     async def _request_reset(
         self, about: ObservedGroup, brokers: Brokers, find_topic: FindTopic
     ) -> None:
-        """Request the reset of one group, and record the outcome."""
+        """Request the reset of one group. Keep the outcome for its status, and create an Event if
+        it has one."""
         group, facts, reset = about.group, about.facts, about.group.spec.reset
-        assert facts is not None and reset is not None, "else it is not due"  # noqa: PT018
+        assert facts is not None and reset is not None, "only such a group is due"  # noqa: PT018
         answer = await self._coordinator_answer(about, reset, facts, brokers, find_topic)
         uid = group.metadata.uid
         self._tried[uid] = tried(group, facts, answer, self._now_ms())
@@ -129,7 +128,8 @@ class Resetting:
         brokers: Brokers,
         find_topic: FindTopic,
     ) -> ResetAnswer | None:
-        """Ask the leaders and then the coordinator. None if the coordinator did not answer."""
+        """Ask the partitions' leaders for offsets, and then the coordinator for the reset to them.
+        Returns the coordinator's answer; None if it is not known or did not answer."""
         if about.coordinator is None:
             return None
         wanted = partitions_of(reset, facts, find_topic)
@@ -142,11 +142,13 @@ class Resetting:
         return await brokers.reset(about.coordinator, asked)
 
     def _forget(self, observed: Iterable[ObservedGroup]) -> None:
-        """Forget objects that are gone or want no reset, and outdated resets."""
+        """Forget objects that are gone or want no reset, and resets with another id than the spec
+        has now."""
+        groups = [observed_group.group for observed_group in observed]
         wanted = {
-            group.group.metadata.uid: group.group.spec.reset.id
-            for group in observed
-            if group.group.spec.reset is not None
+            group.metadata.uid: group.spec.reset.id
+            for group in groups
+            if group.spec.reset is not None
         }
         self._tried = {uid: tried for uid, tried in self._tried.items() if uid in wanted}
         self._new_statuses = {

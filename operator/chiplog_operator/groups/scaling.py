@@ -49,7 +49,7 @@ INTERVAL_MS: Final = 5_000
 
 @dataclass(slots=True)
 class _Known:
-    """What is remembered of one ConsumerGroup."""
+    """The memory about one ConsumerGroup."""
 
     checked_ms: int
     memory: Memory | None = None
@@ -105,7 +105,8 @@ class Scaling:
         return known is None or now_ms - known.checked_ms >= INTERVAL_MS
 
     async def _reconcile(self, observed: ObservedGroup, context: "_Context") -> None:
-        """Check one group's Deployment, and record the verdict."""
+        """Check one group's Deployment, scale it if needed, and keep the verdict. After a failed
+        request, the former verdict stays."""
         group, now_ms = observed.group, self._now_ms()
         known = self._known.setdefault(group.metadata.uid, _Known(checked_ms=now_ms))
         known.checked_ms = now_ms
@@ -141,7 +142,11 @@ class Scaling:
     async def _verdict(
         self, observed: ObservedGroup, context: "_Context", known: _Known
     ) -> Verdict:
-        """Scale the Deployment if needed. Returns the verdict."""
+        """Scale the Deployment if needed. Returns the verdict: that it is scaled, or why not.
+
+        It is scaled only if it has the annotation that allows it, and no HorizontalPodAutoscaler
+        scales it. Otherwise the memory for smooth scaling (`known.memory`) starts again.
+        """
         group, scale = observed.group, observed.group.spec.scale
         assert scale is not None, "only such a group is due"
         namespace, name = group.metadata.namespace, scale.deployment_ref.name
@@ -158,7 +163,7 @@ class Scaling:
         if autoscaler:
             known.memory = None
             return autoscaled(autoscaler, name)
-        assert observed.facts is not None, "it was heard of"
+        assert observed.facts is not None, "only a group whose coordinator answered is due"
         facts = Facts(
             replicas=_replicas(deployment),
             partitions=known_partitions(observed.facts, context.find_topic),
@@ -173,8 +178,8 @@ class Scaling:
     async def _write(
         self, group: ConsumerGroup, deployment: Manifest, found: Step, before: int
     ) -> None:
-        """Set the number of replicas. Raises `Conflict` if the Deployment has changed, and
-        `NotActive`."""
+        """Set the Deployment's number of replicas, which was `before`, and report it. Raises
+        `Conflict` if the Deployment has changed since it was read, and `NotActive`."""
         if not self._authority.is_held():
             raise NotActive
         name = deployment["metadata"]["name"]
@@ -207,7 +212,8 @@ class Scaling:
                 metadata=group.metadata,
                 type=EventType.NORMAL,
                 reason="Scaled",
-                message=f"Deployment {name} from {before} to {found.replicas} pods: {found.why}",
+                message=f"Deployment {name} is scaled from {before} to {found.replicas} pods: "
+                f"{found.why}",
             )
         )
 

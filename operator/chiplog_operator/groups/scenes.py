@@ -11,7 +11,7 @@ from chiplog_operator.observe import Observer
 
 
 def scene_of(key: ClusterKey, caches: Caches, observer: Observer) -> Scene:
-    """The cluster's scene, from caches only."""
+    """The cluster, its ConsumerGroups and topics as the caches have them now."""
     manifests = caches.members(kinds.CONSUMER_GROUPS, key)
 
     def find_topic(topic_name: str) -> PartitionMapSpec | None:
@@ -33,8 +33,11 @@ def scene_of(key: ClusterKey, caches: Caches, observer: Observer) -> Scene:
 
 
 def _is_touched(manifest: Manifest) -> bool:
-    """Whether anybody but the operator may have written to an object that discovery created.
-    True for all others."""
+    """Whether a user may have written a ConsumerGroup. The operator deletes discovered ones only if
+    not.
+
+    True for all objects that the operator's discovery of groups did not create.
+    """
     if labels_of(manifest).get(labels.DISCOVERED) != "true":
         return True
     managers = [entry.get("manager") for entry in metadata(manifest).get("managedFields") or []]

@@ -24,7 +24,8 @@ def service_account(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
 
 
 def role(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
-    """The Role with the broker's permissions."""
+    """The Role with the broker's permissions: it reads Brokers and PartitionMaps, and writes only
+    its own status and its own Lease."""
     own_broker = names.broker(cluster.metadata.name, broker_id)
     own_lease = names.broker_lease(cluster.metadata.name, broker_id)
     rules = [

@@ -102,5 +102,6 @@ def with_hash(manifest: Manifest) -> Manifest:
 
 
 def _hash(value: object) -> str:
+    """The first 16 hex digits of the SHA-256 of the value as JSON."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

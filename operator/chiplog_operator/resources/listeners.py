@@ -9,7 +9,8 @@ DEFAULT_LISTENER = Listener(name="plain", type=ListenerType.INTERNAL, port=ports
 
 
 def listeners(cluster: BrokerCluster) -> tuple[Listener, ...]:
-    """The listeners for clients, without the internal one."""
+    """The listeners for clients: those of the spec, or the default one. The listener that brokers
+    use among themselves is not one of them."""
     return cluster.spec.listeners or (DEFAULT_LISTENER,)
 
 

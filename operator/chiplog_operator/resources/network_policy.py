@@ -48,7 +48,7 @@ def network_policies(cluster: BrokerCluster, settings: BuildSettings) -> list[Ma
 
 
 def _operator(namespace: str) -> dict[str, object]:
-    """The peer that selects the operator's pods in its namespace. It needs both selectors."""
+    """The peer that selects the operator's pods in its namespace."""
     return {
         "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: namespace}},
         "podSelector": {"matchLabels": {labels.NAME: labels.OPERATOR}},

@@ -17,14 +17,16 @@ from chiplog_kube.kinds import Kind
 def cluster_object(
     kind: Kind, name: str, cluster: BrokerCluster, parts: Mapping[str, object]
 ) -> Manifest:
-    """An object that exists once for the cluster."""
+    """The manifest of an object that exists once for the cluster. `parts` are its fields beside
+    the metadata."""
     return _object(kind, name, cluster, labels.of_cluster(cluster.metadata.name), parts)
 
 
 def broker_object(
     kind: Kind, name: str, cluster: BrokerCluster, broker_id: BrokerId, parts: Mapping[str, object]
 ) -> Manifest:
-    """An object that exists once for each broker."""
+    """The manifest of an object that exists once for each broker. `parts` are its fields beside
+    the metadata."""
     return _object(kind, name, cluster, broker_labels(cluster, broker_id), parts)
 
 
@@ -51,6 +53,7 @@ def _object(
     object_labels: Mapping[str, str],
     parts: Mapping[str, object],
 ) -> Manifest:
+    """A manifest of the cluster, which owns it."""
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -65,6 +68,7 @@ def _object(
 
 
 def _owner(cluster: BrokerCluster) -> dict[str, object]:
+    """The owner reference, by which Kubernetes deletes the object after the cluster."""
     return {
         "apiVersion": API_VERSION,
         "kind": BROKER_CLUSTER.kind,

@@ -79,15 +79,15 @@ def _scheduling_fields(cluster: BrokerCluster, template: PodTemplate) -> dict[st
     """The fields that decide on which node the pod runs. Spreading is only preferred: a broker
     in a full zone is better than none."""
     selector = {"matchLabels": brokers_selector(cluster)}
-    apart = {"topologyKey": HOSTNAME_KEY, "labelSelector": selector}
-    preferred = [{"weight": 100, "podAffinityTerm": apart}]
-    where: dict[str, object] = {
+    other_nodes = {"topologyKey": HOSTNAME_KEY, "labelSelector": selector}
+    preferred = [{"weight": 100, "podAffinityTerm": other_nodes}]
+    spreading: dict[str, object] = {
         "affinity": {
             "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}
         }
     }
     if cluster.spec.rack:
-        where["topologySpreadConstraints"] = [
+        spreading["topologySpreadConstraints"] = [
             {
                 "maxSkew": 1,
                 "topologyKey": cluster.spec.rack.topology_key,
@@ -101,12 +101,13 @@ def _scheduling_fields(cluster: BrokerCluster, template: PodTemplate) -> dict[st
         "priorityClassName": template.priority_class_name,
         "imagePullSecrets": [{"name": name} for name in template.image_pull_secrets],
     }
-    return where | {name: value for name, value in fields.items() if value}
+    return spreading | {name: value for name, value in fields.items() if value}
 
 
 def _container(
     cluster: BrokerCluster, broker_id: BrokerId, settings: BuildSettings
 ) -> dict[str, object]:
+    """The broker's container, which runs without privileges on a read-only root file system."""
     spec = cluster.spec
     container: dict[str, object] = {
         "name": CONTAINER,
@@ -133,6 +134,7 @@ def _container(
 
 
 def _arguments(cluster: BrokerCluster, broker_id: BrokerId) -> list[str]:
+    """The command-line arguments of the broker."""
     return [
         *("--cluster", cluster.metadata.name),
         *("--broker-id", str(broker_id)),
@@ -145,6 +147,7 @@ def _arguments(cluster: BrokerCluster, broker_id: BrokerId) -> list[str]:
 
 
 def _ports(cluster: BrokerCluster) -> list[dict[str, object]]:
+    """The ports of the broker's container."""
     # A listener may be called metrics, like another port here, or 9092, which is no valid name of a
     # port: hence the prefix tcp-.
     return [

@@ -12,7 +12,8 @@ STARTUP_PERIOD_S = 1
 
 
 def probes() -> dict[str, object]:
-    """The three probes of the broker's container."""
+    """The three probes of the broker's container. The startup probe allows a day, because the
+    recovery of logs after a crash may take hours."""
     return {
         "startupProbe": _probe(
             "/startupz", period_s=STARTUP_PERIOD_S, timeout_s=5, failures=DAY_S // STARTUP_PERIOD_S

@@ -19,31 +19,35 @@ from chiplog_operator.resources.settings import BuildSettings
 Path: TypeAlias = tuple[str, ...]
 CONFIG: Path = ("config",)
 MAX_REASONS = 10
-"""This many are named."""
+"""At most this many fields are named."""
 
 
 def restart_reasons(
     before: BrokerCluster, after: BrokerCluster, settings: BuildSettings
 ) -> tuple[str, ...]:
-    """The fields whose change needs a restart, as users name them, like
-    `spec.config[num.io.threads]`.
+    """The changed fields that need a restart, as users name them, like
+    `spec.config[num.io.threads]`. At most `MAX_REASONS`, and then "and more".
 
-    Empty if no single field of the spec is the reason, as with another version of the operator.
+    A field is a reason if the old spec with only this field changed has another revision. Empty if
+    no single field of the spec is a reason, as with another version of the operator.
     """
     old, new = before.to_manifest(), after.to_manifest()
     old_revision = revision(before, settings)
 
-    def is_one(path: Path) -> bool:
+    def is_reason(path: Path) -> bool:
         return _revision_with(old, new, path, settings) != old_revision
 
     differing = sorted(set(_differences(old["spec"], new["spec"])))
-    of_fields = groupby(differing, key=itemgetter(0))
-    that_restart = (path for name, below in of_fields if is_one((name,)) for path in below)
-    found = [_name(path) for path in islice(filter(is_one, that_restart), MAX_REASONS + 1)]
+    # Each check builds a pod template. So the fields below a field of the spec are checked only if
+    # that is a reason as a whole, and only until there are enough reasons.
+    by_field = groupby(differing, key=itemgetter(0))
+    candidates = (path for field, paths in by_field if is_reason((field,)) for path in paths)
+    found = [_name(path) for path in islice(filter(is_reason, candidates), MAX_REASONS + 1)]
     return tuple(found if len(found) <= MAX_REASONS else [*found[:-1], "and more"])
 
 
 def _differences(old: Any, new: Any, path: Path = ()) -> Iterator[Path]:
+    """The paths of all fields that differ between two values found at `path`."""
     if isinstance(old, Mapping) or isinstance(new, Mapping):
         before, after = old or {}, new or {}
         for name in before.keys() | after.keys():
@@ -57,13 +61,13 @@ def _revision_with(
 ) -> str:
     """The revision of the old spec with one field changed; empty if that spec cannot be parsed."""
     changed: Any = deepcopy(dict(old))
-    at, given = changed["spec"], new["spec"]
+    target, source = changed["spec"], new["spec"]
     for name in path[:-1]:
-        at, given = at.setdefault(name, {}), given.get(name, {})
-    if path[-1] in given:
-        at[path[-1]] = given[path[-1]]
+        target, source = target.setdefault(name, {}), source.get(name, {})
+    if path[-1] in source:
+        target[path[-1]] = source[path[-1]]
     else:
-        at.pop(path[-1], None)
+        target.pop(path[-1], None)
     try:
         return revision(BrokerCluster.from_manifest(changed), settings)
     except InvalidManifest:
@@ -71,6 +75,7 @@ def _revision_with(
 
 
 def _name(path: Path) -> str:
+    """The field as users name it. Keys of `config` contain dots, so they are in brackets."""
     if path[:1] == CONFIG and len(path) > 1:
         return f"spec.config[{path[1]}]"
     return ".".join(("spec", *path))

@@ -44,7 +44,7 @@ def external_services(
     cluster: BrokerCluster, broker_ids: Iterable[BrokerId], held: HeldPorts
 ) -> list[Manifest]:
     """The bootstrap Service for clients outside of Kubernetes, and a Service for each broker.
-    Empty without such listeners."""
+    Empty if the cluster has no listener of type NodePort. `held` are the allocated node ports."""
     if not of_type(cluster, ListenerType.NODE_PORT):
         return []
     return [
@@ -54,8 +54,9 @@ def external_services(
 
 
 def _external_bootstrap_service(cluster: BrokerCluster, held: HeldPorts) -> Manifest:
-    at = BrokerId(BOOTSTRAP)
-    spec = _spec(brokers_selector(cluster), _outside_ports(cluster, at, held), type="NodePort")
+    # Node ports are planned by broker id. The bootstrap Service has an id that no broker has.
+    place = BrokerId(BOOTSTRAP)
+    spec = _spec(brokers_selector(cluster), _outside_ports(cluster, place, held), type="NodePort")
     name = names.external_bootstrap_service(cluster.metadata.name)
     return cluster_object(kinds.SERVICES, name, cluster, {"spec": spec})
 
@@ -70,10 +71,12 @@ def _external_broker_service(
 
 
 def _spec(
-    selector: Mapping[str, str], of_ports: Sequence[Mapping[str, object]], **how: str
+    selector: Mapping[str, str], of_ports: Sequence[Mapping[str, object]], **more_fields: str
 ) -> dict[str, object]:
+    """The spec of a Service. It also publishes pods that are not ready, because a broker that
+    catches up must be reachable by its peers."""
     return {
-        **how,
+        **more_fields,
         "publishNotReadyAddresses": True,
         "selector": selector,
         "ports": of_ports,
@@ -81,6 +84,7 @@ def _spec(
 
 
 def _inside_ports(cluster: BrokerCluster) -> list[dict[str, object]]:
+    """The ports of all listeners that are reached from inside of Kubernetes."""
     return [
         _port(INTERNAL_LISTENER_NAME, ports.INTERNAL),
         *(
@@ -93,7 +97,8 @@ def _inside_ports(cluster: BrokerCluster) -> list[dict[str, object]]:
 def _outside_ports(
     cluster: BrokerCluster, place: BrokerId, held: HeldPorts
 ) -> list[dict[str, object]]:
-    """The external ports of a Service. `place` is the offset from the base of the node ports."""
+    """The external ports of a Service. `place` is the broker id, or `BOOTSTRAP`: the offset of the
+    Service's node port from `nodePortBase`."""
     return [
         _port(listener.name, listener.port) | _node_port(listener, place, held.get(place, {}))
         for listener in of_type(cluster, ListenerType.NODE_PORT)
@@ -106,7 +111,7 @@ def _port(name: str, port: int) -> dict[str, object]:
 
 
 def _node_port(listener: Listener, place: int, held: Mapping[str, int]) -> dict[str, object]:
-    """The node port from the spec, or the one that the cluster has had; empty if Kubernetes
-    chooses."""
+    """The field `nodePort`: the port from the spec, or the one that was allocated before. Empty if
+    Kubernetes is to choose one."""
     node_port = given_node_port(listener, place) or held.get(listener.name)
     return {} if node_port is None else {"nodePort": node_port}

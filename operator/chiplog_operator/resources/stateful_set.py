@@ -36,6 +36,7 @@ def stateful_set(
 
 
 def _claim_template(cluster: BrokerCluster) -> dict[str, object]:
+    """The template of the broker's data volume claim."""
     storage = cluster.spec.storage
     spec: dict[str, object] = {
         "accessModes": ["ReadWriteOnce"],
@@ -53,7 +54,7 @@ def _claim_template(cluster: BrokerCluster) -> dict[str, object]:
 
 
 def must_be_recreated(live: Manifest, wanted: Manifest) -> bool:
-    """Whether the volume claim template changed, which Kubernetes does not allow.
+    """Whether the volume claim template changed, which Kubernetes does not allow in an update.
 
     The StatefulSet is then deleted without its pod and claim (`orphan`) and created again, and
     adopts both.

@@ -37,18 +37,18 @@ LAUNCHED: Final[Mapping[SparkLauncher, Kind]] = {
     SparkLauncher.APACHE: kinds.APACHE_APPLICATIONS,
     SparkLauncher.JOB: kinds.JOBS,
 }
-"""What each launcher is given."""
+"""The kind of object that each launcher runs."""
 
 MADE: Final[Mapping[str, Kind]] = {
     kind.kind: kind
     for kind in (kinds.CONFIG_MAPS, kinds.SERVICE_ACCOUNTS, kinds.ROLES, kinds.ROLE_BINDINGS)
 }
-"""What is made before it."""
+"""The kinds of objects that are created before that one."""
 
 OF_NOBODY: Final = f"{APPLICATION_LABEL}=none"
 """Selects nothing, as names of applications end in eight digits; yet it must be a label's value."""
 OFFERED_FOR_S: Final = 30.0
-"""For this long an answer about what the API server offers is good."""
+"""The API server is asked this often which kinds it offers."""
 
 
 OtherOwners: TypeAlias = Collection[taken_names.Identity]
@@ -73,7 +73,8 @@ class Applications:
         self._offered: dict[str, tuple[float, Offered]] = {}
 
     async def offered(self, namespace: str) -> Offered:
-        """The `SparkApplication` kinds that the API server serves and this namespace can use."""
+        """The `SparkApplication` kinds that the API server serves and the operator may use in this
+        namespace. The answer is kept for `OFFERED_FOR_S`; a failure is not."""
         now_s = self._clock.monotonic_s()
         at_s, known = self._offered.get(namespace, (float("-inf"), Offered()))
         if now_s - at_s < OFFERED_FOR_S:
@@ -85,50 +86,57 @@ class Applications:
             except NotFound:
                 continue
             except ApiError as error:
-                return Offered(unknown=f"{kind.api_version} cannot be requested: {error}")
+                return Offered(unknown=f"{kind.kind} {kind.api_version} cannot be listed: {error}")
             versions.add(kind.api_version)
         found = Offered(frozenset(versions))
         self._offered[namespace] = now_s, found
         return found
 
-    async def observe(self, namespace: str, known: ApplicationStatus) -> Seen | None:
-        """Observe the application and then its result; None if the API server did not answer."""
+    async def observe(self, namespace: str, application: ApplicationStatus) -> Seen | None:
+        """The state of an application that was launched, and then its result. None if a request
+        failed, so that nothing is known."""
         try:
-            return await self._observe(namespace, known)
+            return await self._observe(namespace, application)
         except ApiError as error:
-            facts = {"application": known.name, "namespace": namespace, "error": str(error)}
+            facts = {"application": application.name, "namespace": namespace, "error": str(error)}
             logger.warning("application_not_seen", extra=facts)
             return None
 
-    async def _observe(self, namespace: str, known: ApplicationStatus) -> Seen:
-        """Observe the application. Raises `ApiError`s."""
-        kind = LAUNCHED[known.launcher]
+    async def _observe(self, namespace: str, application: ApplicationStatus) -> Seen:
+        """As `observe`. Raises `ApiError`s.
+
+        The result is read after the state: an application that has ended has written it by then.
+        """
+        kind = LAUNCHED[application.launcher]
         try:
-            launched = await self._api.get(kind, namespace, known.name)
+            launched = await self._api.get(kind, namespace, application.name)
         except NotFound:
-            result, _ = await self._read_result(namespace, known.name)
+            result, _ = await self._read_result(namespace, application.name)
             return Seen(state=RunState.GONE, kind=kind.kind, result=result)
         pods = await self._api.list_(
-            kinds.PODS, namespace, labels=f"{APPLICATION_LABEL}={known.name}"
+            kinds.PODS, namespace, labels=f"{APPLICATION_LABEL}={application.name}"
         )
         events: list[Manifest] = []
-        if known.launcher is SparkLauncher.JOB and not pods.items:
+        if application.launcher is SparkLauncher.JOB and not pods.items:
+            # Only the Job's Events say why no pod could be created.
             selector = f"involvedObject.uid={uid_of(launched)}"
             found = await self._api.list_(kinds.EVENTS, namespace, fields=selector)
             events = sorted(found.items, key=lambda event: str(event.get("lastTimestamp") or ""))
-        phase = states.observed(known.launcher, launched, pods.items, self._clock.now(), events)
-        is_going = "deletionTimestamp" in metadata(launched)
-        result, progress = await self._read_result(namespace, known.name)
+        phase = states.observed(
+            application.launcher, launched, pods.items, self._clock.now(), events
+        )
+        is_being_deleted = "deletionTimestamp" in metadata(launched)
+        result, progress = await self._read_result(namespace, application.name)
         return Seen(
-            state=RunState.UNKNOWN if is_going else RunState(phase.name.value),
+            state=RunState.UNKNOWN if is_being_deleted else RunState(phase.name.value),
             kind=kind.kind,
             reason=phase.reason,
             message=phase.message,
             must_be_stopped=phase.must_be_stopped,
-            is_held_up=phase.is_held_up and not is_going,
+            is_held_up=phase.is_held_up and not is_being_deleted,
             executors=pod_states.running_executors(pods.items),
             driver_end=pod_states.end_of_driver(pods.items),
-            attempt=states.attempt(known.launcher, launched),
+            attempt=states.attempt(application.launcher, launched),
             result=result,
             progress=progress,
         )
@@ -136,7 +144,8 @@ class Applications:
     async def _read_result(
         self, namespace: str, name: str
     ) -> tuple[Result | UnreadableDocument | None, RunProgress | None]:
-        """The driver's result and its progress. What anybody else wrote is ignored."""
+        """The driver's result and its progress, each None if there is none. A result that is not
+        signed by the driver, or cannot be parsed, is an `UnreadableDocument`."""
         try:
             found = await self._api.get(kinds.CONFIG_MAPS, namespace, f"{name}-result")
         except NotFound:
@@ -148,10 +157,11 @@ class Applications:
             return None, progress
         found_text = data.get(SIGNATURE_KEY)
         key = await self._key(namespace, result_key_of(name))
-        is_sure = key is None or is_signed(
+        # Without access to Secrets there is no key, and nothing is signed.
+        is_accepted = key is None or is_signed(
             key, name, text, found_text if isinstance(found_text, str) else ""
         )
-        if not is_sure:
+        if not is_accepted:
             message = (
                 f"the result in ConfigMap {name}-result is not signed by the driver of this run: "
                 "somebody else wrote it, or operator and Spark image have different versions. Run "
@@ -164,8 +174,8 @@ class Applications:
             return unreadable, progress
 
     async def _key(self, namespace: str, name: str) -> str | None:
-        """The key with which the driver signs; empty if its Secret does not exist. None if the
-        operator must not read Secrets in this namespace: then none of its drivers has a key."""
+        """The key in a Secret, with which a driver signs; empty if there is no such Secret or key.
+        None if the operator must not read Secrets in this namespace: no driver there has a key."""
         try:
             found = await self._api.get(kinds.SECRETS, namespace, name)
         except NotFound:
@@ -211,7 +221,8 @@ class Applications:
         request: Request,
         other_owners: OtherOwners,
     ) -> None:
-        """Create the objects that must exist before the launched one."""
+        """Create the objects that must exist before the launched one, or apply them if they exist:
+        key, request, an empty ConfigMap for the result, and what the launcher needs."""
         key = await self._make_key(application, other_owners)
         data_field = {"data": signed(key, application.name, {REQUEST_KEY: request.to_json()})}
         for name, parts in (
@@ -226,8 +237,8 @@ class Applications:
             await self._apply(MADE[manifest["kind"]], {**manifest, **data_field}, other_owners)
 
     async def _make_key(self, application: Application, other_owners: OtherOwners) -> str:
-        """The key with which operator and driver sign; empty if the operator must not create
-        Secrets."""
+        """The key with which operator and driver sign, in a Secret that is created if needed. Empty
+        if the operator must not read Secrets, so that nothing is signed."""
         name = application.result_key
         known = await self._key(application.namespace, name)
         if known is None:
@@ -251,7 +262,8 @@ class Applications:
             await self._api.apply(kind, with_uid, field_manager=labels.OPERATOR)
 
     async def _ours(self, kind: Kind, wanted: Manifest, other_owners: OtherOwners) -> Manifest:
-        """The object that has the name. Raises `NameTaken` if it is not the application's."""
+        """The existing object with the name of a wanted one. Raises `NameTaken` if it does not
+        belong to the application."""
         found = await self._api.get(kind, *key_of(wanted))
         why = taken_names.why_not_ours(
             metadata(found), metadata(wanted), label=APPLICATION_LABEL, other_owners=other_owners
@@ -280,7 +292,8 @@ class Applications:
         await self._remove_rest(namespace, name, ",".join(f"{key}={own[key]}" for key in own))
 
     async def _remove_rest(self, namespace: str, name: str, own_labels: str) -> None:
-        """Delete the objects that were created before the launched one."""
+        """Delete the objects that were created before the launched one. They are found by their
+        labels, and their names begin with the application's."""
         for kind in MADE.values():
             found = await self._api.list_(kind, namespace, labels=own_labels)
             for manifest in found.items:

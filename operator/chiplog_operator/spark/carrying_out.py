@@ -28,7 +28,7 @@ from chiplog_operator.execute import Executor
 from chiplog_operator.spark.applications import Applications
 from chiplog_operator.spark.repairing import Repairing
 from chiplog_operator.targets import KIND_OF
-from chiplog_operator.writes import Authority, NotActive, as_it_was
+from chiplog_operator.writes import Authority, NotActive, same_version
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ JOB_OF: Final[Mapping[str, tuple[JobKind, Job]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What carries out."""
+    """What the steps of Spark jobs are carried out with."""
 
     api: KubeApi
     caches: Caches
@@ -57,22 +57,23 @@ class Tools:
 
 @dataclass(slots=True)
 class CarryingOut:
-    """For one operator process."""
+    """Carries out the steps of one operator process, and remembers why launches failed."""
 
     tools: Tools
     _refusals: dict[tuple[str, str], str] = field(default_factory=dict)
     _obstacles: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def obstacle(self, resource: SparkResource) -> str:
-        """Why the last attempt to create the named application failed; empty if it succeeded, or
-        was refused for good."""
+        """Why the last attempt to create the application in the object's status failed and will be
+        repeated. Empty if it succeeded, or was refused for good (`refusal`)."""
         application = resource.status.application
         if application is None:
             return ""
         return self._obstacles.get((resource.metadata.namespace, application.name), "")
 
     def refusal(self, resource: SparkResource) -> str:
-        """Why the API server refused to create the named application; empty if it did not."""
+        """Why the API server refused to create the application in the object's status; empty if it
+        did not."""
         application = resource.status.application
         if application is None:
             return ""
@@ -81,7 +82,8 @@ class CarryingOut:
     async def carry_out(
         self, key: ClusterKey, resource: SparkResource, cluster: BrokerCluster | None, step: Step[S]
     ) -> bool:
-        """Carry out a step. Returns whether all of it is done. Raises `NotActive`."""
+        """Carry out a step: its actions, then the status, then Events. Returns whether all of it is
+        done; a failure is logged. Raises `NotActive`."""
         if not self.tools.authority.is_held():
             raise NotActive
         try:
@@ -105,7 +107,7 @@ class CarryingOut:
         cluster: BrokerCluster | None,
         action: object,
     ) -> None:
-        """Carry out one action."""
+        """Carry out one action. Raises `ApiError`s."""
         namespace = resource.metadata.namespace
         match action:
             case Launch():
@@ -121,7 +123,8 @@ class CarryingOut:
     async def _launch(
         self, resource: SparkResource, cluster: BrokerCluster, launch: Launch
     ) -> None:
-        """Create an application, and record why it cannot be created."""
+        """Create an application. If that fails, keep why, for `obstacle` or `refusal`, and raise
+        the `ApiError`."""
         application = application_of(resource, cluster, launch.name, self.tools.spark_image)
         request = request_of(resource, cluster, launch)
         name = resource.metadata.namespace, launch.name
@@ -136,9 +139,9 @@ class CarryingOut:
         self._obstacles.pop(name, None)
 
     async def _remove_annotation(self, resource: SparkResource) -> None:
-        """Remove the annotation with the command."""
+        """Remove the annotation by which a user gave a command, so that it is carried out once."""
         meta, kind = resource.metadata, KIND_OF[resource.KIND.kind]
-        patch = {"metadata": {**as_it_was(meta), "annotations": {labels.REBALANCE: None}}}
+        patch = {"metadata": {**same_version(meta), "annotations": {labels.REBALANCE: None}}}
         patched = await self.tools.api.patch(
             kind, meta.namespace, meta.name, patch, field_manager=labels.OPERATOR
         )
@@ -149,10 +152,11 @@ class CarryingOut:
         succeeded."""
         meta = resource.metadata
         if any(isinstance(action, TakeAwayAnnotation) for action in step.actions):
+            # That patch gave the object another version.
             meta = _as_it_is_now(resource, self.tools.caches)
         report = Report(kind=resource.KIND, metadata=meta, status=step.status)
         outcome = await self.tools.executor.execute(key, [report])
-        if not outcome.is_whole:
+        if not outcome.is_complete:
             return False
         for notice in step.events:
             await self.tools.executor.announce(
@@ -176,7 +180,7 @@ class CarryingOut:
 
 
 def _as_it_is_now(resource: SparkResource, caches: Caches) -> Metadata:
-    """The object's metadata with its newest resource version."""
+    """The object's metadata as cached now, with the resource version of the last own write."""
     meta = resource.metadata
     manifest = caches[KIND_OF[resource.KIND.kind]].get(meta.namespace, meta.name)
     return meta if manifest is None else type(resource).from_manifest(manifest).metadata
@@ -185,7 +189,8 @@ def _as_it_is_now(resource: SparkResource, caches: Caches) -> Metadata:
 def application_of(
     resource: SparkResource, cluster: BrokerCluster, name: str, image: str
 ) -> Application:
-    """The complete application of a run."""
+    """The complete application of a run, from the object, the cluster and the operator's default
+    `image`."""
     meta, overrides = resource.metadata, resource.spec.spark or SparkOverrides()
     _, job = JOB_OF[resource.KIND.kind]
     template = cluster.spec.template
@@ -219,7 +224,7 @@ def application_of(
 
 
 def request_of(resource: SparkResource, cluster: BrokerCluster, launch: Launch) -> Request:
-    """The request that the job reads."""
+    """The request that the job reads: what to do, and where to write the result."""
     kind, _ = JOB_OF[resource.KIND.kind]
     meta = cluster.metadata
     service = f"{names.bootstrap_service(meta.name)}.{meta.namespace}.svc"

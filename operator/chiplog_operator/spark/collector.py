@@ -15,7 +15,7 @@ LABELS: Final = ("namespace", "name", "cluster")
 
 
 class VerificationsCollector(Collector):
-    """The figures of all Verifications. A figure that is not known is not there."""
+    """The figures of all Verifications. A figure that is not known has no series."""
 
     def __init__(self) -> None:
         self._known: Mapping[ObjectKey, Verification] = {}
@@ -38,8 +38,12 @@ class VerificationsCollector(Collector):
 class _Families:
     def __init__(self) -> None:
         self.all: list[GaugeMetricFamily] = []
-        self._phase = self._family("phase", "1 for its current phase.", "phase")
-        self._failed = self._family("failed", "1 if the last finished run was not completed.")
+        self._phase = self._family(
+            "phase", "1 for the current phase of the Verification, 0 for all others.", "phase"
+        )
+        self._failed = self._family(
+            "failed", "1 if the last run that ended did not complete, else 0."
+        )
         self._violations = self._family(
             "violations", "Violations that the last completed run found, by check.", "check"
         )
@@ -62,22 +66,24 @@ class _Families:
         )
 
     def _family(self, name: str, what: str, *more: str) -> GaugeMetricFamily:
+        """A new metric with the help text `what`, and `more` labels than the common ones."""
         family = GaugeMetricFamily(f"chiplog_verification_{name}", what, labels=(*LABELS, *more))
         self.all.append(family)
         return family
 
     def add(self, labels: list[str], verification: Verification) -> None:
+        """Add the figures of one Verification. `labels` are the values of `LABELS`."""
         status = verification.status
         for phase in VerificationPhase:
             self._phase.add_metric([*labels, phase.value], int(phase is status.phase))
         self._failed.add_metric(labels, int(has_failed(status)))
         self._add_violations(labels, verification)
-        at, latest, took = status.last_success, due(verification), duration(status)
-        self._success.add_metric(labels, 0 if at is None else at.timestamp())
-        if latest is not None:
-            self._due.add_metric(labels, latest.timestamp())
-        if took is not None:
-            self._duration.add_metric(labels, took.total_seconds())
+        success_at, due_at, run_duration = status.last_success, due(verification), duration(status)
+        self._success.add_metric(labels, 0 if success_at is None else success_at.timestamp())
+        if due_at is not None:
+            self._due.add_metric(labels, due_at.timestamp())
+        if run_duration is not None:
+            self._duration.add_metric(labels, run_duration.total_seconds())
         if status.coverage is not None:
             self._records.add_metric(labels, status.coverage.records)
             self._bytes.add_metric(labels, status.coverage.bytes)

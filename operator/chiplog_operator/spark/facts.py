@@ -35,7 +35,7 @@ from chiplog_operator.spark.applications import Applications, Offered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """For one operator process."""
+    """Collects the facts for one operator process."""
 
     caches: Caches
     observer: Observer
@@ -46,7 +46,8 @@ class Facts:
     async def of_verification(
         self, resource: Verification, key: ClusterKey, cluster: BrokerCluster | None, refusal: str
     ) -> VerificationView:
-        """Everything that decides about a Verification, except for its repairs."""
+        """Everything on which the next step of a Verification depends, except for its repairs.
+        `refusal` says why its application could not be created; empty if it could."""
         namespace, application = resource.metadata.namespace, resource.status.application
         offer = await self._offer(cluster, namespace, application)
         unmet = self._unmet(key, cluster, namespace) or offer.unmet
@@ -59,7 +60,8 @@ class Facts:
             problems=problems,
             unmet=unmet,
             topics=self._topics(key),
-            # The result is read first: brokers have reported by then what they refused to it.
+            # The application is read before the Brokers: a broker that refused to serve it has
+            # reported that in its status by then.
             seen=await self._seen(namespace, application),
             brokers=self.observer.from_caches(key).brokers,
             launcher=offer.launcher,
@@ -69,7 +71,8 @@ class Facts:
     async def of_rebalance(
         self, resource: Rebalance, key: ClusterKey, cluster: BrokerCluster | None, refusal: str
     ) -> RebalanceView:
-        """Everything that decides about a Rebalance."""
+        """Everything on which the next step of a Rebalance depends. `refusal` says why its
+        application could not be created; empty if it could."""
         namespace, application = resource.metadata.namespace, resource.status.application
         offer = await self._offer(cluster, namespace, application)
         problems = check_rebalance(resource)
@@ -91,12 +94,14 @@ class Facts:
         )
 
     def _rebalance_in_progress(self, resource: Rebalance, key: ClusterKey) -> str:
-        """Another Rebalance of the cluster whose moves are in progress or paused; else empty."""
-        goes_on = RebalanceState.REBALANCING.value
+        """Namespace and name of another Rebalance of the cluster whose moves are in progress or
+        paused; empty if there is none."""
+        rebalancing = RebalanceState.REBALANCING.value
         for manifest in self.caches.members(kinds.REBALANCES, key):
             status = manifest.get("status") or {}
             is_other = uid_of(manifest) != resource.metadata.uid
-            if is_other and goes_on in {status.get("state"), status.get("resumes")}:
+            # A paused one has its former state in `resumes`.
+            if is_other and rebalancing in {status.get("state"), status.get("resumes")}:
                 return "/".join(key_of(manifest))
         return ""
 
@@ -111,7 +116,8 @@ class Facts:
         )
 
     async def _seen(self, namespace: str, application: ApplicationStatus | None) -> Seen | None:
-        """The observed application; None if it cannot change any more or was not observed."""
+        """The state of the application in an object's status. None if there is none, if it cannot
+        change any more, or if a request failed."""
         if application is None or not is_watched(application):
             return None
         return await self.applications.observe(namespace, application)
@@ -119,7 +125,8 @@ class Facts:
     def _check_choice(
         self, resource: Verification | Rebalance, cluster: BrokerCluster
     ) -> tuple[Problem, ...]:
-        """Problems with what the object chooses for its job."""
+        """Problems with the image, ServiceAccount and Spark settings that the object chooses for
+        its job, rather than the cluster."""
         if resource.spec.spark is None:
             return ()
         namespace = resource.metadata.namespace
@@ -139,9 +146,14 @@ class Facts:
             )
             return Unmet("ClusterNotFound", message)
         if cluster is None:
-            return Unmet("ClusterNotReadable", f"the spec of BrokerCluster {key.name} is refused")
+            message = (
+                f"the spec of BrokerCluster {key.name} is refused, so no Spark job is started: "
+                "correct the problems that its condition Ready lists"
+            )
+            return Unmet("ClusterNotReadable", message)
         if meta.deletion_timestamp is not None:
-            return Unmet("ClusterEnding", f"BrokerCluster {key.name} is being deleted")
+            message = f"BrokerCluster {key.name} is being deleted, so no Spark job is started"
+            return Unmet("ClusterEnding", message)
         spark = in_namespace(cluster.spec.spark, key.namespace, namespace)
         problems = (*check_spark(spark), *check_choice(spark, namespace, self.allowed))
         if problems:
@@ -161,7 +173,8 @@ class Facts:
         namespace: str,
         application: ApplicationStatus | None,
     ) -> "_Offer":
-        """The launcher for a run that begins now."""
+        """The launcher for a run that begins now, or why there is none. While a run is in progress,
+        nothing is requested, and the result does not matter."""
         if cluster is None or is_watched(application):
             return _Offer()
         spark = cluster.spec.spark
@@ -178,7 +191,7 @@ class Facts:
 
     def _topics(self, key: ClusterKey) -> Topics:
         """Every topic that is served, with the labels of its Topic object."""
-        of_uid = {
+        labels_by_uid = {
             uid_of(manifest): labels_of(manifest)
             for manifest in self.caches.members(kinds.TOPICS, key)
         }
@@ -186,12 +199,14 @@ class Facts:
         for manifest in self.caches.members(kinds.PARTITION_MAPS, key):
             spec = manifest.get("spec") or {}
             if spec.get("current") and isinstance(spec.get("topicName"), str):
-                found[spec["topicName"]] = of_uid.get(spec.get("ownerUID", ""), {})
+                found[spec["topicName"]] = labels_by_uid.get(spec.get("ownerUID", ""), {})
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
+    """The launcher, or why there is none: a wrong setting, or something that is missing now."""
+
     launcher: SparkLauncher = SparkLauncher.JOB
     problems: tuple[Problem, ...] = ()
     unmet: Unmet | None = None

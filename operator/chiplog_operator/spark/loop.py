@@ -52,7 +52,7 @@ AFTER_FAULT_S: Final = 10.0
 
 
 class FiguresListener(Protocol):
-    """Where figures go."""
+    """Publishes figures for Prometheus."""
 
     def show(self, found: Mapping[ObjectKey, Verification]) -> None:
         """Take over the figures of all Verifications."""
@@ -74,22 +74,24 @@ class SparkParts:
 @dataclass(slots=True)
 class _Due:
     manifest: Manifest
-    """As it was checked."""
+    """The object as it was reconciled last."""
     at_s: float
+    """When it is to be reconciled again, in monotonic seconds."""
 
 
 @dataclass(slots=True)
 class SparkLoop:
-    """Of one operator process."""
+    """The loop of one operator process."""
 
     parts: SparkParts
     _due: dict[tuple[Kind, ObjectKey], _Due] = field(default_factory=dict)
     _verifications: Parsed[Verification] = field(default_factory=lambda: Parsed(Verification))
     _rebalances: Parsed[Rebalance] = field(default_factory=lambda: Parsed(Rebalance))
     _repairing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """What is ordered for one is counted by the next."""
+    """Held while repairs of one Verification are decided and ordered, because all of a cluster's
+    repairs are limited together."""
     _rebalancing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Which of two is approved first is seen by the other."""
+    """Held while one Rebalance is reconciled, so that only one of a cluster can begin to move."""
     _carrying_out: CarryingOut = field(init=False)
     _facts: Facts = field(init=False)
 
@@ -114,6 +116,7 @@ class SparkLoop:
             await clock.sleep(COALESCE_S)
 
     def _pause_s(self) -> float:
+        """The seconds until the first object is due; never negative."""
         now_s = self.parts.clock.monotonic_s()
         return max(min((due.at_s - now_s for due in self._due.values()), default=RESYNC_S), 0.0)
 
@@ -130,12 +133,13 @@ class SparkLoop:
         rebalances = self.parts.caches[kinds.REBALANCES].objects
         self._verifications.sweep(verifications)
         self._rebalances.sweep(rebalances)
-        known = self._verifications.readable(verifications)
+        parsed = self._verifications.readable(verifications)
         others = self._rebalances.readable(rebalances)
-        self._carrying_out.forget_all_but(_named_applications([*known.values(), *others.values()]))
-        self.parts.figures_listener.show(known)
-        if len(known) == len(verifications):
-            await self.parts.tools.repairing.withdraw(known)
+        self._carrying_out.forget_all_but(_named_applications([*parsed.values(), *others.values()]))
+        self.parts.figures_listener.show(parsed)
+        # A Verification that cannot be parsed may still need its orders.
+        if len(parsed) == len(verifications):
+            await self.parts.tools.repairing.withdraw(parsed)
 
         async def reconcile(name: tuple[Kind, ObjectKey]) -> None:
             manifest = objects[name]
@@ -157,6 +161,7 @@ class SparkLoop:
         manifests: Mapping[tuple[Kind, ObjectKey], Manifest],
         now_s: float,
     ) -> bool:
+        """Whether the object is new, changed since its last reconciliation, or due by time."""
         known = self._due.get(name)
         return known is None or known.manifest is not manifests[name] or known.at_s <= now_s
 
@@ -189,14 +194,16 @@ class SparkLoop:
         view = self._with_run(view, found, cluster)
         if found.spec.repair is Repair.NONE and not found.status.repairs:
             return await self._step(key, cluster, view)
+        # One at a time, because the repairs of all Verifications are limited together.
         async with self._repairing:
-            known = self._verifications.readable(self.parts.caches[kinds.VERIFICATIONS].objects)
-            standing = self.parts.tools.repairing.standing(key, found, known.values())
+            parsed = self._verifications.readable(self.parts.caches[kinds.VERIFICATIONS].objects)
+            standing = self.parts.tools.repairing.standing(key, found, parsed.values())
             return await self._step(key, cluster, replace(view, standing=standing))
 
     async def _step(
         self, key: ClusterKey, cluster: BrokerCluster | None, view: VerificationView
     ) -> float:
+        """Carry out the next step of a Verification. Returns the seconds until it is due again."""
         step = verification_steps.next_step(view, self.parts.clock.now())
         is_done = await self._carrying_out.carry_out(key, view.verification, cluster, step)
         return _wait_s(step.requeue_after_ms, is_done=is_done)
@@ -212,6 +219,7 @@ class SparkLoop:
             return RESYNC_S
         cluster = self.parts.observer.cluster(key)
         refusal = self._carrying_out.refusal(found)
+        # One at a time, so that only one Rebalance of a cluster begins to move leaderships.
         async with self._rebalancing:
             view = await self._facts.of_rebalance(found, key, cluster, refusal)
             view = self._with_run(view, found, cluster)
@@ -220,7 +228,8 @@ class SparkLoop:
         return _wait_s(step.requeue_after_ms, is_done=is_done)
 
     def _with_run(self, view: R, resource: SparkResource, cluster: BrokerCluster | None) -> R:
-        """The view with what is known about attempts to create the application."""
+        """The view with why the application could not be created yet, and for how long that is
+        tried."""
         spark = None if cluster is None else cluster.spec.spark
         limit = START_LIMIT if spark is None else length_of(spark.start_time_limit)
         return replace(view, obstacle=self._carrying_out.obstacle(resource), start_limit=limit)
@@ -232,7 +241,8 @@ class SparkLoop:
         problems: tuple[Problem, ...],
         status: VerificationStatus | RebalanceStatus,
     ) -> None:
-        """Report in the status that the object has problems and is not reconciled."""
+        """Report in the status that the object cannot be parsed, and why. `status` is written with
+        that condition, unless the object reports these problems already."""
         key = cluster_of(KIND_OF[kind.kind], manifest)
         meta = metadata_of(manifest)
         if key is None or not problems or _is_reported(manifest, meta, problems):
@@ -258,13 +268,15 @@ def _named_applications(resources: Iterable[SparkResource]) -> set[tuple[str, st
 
 
 def _wait_s(requeue_after_ms: int | None, *, is_done: bool) -> float:
-    """The seconds until an object is due again."""
+    """The seconds until an object is due again after a step. `requeue_after_ms` is the time that
+    the step returned; None for none."""
     if not is_done:
         return AFTER_FAILURE_S
     return RESYNC_S if requeue_after_ms is None else min(requeue_after_ms / 1000, RESYNC_S)
 
 
 def _in_order(name: tuple[Kind, ObjectKey]) -> tuple[str, ObjectKey]:
+    """Sort key of objects, because kinds themselves cannot be compared."""
     return name[0].kind, name[1]
 
 

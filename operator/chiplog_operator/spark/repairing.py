@@ -20,7 +20,7 @@ from chiplog_operator.observe import Observer
 
 @dataclass(frozen=True, slots=True)
 class Repairing:
-    """Of one operator process."""
+    """Reads and writes for repairs, by one operator process."""
 
     caches: Caches
     observer: Observer
@@ -29,8 +29,8 @@ class Repairing:
     def standing(
         self, key: ClusterKey, resource: Verification, all_of_them: Iterable[Verification]
     ) -> Standing | None:
-        """The state of the cluster for repairs; None if too little is known to conclude
-        anything."""
+        """The state of the cluster on which repairs depend, including the replicas that other
+        Verifications found damaged. None if anything about the cluster is unknown."""
         world = self.observer.from_caches(key)
         if not world.is_complete or world.unreadable_brokers or world.unreadable_maps:
             return None
@@ -51,7 +51,8 @@ class Repairing:
         )
 
     async def order(self, key: ClusterKey, wanted: OrderRefetch) -> None:
-        """Add the order to the Broker's spec. Raises `Conflict` if it is not written."""
+        """Add the order to fetch a replica again to the Broker's spec. Raises `Conflict` if it is
+        not written."""
         for broker in self._brokers(key):
             if broker.spec.broker_id == wanted.replica:
                 refetches = (*broker.spec.refetches, wanted.order)
@@ -60,7 +61,8 @@ class Repairing:
         raise Conflict(f"there is no broker {wanted.replica}")
 
     async def withdraw(self, known: Mapping[ObjectKey, Verification]) -> None:
-        """Remove the orders that no repair needs any more. `known`: all Verifications."""
+        """Remove the orders that no repair needs any more from Brokers' specs. `known` must have
+        all Verifications, because an order whose Verification is missing is removed."""
         repairs: dict[ClusterKey, list[ReplicaRepair]] = {}
         for verification in known.values():
             reference = verification.spec.cluster_ref
@@ -76,10 +78,10 @@ class Repairing:
                     continue  # the next pass observes it again
 
     async def _write(self, key: ClusterKey, spec: BrokerSpec, broker: Broker) -> None:
-        """Write the Broker's spec. Raises `Conflict` if that fails."""
+        """Write the Broker's spec. Raises `Conflict` if that fails for any reason."""
         action = Replace(resource=replace(broker, spec=spec))
         outcome = await self.executor.execute(key, [action])
-        if not outcome.is_whole:
+        if not outcome.is_complete:
             raise Conflict(
                 f"the API server did not accept the change of Broker {broker.metadata.name}"
             )
@@ -88,6 +90,7 @@ class Repairing:
         return list(self.observer.from_caches(key).brokers.values())
 
     def _clusters_with_orders(self) -> list[ClusterKey]:
+        """The clusters of Brokers whose specs have orders to fetch replicas again."""
         found = set()
         for manifest in self.caches[kinds.BROKERS].objects.values():
             spec = manifest.get("spec") or {}

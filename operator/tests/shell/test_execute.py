@@ -103,7 +103,7 @@ def fenced(one: Broker) -> Broker:
 
 def test_a_write_goes_into_the_cache_before_any_watch_tells(bench: Any, shell: Any) -> None:
     outcome = bench.run(shell.executor.execute(KEY, [Create(resource=broker(1))]))
-    assert outcome.is_whole
+    assert outcome.is_complete
     assert shell.caches[kinds.BROKERS].get("shop", "demo-1")["metadata"]["uid"]
 
 
@@ -112,7 +112,7 @@ def test_what_exists_is_taken_as_it_is(bench: Any, shell: Any) -> None:
         await bench.api.create(kinds.BROKERS, fenced(broker(1)).to_manifest(), field_manager="test")
         return await shell.executor.execute(KEY, [Create(resource=broker(1))])
 
-    assert bench.run(scenario()).is_whole
+    assert bench.run(scenario()).is_complete
     assert shell.caches[kinds.BROKERS].get("shop", "demo-1")["spec"]["fenced"] is True
 
 
@@ -174,7 +174,7 @@ def test_a_server_that_is_away_ends_the_plan(bench: Any, shell: Any) -> None:
 
     outcome = bench.run(scenario())
     assert outcome.unavailable
-    assert not outcome.is_whole
+    assert not outcome.is_complete
     assert len(bench.api.calls) <= 16
 
 
@@ -286,7 +286,7 @@ def test_a_map_that_somebody_else_still_holds_is_not_taken_for_gone(bench: Any, 
         resource = PartitionMap.from_manifest(stored)
         return await shell.executor.execute(KEY, [DeleteMap(resource=resource)])
 
-    assert bench.run(scenario()).is_whole
+    assert bench.run(scenario()).is_complete
     assert shell.caches[kinds.PARTITION_MAPS].get("shop", "demo.orders") is not None
 
 
@@ -317,7 +317,7 @@ def test_a_conflict_after_a_restored_backup_is_not_for_ever(bench: Any, shell: A
         known = Broker.from_manifest(shell.caches[kinds.BROKERS].get("shop", "demo-1"))
         return await shell.executor.execute(KEY, [Replace(resource=fenced(known))])
 
-    assert bench.run(scenario()).is_whole
+    assert bench.run(scenario()).is_complete
 
 
 def test_the_last_finalizer_takes_the_topic_out_of_the_cache(bench: Any, shell: Any) -> None:
@@ -327,7 +327,7 @@ def test_the_last_finalizer_takes_the_topic_out_of_the_cache(bench: Any, shell: 
         ending = bench.one(kinds.TOPICS, "orders")
         shell.caches[kinds.TOPICS].put(ending)
         action = SetMetadata(kind=chiplog_api.TOPIC, metadata=metadata_of(ending), finalizers=())
-        assert (await shell.executor.execute(KEY, [action])).is_whole
+        assert (await shell.executor.execute(KEY, [action])).is_complete
 
     bench.run(scenario())
     assert len(shell.caches[kinds.TOPICS]) == 0
@@ -352,7 +352,7 @@ def test_a_label_is_added_beside_those_that_are_there(bench: Any, shell: Any) ->
         return first, await shell.executor.execute(KEY, [action])
 
     first, outdated = bench.run(scenario())
-    assert first.is_whole
+    assert first.is_complete
     assert outdated.conflicts == 1, "only over the version that was read"
     kept = bench.one(kinds.CONSUMER_GROUPS, "billing")["metadata"]
     assert kept["labels"] == {"team": "a", "chiplog.dev/cluster": "demo"}
@@ -368,7 +368,7 @@ def test_a_status_that_is_so_already_is_not_written(bench: Any, shell: Any) -> N
         now = bench.one(kinds.TOPICS, "orders")
         bench.api.calls.clear()
         again = replace(report, metadata=metadata_of(now))
-        assert (await shell.executor.execute(KEY, [again])).is_whole
+        assert (await shell.executor.execute(KEY, [again])).is_complete
         assert bench.api.writes() == []
         assert now["status"] == {"partitions": 3}
 

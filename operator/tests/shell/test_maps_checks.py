@@ -111,7 +111,7 @@ def test_a_list_stands_for_its_namespace_or_for_all() -> None:
     changes: list[str] = []
     one = checks(changes)
     assert one.of(KEY) == ""
-    one.listed_alone(KEY)
+    one.start_check_of(KEY)
     one.listener_for("other").listed()
     assert one.of(KEY) == "look-1"
     one.listener_for(NAMESPACE).listed()
