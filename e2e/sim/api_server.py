@@ -43,13 +43,13 @@ class ApiServer:
         self.loop, self.store, self.network = loop, store, network
         self.chance, self.faults = chance, faults
         self.is_away = False
-        self.refuses = 0.0
+        self.refused_share = 0.0
         """Share of requests that are answered with 429 or 500."""
-        self.swallows = 0.0
+        self.lost_answer_share = 0.0
         """Share of writes that are carried out but never answered."""
-        self.late = 0.0
+        self.late_share = 0.0
         """Share of writes that arrive late, after writes that were sent later."""
-        self.stale_s = 0.0
+        self.watch_delay_s = 0.0
         """The longest additional delay of watch events."""
         self.watches: dict[_Watch, None] = {}
         """The running watches; a dict, because a set would have a random order."""
@@ -172,7 +172,7 @@ class _Watch(AsyncIterator[WatchEvent]):
         if event is None or change.version <= self._version:
             return  # the watch began at this version or a later one
         server = self._server
-        late_s = server.chance.uniform(0.001, 0.005 + server.stale_s)
+        late_s = server.chance.uniform(0.001, 0.005 + server.watch_delay_s)
         self._last_s = max(self._last_s, server.loop.time() + late_s)
         self._due.append((self._last_s, event))
         self._wake()
@@ -222,17 +222,17 @@ class ApiClient:
         """
         server = self._server
         await travel(server, self._host)
-        if server.chance.random() < server.refuses:
+        if server.chance.random() < server.refused_share:
             server.faults["API request refused"] += 1
             raise Unavailable(server.chance.choice(("429: too many requests", "500: etcd")))
-        if write is not None and server.late and server.chance.random() < server.late:
+        if write is not None and server.late_share and server.chance.random() < server.late_share:
             answer = await self._carry_out_late(do)
         else:
             answer = do()
         if write is not None:
             for notify in list(server.on_write):
                 notify(*write)
-            if server.chance.random() < server.swallows:
+            if server.chance.random() < server.lost_answer_share:
                 server.faults["API answer lost"] += 1
                 await asyncio.sleep(server.chance.choice((0.0, REQUEST_TIMEOUT_S)))
                 raise Unavailable("the connection broke")

@@ -67,7 +67,7 @@ class Disks:
         self._faults = faults
         self.slow_s = 0.0
         """The longest additional delay of a sync, in seconds."""
-        self.fails = False
+        self.fails_next_sync = False
         """Whether the next sync of a log fails with EIO and loses the bytes that were unsynced."""
         self.on_append: Callable[[Disks, str, bytes], None] = lambda *_: None
         """Called for each append to a data file with this object, the file's path and the bytes."""
@@ -75,7 +75,7 @@ class Disks:
         """Paths of files whose bytes the simulator changed."""
         self.before_damage: dict[bytes, bytes] = {}
         """Damaged content of a small file -> the content that was last written to it."""
-        self.went_wrong = 0
+        self.error_count = 0
         """Number of errors and damages of this disk. Above 0, its broker may have lost records
         through no fault of its own."""
         self.on_step: Callable[[str], None] | None = None
@@ -101,7 +101,7 @@ class Disks:
 
     async def _device(self, path: str) -> None:
         """The device's part of a sync: it takes its time, and fails if the next one is to fail."""
-        fails, self.fails = self.fails and path.endswith(".log"), False
+        fails, self.fails_next_sync = self.fails_next_sync and path.endswith(".log"), False
         await asyncio.sleep(self._chance.uniform(0.0002, 0.001 + self.slow_s))
         if fails:
             self._failed("sync failed", is_wrong=True)
@@ -130,7 +130,7 @@ class Disks:
 
     def _failed(self, counted_as: str, *, is_wrong: bool) -> None:
         self._faults[counted_as] += 1
-        self.went_wrong += is_wrong
+        self.error_count += is_wrong
 
     def damage(
         self, path: str, position: int, data: bytes, disk: "MemoryDisk | None" = None
@@ -146,7 +146,7 @@ class Disks:
             written = self.before_damage.get(before, before)
             self.before_damage[bytes(disk.content(path))] = written
         self.damaged.append(path)
-        self.went_wrong += 1
+        self.error_count += 1
 
     @property
     def is_refused(self) -> bool:
@@ -173,7 +173,7 @@ class Disks:
 
     def heal(self) -> None:
         """End all failures and delays; damaged files stay damaged."""
-        self.slow_s, self.fails = 0.0, False
+        self.slow_s, self.fails_next_sync = 0.0, False
         self.make_room()
         self.data.fail_no_more()
         self.metadata.fail_no_more()

@@ -118,7 +118,7 @@ class Node:
 
     def cut_power(self) -> None:
         """Cut the machine's power: its process ends, and unsynced writes may be lost."""
-        self._context.network.dark.add(self.host)
+        self._context.network.without_power.add(self.host)
         self.has_power = False
         self._end("power", silently=True)
         self.disks.power_cut()
@@ -128,7 +128,7 @@ class Node:
             return
         self._change_boot_id()
         self.has_power = True
-        self._context.network.dark.discard(self.host)
+        self._context.network.without_power.discard(self.host)
         self._context.network.heal()
 
     def mount_again(self, *, in_order: bool) -> None:

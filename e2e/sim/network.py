@@ -222,7 +222,7 @@ class Network:
         self.loop = loop
         self._chance = chance
         self.blocked: set[tuple[str, str]] = set()
-        self.dark: set[str] = set()
+        self.without_power: set[str] = set()
         """Hosts without power."""
         self.refused: set[tuple[str, int]] = set()
         """(host, port) to which connections are refused, although a process listens there."""
@@ -240,8 +240,8 @@ class Network:
     def is_open(self, source: str, target: str) -> bool:
         return (
             (source, target) not in self.blocked
-            and source not in self.dark
-            and target not in self.dark
+            and source not in self.without_power
+            and target not in self.without_power
         )
 
     # -- faults

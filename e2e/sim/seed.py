@@ -360,9 +360,9 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     config: dict[str, object] = dict(mix.topic_config)
     if mix.replicas > 1:
         config |= {"min.insync.replicas": 2}
-    world.copies = {"replicas": mix.replicas, "config": config}
+    world.topic_defaults = {"replicas": mix.replicas, "config": config}
     if mix.compacted_config:
-        world.configs["clicks"] = dict(mix.compacted_config)
+        world.topic_configs["clicks"] = dict(mix.compacted_config)
     world.make_topic("orders", chance.randint(1, 4))
     world.make_topic("clicks", chance.randint(1, 3))
     if why := await well_within(world, START_WITHIN_S):
@@ -378,7 +378,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     found = []
     heal_within_s = ROLL_WITHIN_S if world.has_changed_brokers else HEAL_WITHIN_S
     why = await well_within(world, heal_within_s, lambda: left_to_the_user(world))
-    world.begin_on_new()
+    world.use_new_partitions()
     healed_s = world.loop.time()
     for one in world.producers:
         one.is_in_haste = bool(mix.habits.quietness)
@@ -386,7 +386,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     if why:
         found.append(Anomaly("not-healed", "", why))
     else:
-        written = frozenset(str(one) for one in world.written)
+        written = frozenset(str(one) for one in world.used_partitions)
         world.notebook.history.well.append(Span(healed_s, world.loop.time(), written))
         await _groups_recover(world, crowd, healed_s)
     for one in world.producers:
@@ -423,7 +423,7 @@ async def _groups_recover(world: World, crowd: Crowd | None, healed_s: float) ->
     if crowd is None:
         return
     for _ in range(GROUPS_WITHIN_S):
-        world.notebook.history.groups.unwell = unwell = crowd.is_well(healed_s)
+        world.notebook.history.groups.unwell = unwell = crowd.unwell_groups(healed_s)
         if not unwell:
             break
         await asyncio.sleep(1.0)
@@ -457,7 +457,7 @@ async def well_within(
     recover, and longer waiting only costs time.
     """
     began_s = world.loop.time()
-    while why := world.is_well():
+    while why := world.why_unwell():
         waited_s = world.loop.time() - began_s
         if waited_s >= seconds or (waited_s >= LEFT_WITHIN_S and is_hopeless()):
             break

@@ -83,12 +83,12 @@ class World:
         self._client_processes: dict[str, Process] = {}
         """Name of a producer or consumer -> its process."""
         self.clients: list[Process] = []
-        self.written: list[TopicPartition] = []
+        self.used_partitions: list[TopicPartition] = []
         """The partitions that clients write to and read from."""
         self._background_tasks: list[asyncio.Task[None]] = []
-        self.copies: dict[str, Any] = {}
+        self.topic_defaults: dict[str, Any] = {}
         """Fields of the spec that all Topics have: `replicas`, and the `config` that suits it."""
-        self.configs: dict[str, dict[str, str]] = {}
+        self.topic_configs: dict[str, dict[str, str]] = {}
         """Topic -> settings that only it has."""
         self.has_changed_brokers = False
         """Whether a user changed the number or the settings of the brokers."""
@@ -159,18 +159,20 @@ class World:
 
     def apply_topic(self, name: str, partitions: int, **spec: Any) -> None:
         given = {"clusterRef": {"name": CLUSTER}, "partitions": partitions, **spec}
-        self.asked_for(name)
+        self.note_request(name)
         self.store.create(kinds.TOPICS, manifest("Topic", name, given))
 
     def config_of(self, topic: str) -> dict[str, Any]:
         """The settings with which a topic is created."""
-        return {**self.copies.get("config", {}), **self.configs.get(topic, {})}
+        return {**self.topic_defaults.get("config", {}), **self.topic_configs.get(topic, {})}
 
     def make_topic(self, name: str, partitions: int) -> None:
         """Create a Topic with the fields that all Topics of this run have."""
-        self.apply_topic(name, partitions, **{**self.copies, "config": self.config_of(name)})
+        self.apply_topic(
+            name, partitions, **{**self.topic_defaults, "config": self.config_of(name)}
+        )
 
-    def asked_for(self, topic: str) -> None:
+    def note_request(self, topic: str) -> None:
         """Note the time at which a user requests a topic, unless it exists already."""
         if self.store.peek(kinds.TOPICS, NAMESPACE, topic) is None:
             self._asked_s[topic] = self.loop.time()
@@ -180,14 +182,16 @@ class World:
 
         A producer pauses up to `pause_s` between two batches.
         """
-        self.written = partitions_in(self.store)
+        self.used_partitions = partitions_in(self.store)
         self.trace_of_appends.keeps_places = habits.keys > 0
         for number in range(1, producers + 1):
             # The first of several producers uses acks=1: it is an additional load, and its records
             # are not checked, because they may be lost.
             acks = -1 if number > 1 or producers == 1 else 1
             is_slower = habits.quietness and acks > 0
-            self.start_producer(self.written, acks, 2 * pause_s if is_slower else pause_s, habits)
+            self.start_producer(
+                self.used_partitions, acks, 2 * pause_s if is_slower else pause_s, habits
+            )
         for number in range(1, consumers + 1):
             consumer = Consumer(
                 f"c{number}", self.bootstrap, self.own_chance(), self.notebook, habits
@@ -197,7 +201,7 @@ class World:
             consumer.rack = rack_of(number) if self.reads_in_racks else ""
             self.consumers.append(consumer)
             self._client_processes[consumer.name] = process = self.new_client(consumer.name)
-            process.spawn(consumer.run(self.written, sorted(self.nodes)), consumer.name)
+            process.spawn(consumer.run(self.used_partitions, sorted(self.nodes)), consumer.name)
         self._adapt_pace()
 
     def start_producer(
@@ -221,15 +225,15 @@ class World:
         """Let producers pause longer the more partitions there are: the total load stays equal."""
         for one in self.producers:
             if one.habits.quietness:
-                one.crowding = max(1.0, len(self.written) / FEW_PARTITIONS)
+                one.crowding = max(1.0, len(self.used_partitions) / FEW_PARTITIONS)
 
-    def begin_on_new(self) -> None:
+    def use_new_partitions(self) -> None:
         """Let clients write to and read from partitions that were created since the last call."""
         history = self.notebook.history
         for partition in partitions_in(self.store):
-            if partition in self.written or str(partition) in history.deleted:
+            if partition in self.used_partitions or str(partition) in history.deleted:
                 continue
-            self.written.append(partition)
+            self.used_partitions.append(partition)
             history.made[str(partition)] = self._asked_s.get(partition.topic, 0.0)
             for producer in self.producers:
                 self._client_processes[producer.name].spawn(
@@ -239,12 +243,12 @@ class World:
                 consumer.follow(partition)
         self._adapt_pace()
 
-    def give_up(self, topic: str) -> None:
+    def expect_deletion(self, topic: str) -> None:
         """Note that a user deletes this topic: checkers expect nothing of it from now on."""
-        for partition in {*partitions_in(self.store), *self.written}:
+        for partition in {*partitions_in(self.store), *self.used_partitions}:
             if partition.topic == topic:
                 self.notebook.history.deleted.setdefault(str(partition), self.loop.time())
-        self.written = [one for one in self.written if one.topic != topic]
+        self.used_partitions = [one for one in self.used_partitions if one.topic != topic]
 
     def as_client(self, name: str, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Run `work` as a new client process on its own host; a failure is noted as a problem."""
@@ -277,7 +281,7 @@ class World:
 
         async def everything() -> None:
             async with asyncio.TaskGroup() as group:
-                for one in self.written:
+                for one in self.used_partitions:
                     group.create_task(auditor.read(one))
 
         await self.as_client("auditor", everything())
@@ -294,7 +298,7 @@ class World:
 
     # -- how it is
 
-    def hit(self, whom: Operator | Node) -> None:
+    def count_hit(self, whom: Operator | Node) -> None:
         """Count that the current fault hit a process of this role."""
         if isinstance(whom, Operator):
             role = role_of_operator(is_active=whom.is_active)
@@ -302,7 +306,7 @@ class World:
             role = role_of_broker(self.store, whom.broker_id)
         self.hits[ACTING.get(), role] += 1
 
-    def is_well(self) -> str:
+    def why_unwell(self) -> str:
         """The first thing that is not as it should be, as text; empty if all is well."""
         for topic in self.store.all_of(kinds.TOPICS):
             if not is_ready(topic):
@@ -379,7 +383,7 @@ class World:
     def is_without_sound_disks(self) -> bool:
         """Whether for some partition the disks of all in-sync replicas had errors or damage."""
         return any(
-            all(self.nodes[one].disks.went_wrong for one in in_sync)
+            all(self.nodes[one].disks.error_count for one in in_sync)
             for in_sync in in_sync_in(self.store).values()
         )
 
@@ -387,7 +391,9 @@ class World:
         """End every fault, create the topics again that users want, and repair damaged disks."""
         server = self.server
         server.is_away = False
-        server.refuses = server.swallows = server.late = server.stale_s = 0.0
+        server.refused_share = server.lost_answer_share = server.late_share = (
+            server.watch_delay_s
+        ) = 0.0
         self.network.slowest_s = 0.002
         for name in sorted(self.wanted_topics):
             if self.store.find(kinds.TOPICS, NAMESPACE, name) is None:

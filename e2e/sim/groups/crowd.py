@@ -172,7 +172,7 @@ class Crowd:
             if one.is_wanted and one.member is None:
                 self.sit(one)
 
-    def is_well(self, since_s: float) -> list[tuple[str, str]]:
+    def unwell_groups(self, since_s: float) -> list[tuple[str, str]]:
         """(group, reason) of each group that has not recovered since that time; empty if all did.
 
         Members that ended are started again.
@@ -216,7 +216,7 @@ class Crowd:
         history = self.world.notebook.history
         return sorted(
             place_of(one.topic, one.number)
-            for one in self.world.written
+            for one in self.world.used_partitions
             if one.topic in topics and str(one) not in history.deleted
         )
 
