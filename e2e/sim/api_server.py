@@ -103,15 +103,19 @@ class _Watch(AsyncIterator[WatchEvent]):
         self._server, self.host, self._wanted = server, host, wanted
         self._version = int(version)
         self._due: deque[tuple[float, WatchEvent]] = deque()
+        """Queued events with the times at which they arrive, in order."""
         self._last_s = 0.0
         self._ends_s: float | None = None
+        """When the server ends this watch; None until the first event is requested."""
         self._failed: ApiError | None = None
         self._news: asyncio.Future[None] | None = None
+        """Completed when something happens to a waiting watch."""
 
     def __aiter__(self) -> "_Watch":
         return self
 
     async def __anext__(self) -> WatchEvent:
+        """Wait for the next event and its delivery. Raises if the watch has ended or failed."""
         loop = self._server.loop
         if self._ends_s is None:
             await self._begin()

@@ -135,6 +135,7 @@ class Notebook:
     def note(
         self, kind: Kind, client: str, partition: TopicPartition, value: str, offset: int = -1
     ) -> None:
+        """Add an event of a client with the present time; an `offset` of -1 is an unknown one."""
         self.history.events.append(Event(self.now_s(), kind, client, str(partition), value, offset))
         if kind is Kind.ACKED:
             self.acked += 1
@@ -211,6 +212,7 @@ class Producer(Client):
         """Partition -> present age of its new records' timestamps."""
 
     async def run(self, partitions: Sequence[TopicPartition]) -> None:
+        """Write to all these partitions at the same time."""
         async with asyncio.TaskGroup() as group:
             for one in partitions:
                 group.create_task(self.write(one))
@@ -438,6 +440,7 @@ class Consumer(Client):
         self._positions[partition] = offset
 
     async def run(self, partitions: Sequence[TopicPartition], brokers: Sequence[int]) -> None:
+        """Read these partitions forever, with one task for each broker id in `brokers`."""
         for one in partitions:
             self.follow(one)
         async with asyncio.TaskGroup() as group:

@@ -105,10 +105,11 @@ class Node:
         self.starts = 0
         self.exits: list[str] = []
         """Reasons of processes that ended without being killed."""
-        self._stopping: asyncio.Event
-        self._ended: asyncio.Future[str]
+        self._stopping: asyncio.Event  # set as by SIGTERM
+        self._ended: asyncio.Future[str]  # completed with the reason of the process's end
         self._boots = 1
         self.dead: list[Process] = []
+        """Earlier processes, which have ended."""
 
     # -- faults
 
@@ -124,6 +125,7 @@ class Node:
         self.disks.power_cut()
 
     def power_on(self) -> None:
+        """Restore the machine's power. It has another boot id then; nothing happens if it is on."""
         if self.has_power:
             return
         self._change_boot_id()

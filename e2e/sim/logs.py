@@ -34,6 +34,7 @@ class AppendTrace:
     def __init__(self) -> None:
         self.appends: list[Append] = []
         self._placed: dict[tuple[str, int], tuple[int, str]] = {}
+        """(partition, offset) -> (leader epoch, value) of the record written there last."""
         self.keeps_places = False
         """Whether the offsets of records are noted, too, which costs time."""
 
@@ -89,6 +90,7 @@ def label_of(
 
 @lru_cache(maxsize=256)
 def _label(directory: str, metadata: bytes) -> str:
+    """The label of a partition, from its directory's name and its partition.metadata."""
     name = partition_in_name(directory)
     if name is None:
         return ""

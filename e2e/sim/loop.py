@@ -99,7 +99,7 @@ class _Handle(asyncio.Handle):
 
     __slots__ = ()
 
-    def __init__(  # the base class checks for a debugger in each of them
+    def __init__(  # does not call the base class's, which looks for a debugger each time
         self,
         callback: Callable[..., object],
         args: tuple[Any, ...],
@@ -294,7 +294,7 @@ class SimClock:
         self._since_s = loop.now_s
         self._wall_s = epoch_s
         self._monotonic_s = loop.now_s
-        """Both as they were at `_since_s`."""
+        """What both clocks showed at `_since_s` of the loop's time."""
         self._wall_rate = self._monotonic_rate = 1.0
 
     def run_at(self, wall_rate: float, monotonic_rate: float) -> None:

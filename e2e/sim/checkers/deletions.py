@@ -38,6 +38,7 @@ class Deletions:
     """Finds the rule by which a record of this history was deleted rightly."""
 
     def __init__(self, history: History) -> None:
+        """Collect what is needed: batches, policies in force, and offsets of records."""
         self._history = history
         self._batches = {label: _stored(all_) for label, all_ in _by_partition(history).items()}
         self._in_force: dict[str, list[InForce]] = defaultdict(list)
@@ -228,6 +229,7 @@ def _latest_of_keys(history: History) -> dict[tuple[str, str], int]:
         return found
 
     def note(partition: str, value: str, offset: int) -> None:
+        """Count a record at this offset, if it is below the final high watermark."""
         if offset >= history.ends.get(partition, offset + 1):
             return  # it may have been truncated
         place = partition, history.keys.get(value, "")

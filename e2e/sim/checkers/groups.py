@@ -295,6 +295,7 @@ class _Over:
     """Tells when a generation was certainly over: when an answer first named a later one."""
 
     def __init__(self, groups: GroupHistory) -> None:
+        """Compute from all JoinGroup answers when each generation was first named."""
         begun: dict[str, dict[int, float]] = defaultdict(dict)
         for one in groups.joined:
             known = begun[one.group]

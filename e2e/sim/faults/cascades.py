@@ -77,6 +77,7 @@ async def cut_off_at_a_write(stage: Stage) -> None:
     name = f"{CLUSTER}-{one.broker_id}"
 
     def wrote(_verb: str, kind: str, written: str, _manager: str) -> None:
+        """Called for each write that the API server carried out; cuts the broker off after its."""
         if kind == kinds.BROKERS.kind and written == name and PROCESS.get() is process:
             has_written.set()
             world.network.cut(one.host, "api")

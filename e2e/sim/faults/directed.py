@@ -91,6 +91,7 @@ async def _cut_off_at_promise(stage: Stage, chosen: ChosenPartition) -> bool:
     listeners, made = stage.world.store.on_change, asyncio.Event()
 
     def changed(change: Change) -> None:
+        """Called for each change of an object; looks for the proposal in the leader's Broker."""
         name = f"{CLUSTER}-{leader.broker_id}"
         if change.kind is not kinds.BROKERS or change.object["metadata"]["name"] != name:
             return

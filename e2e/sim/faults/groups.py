@@ -106,6 +106,7 @@ async def cut_member(stage: Stage, crowd: Crowd, seat: Seat) -> None:
 
 @_of_a_member
 async def leave(stage: Stage, crowd: Crowd, seat: Seat) -> None:
+    """Let a member leave its group, and start it again some seconds later."""
     crowd.leave(seat)
     await asyncio.sleep(stage.chance.uniform(0.2, 2.0 * crowd.habits.session_s))
     await _restart_member(crowd, seat)
@@ -359,6 +360,7 @@ async def forget_offset(stage: Stage) -> None:
 
 
 async def _forget(stage: Stage, crowd: Crowd) -> None:
+    """Send one OffsetDelete for a partition that the loner commits, and note its answer."""
     watcher = crowd.new_watcher("loner")
     try:
         await watcher.wire.wire.learn()

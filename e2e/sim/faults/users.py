@@ -74,6 +74,7 @@ CLUSTER_CONFIG: Final = {"log.retention.check.interval.ms": 5_000}
 
 
 async def create_topic(stage: Stage) -> None:
+    """Create one more topic, unless there are many, and let clients use it."""
     name = f"more-{stage.world.store.version}"
     if len(topic_names(stage)) < MOST_TOPICS:
         _apply_topic(stage, name)
@@ -102,6 +103,7 @@ async def delete_topic(stage: Stage) -> None:
 
 
 async def grow_topic(stage: Stage) -> None:
+    """Add one or two partitions to a topic, and let clients use them."""
     store = stage.world.store
     if (name := _some_topic(stage)) is None:
         return
@@ -141,6 +143,7 @@ async def change_settings(stage: Stage) -> None:
 
 
 async def add_broker(stage: Stage) -> None:
+    """Add a machine, and one broker more to the cluster's spec, unless there are many."""
     world = stage.world
     if len(world.nodes) < MOST_BROKERS:
         world.add_node()

@@ -144,6 +144,7 @@ class GroupWire:
         return int(answer.error_code), bytes(answer.assignment)
 
     async def heartbeat(self, at: tuple[str, int], who: Identity) -> int:
+        """Send a Heartbeat; returns its error code."""
         values = {
             "group_id": self.group,
             "generation_id": who.generation,
@@ -153,6 +154,7 @@ class GroupWire:
         return int((await self._send(at, ApiKey.HEARTBEAT, values)).error_code)
 
     async def leave(self, at: tuple[str, int], who: Identity) -> int:
+        """Send a LeaveGroup; returns the error code of the request, else that of the member."""
         one = {"member_id": who.member_id, "group_instance_id": who.instance, "reason": None}
         values = {"group_id": self.group, "member_id": who.member_id, "members": [one]}
         answer = await self._send(at, ApiKey.LEAVE_GROUP, values)
