@@ -73,7 +73,7 @@ class Kept:
         changed |= before.keys() - self._tests.keys()
         for key, one in stored["found"].items():
             found = Found(**one)
-            is_by_test = "::" in found.by_test
+            is_by_test = "::" in found.by_test  # as in a test's name; else by a limit, or survived
             is_stale = found.by_test.split("::")[0] in changed if is_by_test else bool(changed)
             if not is_stale:
                 self.found[key] = found

@@ -180,7 +180,7 @@ class Client:
         since_s = self.notebook.now_s()
         await asyncio.sleep(self.chance.uniform(0.05, longest_s))
         if self.habits.asks_once and self._asked_s >= since_s:
-            return
+            return  # another task of this client refreshed it in the meantime
         self._asked_s = self.notebook.now_s()
         try:
             await self.wire.learn()
@@ -262,11 +262,11 @@ class Producer(Client):
         now_ms = self.notebook.now_ms()
         if not self.habits.event_days:
             return now_ms
-        ago_ms = self._record_age_ms.get(partition)
-        if ago_ms is None or self.chance.random() < JUMP_SHARE:
-            ago_ms = int(self.chance.choice((0.0, self.chance.random())) * self._oldest_age_ms)
-            self._record_age_ms[partition] = ago_ms
-        return now_ms - ago_ms
+        age_ms = self._record_age_ms.get(partition)
+        if age_ms is None or self.chance.random() < JUMP_SHARE:
+            age_ms = int(self.chance.choice((0.0, self.chance.random())) * self._oldest_age_ms)
+            self._record_age_ms[partition] = age_ms
+        return now_ms - age_ms
 
     @property
     def _oldest_age_ms(self) -> float:

@@ -18,7 +18,7 @@ HOME: Final = "chiplog-system"
 
 
 class Meter:
-    """The operator's metrics port; it counts only PartitionMap writes that the API refused."""
+    """The operator's metrics port; counts only maps that the operator's own check refused."""
 
     def __init__(self) -> None:
         self.refused_maps = 0

@@ -327,12 +327,17 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     problems += [Anomaly("client-problem", "", one) for one in notebook.problems]
     problems += [Anomaly("blocked", "", one) for one in loop.blocked]
     problems += [
-        Anomaly("map-write-refused", "", f"{one.host} planned {one.meter.refused_maps} such maps")
+        Anomaly(
+            "map-write-refused",
+            "",
+            f"{one.host} planned {one.meter.refused_maps} PartitionMaps that break its own rules",
+        )
         for one in world.operators
         if one.meter.refused_maps
     ]
     problems += check(notebook.history)
     if is_left_to_the_user:
+        # The cluster waits for a user, so it need not recover.
         problems = [one for one in problems if one.name not in OF_LIVENESS]
     result.anomalies = problems
     for event in notebook.history.events:
@@ -397,7 +402,9 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
         async with asyncio.timeout(within_s):
             await world.audit()
     except TimeoutError:
-        found.append(Anomaly("not-readable", "", "the last reader did not come to the end"))
+        found.append(
+            Anomaly("not-readable", "", "not all partitions could be read to their ends in time")
+        )
     found += await _audit_groups(world, crowd, within_s)
     world.read_disks()
     return found
@@ -443,7 +450,11 @@ async def _audit_groups(world: World, crowd: Crowd | None, within_s: float) -> l
         async with asyncio.timeout(within_s):
             await world.as_client("group-auditor", crowd.audit())
     except TimeoutError:
-        return [Anomaly("group-not-readable", "", "how far groups have come was not told")]
+        return [
+            Anomaly(
+                "group-not-readable", "", "the groups' committed offsets could not be read in time"
+            )
+        ]
     crowd.compare()
     return []
 

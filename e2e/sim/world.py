@@ -320,7 +320,7 @@ class World:
             if node.broker is None or not node.broker.health.readiness()[0]:
                 return f"broker {number} is not ready"
         if self.has_changed_brokers and not self._is_quiesced():
-            return "the brokers are not all as they should be"
+            return f"the condition Quiesced of BrokerCluster {CLUSTER} is not True for its spec"
         states = list(states_in(self.store))
         return self._why_maps_lag(states) or self._why_sessions_lag(states)
 

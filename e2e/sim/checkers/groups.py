@@ -275,7 +275,7 @@ def _inherited(group: str, partition: str, place: _Place, history: History) -> I
     for one in place.found:
         commit = marks.get(one.mark)
         if commit is not None and commit.acked_s < history.made.get(one.label, -inf):
-            what = f"{partition}: {one.mark} at {one.offset} is of the topic before"
+            what = f"{partition}: {one.mark} at {one.offset} was committed for the deleted topic"
             yield Anomaly("offset-inherited", group, what)
 
 
@@ -319,7 +319,7 @@ def _fenced(groups: GroupHistory) -> dict[tuple[str, str], float]:
 
     Two JoinGroups whose times overlap are not in a known order, so they do not count.
     """
-    first: dict[tuple[str, str], tuple[float, float]] = {}
+    first: dict[tuple[str, str], tuple[float, float]] = {}  # when the id's first join began, ended
     ids: dict[tuple[str, str], list[str]] = defaultdict(list)
     for one in groups.joined:
         key = one.group, one.member_id
@@ -327,8 +327,8 @@ def _fenced(groups: GroupHistory) -> dict[tuple[str, str], float]:
             first[key] = one.began_s, one.at_s
             ids[one.group, one.who].append(one.member_id)
     fenced: dict[tuple[str, str], float] = {}
-    for (group, _), of_one in ids.items():
-        for before, after in pairwise(of_one):
+    for (group, _), member_ids in ids.items():
+        for before, after in pairwise(member_ids):
             _, known_s = first[group, before]
             began_s, at_s = first[group, after]
             if began_s > known_s:

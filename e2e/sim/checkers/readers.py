@@ -68,14 +68,14 @@ def polls(history: History) -> Iterator[Anomaly]:
     A gap is allowed only if compaction may have removed each record that is known to have been
     there.
     """
-    at: dict[tuple[str, str], int] = {}
+    next_offsets: dict[tuple[str, str], int] = {}
     gaps: Gaps | None = None
     for one in history.events:
         key = (one.client, one.partition)
         if one.kind is Kind.SOUGHT:
-            at[key] = one.offset
+            next_offsets[key] = one.offset
         elif one.kind is Kind.READ:
-            expected = at.get(key, one.offset)
+            expected = next_offsets.get(key, one.offset)
             if one.offset > expected and history.has_compacted(one.partition):
                 gaps = gaps or Gaps(history)
                 expected = gaps.unexplained(one.partition, expected, one.offset)
@@ -83,7 +83,7 @@ def polls(history: History) -> Iterator[Anomaly]:
                 name = "poll-skip" if one.offset > expected else "nonmonotonic-poll"
                 what = f"{one.client} expected {expected} and read {one.offset}"
                 yield Anomaly(name, one.partition, what)
-            at[key] = one.offset + 1
+            next_offsets[key] = one.offset + 1
 
 
 class Gaps:

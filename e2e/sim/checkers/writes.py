@@ -88,7 +88,7 @@ def sequence_refused(history: History) -> Iterator[Anomaly]:
     """
     for one in history.sequences_refused:
         if _last_leader(history, one) in {None, one.broker_id}:
-            what = f"{one.client} was told {one.error} for {one.value}, t={one.at_s:.3f}"
+            what = f"{one.client} got {one.error} for {one.value}, t={one.at_s:.3f}"
             yield Anomaly("client-problem", one.partition, what)
 
 

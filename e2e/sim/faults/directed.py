@@ -3,8 +3,8 @@
 Each step happens at an exact moment; random faults would hardly ever hit several such moments in a
 row. No seed draws these: the mixes of planted bugs name them.
 
-In each of them `leader`, `heir` and `last` are the brokers of a partition: its leader, the follower
-that would be elected next, and the other follower.
+Each of them needs a partition with three in-sync replicas. If the first and the second follower are
+both in sync, the first one is elected next.
 """
 
 import asyncio
@@ -32,28 +32,32 @@ HASTE_S: Final = 0.4
 
 
 async def join_and_lose(stage: Stage) -> None:
-    """`last` returns to a restarted leader, whose high watermark is still too low.
+    """A follower returns to a restarted leader, whose high watermark is still too low.
 
-    As soon as `last` is in sync, that leader is lost. Acknowledged records must not be missing on
-    `last`, which is elected.
+    As soon as the follower is in sync, that leader is lost. Acknowledged records must not be
+    missing on the follower, which is elected.
     """
     if (chosen := await scene.choose_partition(stage)) is None:
         return
-    partition, leader, heir, last = chosen
-    await scene.take_down(stage, last)
+    partition, leader, first_follower, second_follower = chosen
+    await scene.take_down(stage, second_follower)
     await scene.until_acked(stage, partition)
-    before = scene.session(stage, heir)
-    heir.kill()
+    before = scene.session(stage, first_follower)
+    first_follower.kill()
     await scene.take_down(stage, leader)
-    await scene.until(stage, lambda: _leads_again(stage, partition, heir, before), COMPARED_S)
-    last.power_on()
-    stage.world.network.slow_ways_s[heir.host, last.host] = LATE_S
-    is_in = await scene.until(stage, lambda: last.broker_id in scene.in_sync(stage, partition))
+    await scene.until(
+        stage, lambda: _leads_again(stage, partition, first_follower, before), COMPARED_S
+    )
+    second_follower.power_on()
+    stage.world.network.slow_ways_s[first_follower.host, second_follower.host] = LATE_S
+    is_in = await scene.until(
+        stage, lambda: second_follower.broker_id in scene.in_sync(stage, partition)
+    )
     if is_in:
         stage.count_effect("joined")
-        await scene.take_down(stage, heir)
-        await scene.until(stage, lambda: scene.leads(stage, partition, last))
-    await _power_on_all(heir, leader)
+        await scene.take_down(stage, first_follower)
+        await scene.until(stage, lambda: scene.leads(stage, partition, second_follower))
+    await _power_on_all(first_follower, leader)
 
 
 def _leads_again(stage: Stage, partition: TopicPartition, node: Node, session: int) -> bool:
@@ -62,32 +66,33 @@ def _leads_again(stage: Stage, partition: TopicPartition, node: Node, session: i
 
 
 async def promise_and_lose(stage: Stage) -> None:
-    """A leader proposes `last` for the ISR, and is cut off from it and from the API server.
+    """A leader proposes a follower for the ISR, and is cut off from it and from the API server.
 
-    Records that it acknowledges until it is lost must be on `last`, which may be elected.
+    Records that it acknowledges until it is lost must be on this follower, which may be elected.
     """
     if (chosen := await scene.choose_partition(stage)) is None:
         return
-    partition, leader, heir, last = chosen
-    await scene.take_down(stage, last)
+    partition, leader, first_follower, second_follower = chosen
+    await scene.take_down(stage, second_follower)
     await scene.until_acked(stage, partition)
-    last.power_on()
+    second_follower.power_on()
     if not await _cut_off_at_promise(stage, chosen):
         return
     stage.count_effect("cut off at a promise")
     await scene.until_acked(stage, partition, within_s=4.0)
-    await scene.take_down(stage, leader, heir)
+    await scene.take_down(stage, leader, first_follower)
     stage.world.network.heal()
-    await scene.until(stage, lambda: scene.leads(stage, partition, last))
-    await _power_on_all(heir, leader)
+    await scene.until(stage, lambda: scene.leads(stage, partition, second_follower))
+    await _power_on_all(first_follower, leader)
 
 
 async def _cut_off_at_promise(stage: Stage, chosen: ChosenPartition) -> bool:
-    """Cut the leader off as soon as it proposes an ISR with `last`; False if it does not in time.
+    """Cut the leader off as soon as it proposes an ISR with the second follower.
 
-    It is cut off from the API server, and `last` from both other brokers.
+    It is cut off from the API server, and that follower from both other brokers. Returns False if
+    there is no such proposal in time.
     """
-    partition, leader, heir, last = chosen
+    partition, leader, first_follower, second_follower = chosen
     listeners, made = stage.world.store.on_change, asyncio.Event()
 
     def changed(change: Change) -> None:
@@ -97,9 +102,13 @@ async def _cut_off_at_promise(stage: Stage, chosen: ChosenPartition) -> bool:
             return
         for one in Broker.from_manifest(change.object).status.proposals:
             is_this = one.topic_id.value == partition.topic_id.bytes
-            if is_this and one.partition == partition.number and _contains(one.isr, last):
+            if (
+                is_this
+                and one.partition == partition.number
+                and _contains(one.isr, second_follower)
+            ):
                 scene.cut_api(stage, leader)
-                scene.cut(stage, last, leader, heir)
+                scene.cut(stage, second_follower, leader, first_follower)
                 made.set()
 
     listeners.append(changed)
@@ -119,16 +128,16 @@ def _contains(isr: object, node: Node) -> bool:
 
 
 async def fall_behind(stage: Stage) -> None:
-    """The leader is lost while `last` is alive, but behind and out of the ISR."""
+    """The leader is lost while the second follower is alive, but behind and out of the ISR."""
     if (chosen := await scene.choose_partition(stage)) is None:
         return
-    partition, leader, heir, last = chosen
-    before = scene.session(stage, last)
-    await scene.take_down(stage, last)
+    partition, leader, first_follower, second_follower = chosen
+    before = scene.session(stage, second_follower)
+    await scene.take_down(stage, second_follower)
     await scene.until_acked(stage, partition)
-    last.power_on()
-    scene.cut(stage, last, leader, heir)
-    await scene.until(stage, lambda: scene.session(stage, last) > before)
+    second_follower.power_on()
+    scene.cut(stage, second_follower, leader, first_follower)
+    await scene.until(stage, lambda: scene.session(stage, second_follower) > before)
     await scene.take_down(stage, leader)
     await asyncio.sleep(SETTLED_S)
     stage.world.network.heal()
@@ -136,24 +145,25 @@ async def fall_behind(stage: Stage) -> None:
 
 
 async def show_and_lose(stage: Stage) -> None:
-    """Only `heir` gets the leader's new records, and both are lost: `last` leads without them.
+    """Only the first follower gets the leader's new records, and both are lost.
 
-    A consumer that reads from `heir` must not have seen these records.
+    The second follower leads without these records. A consumer that reads from the first follower
+    must not have seen them.
     """
-    if (chosen := await scene.choose_partition(stage, _is_read_at_its_heir)) is None:
+    if (chosen := await scene.choose_partition(stage, _is_first_follower_read)) is None:
         return
-    partition, leader, heir, last = chosen
-    scene.cut(stage, last, leader, heir)
+    partition, leader, first_follower, second_follower = chosen
+    scene.cut(stage, second_follower, leader, first_follower)
     await asyncio.sleep(stage.chance.uniform(2.0, 4.0))
-    await scene.take_down(stage, leader, heir)
+    await scene.take_down(stage, leader, first_follower)
     stage.world.network.heal()
-    await scene.until(stage, lambda: scene.leads(stage, partition, last))
-    await _power_on_all(leader, heir)
+    await scene.until(stage, lambda: scene.leads(stage, partition, second_follower))
+    await _power_on_all(leader, first_follower)
 
 
-def _is_read_at_its_heir(chosen: ChosenPartition) -> bool:
-    """Whether a consumer reads from `heir`: consumers are in the racks of brokers 1 and 2."""
-    return chosen.heir.broker_id < 3
+def _is_first_follower_read(chosen: ChosenPartition) -> bool:
+    """Whether a consumer reads from the first follower: those of brokers 1 and 2 are read."""
+    return chosen.first_follower.broker_id < 3
 
 
 async def acknowledge_and_lose(stage: Stage) -> None:
@@ -185,9 +195,9 @@ async def depose_and_restore(stage: Stage) -> None:
     """A leader that only clients reach is deposed; when it is in sync again, it has to lead."""
     if (chosen := await scene.choose_partition(stage)) is None:
         return
-    partition, leader, heir, last = chosen
+    partition, leader, first_follower, second_follower = chosen
     scene.cut_api(stage, leader)
-    scene.cut(stage, leader, heir, last)
+    scene.cut(stage, leader, first_follower, second_follower)
     await scene.until(stage, lambda: not scene.leads(stage, partition, leader))
     stage.world.network.heal()
     before = scene.session(stage, leader)
@@ -195,11 +205,11 @@ async def depose_and_restore(stage: Stage) -> None:
         stage, lambda: scene.in_sync(stage, partition).get(int(leader.broker_id), 0) > before
     )
     stage.count_effect("deposed and back")
-    await scene.take_down(stage, heir)
-    if scene.leads(stage, partition, last):
-        await scene.take_down(stage, last)
+    await scene.take_down(stage, first_follower)
+    if scene.leads(stage, partition, second_follower):
+        await scene.take_down(stage, second_follower)
     await asyncio.sleep(SETTLED_S)
-    await _power_on_all(heir, last)
+    await _power_on_all(first_follower, second_follower)
 
 
 async def go_back_and_restart(stage: Stage) -> None:
@@ -211,7 +221,7 @@ async def go_back_and_restart(stage: Stage) -> None:
     store, server = stage.world.store, stage.world.server
     if (chosen := await scene.choose_partition(stage)) is None:
         return
-    partition, node = chosen.partition, chosen.last
+    partition, node = chosen.partition, chosen.second_follower
     copy, before = store.backup(), scene.session(stage, node)
     node.kill()
     await scene.until(
@@ -262,22 +272,22 @@ async def _until_new_session(stage: Stage, node: Node, before: int) -> None:
 
 
 async def outlive_and_lose(stage: Stage) -> None:
-    """Both followers are lost, then the leader; `heir` returns alone and leads after a minute.
+    """Both followers are lost, then the leader; one follower returns and leads after a minute.
 
     Records that the leader took without followers must not have been acknowledged.
     """
     if (chosen := await scene.choose_partition(stage)) is None:
         return
-    partition, leader, heir, last = chosen
-    await scene.take_down(stage, last)
+    partition, leader, first_follower, second_follower = chosen
+    await scene.take_down(stage, second_follower)
     await scene.until_acked(stage, partition)
-    await scene.take_down(stage, heir)
+    await scene.take_down(stage, first_follower)
     await scene.until_acked(stage, partition, within_s=4.0)
     await scene.take_down(stage, leader)
-    heir.power_on()
-    await scene.until(stage, lambda: scene.leads(stage, partition, heir), COMPARED_S)
+    first_follower.power_on()
+    await scene.until(stage, lambda: scene.leads(stage, partition, first_follower), COMPARED_S)
     await scene.until_acked(stage, partition, within_s=4.0)
-    await _power_on_all(leader, last)
+    await _power_on_all(leader, second_follower)
 
 
 async def _power_on_all(*nodes: Node) -> None:

@@ -45,10 +45,9 @@ class ChosenPartition(NamedTuple):
 
     partition: TopicPartition
     leader: Node
-    heir: Node
-    """The first follower: it is elected next if it is in sync."""
-    last: Node
-    """The other follower."""
+    first_follower: Node
+    """It is elected next, if it is in sync."""
+    second_follower: Node
 
 
 async def choose_partition(
@@ -77,8 +76,8 @@ def _candidates(stage: Stage) -> list[ChosenPartition]:
     for partition, state in states_in(stage.world.store):
         if state.leader is None or len(state.isr) != 3 or len(state.replicas) != 3:
             continue
-        heirs = [nodes[one] for one in state.replicas if one != state.leader.broker_id]
-        found.append(ChosenPartition(partition, nodes[state.leader.broker_id], *heirs))
+        followers = [nodes[one] for one in state.replicas if one != state.leader.broker_id]
+        found.append(ChosenPartition(partition, nodes[state.leader.broker_id], *followers))
     return found
 
 

@@ -179,7 +179,7 @@ class Crowd:
         """
         whys = ((group, self._why_unwell(group, since_s)) for group in self.groups)
         found = [(group, why) for group, why in whys if why]
-        can_commit = self._places(self.habits.topics[:1])
+        can_commit = self._used_places(self.habits.topics[:1])
         if self.loner is not None and self.loner.committed_s < since_s and can_commit:
             found.append(("loner", "it has committed nothing"))
         return found
@@ -205,13 +205,13 @@ class Crowd:
         owned = sorted(
             place_of(one.topic, one.number) for member in members for one in member.positions
         )
-        places = self._places(self.habits.topics)
+        places = self._used_places(self.habits.topics)
         is_at_its_limit = is_led_by_nobody(members) or is_led_by_one_who_was_away(members, places)
         if members and owned != places and not is_at_its_limit:
             return f"{owned} are read, of {places}"
         return ""
 
-    def _places(self, topics: Sequence[str]) -> list[str]:
+    def _used_places(self, topics: Sequence[str]) -> list[str]:
         """The partitions of these topics that clients use, as "topic-number", in order."""
         history = self.world.notebook.history
         return sorted(

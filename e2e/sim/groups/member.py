@@ -282,7 +282,7 @@ class Member(GroupClient):
         now_s = self.notes.now_s()
         if now_s >= self._commit_s or (is_slow and chance.random() < 0.7):
             self._commit_s = now_s + habits.commit_s * chance.uniform(0.5, 1.5)
-            await self._proceed()
+            await self._advance_positions()
             if chance.random() < ASIDE_SHARE:
                 task = asyncio.ensure_future(self._commit_in_background(at))
                 self._background_commits.add(task)
@@ -294,7 +294,7 @@ class Member(GroupClient):
         if self.is_in and self.is_leader:
             await self._check_partitions()
 
-    async def _proceed(self) -> None:
+    async def _advance_positions(self) -> None:
         """Advance the positions: to the high watermarks, or by random steps."""
         wire, chance = self.wire.wire, self.chance
         if not self.habits.is_reading:
@@ -384,7 +384,7 @@ class Member(GroupClient):
             self.is_fenced, self.is_in = True, False
         else:
             if code not in UNSETTLED:
-                what = f"{self.name} of {self.group} was told {code.name}"
+                what = f"{self.name} of {self.group} got the error {code.name}"
                 self.notes.problems.append(f"{what}, t={self.notes.now_s():.3f}")
             await self.back_off()
 

@@ -48,6 +48,7 @@ class GroupNotes:
         return f"{name}/{self._marks}"
 
     def joined(self, group: str, began_s: float, who: Identity, leader: str) -> None:
+        """Note a JoinGroup that is answered now; `leader` is the member id of the leader."""
         one = Joined(
             began_s=began_s,
             at_s=self.now_s(),
@@ -60,6 +61,7 @@ class GroupNotes:
         self.history.joined.append(one)
 
     def synced(self, group: str, who: Identity, places: frozenset[tuple[str, int]]) -> None:
+        """Note a SyncGroup that is answered now with these partitions, as (topic, number)."""
         one = Synced(
             at_s=self.now_s(),
             group=group,
@@ -70,6 +72,7 @@ class GroupNotes:
         self.history.synced.append(one)
 
     def beat(self, group: str, began_s: float, who: Identity) -> None:
+        """Note a heartbeat that is accepted now."""
         one = Beat(
             began_s=began_s,
             at_s=self.now_s(),
@@ -101,6 +104,7 @@ class GroupNotes:
     def found(
         self, group: str, began_s: float, place: str, offset: int, mark: str, label: str
     ) -> None:
+        """Note a committed offset that is answered now; -1 for none."""
         one = Found(began_s, self.now_s(), group, place, offset, mark, label)
         self.history.found.append(one)
 

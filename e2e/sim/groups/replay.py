@@ -77,14 +77,14 @@ def shard_differences(shard: Shard, replayed: GroupsState) -> Iterator[str]:
             committed = dict(live.offsets(group))
             yield f"{group} committed {committed}, in the log {dict(replayed.offsets(group))}"
         if dict(live.resets(group)) != dict(replayed.resets(group)):
-            yield f"{group} has other resets than in the log"
+            yield f"{group} has other offset resets in memory than in the log"
     for group in live.retained() | replayed.retained():
         if live.retention_ms(group) != replayed.retention_ms(group):
-            yield f"{group} has another retention than in the log"
+            yield f"{group} has another retention in memory than in the log"
     for group, membership in shard._members.items():  # noqa: SLF001
         stored = replayed.group(group)
         known = membership.to_stored()
         if stored is None and not known.generation and not known.members:
-            continue  # nobody has been in a generation yet
+            continue  # the group has never had a generation, so nothing is stored
         if known != stored:
             yield f"{group} has {known}, in the log {stored}"
