@@ -1,5 +1,5 @@
-"""Mutation testing: a tool changes the code a little, and a test has to fail.
+"""Mutation testing: a tool makes small changes to the code, and a test has to fail for each.
 
-The planted bugs of `e2e.sim.mutants` are those that we thought of. These are not: mutmut's
-operators make them, in every function of the rooms that carry the rules (`rooms`).
+The planted bugs of `e2e.sim.mutants` were written by hand. Here mutmut's operators generate the
+changes ("mutants"), in every function of the modules with the most important rules ("rooms").
 """

@@ -1,8 +1,8 @@
-"""Processes that are forked for one job each, side by side, each with a limit.
+"""Runs jobs in forked processes, several at the same time, each with limits.
 
-The parent has imported everything once, so a job costs what it runs. A job in an endless loop is
-ended by what it used of the processor, which a busy machine does not change; one that waits for
-ever by the clock.
+The parent process has imported everything, so a fork needs no time to start. An endless loop is
+ended by a limit of processor time, which does not depend on the load of the machine; a job that
+waits forever, by the clock.
 """
 
 import os
@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 SIDE_BY_SIDE: Final = 2
+"""Number of jobs that run at the same time."""
 _POLL_EVERY_S: Final = 0.01
+# The limits of short jobs; longer ones get a multiple of their usual time in addition.
 _LEAST_CPU_S: Final = 3
 _LEAST_WALL_S: Final = 15
 _MOST_MEMORY_BYTES: Final = 6 * 2**30
@@ -29,25 +31,27 @@ Given = TypeVar("Given")
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[Given]):
-    """Something to do in a process of its own; what it returns is text."""
+    """A function to run in a forked process, and its argument `given`; it returns text."""
 
     given: Given
     run: Callable[[Given], str]
     clean_s: float
-    """How long it takes where nothing is wrong."""
+    """How long it takes with the original code, in seconds; its limits follow from this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Given]):
-    """What came of a job."""
+    """The result of a job with the argument `given`."""
 
     given: Given
     text: str | None
-    """What it returned; None where it was ended or ended itself."""
+    """The returned text; None if the process ended without one: by a limit, or an exception."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fork(Generic[Given]):
+    """A running job, its temporary directory, and the time at which it is killed."""
+
     job: Job[Given]
     directory: Path
     ends_s: float
@@ -58,7 +62,10 @@ class _Fork(Generic[Given]):
 
 
 def run_all(jobs: Iterable[Job[Given]], side_by_side: int) -> Iterator[Outcome[Given]]:
-    """Outcomes as they come, in any order."""
+    """Run the jobs, `side_by_side` at a time; yield each outcome as soon as it is there.
+
+    Jobs that still run are killed if the caller stops iterating.
+    """
     waiting, running = iter(jobs), dict[int, _Fork[Given]]()
     try:
         while True:
@@ -77,6 +84,7 @@ def run_all(jobs: Iterable[Job[Given]], side_by_side: int) -> Iterator[Outcome[G
 
 
 def _begin(job: Job[Given]) -> tuple[int, _Fork[Given]]:
+    """Fork a process for the job; returns its process id."""
     directory = Path(tempfile.mkdtemp(prefix="mutant-"))
     fork = _Fork(job, directory, time.monotonic() + _LEAST_WALL_S + 20 * job.clean_s)
     pid = os.fork()
@@ -86,13 +94,13 @@ def _begin(job: Job[Given]) -> tuple[int, _Fork[Given]]:
 
 
 def _run_child(fork: _Fork[Given]) -> None:
-    """What the child process does; it never returns."""
+    """Run the job in the child process with its limits, then exit; it never returns."""
     try:
-        os.setsid()
+        os.setsid()  # its own process group, which `_end` kills with all its children
         most_s = int(_LEAST_CPU_S + 10 * fork.job.clean_s)
         resource.setrlimit(resource.RLIMIT_CPU, (most_s, most_s))
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
-        # Where pytest's tmp_path is.
+        # pytest's tmp_path is then removed with the directory.
         os.environ["PYTEST_DEBUG_TEMPROOT"] = str(fork.directory)
         with (fork.directory / "output").open("wb") as output:
             os.dup2(output.fileno(), 1)
@@ -106,6 +114,7 @@ def _run_child(fork: _Fork[Given]) -> None:
 
 
 def _ended(running: dict[int, _Fork[Given]]) -> list[int]:
+    """Wait until some processes have ended, killing those out of time; returns their ids."""
     while True:
         ended = [pid for pid in running if os.waitpid(pid, os.WNOHANG)[0]]
         if ended:
@@ -117,12 +126,14 @@ def _ended(running: dict[int, _Fork[Given]]) -> list[int]:
 
 
 def _outcome(fork: _Fork[Given]) -> Outcome[Given]:
+    """Read the text of a job that ended, and remove its directory."""
     text = fork.answer.read_text() if fork.answer.exists() else None
     shutil.rmtree(fork.directory, ignore_errors=True)
     return Outcome(fork.job.given, text)
 
 
 def _end(pid: int) -> None:
+    """Kill a job's process and all processes that it started."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     with suppress(ProcessLookupError, PermissionError):

@@ -1,10 +1,9 @@
-"""What mutmut's operators make of a module.
+"""Generates the mutants of a module with mutmut's operators.
 
-Its visitor chooses the places. Two things are otherwise here. It leaves decorated functions alone,
-because it replaces functions by others; we replace what they run (`swap`), so properties and
-context managers are mutated like the rest. And texts for people are not mutated: what is logged,
-what an error or an assertion says. Docstrings, annotations and constants of modules are left alone
-by mutmut itself.
+mutmut's visitor chooses the places, with two differences. mutmut skips decorated functions, because
+it replaces functions; here only their code is replaced (`swap`), so that properties and context
+managers are mutated, too. And texts for people are not mutated: log lines and the messages of
+errors and assertions. mutmut itself skips docstrings, annotations and constants of modules.
 """
 
 import difflib
@@ -30,34 +29,36 @@ class Mutant:
     """One change of one function."""
 
     function: str
-    """Its name, below that of its class."""
+    """The function's name, after its class's name and a dot if it is a method."""
     number: int
-    """Among those that turn the same lines into the same ones: they may stand in it twice."""
+    """Running number, from 1 on, among equal changes of equal lines in the same function."""
     before: str
-    """The lines that change, without what indents them."""
+    """The changed lines as they were, in one line without indentation."""
     after: str
+    """The same lines with the change."""
     lines: range
-    """Where the change is, in the module as it is."""
+    """Line numbers of the mutated code in the original module."""
     function_lines: range
     of_default: bool
-    """Whether it changes what a parameter is without an argument."""
+    """Whether the change is in a parameter's default value."""
     source: str
     """The whole module with the change."""
 
     @property
     def key(self) -> str:
-        """What it is known by; it stays the same where code around it moves."""
+        """Identifies a mutant in stored results, also when other code moves it to other lines."""
         return f"{self.function} | {self.before} | {self.after} | {self.number}"
 
 
 class _Places(MutationVisitor):
-    """Where mutmut mutates, and decorated functions; no texts."""
+    """mutmut's visitor, which also visits decorated functions and skips texts for people."""
 
     def __init__(self) -> None:
         super().__init__(mutation_operators, IgnoredCode(set(), set(), set()))
         self._texts: set[libcst.CSTNode] = set()
 
     def _skip_node_and_children(self, node: libcst.CSTNode) -> bool:
+        """Whether this node, with all in it, is not mutated. mutmut's visitor calls this."""
         if isinstance(node, libcst.Assert) and node.msg is not None:
             self._texts.add(node.msg)
         if isinstance(node, libcst.Raise) and matchers.matches(node, RAISED):
@@ -70,7 +71,7 @@ class _Places(MutationVisitor):
 
 
 def mutants_of(source: str) -> list[Mutant]:
-    """Every mutant of a module, in the order of their places."""
+    """Every mutant of a module's source, in the order of their places, without duplicates."""
     wrapper = MetadataWrapper(libcst.parse_module(source), unsafe_skip_copy=True)
     visitor = _Places()
     wrapper.visit(visitor)
@@ -103,6 +104,7 @@ def mutants_of(source: str) -> list[Mutant]:
 
 
 def _functions(module: libcst.Module) -> Iterator[tuple[libcst.FunctionDef, str]]:
+    """The functions of a module and the methods of its classes, with their names."""
     for statement in module.body:
         if isinstance(statement, libcst.FunctionDef):
             yield statement, statement.name.value
@@ -113,12 +115,14 @@ def _functions(module: libcst.Module) -> Iterator[tuple[libcst.FunctionDef, str]
 
 
 def _with(module: libcst.Module, mutation: Mutation) -> str:
+    """The module's source with the mutation."""
     changed = module.deep_replace(mutation.original_node, mutation.mutated_node)
     assert isinstance(changed, libcst.Module)
     return changed.code
 
 
 def _difference(source: str, mutated: str) -> tuple[str, str]:
+    """The lines from the first to the last difference, in both sources, each as one line."""
     old, new = source.splitlines(), mutated.splitlines()
     edits = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     changed = [one for one in edits if one[0] != "equal"]
@@ -135,10 +139,12 @@ def _lines(position: CodeRange) -> range:
 
 
 def _is_of_default(function: libcst.FunctionDef, node: libcst.CSTNode) -> bool:
+    """Whether the node is in the function's list of parameters, so in a default value."""
     return any(node is one for one in _walk(function.params))
 
 
 def _walk(node: libcst.CSTNode) -> Iterator[libcst.CSTNode]:
+    """The node and all nodes in it."""
     yield node
     for child in node.children:
         yield from _walk(child)

@@ -1,6 +1,7 @@
-"""Why a mutant may survive: a table that is kept by hand, by function and lines before and after.
+"""Reasons why mutants may survive: a table written by hand, `reasons.toml`.
 
-So a reason holds wherever the lines move to, and ends when they change.
+An entry names the function and the lines before and after the change, not line numbers. So it stays
+valid when code moves, and becomes invalid when the lines change.
 """
 
 import tomllib
@@ -15,7 +16,7 @@ FILE: Final = Path(__file__).parent / "reasons.toml"
 
 
 class Change(NamedTuple):
-    """What a reason is about. The same lines elsewhere need a reason of their own."""
+    """A change of code that a reason explains: in one function of one room only."""
 
     room: str
     function: str
@@ -27,24 +28,24 @@ Reasons = Mapping[Change, str]
 
 
 def read(path: Path = FILE) -> Reasons:
-    """The table. A `ValueError` names an entry that is there twice or has no reason."""
+    """Read the table. Raises `ValueError` for an entry that is there twice or has no reason."""
     found: dict[Change, str] = {}
     for entry in tomllib.loads(path.read_text()).get("survivor", []):
         for becomes in entry["becomes"]:
             key = Change(entry["room"], entry["function"], entry["line"], becomes)
             if key in found or not entry["reason"].strip():
-                raise ValueError(f"{path.name}: {key} stands there twice or without a reason")
+                raise ValueError(f"{path.name}: {key} is there twice or has no reason")
             found[key] = entry["reason"].strip()
     return found
 
 
 def without_reason(room: str, survivors: "Iterable[Mutant]", reasons: Reasons) -> "list[Mutant]":
-    """Survivors that nobody has explained."""
+    """The survivors of a room for which the table has no reason."""
     return [one for one in survivors if _change(room, one) not in reasons]
 
 
 def idle(room: str, survivors: "Iterable[Mutant]", reasons: Reasons) -> list[Change]:
-    """Reasons for what does not survive, or is no mutant any more."""
+    """Changes in the table that are not needed: the mutant was killed or does not exist."""
     alive = {_change(room, one) for one in survivors}
     return [one for one in reasons if one.room == room and one not in alive]
 

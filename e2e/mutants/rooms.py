@@ -1,4 +1,4 @@
-"""The rooms that carry the rules, their unit tests, and what provokes them in seeds."""
+"""The rooms (mutated modules), their unit tests, and the mix of faults for their survivors."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 TOPS: Final = ("core", "broker-image", "wire")
-"""Directories of the repository that are on Python's path: a module's name begins below them."""
+"""Directories of the repository that are on Python's path; module names begin below them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +16,13 @@ class Room:
     name: str
     path: str
     tests: tuple[str, ...]
-    """Files with the unit tests that may cover it. Which of them do is measured."""
+    """Files with unit tests that may cover it. A run measures which tests do."""
     mix: str
-    """Of which seeds of the simulator are made for survivors: a name in `seeds.MIXES`."""
+    """The mix in `seeds.MIXES` for simulations of survivors; empty for no simulations."""
 
     @property
     def module(self) -> str:
-        """What it is imported as."""
+        """The module's dotted name."""
         path = self.path.removesuffix(".py")
         for top in TOPS:
             path = path.removeprefix(f"{top}/")
@@ -34,13 +34,13 @@ class Room:
 
 
 def _in_storage(name: str, *tests: str, mix: str, file: str = "") -> Room:
-    """A room of the storage, whose tests lie in one directory."""
+    """A module of the broker's storage; `file` is its path there if it differs from `name`."""
     path = f"broker-image/chiplog_broker/storage/{file or name}.py"
     return Room(name, path, tuple(f"broker-image/tests/storage/{one}.py" for one in tests), mix)
 
 
 def _in_planner(name: str, *tests: str, mix: str, file: str = "") -> Room:
-    """A room of the planner, whose tests lie in one directory."""
+    """A module of the planner; `file` is its name if it differs from the room's."""
     path = f"core/chiplog_core/planner/{file or name}.py"
     return Room(name, path, tuple(f"core/tests/planner/{one}.py" for one in tests), mix)
 
@@ -130,8 +130,10 @@ ROOMS: Final = (
 
 
 def named(name: str) -> Room:
-    """The room of that name. A `ValueError` names those there are."""
+    """The room of this name. Raises `ValueError` if there is none."""
     for room in ROOMS:
         if room.name == name:
             return room
-    raise ValueError(f"there is no room {name}; there are {', '.join(one.name for one in ROOMS)}")
+    raise ValueError(
+        f"no room is named {name!r}; use one of {', '.join(one.name for one in ROOMS)}"
+    )

@@ -1,6 +1,7 @@
-"""`make mutants`: mutate the rooms that carry the rules, and say what nobody noticed.
+"""`make mutants`: mutate the modules with the most important rules, and print the survivors.
 
-The exit status is 1 where a survivor has no reason, or too few mutants of a room were killed.
+A survivor is a mutant that no test notices. The exit status is 1 if a survivor has no entry in
+`reasons.toml`, or too few mutants of a room were killed.
 """
 
 import argparse
@@ -27,11 +28,17 @@ _DONE: Final = "done"
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Run the rooms; print the table and what has no reason."""
+    """Run the rooms; print survivors without a reason, unused reasons, and a table of scores."""
     parser = argparse.ArgumentParser(prog="python -m e2e.mutants", description=__doc__)
-    parser.add_argument("--room", action="append", default=[], help="only this one, or these")
-    parser.add_argument("--no-seeds", action="store_true", help="unit tests only")
-    parser.add_argument("--survivors", action="store_true", help="show those with a reason, too")
+    parser.add_argument(
+        "--room", action="append", default=[], help="only this room; may be given several times"
+    )
+    parser.add_argument(
+        "--no-seeds", action="store_true", help="unit tests only, no simulations of survivors"
+    )
+    parser.add_argument(
+        "--survivors", action="store_true", help="also print survivors that have a reason"
+    )
     options = parser.parse_args(given)
     chosen = [named(name) for name in options.room] or list(ROOMS)
     console, failed = Console(emoji=False, highlight=False, markup=False), []
@@ -41,25 +48,26 @@ def main(given: Sequence[str] | None = None) -> int:
     with Progress(*columns, console=console, transient=True) as progress:
         for room in chosen:
             survivors, found[room.name] = _run(room, progress, with_seeds=not options.no_seeds)
-            # At once: another run may do other rooms meanwhile.
+            # Written after each room: another process may run other rooms at the same time.
             scores.write(scores.read() | found, [one.name for one in ROOMS])
             unexplained = reasons.without_reason(room.name, survivors, why)
             for one in survivors if options.survivors else unexplained:
                 progress.console.print(_line(room, one), soft_wrap=True)
             for idle in reasons.idle(room.name, survivors, why):
                 change = f"{idle.before}  ->  {idle.after}"
-                text = f"{idle.function}: has a reason and was killed: {change}"
+                text = f"{idle.function}: remove this reason, no such mutant survives: {change}"
                 progress.console.print(text, soft_wrap=True)
             if unexplained or not found[room.name].is_enough:
                 failed.append(room.name)
     _print_table(console, [found[room.name] for room in chosen])
     if failed:
         least = f"{scores.LEAST_PERCENT:.0f} %"
-        print(f"a survivor without a reason, or less than {least}: {', '.join(failed)}")
+        print(f"survivors without a reason, or a score below {least}: {', '.join(failed)}")
     return 1 if failed else 0
 
 
 def _run(room: Room, progress: Progress, *, with_seeds: bool) -> tuple[list[Mutant], Score]:
+    """Try the mutants of a room that have no stored result; returns its survivors and score."""
     task = progress.add_task(room.name, total=None)
     mutants, kept = mutants_of(room.source), Kept(room)
     by_key = {one.key: one for one in mutants}
@@ -81,6 +89,7 @@ def _run(room: Room, progress: Progress, *, with_seeds: bool) -> tuple[list[Muta
 def _judge_and_keep(
     judge: str, mutants: list[Mutant], kept: Kept, advance: Callable[[], None]
 ) -> None:
+    """Try mutants with `judge`, which is "tests" or "seeds", and store their results."""
     try:
         for count, (key, by) in enumerate(judged(kept.room, judge, mutants), start=1):
             if judge == "tests":
@@ -95,9 +104,10 @@ def _judge_and_keep(
 
 
 def judged(room: Room, judge: str, mutants: list[Mutant]) -> Iterator[tuple[str, str]]:
-    """Each mutant's key, and what noticed it.
+    """Yield (mutant's key, test or seed that noticed it, "" for none) as they are decided.
 
-    In a process of its own, which imports what it needs and leaves nothing behind here.
+    `judge` is "tests" or "seeds". It runs in a separate process, so that it leaves nothing behind
+    in this one; if it fails, this process exits.
     """
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe(duplex=False)
@@ -108,7 +118,7 @@ def judged(room: Room, judge: str, mutants: list[Mutant]) -> Iterator[tuple[str,
         yield from iter(ours.recv, _DONE)
     except EOFError:
         log = _log(room, judge).relative_to(ROOT)
-        sys.exit(f"{room.name}: its {judge} cannot judge mutants, see {log}")
+        sys.exit(f"room {room.name}: its {judge} cannot be run against mutants, see {log}")
     except BaseException:
         process.terminate()
         raise
@@ -117,6 +127,7 @@ def judged(room: Room, judge: str, mutants: list[Mutant]) -> Iterator[tuple[str,
 
 
 def _judged(room: Room, judge: str, mutants: list[Mutant], to: "Connection[Any, Any]") -> None:
+    """Run the judge in the separate process: results go to the pipe `to`, its output to a file."""
     DIRECTORY.mkdir(exist_ok=True)
     with _log(room, judge).open("wb") as log:
         os.dup2(log.fileno(), 1)
@@ -128,7 +139,11 @@ def _judged(room: Room, judge: str, mutants: list[Mutant], to: "Connection[Any, 
 def _judge_of(
     judge: str,
 ) -> Callable[[Room, Sequence[Mutant], Callable[[Mutant, str], None]], None]:
-    """Imported here: the simulator is large, and pytest's plugins want to be there first."""
+    """The function that tries mutants, for "seeds" or "tests".
+
+    Its module is imported only when needed: the simulator is large, and pytest's plugins must be
+    loaded before the modules that they instrument.
+    """
     if judge == "seeds":
         from e2e.mutants import seeds  # noqa: PLC0415
 
@@ -143,6 +158,7 @@ def _log(room: Room, judge: str) -> Path:
 
 
 def _line(room: Room, one: Mutant) -> str:
+    """A mutant as text: its place, and the lines before and after the change."""
     return f"{room.path}:{one.lines.start}: {one.function}\n  - {one.before}\n  + {one.after}"
 
 

@@ -1,4 +1,4 @@
-"""The scores of all rooms as they were when they were last run, for the docs."""
+"""The scores of all rooms from their last runs, stored in `scores.json` for the documentation."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -7,12 +7,12 @@ from typing import Final
 
 FILE: Final = Path(__file__).parent / "scores.json"
 LEAST_PERCENT: Final = 90.0
-"""Of the mutants of each room."""
+"""The share of its mutants that each room has to kill."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What became of a room's mutants."""
+    """How many mutants a room has, and how many were killed by unit tests and by seeds."""
 
     room: str
     mutants: int
@@ -37,6 +37,7 @@ HEADER: Final = ("room", "mutants", "killed by unit tests", "killed by seeds", "
 
 
 def row(score: Score) -> tuple[str, ...]:
+    """A score as cells of the table below `HEADER`."""
     counts = score.mutants, score.by_tests, score.by_seeds, score.survived
     return score.room, *map(str, counts), f"{int(score.percent * 10) / 10:.1f} %"
 
@@ -51,13 +52,13 @@ def total(scores: list[Score]) -> Score:
 
 
 def read(path: Path = FILE) -> dict[str, Score]:
-    """By room."""
+    """Room -> stored score; empty if there is no file."""
     if not path.exists():
         return {}
     return {one["room"]: Score(**one) for one in json.loads(path.read_text())}
 
 
 def write(scores: dict[str, Score], order: list[str], path: Path = FILE) -> None:
-    """In the order of the rooms; scores of rooms that no longer exist are removed."""
+    """Store the scores of the rooms named in `order`, in this order, and no others."""
     shown = [asdict(scores[name]) for name in order if name in scores]
     path.write_text(json.dumps(shown, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Seeds of the simulator against mutants that no unit test noticed."""
+"""Runs seeds of the simulator against mutants that no unit test noticed."""
 
 import importlib
 import logging
@@ -21,12 +21,14 @@ MIXES: Final[Mapping[str, Mix]] = {
     "groups": mix(3, 2.0, "broker killed", "pod deleted", "slow network"),
 }
 _CLEAN_S: Final = 60.0
-"""A seed ends long before; it is a limit for those that mutants make endless."""
+"""More than a seed takes with the original code; the limit, a multiple, ends endless mutants."""
 
 
 def try_all(room: Room, mutants: Sequence[Mutant], said: Callable[[Mutant, str], None]) -> None:
-    """Call `said` for each mutant with what the first seed shows that shows nothing without it; ""
-    where no seed does."""
+    """Call `said` with each mutant and the anomalies of the first seed that finds it, "" for none.
+
+    Only seeds without anomalies in the original code are used.
+    """
     logging.disable(logging.CRITICAL)
     module = importlib.import_module(room.module)
     functions, wanted = functions_of(module), MIXES[room.mix]
@@ -35,6 +37,7 @@ def try_all(room: Room, mutants: Sequence[Mutant], said: Callable[[Mutant, str],
         return _shown(seed, wanted)
 
     def mutated(one: Mutant) -> str:
+        """Runs in a fork for this mutant."""
         try:
             swap(one, module, functions)
         except NotSwappedError as error:
@@ -45,11 +48,17 @@ def try_all(room: Room, mutants: Sequence[Mutant], said: Callable[[Mutant, str],
     sound = sorted(one.given for one in outcomes if one.text == "")
     trials = [Job(one, mutated, _CLEAN_S) for one in mutants]
     for outcome in run_all(trials, SIDE_BY_SIDE):
-        said(outcome.given, f"seeds {sound} do not end" if outcome.text is None else outcome.text)
+        said(
+            outcome.given,
+            f"seeds {sound}: not ended in time" if outcome.text is None else outcome.text,
+        )
 
 
 def _shown(seed: int, wanted: Mix) -> str:
-    """What a seed shows. What no process expects, such as a mutant's own error, is shown, too."""
+    """Seed and names of its anomalies as text, empty if there are none.
+
+    An unexpected exception, such as one in the mutant's code, counts as an anomaly.
+    """
     try:
         found = {one.name for one in run_seed(seed, wanted).anomalies}
     except Exception as error:  # noqa: BLE001 - whatever the mutant does

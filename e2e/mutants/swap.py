@@ -1,8 +1,8 @@
-"""A mutant takes the place of the sound function, in a process of its own.
+"""Replaces the code of a function by a mutant's, in a process that was forked for this mutant.
 
-What a function runs is replaced, not the function: a module that imported it, or holds it in a
-property or behind a decorator, runs the mutant. Nothing is written to disk. There is no way back,
-so this is for a process that was forked for one mutant.
+Only the function's code object is replaced, not the function: so modules that imported it, and
+properties and decorators that hold it, run the mutant. Nothing is written to disk, and the change
+cannot be undone.
 """
 
 import gc
@@ -16,34 +16,42 @@ Functions = dict[str, list[FunctionType]]
 
 
 class NotSwappedError(Exception):
-    """The module does not even begin with this mutant, or the function is not there."""
+    """The mutated module cannot be compiled or imported, or it lacks the function."""
 
 
 def functions_of(module: ModuleType) -> Functions:
-    """Every function that the module defined, by its name below that of its class."""
+    """Qualified name -> the functions of this name that the module defined.
+
+    There are several of one name if it is defined again, as the setter of a property.
+    """
     return _defined_in(vars(module))
 
 
 def swap(mutant: Mutant, module: ModuleType, functions: Functions) -> None:
-    """Replace the function's code by the mutant's."""
+    """Replace the function's code, and its defaults if they are mutated, by the mutant's.
+
+    `functions` are those of the original module. Raises `NotSwappedError`.
+    """
     name = mutant.function
     code = compile(mutant.source, str(module.__file__), "exec", dont_inherit=True)
     codes = [one for one in _codes(code) if one.co_qualname == name]
-    sound = functions.get(name, [])
-    if not sound or len(sound) != len(codes):
-        raise NotSwappedError(f"{len(sound)} functions {name}, {len(codes)} mutants")
+    originals = functions.get(name, [])
+    if not originals or len(originals) != len(codes):
+        raise NotSwappedError(
+            f"the module has {len(originals)} functions {name}, the mutated one {len(codes)}"
+        )
     try:
         defaults = _defaults(code, module, name) if mutant.of_default else []
-        for function, mutated in zip(sound, codes, strict=True):
+        for function, mutated in zip(originals, codes, strict=True):
             function.__code__ = mutated
-        for function, (positional, named) in zip(sound, defaults, strict=False):
+        for function, (positional, named) in zip(originals, defaults, strict=False):
             function.__defaults__, function.__kwdefaults__ = positional, named
-    except Exception as error:  # whatever the mutant does when it is defined
+    except Exception as error:  # the mutated module may fail in any way when it is executed
         raise NotSwappedError(str(error)) from error
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """What it defines, not what functions of it define."""
+    """The code objects of functions and classes in a module or class, not of nested functions."""
     for one in code.co_consts:
         if isinstance(one, CodeType):
             yield one
@@ -52,6 +60,10 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _defined_in(namespace: dict[str, Any]) -> Functions:
+    """All existing functions of the module with this namespace, each name's in source order.
+
+    The garbage collector finds also those that only a property or decorator refers to.
+    """
     found: Functions = {}
     for one in gc.get_objects():
         if isinstance(one, FunctionType) and one.__globals__ is namespace:
@@ -70,5 +82,5 @@ def _defaults(
         "__package__": module.__package__,
         "__file__": module.__file__,
     }
-    exec(code, namespace)  # noqa: S102 - our own code, a little changed
+    exec(code, namespace)  # noqa: S102 - the module's own code with one mutation
     return [(one.__defaults__, one.__kwdefaults__) for one in _defined_in(namespace)[name]]

@@ -1,7 +1,7 @@
-"""The way to the API server: `KubeApi` as one process has it, with all that goes wrong on it.
+"""A process's `KubeApi`, which reaches the simulated API server over an unreliable network.
 
-A request may not arrive, may be refused for a moment (429, 500), and may be carried out without
-an answer. A watch is late, breaks, or falls silent behind a partition.
+A request may get lost, may be refused for a moment (429, 500), and may be carried out without
+an answer. A watch may be late, break, or fall silent because of a network partition.
 """
 
 import asyncio
@@ -21,13 +21,16 @@ T = TypeVar("T")
 HOST: Final = "api"
 REQUEST_TIMEOUT_S: Final = 10.0
 LATEST_S: Final = 20.0
+"""The longest delay of a late write."""
 SILENCE_S: Final = 20.0
+"""A client closes a watch whose connection has been cut for longer than this."""
 WATCH_S: Final = 300.0
+"""The server ends each watch after this time."""
 STEP_S: Final = 0.5
 
 
 class ApiServer:
-    """One server for all, and what is wrong with it now."""
+    """The API server of a run, and the faults that are in effect."""
 
     def __init__(
         self,
@@ -40,25 +43,29 @@ class ApiServer:
         self.loop, self.store, self.network = loop, store, network
         self.chance, self.faults = chance, faults
         self.is_away = False
-        self.refuses = 0.0
+        self.refused_share = 0.0
         """Share of requests that are answered with 429 or 500."""
-        self.swallows = 0.0
-        """Share of writes whose answer never comes."""
-        self.late = 0.0
-        """Share of writes that arrive late, long after some of those that came behind them."""
-        self.stale_s = 0.0
-        """Watches are up to so late."""
+        self.lost_answer_share = 0.0
+        """Share of writes that are carried out but never answered."""
+        self.late_share = 0.0
+        """Share of writes that arrive late, after writes that were sent later."""
+        self.watch_delay_s = 0.0
+        """The longest additional delay of watch events."""
         self.watches: dict[_Watch, None] = {}
+        """The running watches; a dict, because a set would have a random order."""
         self.on_write: list[Callable[[str, str, str, str], None]] = []
+        """Called for each write with its verb, kind, object name and field manager."""
         store.on_change.append(self._changed)
 
     def client(self, host: str) -> "ApiClient":
         return ApiClient(self, host)
 
     def reaches(self, host: str) -> bool:
+        """Whether requests from this host arrive."""
         return not self.is_away and self.network.is_open(host, HOST)
 
     def answers(self, host: str) -> bool:
+        """Whether answers and watch events arrive at this host."""
         return not self.is_away and self.network.is_open(HOST, host)
 
     def go_away(self) -> None:
@@ -66,40 +73,49 @@ class ApiServer:
         self.break_watches(1.0)
 
     def ended(self, host: str) -> None:
-        """The process on this host ended: its watches end."""
+        """End the watches of the process on this host, which has ended."""
         self.watches = {one: None for one in self.watches if one.host != host}
 
     def break_watches(self, share: float) -> None:
+        """Break the connection of about this share of the watches."""
         for one in list(self.watches):
             if self.chance.random() < share:
                 one.fail(Unavailable("the connection broke"))
 
     def stop_watches(self) -> None:
-        """All of them end in good order, before their time."""
+        """End all watches without an error, before `WATCH_S` is over."""
         for one in list(self.watches):
             one.stop()
 
     def _changed(self, change: Change) -> None:
         for one in self.watches:
-            one.tell(change)
+            one.enqueue(change)
 
 
 class _Watch(AsyncIterator[WatchEvent]):
-    """One watch. No generator: one that is dropped would end by the garbage collector's time."""
+    """One watch of a client.
+
+    It is not an async generator, because the garbage collector would end an abandoned generator at
+    a random moment.
+    """
 
     def __init__(self, server: ApiServer, host: str, wanted: Selection, version: str) -> None:
         self._server, self.host, self._wanted = server, host, wanted
         self._version = int(version)
         self._due: deque[tuple[float, WatchEvent]] = deque()
+        """Queued events with the times at which they arrive, in order."""
         self._last_s = 0.0
         self._ends_s: float | None = None
+        """When the server ends this watch; None until the first event is requested."""
         self._failed: ApiError | None = None
         self._news: asyncio.Future[None] | None = None
+        """Completed when something happens to a waiting watch."""
 
     def __aiter__(self) -> "_Watch":
         return self
 
     async def __anext__(self) -> WatchEvent:
+        """Wait for the next event and its delivery. Raises if the watch has ended or failed."""
         loop = self._server.loop
         if self._ends_s is None:
             await self._begin()
@@ -111,21 +127,23 @@ class _Watch(AsyncIterator[WatchEvent]):
         at_s, event = self._due[0]
         if at_s > loop.time():
             await asyncio.sleep(at_s - loop.time())
-        await self._delivery()
+        await self._wait_until_reachable()
         if self._failed is not None:
             self._end()
         self._due.popleft()
         return event
 
     async def _begin(self) -> None:
+        """Connect, and enqueue the changes since the version from which the client watches."""
         server = self._server
         await travel(server, self.host)
         for change in server.store.since(self._version):
-            self.tell(change)
+            self.enqueue(change)
         self._ends_s = server.loop.time() + WATCH_S
         server.watches[self] = None
 
     def _end(self) -> None:
+        """Raise the error that broke this watch, or `StopAsyncIteration`."""
         self._server.watches.pop(self, None)
         if self._failed is not None:
             raise self._failed
@@ -142,7 +160,8 @@ class _Watch(AsyncIterator[WatchEvent]):
             if silent_s > SILENCE_S:
                 self.fail(Unavailable("the watch is silent"))
 
-    async def _delivery(self) -> None:
+    async def _wait_until_reachable(self) -> None:
+        """Wait until an event can arrive at the client, or fail the watch after a long silence."""
         waited_s = 0.0
         while not self._server.answers(self.host) and self._failed is None:
             if waited_s > SILENCE_S:
@@ -151,23 +170,25 @@ class _Watch(AsyncIterator[WatchEvent]):
             await asyncio.sleep(STEP_S)
             waited_s += STEP_S
 
-    def tell(self, change: Change) -> None:
+    def enqueue(self, change: Change) -> None:
+        """Queue the event for a change with a random delay, if the watch selects its object."""
         event = self._wanted.sees(change)
         if event is None or change.version <= self._version:
-            return  # not news to who began later, though versions went back since
+            return  # the watch began at this version or a later one
         server = self._server
-        late_s = server.chance.uniform(0.001, 0.005 + server.stale_s)
+        late_s = server.chance.uniform(0.001, 0.005 + server.watch_delay_s)
         self._last_s = max(self._last_s, server.loop.time() + late_s)
         self._due.append((self._last_s, event))
         self._wake()
 
     def stop(self) -> None:
+        """End this watch without an error, after the events that are queued."""
         self._ends_s = self._server.loop.time()
         self._server.watches.pop(self, None)
         self._wake()
 
     def fail(self, why: ApiError) -> None:
-        """What was not delivered yet is lost with it."""
+        """End this watch with an error; queued events are lost."""
         self._failed = self._failed or why
         self._server.watches.pop(self, None)
         self._wake()
@@ -178,7 +199,7 @@ class _Watch(AsyncIterator[WatchEvent]):
 
 
 async def travel(server: ApiServer, host: str) -> None:
-    """To the server. Raises `Unavailable`."""
+    """Wait for as long as a request takes to the server. Raises `Unavailable` if it gets lost."""
     await asyncio.sleep(server.chance.uniform(0.0005, 0.004))
     if server.is_away:
         await asyncio.sleep(server.chance.choice((0.0, 0.0, 3.0)))
@@ -197,20 +218,25 @@ class ApiClient:
     async def close(self) -> None:
         """There is no connection to close."""
 
-    async def _ask(self, do: Callable[[], T], write: tuple[str, str, str, str] | None = None) -> T:
+    async def _send(self, do: Callable[[], T], write: tuple[str, str, str, str] | None = None) -> T:
+        """Send a request, whose effect is `do`, with all faults that may hit it.
+
+        A write names its verb, kind, object and field manager. Raises `Unavailable` and the errors
+        of `do`.
+        """
         server = self._server
         await travel(server, self._host)
-        if server.chance.random() < server.refuses:
+        if server.chance.random() < server.refused_share:
             server.faults["API request refused"] += 1
             raise Unavailable(server.chance.choice(("429: too many requests", "500: etcd")))
-        if write is not None and server.late and server.chance.random() < server.late:
-            answer = await self._late(do)
+        if write is not None and server.late_share and server.chance.random() < server.late_share:
+            answer = await self._carry_out_late(do)
         else:
             answer = do()
         if write is not None:
             for notify in list(server.on_write):
                 notify(*write)
-            if server.chance.random() < server.swallows:
+            if server.chance.random() < server.lost_answer_share:
                 server.faults["API answer lost"] += 1
                 await asyncio.sleep(server.chance.choice((0.0, REQUEST_TIMEOUT_S)))
                 raise Unavailable("the connection broke")
@@ -220,8 +246,8 @@ class ApiClient:
             raise Unavailable("no answer in time")
         return answer
 
-    async def _late(self, do: Callable[[], T]) -> T:
-        """The client may have given up or ended before the write is carried out."""
+    async def _carry_out_late(self, do: Callable[[], T]) -> T:
+        """Carry out a write after a long delay, even if its client has given up or ended."""
         server = self._server
         server.faults["API request late"] += 1
         answer: asyncio.Future[T] = server.loop.create_future()
@@ -248,7 +274,7 @@ class ApiClient:
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> ObjectList:
         wanted = Selection(kind, namespace, labels, fields)
-        return await self._ask(lambda: self._server.store.list_(wanted))
+        return await self._send(lambda: self._server.store.list_(wanted))
 
     def watch(
         self,
@@ -263,14 +289,14 @@ class ApiClient:
         return _Watch(self._server, self._host, wanted, resource_version)
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
-        return await self._ask(lambda: self._server.store.get(kind, namespace, name))
+        return await self._send(lambda: self._server.store.get(kind, namespace, name))
 
     async def create(
         self, kind: Kind, manifest: Manifest, *, field_manager: str, dry_run: bool = False
     ) -> Manifest:
         given = copied(manifest)
         name = str(given.get("metadata", {}).get("name", ""))
-        return await self._ask(
+        return await self._send(
             lambda: self._server.store.create(kind, given, manager=field_manager, dry_run=dry_run),
             ("create", kind.kind, name, field_manager),
         )
@@ -279,7 +305,7 @@ class ApiClient:
         self, kind: Kind, manifest: Manifest, *, field_manager: str, subresource: str = ""
     ) -> Manifest:
         given = copied(manifest)
-        return await self._ask(
+        return await self._send(
             lambda: self._server.store.replace(kind, given, subresource, manager=field_manager),
             ("replace", kind.kind, key_of(given).name, field_manager),
         )
@@ -297,7 +323,7 @@ class ApiClient:
     ) -> Manifest:
         given = copied(dict(patch))
         key = ObjectKey(namespace, name)
-        return await self._ask(
+        return await self._send(
             lambda: self._server.store.patch(
                 kind,
                 key,
@@ -311,14 +337,14 @@ class ApiClient:
 
     async def apply(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
         given = copied(manifest)
-        return await self._ask(
+        return await self._send(
             lambda: self._server.store.apply(kind, given, field_manager),
             ("apply", kind.kind, key_of(given).name, field_manager),
         )
 
     async def apply_new(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
         given = copied(manifest)
-        return await self._ask(
+        return await self._send(
             lambda: self._server.store.apply_new(kind, given, field_manager),
             ("apply", kind.kind, key_of(given).name, field_manager),
         )
@@ -335,7 +361,7 @@ class ApiClient:
     ) -> None:
         del orphan  # nothing is collected here
         key = ObjectKey(namespace, name)
-        await self._ask(
+        await self._send(
             lambda: self._server.store.delete(kind, key, uid=uid, version=resource_version),
             ("delete", kind.kind, name, ""),
         )

@@ -1,7 +1,7 @@
-"""What an API server keeps: objects, one numbered history of them, and who may write over what.
+"""The API server's store: objects, a numbered history of changes, and owners of fields.
 
-Compare-and-set, finalizers, uids, label selectors, and graceful deletion of pods. It knows no
-schemas. Nothing here waits: the way to it is `api_server.py`.
+It implements compare-and-set, finalizers, uids, label selectors and the graceful deletion of pods,
+but no schemas. Nothing here waits: `api_server.py` adds delays and faults.
 """
 
 import marshal
@@ -29,6 +29,7 @@ from chiplog_kube.manifests import ObjectKey, key_of, labels_of, metadata
 from e2e.sim.ownership import NOBODY, OWNED_METADATA, Owned, applied, as_applied, changed
 
 KEPT_CHANGES = 4000
+"""Half of the history is forgotten when it is longer than this."""
 SERVERS_METADATA = (
     "uid",
     "creationTimestamp",
@@ -36,7 +37,7 @@ SERVERS_METADATA = (
     "deletionGracePeriodSeconds",
     "generation",
 )
-"""What no write changes."""
+"""Fields of the metadata that only the server sets."""
 WITHOUT_GENERATION = frozenset(
     {
         kinds.AUTOSCALERS,
@@ -56,14 +57,14 @@ WITHOUT_GENERATION = frozenset(
 
 
 def copied(manifest: Manifest) -> Manifest:
-    """A deep copy of plain data."""
+    """A deep copy of an object of dicts, lists, texts and numbers; faster than `deepcopy`."""
     made: Manifest = marshal.loads(marshal.dumps(manifest))  # noqa: S302 - our own bytes
     return made
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One entry of the history; its objects are never changed again."""
+    """One entry of the history; `before` is None for a new object. Its objects never change."""
 
     version: int
     kind: Kind
@@ -74,7 +75,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a list or a watch asks for."""
+    """The objects that a list or a watch selects."""
 
     kind: Kind
     namespace: str = ""
@@ -82,6 +83,7 @@ class Selection:
     fields: str = ""
 
     def takes(self, manifest: Manifest) -> bool:
+        """Whether this object, of the right kind, is selected."""
         key = key_of(manifest)
         return (
             self.namespace in {"", key.namespace}
@@ -94,7 +96,11 @@ class Selection:
         )
 
     def sees(self, change: Change) -> WatchEvent | None:
-        """An object that enters the selection is ADDED, one that leaves it DELETED, as it was."""
+        """The watch event for a change; None if this selection is not concerned.
+
+        An object that begins to match is ADDED; one that stops matching is DELETED, with its last
+        content that matched.
+        """
         if change.kind != self.kind:
             return None
         was_in = change.before is not None and self.takes(change.before)
@@ -109,7 +115,7 @@ class Selection:
 
 
 def is_own(kind: Kind) -> bool:
-    """Whether it is one of Chiplog's definitions, all of which have a status subresource."""
+    """Whether this is one of Chiplog's own kinds, all of which have a status subresource."""
     return kind.api_version.partition("/")[0].endswith("chiplog.dev")
 
 
@@ -119,11 +125,12 @@ def counts_generations(kind: Kind) -> bool:
 
 
 def wants_version(kind: Kind) -> bool:
-    """Whether nobody replaces its objects without the version that he saw."""
+    """Whether replacing an object of this kind requires its `resourceVersion`."""
     return is_own(kind) or kind in {kinds.LEASES, kinds.DISRUPTION_BUDGETS}
 
 
 def has_labels(selector: str, labels: Mapping[str, str]) -> bool:
+    """Whether the labels match a selector like `a=b,c`, where `c` may have any value."""
     for one in filter(None, selector.split(",")):
         name, _, value = one.partition("=")
         if name not in labels or (value and labels[name] != value):
@@ -142,36 +149,42 @@ class Backup:
 
 @dataclass(slots=True)
 class ApiStore:
-    """All objects. Every method raises as `KubeApi` says."""
+    """All objects. Its methods raise the exceptions that `KubeApi` documents."""
 
     now: Callable[[], datetime]
     held: frozenset[Kind] = frozenset({PODS})
-    """Kinds whose objects somebody must end by `remove`: the kubelet its pods."""
+    """Kinds whose deleted objects stay until `remove` is called: the kubelet does so for pods."""
     on_change: list[Callable[[Change], None]] = field(default_factory=list)
     version: int = 0
+    """The resourceVersion of the last change."""
     compacted: int = 0
+    """Changes up to this version are no longer in the history."""
     born: int = 0
-    """How many objects were ever made, those that a restore took back too."""
+    """How many objects were ever created; a restore does not reset it, so uids stay unique."""
     _objects: dict[Kind, dict[ObjectKey, Manifest]] = field(default_factory=dict)
     _owned: dict[tuple[Kind, ObjectKey], Owned] = field(default_factory=dict)
-    """Who wrote which field of an object."""
+    """The field managers of each object, with the fields that they own."""
     _history: list[Change] = field(default_factory=list)
     _kept_versions: list[int] = field(default_factory=list)
+    """The version of each change in `_history`, for binary search."""
 
     def compact(self) -> None:
-        """Forget the history: older watches get `Gone`."""
+        """Forget the history, as etcd's compaction does: watches from older versions get `Gone`."""
         self.compacted = self.version
         self._history.clear()
         self._kept_versions.clear()
 
     def backup(self) -> Backup:
-        """A copy, as `etcdctl snapshot save` makes one."""
+        """A copy of all objects, as `etcdctl snapshot save` writes it."""
         objects = {kind: dict(all_) for kind, all_ in self._objects.items()}
         return Backup(self.version, objects, dict(self._owned))
 
     def restore(self, backup: Backup, *, bump: int = 0) -> None:
-        """All is as it was then, and no watch tells. `bump`: how far versions are moved on from
-        where they are or were in the copy, instead of back: never below those of its objects."""
+        """Replace all objects by those of the backup, without events for watches.
+
+        The version goes back, too; with `bump` it is raised by that much above the present one,
+        as `etcdutl snapshot restore --bump-revision` does.
+        """
         self._objects = {kind: dict(all_) for kind, all_ in backup.objects.items()}
         self._owned = dict(backup.owned)
         newest = max(self.version, backup.version)
@@ -197,19 +210,20 @@ class ApiStore:
         return ObjectList(items, str(self.version))
 
     def since(self, version: int) -> list[Change]:
-        """All changes after it."""
+        """All changes after this version. Raises `Gone` if the history no longer has them."""
         if version < self.compacted:
             raise Gone(f"too old resource version: {version} ({self.compacted})")
         return self._history[bisect_right(self._kept_versions, version) :]
 
     def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
-        return copied(self._there(kind, ObjectKey(namespace, name)))
+        return copied(self._stored_object(kind, ObjectKey(namespace, name)))
 
     # -- writes
 
     def create(
         self, kind: Kind, manifest: Manifest, *, manager: str = "", dry_run: bool = False
     ) -> Manifest:
+        """Create an object; `manager` owns its fields. A `dry_run` stores nothing."""
         made = copied(manifest)
         meta = made.setdefault("metadata", {})
         if not meta.get("name"):
@@ -217,14 +231,14 @@ class ApiStore:
         key = key_of(made)
         if is_own(kind):
             made.pop("status", None)
-        _leave_out_what_is_empty(kind, made)
+        _drop_empty_fields(kind, made)
         if meta.get("resourceVersion"):
-            # The real one answers 500 here, too.
+            # The real API server also answers with 500 here.
             raise Unavailable("resourceVersion should not be set on objects to be created")
         if key in self._objects.get(kind, {}):
             raise AlreadyExists(f'{kind.plural} "{key.name}" already exists')
         self.born += 1
-        meta |= {"uid": f"uid-{self.born}", "creationTimestamp": self._moment()}
+        meta |= {"uid": f"uid-{self.born}", "creationTimestamp": self._timestamp()}
         if counts_generations(kind):
             meta["generation"] = 1
         if dry_run:
@@ -235,9 +249,10 @@ class ApiStore:
     def replace(
         self, kind: Kind, manifest: Manifest, subresource: str = "", *, manager: str = ""
     ) -> Manifest:
+        """Replace an object, or only its status with the subresource `status`."""
         if kind is kinds.LEASES and key_of(manifest) not in self._objects.get(kind, {}):
             return self._replace_missing(kind, manifest, manager)
-        before = self._there(kind, key_of(manifest))
+        before = self._stored_object(kind, key_of(manifest))
         _check(before, metadata(manifest))
         if not metadata(manifest).get("resourceVersion") and wants_version(kind):
             raise Invalid("metadata.resourceVersion: must be specified for an update")
@@ -253,11 +268,12 @@ class ApiStore:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Manifest:
-        before = self._there(kind, key)
+        """Merge a JSON merge patch into an object, or into its status."""
+        before = self._stored_object(kind, key)
         named = patch.get("metadata")
         given = named if isinstance(named, Mapping) else {}
         _check(before, {"resourceVersion": given.get("resourceVersion")})
-        # The real one ignores the uid in a patch of the status.
+        # The real API server ignores the uid in a patch of the status.
         is_other = given.get("uid", metadata(before)["uid"]) != metadata(before)["uid"]
         if is_other and not (subresource and is_own(kind)):
             raise Invalid("metadata.uid: field is immutable")
@@ -265,7 +281,11 @@ class ApiStore:
         return self._update(kind, before, patched, manager, subresource, dry_run=dry_run)
 
     def apply(self, kind: Kind, manifest: Manifest, manager: str = "") -> Manifest:
-        """What it names is set; what its manager named before and does not any more is removed."""
+        """Server-side apply with force, which creates a missing object.
+
+        Fields in the manifest are set; fields that only this manager applied before, and that are
+        missing now, are removed.
+        """
         key = key_of(manifest)
         before = self._objects.get(kind, {}).get(key)
         if before is None and metadata(manifest).get("uid"):
@@ -283,41 +303,48 @@ class ApiStore:
         return made
 
     def apply_new(self, kind: Kind, manifest: Manifest, manager: str = "") -> Manifest:
-        """Like `apply` where nothing is there, else `AlreadyExists`."""
+        """Create an object by server-side apply. Raises `AlreadyExists` if it is there."""
         made = self.create(kind, manifest, manager=manager)
         owned = applied(NOBODY, manager, {}, copied(made), manifest).owned
         self._owned[kind, key_of(manifest)] = owned
         return made
 
     def delete(self, kind: Kind, key: ObjectKey, *, uid: str = "", version: str = "") -> None:
-        before = self._there(kind, key)
+        """Delete an object, or mark it as being deleted while it has finalizers or is `held`.
+
+        `uid` and `version` are preconditions, empty for none.
+        """
+        before = self._stored_object(kind, key)
         _check(before, {"uid": uid, "resourceVersion": version})
         if not metadata(before).get("finalizers") and kind not in self.held:
             self._remove(kind, before)
         elif "deletionTimestamp" not in metadata(before):
             ending = copied(before)
-            metadata(ending)["deletionTimestamp"] = self._moment()
+            metadata(ending)["deletionTimestamp"] = self._timestamp()
             metadata(ending)["deletionGracePeriodSeconds"] = 0
             if counts_generations(kind):
                 metadata(ending)["generation"] = metadata(before)["generation"] + 1
             self._store(kind, ending, EventType.MODIFIED)
 
     def remove(self, kind: Kind, key: ObjectKey) -> None:
-        """Delete the object without regard to finalizers, as the kubelet does with a pod that has
-        ended."""
-        self._remove(kind, self._there(kind, key))
+        """Delete an object despite its finalizers, as the kubelet deletes a pod that has ended."""
+        self._remove(kind, self._stored_object(kind, key))
 
     # -- inside
 
     def _replace_missing(self, kind: Kind, manifest: Manifest, manager: str) -> Manifest:
-        """A Lease is made by this, whatever version was seen; but not one that is named by uid."""
+        """Create a Lease that a client wanted to replace, as the real API server does.
+
+        The manifest's `resourceVersion` does not matter, but a uid in it leads to `Conflict`.
+        """
         made = copied(manifest)
         if metadata(made).get("uid"):
             raise Conflict("Precondition failed: UID in precondition, and no object")
         metadata(made).pop("resourceVersion", None)
         return self.create(kind, made, manager=manager)
 
-    def _there(self, kind: Kind, key: ObjectKey) -> Manifest:
+    def _stored_object(self, kind: Kind, key: ObjectKey) -> Manifest:
+        """The stored object itself. Raises `NotFound`."""
         try:
             return self._objects[kind][key]
         except KeyError:
@@ -334,8 +361,14 @@ class ApiStore:
         owned: Owned | None = None,
         dry_run: bool = False,
     ) -> Manifest:
-        after = _only(before, after, subresource)
-        _leave_out_what_is_empty(kind, after)
+        """Store `after` in place of `before`, by the rules for every write; returns the object.
+
+        Without a subresource the status stays as it is. `owned` are the owners of fields if the
+        caller knows them, as for an apply. The write that removes the last finalizer of an object
+        that is being deleted removes the object.
+        """
+        after = _within_subresource(before, after, subresource)
+        _drop_empty_fields(kind, after)
         kept, meta = metadata(before), metadata(after)
         for name in SERVERS_METADATA:
             if name in kept:
@@ -353,11 +386,12 @@ class ApiStore:
         if owned is None:
             owned = changed(owned_before, manager, before, after)
         if after == before and owned == owned_before:
-            return copied(before)  # a write that changes nothing is none
+            return copied(before)  # a write without a change gets no new version and no event
         self._owned[kind, key_of(before)] = owned
         return self._store(kind, after, EventType.MODIFIED)
 
     def _store(self, kind: Kind, made: Manifest, event: EventType) -> Manifest:
+        """Store an object with the next version, and notify of the change; returns a copy."""
         before = self._objects.get(kind, {}).get(key_of(made))
         self.version += 1
         metadata(made)["resourceVersion"] = str(self.version)
@@ -368,15 +402,17 @@ class ApiStore:
         return copied(made)
 
     def _remove(self, kind: Kind, last: Manifest) -> Manifest:
+        """Remove an object, with `last` as its final content; returns that."""
         before = self._objects[kind].pop(key_of(last))
         del self._owned[kind, key_of(last)]
         self.version += 1
         gone = copied(last)
         metadata(gone)["resourceVersion"] = str(self.version)
         self._note(Change(self.version, kind, EventType.DELETED, gone, before))
-        return copied(last)  # the answer to removing the last finalizer is the version before
+        return copied(last)  # as the real server: without the version of the deletion
 
     def _note(self, change: Change) -> None:
+        """Append a change to the history, shorten a history that is too long, and notify."""
         self._history.append(change)
         self._kept_versions.append(change.version)
         if len(self._history) > KEPT_CHANGES:
@@ -385,17 +421,18 @@ class ApiStore:
         for notify in self.on_change:
             notify(change)
 
-    def _moment(self) -> str:
+    def _timestamp(self) -> str:
         return self.now().replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
 def _check(before: Manifest, given: Mapping[str, Any]) -> None:
+    """Raises `Conflict` if a uid or resourceVersion in `given` is not that of the object."""
     for name in ("uid", "resourceVersion"):
         if given.get(name) and given[name] != metadata(before)[name]:
             raise Conflict(f"the object has been modified: its {name} is another")
 
 
-def _leave_out_what_is_empty(kind: Kind, manifest: Manifest) -> None:
+def _drop_empty_fields(kind: Kind, manifest: Manifest) -> None:
     """Remove empty fields, as the server does when it writes its own types."""
     meta = metadata(manifest)
     for name in OWNED_METADATA:
@@ -409,8 +446,8 @@ def _finalizers(meta: Mapping[str, Any]) -> list[str]:
     return meta.get("finalizers") or []
 
 
-def _only(before: Manifest, after: Manifest, subresource: str) -> Manifest:
-    """A write to the status changes nothing else, and one to the object no status."""
+def _within_subresource(before: Manifest, after: Manifest, subresource: str) -> Manifest:
+    """The object to store: a write to the status changes only that, other writes all but that."""
     mine, others = (after, before) if subresource == "status" else (before, after)
     made = copied(others)
     made.pop("status", None)
@@ -420,7 +457,7 @@ def _only(before: Manifest, after: Manifest, subresource: str) -> Manifest:
 
 
 def merged(before: Any, patch: Any) -> Any:
-    """RFC 7396."""
+    """`before` with a JSON merge patch (RFC 7396) merged into it."""
     if not isinstance(patch, Mapping):
         return patch
     result = dict(before) if isinstance(before, dict) else {}

@@ -1,7 +1,7 @@
-"""Producers and consumers, as a careful user's are, writing down what they did and saw.
+"""Producers and consumers like those of a careful user, which note all that they do and get.
 
-A producer has one batch on its way to each partition and sends it again until it is answered:
-with idempotence that may never make two of it. A consumer reads a partition from where it is.
+A producer has one batch in flight per partition and sends it again until it is answered: with
+idempotence it must not be stored twice. A consumer reads a partition from its position on.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ UNANSWERED: Final = -2
 DUPLICATE: Final = ErrorCode.duplicate_sequence_number
 OUT_OF_RANGE: Final = ErrorCode.offset_out_of_range
 METADATA_AGE_S: Final = 20.0
-"""As clients' `metadata.max.age.ms`, which is minutes."""
+"""As `metadata.max.age.ms` of Kafka's clients, where it is five minutes."""
 LOST_STATE: Final = frozenset(
     {
         ErrorCode.out_of_order_sequence_number,
@@ -42,18 +42,21 @@ LOST_STATE: Final = frozenset(
 """Errors that an idempotent producer with one batch in flight must never get."""
 CODECS: Final = (*[Codec.NONE] * 4, *Codec)
 FEW_PARTITIONS: Final = 4
+"""Up to this many partitions, producers do not slow down."""
 HASTE_S: Final = 1.0
+"""The longest pause between two batches while a producer `is_in_haste`."""
 END_SHARE: Final = 0.1
-"""Of the fetches after which a reader asks for the end of a log, too."""
+"""Share of fetches after which a consumer also asks for the partition's high watermark."""
 PIECES_BYTES: Final = (600, 6_000, MAX_BYTES)
-"""The last reader asks for so much at a time: in small pieces it needs a log's index."""
+"""Sizes of the auditor's fetches: small ones begin inside of a segment and need its index."""
 JUMP_SHARE: Final = 0.04
-"""Of the batches after which records are of another day, where they may be."""
+"""Share of batches with which the timestamps of a partition jump to another day."""
 DAY_MS: Final = 24 * 3600 * 1000
 KEYS_MOVE_S: Final = 20.0
+"""After this time half of the keys are replaced by new ones."""
 TOMBSTONE_SHARE: Final = 0.25
 SEEK_SHARE: Final = 0.03
-"""Of the fetches before which a reader goes back to any offset that it has read."""
+"""Share of fetches before which a consumer seeks back to a random offset that it has read."""
 FOR_GOOD: Final = frozenset(
     {
         ErrorCode.invalid_record,
@@ -62,43 +65,45 @@ FOR_GOOD: Final = frozenset(
         ErrorCode.invalid_timestamp,
     }
 )
+"""Errors of a produce request that are not retriable: the batch was not stored."""
 
 
 class Answer(NamedTuple):
-    """What became of one attempt to write a batch."""
+    """The result of one attempt to write a batch."""
 
     error: int
-    """`UNANSWERED` where nobody answered."""
+    """An error code, 0 for success, or `UNANSWERED`."""
     offset: int
     broker_id: int = -1
-    """Who answered."""
+    """The broker that answered; -1 if none did."""
     asked_s: float = 0.0
     """When the request was sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """How much clients do: all they can by default."""
+    """How busy clients are and which features they use; the defaults are the highest load."""
 
     quietness: tuple[float, ...] = ()
-    """A partition is so many times as quiet as the busiest, one of these."""
+    """Factors for a producer's pauses; each partition gets one of them. Empty: all are equal."""
     laziness_s: float = 0.0
-    """All readers but the first wait up to so long between two fetches."""
+    """The longest pause of all consumers but the first between two fetches."""
     idle_s: float = 0.4
-    """The longest time until a reader checks again whether a broker leads anything by now."""
+    """The longest time until a consumer checks again whether a broker leads any partition."""
     fetch_wait_ms: int = 500
     are_of_all_ages: bool = False
-    """Whether clients speak any version of each request, and write any codec."""
+    """Whether clients use random versions of requests and random compression codecs."""
     has_keys: bool = False
-    """Whether every record has a key, which no other record has."""
+    """Whether every record has a unique key."""
     asks_once: bool = False
-    """Whether a client that has just asked who leads does not ask again, as Java's."""
+    """Whether tasks of one client share a refresh of its metadata, as in Java's client."""
     in_flight: int = 1
-    """So many batches an idempotent producer has on their way to a partition at most."""
+    """The most batches that an idempotent producer has in flight per partition."""
     event_days: float = 0.0
-    """Records are of up to so many days ago, and now and then of another day than those before."""
+    """Timestamps of records are up to this many days old and jump between days."""
     keys: int = 0
-    """So many keys come again and again, others after a while; some records delete theirs."""
+    """Number of keys in use at a time. They are used again and again, slowly replaced by others,
+    and some records are tombstones. 0: no repeated keys."""
 
 
 SPARING: Final = Habits(
@@ -109,12 +114,12 @@ SPARING: Final = Habits(
     are_of_all_ages=True,
     asks_once=True,
 )
-"""Many seeds instead of much work in each, and clients that differ."""
+"""A low load, so that more seeds can be simulated, with clients of different versions."""
 
 
 @dataclass(slots=True)
 class Notebook:
-    """What all clients write into."""
+    """What all clients of a run note: events for the checkers, problems, and counts."""
 
     now_s: Callable[[], float]
     history: History = field(default_factory=History)
@@ -122,7 +127,7 @@ class Notebook:
     """Errors that no client should ever get."""
     errors: dict[str, int] = field(default_factory=dict)
     epoch_s: float = 0.0
-    """The wall's time when the world's clock said 0."""
+    """The wall-clock time at 0 s of the loop's time, in seconds."""
     acked: int = 0
     read_from_followers: int = 0
     last_acked_s: float = 0.0
@@ -130,13 +135,14 @@ class Notebook:
     def note(
         self, kind: Kind, client: str, partition: TopicPartition, value: str, offset: int = -1
     ) -> None:
+        """Add an event of a client with the present time; an `offset` of -1 is an unknown one."""
         self.history.events.append(Event(self.now_s(), kind, client, str(partition), value, offset))
         if kind is Kind.ACKED:
             self.acked += 1
             self.last_acked_s = self.now_s()
 
     def now_ms(self) -> int:
-        """The wall's time, as clients see it."""
+        """The wall-clock time of clients, which is always correct."""
         return int((self.epoch_s + self.now_s()) * 1000)
 
     def is_deleted(self, partition: TopicPartition) -> bool:
@@ -148,7 +154,7 @@ class Notebook:
 
 
 class Client:
-    """What producers and consumers share."""
+    """The base of producers and consumers: a name, connections, and refreshing metadata."""
 
     def __init__(
         self,
@@ -167,14 +173,14 @@ class Client:
         if habits.are_of_all_ages:
             self.wire.grow_old()
         self._asked_s = -1.0
-        """When it last asked who leads."""
+        """When this client last began to refresh its metadata."""
 
     async def back_off(self, longest_s: float = 0.4) -> None:
-        """Wait a little, then ask again who leads."""
+        """Wait a random time up to `longest_s`, then refresh the metadata."""
         since_s = self.notebook.now_s()
         await asyncio.sleep(self.chance.uniform(0.05, longest_s))
         if self.habits.asks_once and self._asked_s >= since_s:
-            return
+            return  # another task of this client refreshed it in the meantime
         self._asked_s = self.notebook.now_s()
         try:
             await self.wire.learn()
@@ -183,14 +189,14 @@ class Client:
 
 
 class Producer(Client):
-    """acks=all and idempotent, or acks=1 and sent once."""
+    """A producer: with acks=all idempotent and with retries, with acks=1 without both."""
 
     acks = -1
     is_stopping = False
     is_in_haste = False
-    """Whether it writes to every partition each second, however quiet that was."""
+    """Whether it writes to each partition at least every `HASTE_S`, without longer pauses."""
     crowding = 1.0
-    """So many times as long it waits, because there are many partitions."""
+    """Factor for its pauses, above 1 if there are many partitions."""
     pause_s = 0.3
 
     def __init__(
@@ -202,10 +208,11 @@ class Producer(Client):
         habits: Habits = Habits(),
     ) -> None:
         super().__init__(name, bootstrap, chance, notebook, habits)
-        self._ago_ms: dict[TopicPartition, int] = {}
-        """Of what age the records of each partition are at present."""
+        self._record_age_ms: dict[TopicPartition, int] = {}
+        """Partition -> present age of its new records' timestamps."""
 
     async def run(self, partitions: Sequence[TopicPartition]) -> None:
+        """Write to all these partitions at the same time."""
         async with asyncio.TaskGroup() as group:
             for one in partitions:
                 group.create_task(self.write(one))
@@ -226,7 +233,7 @@ class Producer(Client):
             await self._pause(self.chance.uniform(0.0, longest_s * self.crowding))
 
     def _longest_s(self) -> float:
-        """Between two batches of a partition, where there are few."""
+        """The longest pause between two batches of a partition, drawn once for each partition."""
         if self.habits.quietness:
             return self.pause_s * self.chance.choice(self.habits.quietness)
         return self.pause_s
@@ -237,7 +244,7 @@ class Producer(Client):
     def _new_batch(
         self, partition: TopicPartition, number: int, state: ProducerState | None, codec: Codec
     ) -> tuple[list[str], bytes]:
-        """Some values from this number on, and their batch; both are recorded as sent."""
+        """1 to 4 values, numbered from `number` on, and their batch; notes them as sent."""
         count = self.chance.randint(1, 4)
         values = [f"{self.name}/{partition}/{number + index}" for index in range(count)]
         options = BatchOptions(producer=state or NOT_IDEMPOTENT, codec=codec)
@@ -248,25 +255,29 @@ class Producer(Client):
         return values, bytes(build_batch(records, options))
 
     def _event_ms(self, partition: TopicPartition) -> int:
-        """Mostly time goes on; now and then all that follows is of another day."""
+        """The timestamp of the next records of a partition.
+
+        It advances with the clock; with `event_days` it sometimes jumps to another age.
+        """
         now_ms = self.notebook.now_ms()
         if not self.habits.event_days:
             return now_ms
-        ago_ms = self._ago_ms.get(partition)
-        if ago_ms is None or self.chance.random() < JUMP_SHARE:
-            ago_ms = int(self.chance.choice((0.0, self.chance.random())) * self._most_ago_ms)
-            self._ago_ms[partition] = ago_ms
-        return now_ms - ago_ms
+        age_ms = self._record_age_ms.get(partition)
+        if age_ms is None or self.chance.random() < JUMP_SHARE:
+            age_ms = int(self.chance.choice((0.0, self.chance.random())) * self._oldest_age_ms)
+            self._record_age_ms[partition] = age_ms
+        return now_ms - age_ms
 
     @property
-    def _most_ago_ms(self) -> float:
+    def _oldest_age_ms(self) -> float:
         return self.habits.event_days * DAY_MS
 
     def _record(self, value: str, time_ms: int) -> NewRecord:
+        """A record with this value; with repeated keys, notes its key, and some are tombstones."""
         data = value.encode()
         if not self.habits.keys:
             return NewRecord(data, key=data if self.habits.has_keys else None, timestamp_ms=time_ms)
-        # The window of keys moves on, so that most of them are over by the end.
+        # The range of keys moves, so that most keys have got their last record before the end.
         history = self.notebook.history
         first = int(self.notebook.now_s() / KEYS_MOVE_S) * self.habits.keys // 2
         key = f"key-{first + self.chance.randrange(self.habits.keys)}"
@@ -278,7 +289,7 @@ class Producer(Client):
         return NewRecord(data, key=key.encode(), timestamp_ms=time_ms)
 
     async def _pause(self, seconds: float) -> None:
-        """Sleep in short steps, so that a change of pace takes effect soon."""
+        """Sleep in short steps, so that `is_in_haste` and `is_stopping` take effect soon."""
         step_s = HASTE_S if self.habits.quietness else seconds
         while seconds > 0 and not self.is_stopping:
             if self.is_in_haste:
@@ -287,6 +298,7 @@ class Producer(Client):
             seconds -= step_s
 
     async def _new_state(self) -> ProducerState:
+        """Ask for a new producer id until a broker gives one."""
         while True:
             try:
                 number, epoch = await self.wire.new_producer_id()
@@ -295,6 +307,7 @@ class Producer(Client):
                 await self.back_off()
 
     async def _send_once(self, partition: TopicPartition, batch: bytes) -> None:
+        """Send a batch without retries: it may be lost, and nothing is noted of it."""
         try:
             at = self.wire.leader(partition)
             if at is not None:
@@ -311,7 +324,10 @@ class Producer(Client):
         batch: bytes,
         state: ProducerState | None,
     ) -> ProducerState | None:
-        """Until it is answered for good; the state for the next batch."""
+        """Send a batch until there is a final answer; returns the state for the next batch.
+
+        None stands for a producer id that must not be used any more.
+        """
         assert state is not None
         attempts = 0
         while not self.notebook.is_deleted(partition):
@@ -337,7 +353,11 @@ class Producer(Client):
         return None
 
     def _stored(self, partition: TopicPartition, values: list[str], offset: int) -> None:
-        """Requests name topics: what was under way may be in the next one of that name."""
+        """Note the values as acknowledged, the first one at `offset`; -1 if it is unknown.
+
+        If the topic was deleted, the offset is unknown: requests name topics, so the batch may be
+        in a new topic of the same name.
+        """
         is_known = offset >= 0 and not self.notebook.is_deleted(partition)
         for index, one in enumerate(values):
             at = offset + index if is_known else -1
@@ -346,6 +366,7 @@ class Producer(Client):
     def _sequence_refused(
         self, partition: TopicPartition, values: list[str], answer: Answer
     ) -> None:
+        """Note that a broker refused the sequence number of a batch though it must not."""
         refused = SequenceRefused(
             at_s=self.notebook.now_s(),
             asked_s=answer.asked_s,
@@ -358,6 +379,7 @@ class Producer(Client):
         self.notebook.history.sequences_refused.append(refused)
 
     async def _attempt(self, partition: TopicPartition, batch: bytes) -> Answer:
+        """Send a batch once to the leader, if it is known; counts an error."""
         at, asked_s = self.wire.leader(partition), self.notebook.now_s()
         if at is None:
             return Answer(UNANSWERED, -1)
@@ -373,8 +395,10 @@ class Producer(Client):
 
 
 class Consumer(Client):
-    """Reads every partition from its beginning on, and some of it again, at its leader or where
-    that sends it."""
+    """Reads partitions from offset 0 on, and parts of them again.
+
+    It fetches from the leader, or from the replica in its rack that the leader names.
+    """
 
     is_lazy = False
     rack = ""
@@ -390,27 +414,33 @@ class Consumer(Client):
         super().__init__(name, bootstrap, chance, notebook, habits)
         self._positions: dict[TopicPartition, int] = {}
         self._read_at: dict[TopicPartition, int] = {}
-        self._has_new = asyncio.Event()
-        """Whether it follows what it may not know the leader of."""
+        """Partition -> the follower from which it is read, instead of the leader."""
+        self._may_lack_leaders = asyncio.Event()
+        """Set while it may not know the leader of each partition that it reads."""
 
     def _reads_at(self, partition: TopicPartition) -> int | None:
+        """The broker from which the partition is read; None if its leader is not known."""
         return self._read_at.get(partition, self.wire.leaders.get(partition))
 
     def _back_to_leaders(self, partitions: Iterable[TopicPartition]) -> None:
-        """The broker in the rack did not serve them; the leader may send us there again."""
+        """Read these partitions from their leaders again, because a follower did not serve them.
+
+        The leader may name the follower again later.
+        """
         for one in partitions:
             self._read_at.pop(one, None)
 
     def follow(self, partition: TopicPartition) -> None:
-        """Read this one, too."""
+        """Read this partition, too, from offset 0 on."""
         self._seek(partition, 0)
-        self._has_new.set()
+        self._may_lack_leaders.set()
 
     def _seek(self, partition: TopicPartition, offset: int) -> None:
         self.notebook.note(Kind.SOUGHT, self.name, partition, "", offset)
         self._positions[partition] = offset
 
     async def run(self, partitions: Sequence[TopicPartition], brokers: Sequence[int]) -> None:
+        """Read these partitions forever, with one task for each broker id in `brokers`."""
         for one in partitions:
             self.follow(one)
         async with asyncio.TaskGroup() as group:
@@ -423,14 +453,17 @@ class Consumer(Client):
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.chance.uniform(0.0, METADATA_AGE_S)):
-                    await self._has_new.wait()
+                    await self._may_lack_leaders.wait()
             await self.back_off(self.habits.idle_s)
             followed = [one for one in self._positions if not self.notebook.is_deleted(one)]
             if all(self.wire.leader(one) is not None for one in followed):
-                self._has_new.clear()
+                self._may_lack_leaders.clear()
 
     async def read_from(self, broker_id: int) -> None:
-        """What this broker leads, of all that is followed, or what its leader has us read here."""
+        """Fetch forever, from one broker, the partitions that are to be read from it.
+
+        It leads them, or it is the follower that their leader named.
+        """
         positions = self._positions
         while True:
             here = {
@@ -456,7 +489,7 @@ class Consumer(Client):
                 self._back_to_leaders(sent_here)
                 await self.back_off()
                 continue
-            if not all(self._take(one, here, positions) for one in answers):
+            if not all(self._note_fetched(one, here, positions) for one in answers):
                 await self.back_off()
             elif self.is_lazy and self.habits.laziness_s:
                 await asyncio.sleep(self.chance.uniform(0.0, self.habits.laziness_s))
@@ -465,7 +498,7 @@ class Consumer(Client):
                     await self._seek_first(at, one.partition)
 
     async def _seek_first(self, at: tuple[str, int], partition: TopicPartition) -> None:
-        """As a consumer with auto.offset.reset=earliest does it."""
+        """Seek to the log start offset, as a consumer with auto.offset.reset=earliest does."""
         try:
             error, first = await self.wire.offset(at, partition, EARLIEST)
         except UNREACHED:
@@ -474,10 +507,11 @@ class Consumer(Client):
             self._seek(partition, first)
 
     async def _ask_end(self, at: tuple[str, int], partition: TopicPartition) -> None:
-        """Where the log ends for readers, as this leader sees it. Raises one of `UNREACHED`."""
+        """Ask this leader for the high watermark and note it. Raises one of `UNREACHED`."""
         led_by, epoch = self.wire.leaders.get(partition), self.wire.epochs.get(partition)
         error, end = await self.wire.offset(at, partition)
-        # Another leadership may have begun while we waited, and its answers may be here already.
+        # Another leader may have been elected in the meantime, and have answered already: then
+        # this high watermark may be lower than the one noted last.
         is_current = (led_by, epoch) == (
             self.wire.leaders.get(partition),
             self.wire.epochs.get(partition),
@@ -485,20 +519,24 @@ class Consumer(Client):
         if not error and is_current:
             self.notebook.note(Kind.END, self.name, partition, "", end)
 
-    def _take(
+    def _note_fetched(
         self,
         answer: Fetched,
         asked: dict[TopicPartition, int],
         positions: dict[TopicPartition, int],
     ) -> bool:
-        """Whether it was an answer."""
+        """Note the records of one partition's fetch, or its error; False for an error.
+
+        `asked` has the offsets in the request; `positions` the present ones, which it advances.
+        """
         partition, error, records, read_at, next_offset = answer
         is_from_follower = partition in self._read_at
         if read_at >= 0:
             self._read_at[partition] = read_at
         if error:
             self._back_to_leaders([partition])
-        # A follower may have less than its leader: that is no news of the partition.
+        # A follower may have fewer records than its leader: its error says nothing about the
+        # partition.
         if error == OUT_OF_RANGE and not is_from_follower:
             at = asked[partition]
             self.notebook.note(Kind.OUT_OF_RANGE, self.name, partition, "", at)
@@ -506,7 +544,7 @@ class Consumer(Client):
             self.notebook.error(ErrorCode(error).name)
             return False
         if positions[partition] != asked[partition]:
-            return True  # another broker led meanwhile, and was quicker
+            return True  # an answer of another broker, the next leader, was processed first
         if self.notebook.is_deleted(partition):
             return True  # it may be the next topic of that name
         for offset, value in records:
@@ -514,16 +552,16 @@ class Consumer(Client):
                 self.notebook.note(Kind.READ, self.name, partition, value, offset)
                 self.notebook.read_from_followers += is_from_follower
                 positions[partition] = offset + 1
-        # Compaction leaves batches without records at their ends, and whole ones.
+        # Compaction may remove the last records of a batch, or all of them.
         positions[partition] = max(positions[partition], next_offset)
         return True
 
 
 class Auditor(Client):
-    """Reads everything at the end."""
+    """Reads all partitions at the end of a run."""
 
     async def read(self, partition: TopicPartition) -> None:
-        """A whole partition into the history, for as long as it takes."""
+        """Read a whole partition into the history, with retries until it succeeds."""
         while True:
             try:
                 is_done = await self._read(partition)
@@ -534,7 +572,7 @@ class Auditor(Client):
             await self.back_off()
 
     async def _read(self, partition: TopicPartition) -> bool:
-        """Whether it was read, whole. Raises one of `UNREACHED`."""
+        """Try once to read a whole partition; False if it failed. Raises one of `UNREACHED`."""
         at = self.wire.leader(partition)
         if at is None:
             return False

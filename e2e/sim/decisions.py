@@ -1,4 +1,4 @@
-"""What the operator decided about partitions, as the API server's history shows it."""
+"""The operator's decisions about partitions, taken from the changes of PartitionMaps."""
 
 from collections.abc import Callable
 from uuid import UUID
@@ -12,21 +12,22 @@ from e2e.sim.wire import TopicPartition
 
 
 class DecisionTrace:
-    """Notes every change of a partition in a PartitionMap."""
+    """Notes every change of a partition's entry in its PartitionMap."""
 
     def __init__(self, store: ApiStore, now_s: Callable[[], float]) -> None:
         self.decisions: list[Decision] = []
         self._now_s = now_s
         self.known: dict[str, Leadership] = {}
-        """Each partition as its map has it now."""
+        """Partition's label -> its present entry in the map."""
         self.on_spec: list[Callable[[PartitionMapSpec], None]] = []
-        """Notified of each map that is written."""
+        """Called with the spec of each map that is written."""
         self.on_decision: list[Callable[[Decision], None]] = []
+        """Called with each change of a partition's entry."""
         self._store = store
         store.on_change.append(self._changed)
 
     def restored(self) -> None:
-        """All maps are what they were once: nobody decided that."""
+        """Take all maps as they are after a restore of etcd, which is no decision of anybody."""
         self.known.clear()
         for manifest in self._store.all_of(kinds.PARTITION_MAPS):
             self._compare(manifest)
@@ -36,6 +37,7 @@ class DecisionTrace:
             self._compare(change.object)
 
     def _compare(self, manifest: Manifest) -> None:
+        """Note each partition of a PartitionMap whose entry changed."""
         spec = PartitionMap.from_manifest(manifest).spec
         for notify in self.on_spec:
             notify(spec)
@@ -46,6 +48,7 @@ class DecisionTrace:
                 self._note(label, spec, state)
 
     def _note(self, label: str, spec: PartitionMapSpec, state: PartitionState) -> None:
+        """Note a partition's entry, and a decision if it was known and differs."""
         after = Leadership(
             leader=str(state.leader or ""),
             leader_epoch=int(state.leader_epoch),

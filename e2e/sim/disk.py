@@ -2,11 +2,11 @@
 
 The rules of what may be lost are those of the broker's own tests (`MemoryDisk`): after a power
 cut each unsynced write, truncation and change of a name is kept, torn or lost on its own, in
-any order. A process that ends loses nothing: the page cache is the machine's. A sync that fails
-loses what it was to write, though the cache still shows it.
+any order. A process that ends loses nothing: the page cache belongs to the machine. A failed sync
+loses the bytes that it should have written, though the page cache still shows them.
 
-A whole volume can be lost, put back to a copy of a while ago, or mounted again. Data and metadata
-are on one volume, so they share its fate.
+A whole volume can be lost, replaced by an older snapshot, or mounted again. Data and metadata are
+on the same volume, so this always happens to both.
 """
 
 import asyncio
@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 
 SECTOR_BYTES: Final = 512
 SMALL_BYTES: Final = 100
-"""As large are the files that say whose something is."""
+"""Files up to this size, like meta.properties, name the owner of a directory. What they held
+before a damage is remembered."""
 EVICTED_SHARE: Final = 0.2
-"""A reader sees so many failed syncs at once."""
+"""Share of failed syncs whose lost bytes also leave the page cache at once, so that the next read
+sees the loss."""
 BROKER_TESTS: Final = Path(__file__).parents[2] / "broker-image" / "tests"
 
 
 def memory_disk() -> Any:
-    """The tests' directories are no packages."""
+    """Import the broker tests' `memory_disk` module by its path: `tests` is not a package."""
     name = "sim_memory_disk"
     if name not in sys.modules:
         path = BROKER_TESTS / "storage" / "memory_disk.py"
@@ -51,7 +53,7 @@ _memory_disk = memory_disk()
 
 
 class VolumeCopy(NamedTuple):
-    """A snapshot of a volume, perfect: as if all had been synced at that moment."""
+    """A snapshot of a volume, as if everything had been synced when it was taken."""
 
     data: "MemoryDisk"
     metadata: "MemoryDisk"
@@ -64,23 +66,25 @@ class Disks:
         self._chance = chance
         self._faults = faults
         self.slow_s = 0.0
-        """Syncs take up to so long."""
-        self.fails = False
-        """The next sync of a log fails with EIO, and what it should have made durable is gone."""
+        """The longest additional delay of a sync, in seconds."""
+        self.fails_next_sync = False
+        """Whether the next sync of a log fails with EIO and loses the bytes that were unsynced."""
         self.on_append: Callable[[Disks, str, bytes], None] = lambda *_: None
-        """Called with what is appended to a data file, and with its path."""
+        """Called for each append to a data file with this object, the file's path and the bytes."""
         self.damaged: list[str] = []
-        """Paths of files whose bytes changed by themselves."""
+        """Paths of files whose bytes the simulator changed."""
         self.before_damage: dict[bytes, bytes] = {}
-        """What small files held -> what they held when somebody wrote them."""
-        self.went_wrong = 0
-        """How often this disk did what a sound one does not: it need not be vouched for."""
+        """Damaged content of a small file -> the content that was last written to it."""
+        self.error_count = 0
+        """Number of errors and damages of this disk. Above 0, its broker may have lost records
+        through no fault of its own."""
         self.on_step: Callable[[str], None] | None = None
         """Called just before each call that changes data or metadata."""
         self.data: MemoryDisk = self._ready(_memory_disk.MemoryDisk())
         self.metadata: MemoryDisk = self._ready(_memory_disk.MemoryDisk(), is_data=False)
 
     def _ready(self, disk: "MemoryDisk", *, is_data: bool = True) -> "MemoryDisk":
+        """The same disk, with its delays, chances and callbacks set to those of this object."""
         disk.device = self._device
         disk.stepping = self._stepping
         disk.chance, disk.evicted_share = self._chance, EVICTED_SHARE
@@ -96,7 +100,8 @@ class Disks:
         self.on_append(self, path, data)
 
     async def _device(self, path: str) -> None:
-        fails, self.fails = self.fails and path.endswith(".log"), False
+        """The device's part of a sync: it takes its time, and fails if the next one is to fail."""
+        fails, self.fails_next_sync = self.fails_next_sync and path.endswith(".log"), False
         await asyncio.sleep(self._chance.uniform(0.0002, 0.001 + self.slow_s))
         if fails:
             self._failed("sync failed", is_wrong=True)
@@ -110,8 +115,11 @@ class Disks:
         error_number: int = errno.EIO,
         **how: Any,
     ) -> None:
-        """Let the next such call of this process on such a file fail, of data or metadata."""
-        # Where there is no room, nothing but a sync loses anything.
+        """Let the next call of `operation` fail whose path contains `path_part`.
+
+        It is counted as the fault `counted_as` when it happens; `how` goes to `MemoryDisk`.
+        """
+        # A call that fails on a full disk loses nothing that was written, unless it is a sync.
         is_wrong = operation == "sync" or error_number != errno.ENOSPC
 
         def fired() -> None:
@@ -122,12 +130,15 @@ class Disks:
 
     def _failed(self, counted_as: str, *, is_wrong: bool) -> None:
         self._faults[counted_as] += 1
-        self.went_wrong += is_wrong
+        self.error_count += is_wrong
 
     def damage(
         self, path: str, position: int, data: bytes, disk: "MemoryDisk | None" = None
     ) -> None:
-        """Bytes of a file, of data unless `disk` is given, change though nobody writes them."""
+        """Change bytes of a file without a write, as a failing medium does.
+
+        `disk` is the data disk unless given.
+        """
         disk = disk or self.data
         before = bytes(disk.content(path))
         disk.damage(path, position, data)
@@ -135,23 +146,25 @@ class Disks:
             written = self.before_damage.get(before, before)
             self.before_damage[bytes(disk.content(path))] = written
         self.damaged.append(path)
-        self.went_wrong += 1
+        self.error_count += 1
 
     @property
     def is_refused(self) -> bool:
-        """Whether what is damaged is something without which no broker starts: its user is asked
-        for an empty volume."""
+        """Whether a file is damaged without which a broker refuses to start.
+
+        The broker asks its user to replace the volume by an empty one then.
+        """
         names = {one.rpartition("/")[2] for one in self.damaged}
         is_map = any(one.startswith(f"{MAPS}/") for one in self.damaged)
         return is_map or bool(names & {META_PROPERTIES, DAMAGED_REPLICAS})
 
     def lose_clean_mark(self) -> None:
-        """The next start reads its logs, whatever ended the process."""
+        """Remove the mark of a clean shutdown, so that the next start verifies its logs."""
         if self.data.exists(CLEAN_SHUTDOWN):
             self.data.remove(CLEAN_SHUTDOWN)
 
     def fill_up(self, free_bytes: int) -> None:
-        """There is little room left from now on."""
+        """Shrink the data disk until only `free_bytes` are free."""
         usage = self.data.usage()
         self.data.capacity_bytes = usage.total_bytes - usage.free_bytes + free_bytes
 
@@ -159,25 +172,25 @@ class Disks:
         self.data.capacity_bytes = 2**40
 
     def heal(self) -> None:
-        """Nothing fails or waits any more; what is damaged stays so."""
-        self.slow_s, self.fails = 0.0, False
+        """End all failures and delays; damaged files stay damaged."""
+        self.slow_s, self.fails_next_sync = 0.0, False
         self.make_room()
         self.data.fail_no_more()
         self.metadata.fail_no_more()
 
     def process_ended(self) -> None:
-        """The next process finds everything that was written, synced or not."""
+        """Prepare the disks for the next process: it finds all writes, synced or not."""
         self.data = self._ready(self.data.after_kill())
         self.metadata = self._ready(self.metadata.after_kill(), is_data=False)
 
     def power_cut(self) -> None:
-        """The next start finds what was synced, and of the rest what chance kept."""
+        """Cut the power: synced bytes stay, and of the others a random part."""
         self.data = self._ready(self.data.after_power_cut(self._chance.getrandbits(32)))
         after = self.metadata.after_power_cut(self._chance.getrandbits(32))
         self.metadata = self._ready(after, is_data=False)
 
     def drop_caches(self) -> None:
-        """The kernel wants its memory back: what is clean is read from the device again."""
+        """Drop clean pages, as a kernel short of memory does: reads go to the device again."""
         self.data.drop_caches()
         self.metadata.drop_caches()
 
@@ -186,19 +199,20 @@ class Disks:
         return VolumeCopy(self.data.copy(), self.metadata.copy())
 
     def put_back(self, copy: VolumeCopy) -> None:
-        """The volume is what it was when the snapshot was taken. No process may be running."""
+        """Replace the volume's content by the snapshot. No process may be running."""
         self._mounted(copy.data.copy(), copy.metadata.copy())
 
     def lose_volume(self) -> None:
-        """An empty one is in its place. No process may be running."""
+        """Replace the volume by an empty one. No process may be running."""
         self._mounted(_memory_disk.MemoryDisk(), _memory_disk.MemoryDisk())
         self.damaged.clear()
 
     def mount_again(self) -> None:
-        """Unmount and mount again: what was dirty is written, and the cache is empty."""
+        """Unmount and mount again: dirty pages are written, and the page cache is empty after."""
         self._mounted(self.data.after_unmount(), self.metadata.after_unmount())
 
     def _mounted(self, data: "MemoryDisk", metadata: "MemoryDisk") -> None:
+        """Use these two disks from now on; open handles of the old ones fail."""
         data.capacity_bytes = self.data.capacity_bytes
         self.data.power_off()
         self.metadata.power_off()

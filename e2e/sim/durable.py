@@ -1,6 +1,6 @@
-"""How far a replica would survive a power cut at this very moment.
+"""Up to which offset a replica would survive a power cut now.
 
-The strictest outcome: of all that was not synced, of bytes and of names, nothing is kept.
+It assumes the worst outcome: nothing that is not synced is kept, neither bytes nor file names.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -14,31 +14,31 @@ if TYPE_CHECKING:
 
 PIECE_BYTES: Final = 4096
 NOT_READABLE: Final = 2**63 - 1
-"""Of a replica all of whose bytes are on the device, and one of whose headers does not read."""
+"""Stands for a replica with all bytes synced, but a damaged batch header: its end is unknown."""
 
 
 def durable_end(disk: "MemoryDisk", directory: str, log_start_offset: int) -> int:
-    """Everything from the log start to here is on the device, under names that are.
+    """The offset up to which all records are on the device, in files whose names are, too.
 
-    A batch whose bytes are the same on the device and in the page cache is there, even one that
-    rotted: what became of it since is the business of other checkers.
+    A batch counts if its bytes on the device and in the page cache are equal, even if they were
+    damaged: other checkers look for damage. 0 if the directory's name is not synced.
     """
     root: Any = disk._root  # noqa: SLF001
     node: Any = root.names.get(directory)
     if node is None or root.durable.get(directory) is not node:
         return 0
-    known = {id(one): name for name, one in node.durable.items()}
+    synced_names = {id(one): name for name, one in node.durable.items()}
     end_offset = log_start_offset
     for name in sorted(node.names):
         if offset_in_name(name, LOG_SUFFIX) is None:
             continue
         file: Any = node.names[name]
-        if known.get(id(file), "").removesuffix(SWAP_SUFFIX) != name:
-            # Its records are only as safe as the name they were written under.
+        if synced_names.get(id(file), "").removesuffix(SWAP_SUFFIX) != name:
+            # A power cut would lose the file's name, and so its records.
             return end_offset
         equal_bytes = alike(file.content, file.durable)
         if equal_bytes == len(file.content) and not is_readable(file.content):
-            return NOT_READABLE  # a header rotted: how far the records go, nobody can say
+            return NOT_READABLE  # a damaged header: the end of the records cannot be found
         whole = read_up_to(file.content, len(file.content))
         safe = read_up_to(file.content, equal_bytes)
         end_offset = max(end_offset, safe)
@@ -48,7 +48,7 @@ def durable_end(disk: "MemoryDisk", directory: str, log_start_offset: int) -> in
 
 
 def alike(content: bytearray, durable: bytearray) -> int:
-    """How many bytes of a file are on the device as they are read."""
+    """Length of the common prefix of a file's page cache (`content`) and the device (`durable`)."""
     if durable.startswith(content):
         return len(content)
     begin = 0
@@ -60,7 +60,7 @@ def alike(content: bytearray, durable: bytearray) -> int:
 
 
 def is_readable(content: bytearray) -> bool:
-    """Whether it is batch after batch to its end."""
+    """Whether the file consists of complete batches with valid headers."""
     position = 0
     try:
         while position < len(content):
@@ -71,7 +71,7 @@ def is_readable(content: bytearray) -> bool:
 
 
 def read_up_to(content: bytearray, end: int) -> int:
-    """The end of the last batch that is whole within so many bytes; -1 where there is none."""
+    """The offset after the last batch that is complete in the first `end` bytes; -1 for none."""
     found, position = -1, 0
     try:
         while position < end:

@@ -8,7 +8,7 @@ from chiplog_core.naming import ports
 
 
 class _Answering(asyncio.Protocol):
-    """Says who is there, and goes on for as long as the process does."""
+    """Answers each request with the incarnation of the broker's process."""
 
     def __init__(self, health: Health) -> None:
         self._health = health

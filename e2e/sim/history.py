@@ -1,7 +1,7 @@
-"""What clients did and saw, what brokers wrote, what is on their disks at the end.
+"""The history of a run: what clients did and saw, what brokers wrote, what their disks hold.
 
-All that a checker is given. A partition is named by a label that no other ever has: topic,
-number and topic id, so that a topic created again under an old name is another one.
+Checkers see nothing else. A partition is named by a unique label of topic, number and topic id:
+a topic that is created again under an old name has partitions with other labels.
 """
 
 from dataclasses import dataclass, field
@@ -12,16 +12,17 @@ from e2e.sim.groups.history import GroupHistory
 
 
 class Kind(StrEnum):
-    """What happened."""
+    """What a client did or got."""
 
     SENT = "sent"
     ACKED = "acked"
-    """acks=all was answered. What acks=1 is answered is never noted: it may be lost."""
+    """A record was acknowledged with acks=all. Acknowledgements of acks=1 are not noted: such
+    records may be lost."""
     FAILED = "failed"
-    """Refused for good: it was never stored."""
+    """The record was refused with an error after which it is certainly not stored."""
     READ = "read"
     SOUGHT = "sought"
-    """A reader went to an offset of its own will."""
+    """A reader moved to another offset by its own decision."""
     OUT_OF_RANGE = "out of range"
     """A reader got OFFSET_OUT_OF_RANGE."""
     END = "end"
@@ -30,7 +31,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line. `value` is unique; `offset` is -1 where it is not known."""
+    """One event of one client. `value` is a record's unique value; `offset` is -1 if unknown."""
 
     at_s: float
     kind: Kind
@@ -45,20 +46,20 @@ class Append(NamedTuple):
 
     at_s: float
     process: str
-    """One life of a broker's process."""
+    """Name of the broker's process; another one after each restart."""
     partition: str
     leader_epoch: int
     base_offset: int
     digest: int
-    """Of the batch: followers write the same bytes."""
+    """Checksum of the batch: equal on leader and followers, which write the same bytes."""
     last_offset: int = -1
     size_bytes: int = 0
     newest_ms: int = -1
-    """The largest timestamp in it, as it is stored."""
+    """The largest timestamp of the batch, from its header."""
 
 
 class Batch(NamedTuple):
-    """A batch in a file."""
+    """A batch in a segment of a replica, read at the end of the run."""
 
     base_offset: int
     last_offset: int
@@ -75,21 +76,22 @@ class Replica:
     broker_id: int
     partition: str
     is_in_sync: bool
-    """Whether the metadata lists it so."""
+    """Whether the PartitionMap lists this replica in the ISR."""
     log_start_offset: int = 0
     batches: tuple[Batch, ...] = ()
     is_damaged: bool = False
-    """Whether its broker says so: then it serves nothing, whatever is in its files."""
+    """Whether its broker reports it as damaged: it serves no requests then."""
     rotten: frozenset[int] = frozenset()
-    """Base offsets of batches that the simulator damaged, and that nobody has read since."""
+    """Base offsets of batches that the simulator damaged and that no process has read since."""
 
     @property
     def end_offset(self) -> int:
+        """The log end offset; that of an empty log is its start."""
         return self.batches[-1].last_offset + 1 if self.batches else self.log_start_offset
 
 
 class Leadership(NamedTuple):
-    """A partition as a PartitionMap has it; replicas are (broker, session) as text."""
+    """A partition's entry in its PartitionMap; `leader` and `isr` are "broker@session" as text."""
 
     leader: str
     leader_epoch: int
@@ -97,7 +99,7 @@ class Leadership(NamedTuple):
     isr: tuple[str, ...]
     min_isr: int = 1
     is_asking: bool = False
-    """Whether nothing is decided before the replicas have reported."""
+    """Whether the operator waits for reports of the replicas before it elects a leader."""
 
 
 class Decision(NamedTuple):
@@ -110,7 +112,7 @@ class Decision(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """What a topic asks of its logs, as far as it lets records go."""
+    """The settings of a topic by which brokers delete records: retention and compaction."""
 
     deletes: bool = True
     retention_ms: int = -1
@@ -125,18 +127,21 @@ POLL_S: Final = 0.5
 
 @dataclass(slots=True, kw_only=True)
 class InForce:
-    """A while in which some living broker obeyed a policy for its replica of a partition."""
+    """A time span in which a running broker applied a policy to its replica of a partition."""
 
     partition: str
     policy: Policy
     from_s: float
     to_s: float
     newest_ms: int
-    """The latest wall time that any broker's clock said meanwhile."""
+    """The latest wall-clock time that any broker's clock showed in this time span."""
 
 
 class DeleteAsked(NamedTuple):
-    """A user asked to delete a partition's records below an offset. DeleteRecords names topics."""
+    """A user's DeleteRecords request for the records below `offset`.
+
+    It holds the topic's name instead of a partition's label, as the request does.
+    """
 
     at_s: float
     topic: str
@@ -152,11 +157,11 @@ class LogStart(NamedTuple):
     partition: str
     offset: int
     is_in_sync: bool
-    """Whether the map lists it under its present session."""
+    """Whether the ISR in the map lists this broker with its present session."""
 
 
 class Vouched(NamedTuple):
-    """What a member of an ISR that was just written had on its disk."""
+    """How much a member of an ISR had synced to its disk when the map with this ISR was written."""
 
     at_s: float
     partition: str
@@ -164,11 +169,12 @@ class Vouched(NamedTuple):
     durable_end: int
     """Everything below it would survive a power cut at this moment."""
     committed_end: int
-    """The largest high watermark that any broker had had by then."""
+    """The largest high watermark of this partition that any broker had had by then."""
 
 
 class SequenceRefused(NamedTuple):
-    """A producer got OUT_OF_ORDER_SEQUENCE_NUMBER, though all before was acknowledged."""
+    """A producer got OUT_OF_ORDER_SEQUENCE_NUMBER, though all its earlier batches were
+    acknowledged."""
 
     at_s: float
     asked_s: float
@@ -176,14 +182,14 @@ class SequenceRefused(NamedTuple):
     client: str
     partition: str
     value: str
-    """The first of the batch that was refused."""
+    """Value of the first record of the refused batch."""
     broker_id: int
-    """Who said so."""
+    """The broker that refused it."""
     error: str
 
 
 class Span(NamedTuple):
-    """A while in which all was well, and somebody wrote to all of these partitions."""
+    """A time span in which the cluster was healthy and clients wrote to these partitions."""
 
     from_s: float
     to_s: float
@@ -192,15 +198,15 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """Events in order, and what was read at the very end, when nobody wrote any more."""
+    """All that checkers get: events in their order, and what was read after the last write."""
 
     events: list[Event] = field(default_factory=list)
     final: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
-    """Partition -> (offset, value) of everything in it; missing where it could not be read."""
+    """Partition -> (offset, value) of all its records; no entry if it could not be read."""
     starts: dict[str, int] = field(default_factory=dict)
-    """Partition -> the first offset that retention left; 0 where it is missing."""
+    """Partition -> its log start offset at the end of the run; no entry stands for 0."""
     ends: dict[str, int] = field(default_factory=dict)
-    """Partition -> the end for readers, at the very end."""
+    """Partition -> its high watermark at the end of the run."""
     appends: list[Append] = field(default_factory=list)
     replicas: list[Replica] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
@@ -208,32 +214,33 @@ class History:
     deleted: dict[str, float] = field(default_factory=dict)
     """Partition -> when a user asked to delete its topic."""
     made: dict[str, float] = field(default_factory=dict)
-    """Partition -> when the request for its topic was sent; missing where it was always there."""
+    """Partition -> when its topic was requested; no entry for topics from before the clients."""
     in_force: list[InForce] = field(default_factory=list)
     asked_policies: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
-    """Topic -> keys and values that its PartitionMap ever had."""
+    """Topic -> all (name, value) of settings that its PartitionMap ever had."""
     clock_lag_ms: int = 0
-    """By how much a broker's clock was behind at most."""
+    """The largest lag of any broker's clock behind the true time."""
     clock_lead_ms: int = 0
-    """The same for ahead."""
+    """The largest lead of any broker's clock before the true time."""
     deletes_asked: list[DeleteAsked] = field(default_factory=list)
     sequences_refused: list[SequenceRefused] = field(default_factory=list)
     log_starts: list[LogStart] = field(default_factory=list)
-    """A line whenever one of a replica is not what it was."""
+    """One entry for each change of a replica's log start offset."""
     vouched: list[Vouched] = field(default_factory=list)
     keys: dict[str, str] = field(default_factory=dict)
-    """Value -> key of its record, where others may have the same."""
+    """Value -> key of its record, only for keys that several records may have."""
     placed: dict[tuple[str, str], int] = field(default_factory=dict)
-    """(partition, value) -> where a broker wrote it last, of records with such keys."""
+    """(partition, value) -> the offset at which a broker last wrote a record in `keys`."""
     tombstones: set[str] = field(default_factory=set)
-    """Those of them that delete their key; each is known by what a header of it says."""
+    """Values of the tombstones in `keys`; a tombstone carries its value in a header."""
     epoch_ms: int = 0
-    """The wall's time when events were at 0 s."""
+    """The wall-clock time at 0 s of the events' time."""
     was_idempotent: bool = True
+    """Whether producers were idempotent: only then is their order kept."""
     groups: GroupHistory = field(default_factory=GroupHistory)
 
     def has_compacted(self, partition: str) -> bool:
-        """Whether offsets of it may be missing."""
+        """Whether any broker ever compacted this partition, so that offsets may be missing."""
         return any(one.partition == partition and one.policy.compacts for one in self.in_force)
 
     def wall_ms(self, at_s: float) -> int:

@@ -1,8 +1,8 @@
-"""The nodes: a broker's StatefulSet, pod, container and process, as far as anybody notices them.
+"""The nodes: a broker's StatefulSet, pod, container and process, as the API server shows them.
 
-The kubelet restarts a container with a growing delay, says what a process that ended had
-written into its termination message, and takes 0.3 to 0.7 s for it. A node without power says
-nothing until it is back, and then knows nothing of what ended.
+The kubelet restarts a container with a growing delay. It reports a process's termination message
+0.3 to 0.7 s after its end. A node without power reports nothing; when it is back, it does not know
+how its processes ended.
 """
 
 import asyncio
@@ -39,20 +39,20 @@ CLUSTER: Final = "demo"
 PASSWORD: Final = "pencil"  # noqa: S105 - of nobody
 GRACE_S: Final = 30.0
 NOT_ALIVE_S: Final = 5.0
-"""So long the liveness probe may fail."""
+"""The kubelet stops a container whose liveness probe has failed for longer than this."""
 LONGEST_BACKOFF_S: Final = 8.0
 POLL_S: Final = 0.1
 RESERVE_BYTES: Final = 6_000
 
 
 def reserve_bytes(broker_id: int) -> int:
-    """One broker in two refuses producers in time, when its small disk fills up; the others find
-    out by the first write that fails."""
+    """The disk reserve of a broker: brokers with even ids have one and refuse producers before
+    their disk is full; the others notice it by a write that fails."""
     return RESERVE_BYTES if broker_id % 2 == 0 else 0
 
 
 class SeededRng:
-    """The broker's chance, from the seed."""
+    """The broker's port for random numbers, which come from the seed."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -77,7 +77,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimContext:
-    """What all nodes share."""
+    """The services that all nodes and operators share."""
 
     loop: SimLoop
     network: Network
@@ -104,58 +104,63 @@ class Node:
         self.process: Process | None = None
         self.starts = 0
         self.exits: list[str] = []
-        """Why processes ended by themselves."""
-        self._stopping: asyncio.Event
-        self._ended: asyncio.Future[str]
+        """Reasons of processes that ended without being killed."""
+        self._stopping: asyncio.Event  # set as by SIGTERM
+        self._ended: asyncio.Future[str]  # completed with the reason of the process's end
         self._boots = 1
         self.dead: list[Process] = []
+        """Earlier processes, which have ended."""
 
     # -- faults
 
     def kill(self) -> bool:
-        """SIGKILL to the broker's process, if there is one."""
+        """Send SIGKILL to the broker's process; False if none is running."""
         return self._end("killed")
 
     def cut_power(self) -> None:
-        """Everything here stops, and what was not on the disk may be gone."""
-        self._context.network.dark.add(self.host)
+        """Cut the machine's power: its process ends, and unsynced writes may be lost."""
+        self._context.network.without_power.add(self.host)
         self.has_power = False
         self._end("power", silently=True)
         self.disks.power_cut()
 
     def power_on(self) -> None:
+        """Restore the machine's power. It has another boot id then; nothing happens if it is on."""
         if self.has_power:
             return
-        self._see_another_page_cache()
+        self._change_boot_id()
         self.has_power = True
-        self._context.network.dark.discard(self.host)
+        self._context.network.without_power.discard(self.host)
         self._context.network.heal()
 
     def mount_again(self, *, in_order: bool) -> None:
-        """The pod ends, and the next one has no page cache, though the machine ran on.
+        """End the pod's process and mount its volume again, with an empty page cache.
 
-        Not in order means that the volume was torn off: what was not synced may be gone.
+        If not `in_order`, the volume was detached without unmounting: unsynced writes may be lost.
         """
         self._end("killed")
-        self._see_another_page_cache()
+        self._change_boot_id()
         if in_order:
             self.disks.mount_again()
         else:
             self.disks.power_cut()
 
     def put_back(self, copy: VolumeCopy) -> None:
-        """The pod ends, and the next one finds the volume as it was when it was copied."""
+        """End the pod's process and replace its volume by an older copy."""
         self._end("killed")
-        self._see_another_page_cache()
+        self._change_boot_id()
         self.disks.put_back(copy)
 
     def lose_volume(self) -> None:
-        """The process ends, and the next one finds an empty volume."""
+        """End the process and replace its volume by an empty one."""
         self._end("killed")
         self.disks.lose_volume()
 
-    def _see_another_page_cache(self) -> None:
-        """The next process is in another pod, or under another start of the kernel."""
+    def _change_boot_id(self) -> None:
+        """Change the boot id, by which a broker learns that its page cache may be another one.
+
+        The next process runs in another pod, or after another start of the kernel.
+        """
         self._boots += 1
         self.machine.boot = f"boot-{self.broker_id}-{self._boots}"
 
@@ -170,7 +175,7 @@ class Node:
     # -- the life of a pod
 
     async def run(self) -> None:
-        """The StatefulSet's controller and the kubelet of this node."""
+        """Act as the StatefulSet's controller and this node's kubelet: create the pod, run it."""
         store = self._context.server.store
         name = names.stateful_set(CLUSTER, self.broker_id)
         while True:
@@ -182,7 +187,7 @@ class Node:
                 await self._run_pod()
 
     async def _run_pod(self) -> None:
-        """Containers one after another, until the pod is deleted."""
+        """Run one container after another until the pod is deleted, then remove the pod."""
         backoff_s = 0.0
         while True:
             await asyncio.sleep(backoff_s + self._chance.uniform(0.3, 1.5))
@@ -194,7 +199,7 @@ class Node:
             how = await self._watch_container()
             if how != "power":
                 await asyncio.sleep(self._chance.uniform(0.3, 0.7))
-            await self._say(self._status(how))
+            await self._write_status(self._status(how))
             lasted_s = self._context.loop.time() - began_s
             backoff_s = 0.0 if lasted_s > 30.0 else min(max(backoff_s * 2, 0.5), LONGEST_BACKOFF_S)
         await self._when_reachable()
@@ -202,7 +207,11 @@ class Node:
             self._context.server.store.remove(kinds.PODS, self._key)
 
     async def _watch_container(self) -> str:
-        """Until the process has ended; how it did."""
+        """Probe and report until the process has ended; returns the reason of its end.
+
+        A process whose pod is deleted, or whose liveness probe fails for too long, gets SIGTERM,
+        and SIGKILL after the grace period.
+        """
         was_ready: bool | None = None
         stop_by_s: float | None = None
         alive_s = self._context.loop.time()
@@ -220,11 +229,11 @@ class Node:
             is_ready = self.broker is not None and self.broker.health.readiness()[0]
             if is_ready != was_ready and not self._ended.done():
                 was_ready = is_ready
-                await self._say(self._status(""))
+                await self._write_status(self._status(""))
         return self._ended.result()
 
     def _is_deleted(self) -> bool:
-        """As far as the node knows."""
+        """Whether the pod is deleted; False while the node cannot learn that."""
         server = self._context.server
         if not server.answers(f"node-{self.broker_id}"):
             return False
@@ -238,7 +247,7 @@ class Node:
         while not holds():  # noqa: ASYNC110 - nothing notifies of it
             await asyncio.sleep(POLL_S)
 
-    async def _say(self, status: Manifest) -> None:
+    async def _write_status(self, status: Manifest) -> None:
         """Write the pod's status, when the API server can be reached."""
         await self._when_reachable()
         if self._context.server.store.peek(kinds.PODS, *self._key) is not None:
@@ -247,6 +256,7 @@ class Node:
             )
 
     def _new_pod(self, wanted: Manifest) -> Manifest:
+        """The pod of the StatefulSet `wanted`, with the labels and annotations of its template."""
         template = wanted["spec"]["template"]
         meta = template["metadata"]
         return {
@@ -261,6 +271,7 @@ class Node:
         }
 
     def _status(self, ended: str) -> Manifest:
+        """The pod's status; `ended` is the reason of its process's end, empty while it runs."""
         is_ready = self.broker is not None and self.broker.health.readiness()[0]
         container: Manifest = {"name": "broker"}
         if not ended:
@@ -287,6 +298,7 @@ class Node:
     # -- the process
 
     def _start(self) -> None:
+        """Start a process of the broker; if its settings are refused, it ends at once."""
         self.starts += 1
         process = Process(f"broker-{self.broker_id}#{self.starts}", self.host)
         self.process = process
@@ -301,7 +313,7 @@ class Node:
         process.spawn(self._serve(process, self.broker), process.name)
 
     async def _serve(self, process: Process, broker: Broker) -> None:
-        """As the broker's own `main.serve`, without probes."""
+        """Run a broker as `chiplog_broker.main.serve` does, without probes, and note its end."""
         how = "stopped"
         try:
             await self._serve_until(broker)
@@ -315,6 +327,10 @@ class Node:
             self._context.loop.call_soon(self._end, how, context=self._context.network.context)
 
     async def _serve_until(self, broker: Broker) -> None:
+        """Start the broker, and stop it when the kubelet asks for it or it is deposed.
+
+        Raises `CannotStart` if the broker was deposed: another process has its broker id.
+        """
         loop = self._context.loop
         await serve_health(broker.health)
         stop = loop.create_task(self._stopping.wait())
@@ -334,6 +350,10 @@ class Node:
             raise CannotStart(f"this process must stop: {why}")
 
     def _new_broker(self) -> Broker:
+        """A broker with the settings of its ConfigMap and this node's disks, clock and network.
+
+        Raises `CannotStart` for settings that a broker refuses.
+        """
         context, disks = self._context, self.disks
         found = context.server.store.peek(
             kinds.CONFIG_MAPS, NAMESPACE, names.broker_config(CLUSTER)
@@ -373,6 +393,11 @@ class Node:
         return Broker(ports, config, listeners, "data", membership, dialer)
 
     def _end(self, how: str, *, silently: bool = False) -> bool:
+        """End the process, with `how` as the reason; False if none is running.
+
+        `silently` stands for a power cut: nothing resets its connections, and the caller handles
+        the disks.
+        """
         process = self.process
         if process is None:
             return False

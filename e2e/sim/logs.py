@@ -1,6 +1,6 @@
-"""What brokers write to their logs, and what of it is on their disks: for the checkers.
+"""For the checkers: the batches that brokers append, and the replicas on their disks.
 
-Which topic a directory belongs to, its own `partition.metadata` says.
+The file `partition.metadata` in a replica's directory holds the topic id.
 """
 
 import asyncio
@@ -34,16 +34,20 @@ class AppendTrace:
     def __init__(self) -> None:
         self.appends: list[Append] = []
         self._placed: dict[tuple[str, int], tuple[int, str]] = {}
+        """(partition, offset) -> (leader epoch, value) of the record written there last."""
         self.keeps_places = False
-        """Whether it notes which record is where, which takes its time."""
+        """Whether the offsets of records are noted, too, which costs time."""
 
     def wrote(self, disks: Disks, path: str, data: bytes) -> None:
-        """What the disks call."""
+        """Note the batches in `data`, which a broker appends to the file at `path`.
+
+        `Disks.on_append` calls it; other files than segments are ignored.
+        """
         process = PROCESS.get()
         directory, _, name = path.partition("/")
         if process is None or not name.endswith(LOG_SUFFIX):
             return
-        # Who writes knows whose it is, also where the file that says so has rotted meanwhile.
+        # The broker read partition.metadata before the simulator damaged it: use that content.
         label = label_of(disks.data, directory, disks.before_damage)
         now_s = asyncio.get_running_loop().time()
         for position, header in iter_batches(data):
@@ -56,13 +60,16 @@ class AppendTrace:
             self.appends.append(Append(now_s, process.name, label, *place, *of_batch))
 
     def _place(self, label: str, epoch: int, values: tuple[tuple[int, str], ...]) -> None:
-        """What a leader that fell wrote alone is written over by a later one."""
+        """Note the offset of each value, unless a later leader epoch wrote at this offset.
+
+        Records that only an earlier leader had are replaced by those of the next leader.
+        """
         for offset, value in values:
             if epoch >= self._placed.get((label, offset), (-1, ""))[0]:
                 self._placed[label, offset] = epoch, value
 
     def placed(self) -> dict[tuple[str, str], int]:
-        """(partition, value) -> where it stands."""
+        """(partition, value) -> the offset of this record."""
         found = self._placed.items()
         return {(label, value): offset for (label, offset), (_, value) in found}
 
@@ -70,7 +77,10 @@ class AppendTrace:
 def label_of(
     disk: "MemoryDisk", directory: str, before_damage: Mapping[bytes, bytes] = MappingProxyType({})
 ) -> str:
-    """The partition whose replica is in a directory; empty where that is not known."""
+    """Label of the partition whose replica is in a directory; empty if it is not known.
+
+    `before_damage` maps damaged contents of small files to what was written to them.
+    """
     try:
         metadata = bytes(disk.content(f"{directory}/{PARTITION_METADATA}"))
         return _label(directory, before_damage.get(metadata, metadata))
@@ -80,6 +90,7 @@ def label_of(
 
 @lru_cache(maxsize=256)
 def _label(directory: str, metadata: bytes) -> str:
+    """The label of a partition, from its directory's name and its partition.metadata."""
     name = partition_in_name(directory)
     if name is None:
         return ""
@@ -91,8 +102,11 @@ def replicas_on(
     in_sync: Mapping[str, frozenset[int]],
     damaged: Mapping[str, frozenset[int]],
 ) -> Iterator[Replica]:
-    """All replicas of these partitions, and whether the metadata calls them in sync, and their
-    brokers damaged."""
+    """All replicas on the brokers' disks of the partitions in `in_sync`.
+
+    `disks` is by broker id. `in_sync` and `damaged` map a partition's label to the brokers that
+    are in its ISR, and to those that report their replica as damaged.
+    """
     values: dict[bytes, tuple[tuple[int, str], ...]] = {}
     for broker_id, one in sorted(disks.items()):
         for directory in one.data.names(""):
@@ -120,7 +134,10 @@ def segment_starts(disk: "MemoryDisk", directory: str) -> list[int]:
 def read_batches(
     disks: Disks, directory: str, values: dict[bytes, tuple[tuple[int, str], ...]]
 ) -> tuple[list[Batch], list[int]]:
-    """All batches up to the first that is no batch; of the damaged ones, which we damaged."""
+    """Batches of a replica up to the first bytes that are none, and base offsets of rotten ones.
+
+    `values` caches the records of each batch by its bytes, for replicas with equal batches.
+    """
     found: list[Batch] = []
     rotten: list[int] = []
     for start in segment_starts(disks.data, directory):
@@ -142,6 +159,7 @@ def read_batches(
 
 
 def _values(data: bytes) -> tuple[tuple[int, str], ...]:
+    """(offset, unique text) of all records of one batch."""
     view = memoryview(data)
     header = read_header(view)
     check_crc(view, header)

@@ -1,9 +1,9 @@
 """An event loop whose time is a number: it jumps to the next timer when nothing is ready.
 
-Every callback belongs to a simulated process, which its context names. The callbacks of a
-process that was killed never run, so nothing of it ends in order, as with SIGKILL; those of a
-paused one wait until it goes on. There are no threads and no I/O: what would go to an executor
-runs at once, and whatever asks for a socket of the machine fails.
+Every callback belongs to the simulated process that is named in its context. Callbacks of a
+killed process never run, so it does not clean up, as after SIGKILL; callbacks of a paused process
+wait until it is resumed. There are no threads and no I/O: functions for an executor run
+immediately, and a call that needs a socket of the machine fails.
 """
 
 import asyncio
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 START_S = 1000.0
 BLOCKED_S = 10.0
-"""Callbacks that compute for longer block a real event loop.
+"""`ROUNDS` rounds of callbacks that compute for longer than this would block a real event loop.
 
-Processor time, as a crowded machine lets all wait; and much longer than any may take."""
+It is processor time, because on a busy machine everything takes long by the wall clock, and far
+more than correct code needs."""
 ROUNDS = 200
-"""So often the time that they took is checked."""
+"""Number of rounds after which their processor time is checked."""
 
 
 class Process:
-    """One simulated process: whose callbacks they are, and where it runs."""
+    """One simulated process on a host. The context of its callbacks refers to it."""
 
     def __init__(self, name: str, host: str) -> None:
         self.name = name
@@ -38,15 +39,19 @@ class Process:
         self.is_alive = True
         self.is_paused = False
         self.held: deque[asyncio.Handle] = deque()
+        """Callbacks that became due while the process was paused or dead."""
         self.steps_left: int | None = None
-        """So many callbacks run yet before `on_last_step`, where it is to end at one of them."""
+        """Callbacks that still run before `on_last_step` is called; None for no such limit."""
         self.on_last_step: Callable[[], object] = lambda: None
         self.tasks: list[asyncio.Task[Any]] = []
         self.context: Context = copy_context()
         self.context.run(PROCESS.set, self)
 
     def steps_on(self, handle: asyncio.Handle) -> bool:
-        """Whether it may run this callback of its own now; else that is kept."""
+        """Whether this process may run its callback now; if not, the callback is held.
+
+        Called only for processes that are dead, paused or near their last step.
+        """
         if self.is_alive and not self.is_paused and self.steps_left is not None:
             self.steps_left -= 1
             if self.steps_left >= 0:
@@ -55,7 +60,7 @@ class Process:
             self.held.append(handle)
             self.on_last_step()
             return False
-        # Of a dead one they run when the world has ended, if at all.
+        # Those of a dead process run when the simulation has ended, so that coroutines can end.
         self.held.append(handle)
         return False
 
@@ -76,7 +81,8 @@ _numbers = itertools.count()
 
 
 class _Numbered:
-    """Its place in a set does not depend on where it lies in memory."""
+    """Hashes by a running number instead of its address, so that sets have the same order in
+    each run."""
 
     number: int
 
@@ -93,7 +99,7 @@ class _Handle(asyncio.Handle):
 
     __slots__ = ()
 
-    def __init__(  # the base class checks for a debugger in each of them
+    def __init__(  # does not call the base class's, which looks for a debugger each time
         self,
         callback: Callable[..., object],
         args: tuple[Any, ...],
@@ -152,13 +158,13 @@ class SimLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
-        """(when, number, timer): compared as tuples, and those of one instant in their order."""
+        """(when, number, timer); the running number keeps timers of the same instant in order."""
         self.network: Network | None = None
         self.now_s = START_S
         self._spent_s = time.thread_time()
-        """Processor time of this thread, as it was a moment ago."""
+        """Processor time of this thread at the last check for blocking callbacks."""
         self.blocked: list[str] = []
-        """Callbacks that would have kept a real loop from its other work."""
+        """Simulated times at which callbacks would have blocked a real event loop."""
 
     # -- time
 
@@ -173,7 +179,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return timer
 
     def _run_once(self) -> None:
-        """Until somebody stops the loop."""
+        """Run callbacks and timers until the loop is stopped, not only once as the base class."""
         ready, timers = self._ready, self._timers
         rounds = 0
         while not self._stopping:
@@ -192,6 +198,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 self._check_blocked()
 
     def _run_handle(self, handle: asyncio.Handle) -> None:
+        """Run one callback, unless it is cancelled or its process is dead or paused."""
         if handle._cancelled:  # noqa: SLF001
             return
         context: Context = handle._context  # type: ignore[attr-defined]  # noqa: SLF001
@@ -209,14 +216,14 @@ class SimLoop(asyncio.BaseEventLoop):
                 self.call_exception_handler({"message": "a callback failed", "exception": error})
 
     def _check_blocked(self) -> None:
-        """Whether one of the last rounds computed for too long; all of them are soon done."""
+        """Note it if the last `ROUNDS` rounds together computed for longer than `BLOCKED_S`."""
         spent_s = time.thread_time()
         if spent_s - self._spent_s > BLOCKED_S:
             self.blocked.append(f"before {self.now_s:.3f}")
         self._spent_s = spent_s
 
     def resume(self, process: Process) -> None:
-        """A paused process goes on with what came meanwhile, in its order."""
+        """Let a paused process continue with the callbacks held in the meantime, in order."""
         process.is_paused = False
         self._ready.extend(process.held)
         process.held.clear()
@@ -234,7 +241,7 @@ class SimLoop(asyncio.BaseEventLoop):
         task = _Task(coro, loop=self, name=name, context=context)
         process = PROCESS.get() if context is None else context.get(PROCESS)
         if process is not None:
-            # Kept to its end: a coroutine that is collected runs its `finally` blocks.
+            # Keep a reference: a garbage-collected coroutine would run its `finally` blocks.
             process.tasks.append(task)
             if len(process.tasks) > 1000:
                 process.tasks = [one for one in process.tasks if not one.done()]
@@ -279,7 +286,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
 
 class SimClock:
-    """Every clock port of brokers and operators; `skew_s` moves the wall's time only."""
+    """The clock of one broker or operator; `skew_s` moves its wall-clock time only."""
 
     def __init__(self, loop: SimLoop, epoch_s: float) -> None:
         self._loop = loop
@@ -287,11 +294,11 @@ class SimClock:
         self._since_s = loop.now_s
         self._wall_s = epoch_s
         self._monotonic_s = loop.now_s
-        """Both as they were at `_since_s`."""
+        """What both clocks showed at `_since_s` of the loop's time."""
         self._wall_rate = self._monotonic_rate = 1.0
 
     def run_at(self, wall_rate: float, monotonic_rate: float) -> None:
-        """Seconds of this clock in a true second, from now on."""
+        """Set how many seconds of each of its two clocks pass in a simulated second."""
         passed_s = self._loop.now_s - self._since_s
         self._wall_s += passed_s * self._wall_rate
         self._monotonic_s += passed_s * self._monotonic_rate

@@ -1,8 +1,8 @@
 """Connections between simulated processes: bytes in order, late, stalled, or cut off.
 
-A connection is two pipes. What a partition holds back arrives when it heals, as TCP's own
-retransmissions would bring it, unless somebody gives up before. A process that is killed
-resets its connections; a machine without power says nothing, and its peers learn much later.
+A connection is two pipes. Bytes that a network partition holds back arrive when it ends, as by
+TCP's retransmissions, unless an end closes the connection before. The connections of a killed
+process are reset at once; peers of a machine without power notice its end much later.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ Item = bytes | str
 
 
 class Server:
-    """What `loop.create_server` returns."""
+    """A listening server, as `loop.create_server` returns it."""
 
     def __init__(self, network: "Network", factory: Any, process: Process, port: int) -> None:
         self.network, self.factory, self.process, self.port = network, factory, process, port
@@ -51,9 +51,11 @@ class _Pipe:
         self._timer: asyncio.TimerHandle | None = None
         self.size_bytes = 0
         self.hangs = False
-        """Nothing arrives any more, and nobody says so."""
+        """Whether nothing arrives any more, without an error at either end."""
 
     def send(self, item: Item, delay_s: float | None = None) -> None:
+        """Queue bytes, `EOF` or `RESET` for the other end; without `delay_s` the network draws
+        the delay. Items arrive in the order in which they were sent."""
         loop, slow_ways = self._network.loop, self._network.slow_ways_s
         delay_s = self._network.delay_s() if delay_s is None else delay_s
         if slow_ways:
@@ -63,13 +65,13 @@ class _Pipe:
         self._queue.append((self._last_s, item))
         if not isinstance(item, str):
             self.size_bytes += len(item)
-        if self._timer is None:  # else it is set for what comes before this
+        if self._timer is None:  # a running timer delivers this item after the earlier ones
             self.pump()
 
     def pump(self) -> None:
-        """Deliver what is due, where the way is open."""
+        """Deliver the items that are due, if the source reaches the target, and set the timer."""
         if self._timer is not None:
-            self._timer.cancel()  # it may run now, or somebody opened the way
+            self._timer.cancel()  # called by the timer itself, or earlier because a fault ended
             self._timer = None
         loop = self._network.loop
         if self.hangs or not self._network.is_open(
@@ -146,6 +148,7 @@ class Transport(asyncio.Transport):
     # -- from the network
 
     def drained(self, size_bytes: int) -> None:
+        """Let the protocol write again once only `size_bytes`, few enough, are undelivered."""
         if not self._may_write and size_bytes < LOW_WATER_BYTES and not self._lost:
             self._may_write = True
             self.post(self._resume_writing)
@@ -155,7 +158,7 @@ class Transport(asyncio.Transport):
             self._protocol.resume_writing()
 
     def feed(self, item: Item) -> None:
-        """Something arrived."""
+        """Take an item that arrived from the other end."""
         self._received.append(item)
         self._deliver()
 
@@ -166,6 +169,7 @@ class Transport(asyncio.Transport):
             self._lose(ConnectionResetError(errno.ECONNRESET, "reset"))
 
     def _deliver(self) -> None:
+        """Hand received items to the protocol, unless it paused reading; a reset comes first."""
         while self._received and not self._lost and not self._closing:
             if self._received[0] == RESET:
                 self.reset()
@@ -180,6 +184,7 @@ class Transport(asyncio.Transport):
                 self._give(item)
 
     def _give(self, data: bytes) -> None:
+        """Hand bytes to the protocol, through its own buffer if it has one."""
         if not isinstance(self._protocol, asyncio.BufferedProtocol):
             self._protocol.data_received(data)
             return
@@ -196,12 +201,14 @@ class Transport(asyncio.Transport):
             self._protocol.buffer_updated(count)
 
     def _end(self, how: str) -> None:
+        """Close this end; `how` is what the other end gets: `EOF` or `RESET`."""
         if not self._closing:
             self._closing = True
             self.pipe.send(how)
             self.post(self._lose, None)
 
     def _lose(self, why: Exception | None) -> None:
+        """Tell the protocol once that its connection is lost; None stands for a normal close."""
         if not self._lost:
             self._lost = True
             self.network.connections.pop(self, None)
@@ -215,13 +222,13 @@ class Network:
         self.loop = loop
         self._chance = chance
         self.blocked: set[tuple[str, str]] = set()
-        self.dark: set[str] = set()
+        self.without_power: set[str] = set()
         """Hosts without power."""
         self.refused: set[tuple[str, int]] = set()
         """(host, port) to which connections are refused, although a process listens there."""
         self.slowest_s = 0.002
         self.slow_ways_s: dict[tuple[str, str], float] = {}
-        """(source, target) -> how much later than elsewhere something arrives, until `heal`."""
+        """(source, target) -> additional delay of all bytes on this way, until `heal`."""
         self.connections: dict[Transport, None] = {}
         self._servers: dict[tuple[str, int], Server] = {}
         self._port = 40_000
@@ -233,18 +240,18 @@ class Network:
     def is_open(self, source: str, target: str) -> bool:
         return (
             (source, target) not in self.blocked
-            and source not in self.dark
-            and target not in self.dark
+            and source not in self.without_power
+            and target not in self.without_power
         )
 
     # -- faults
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing arrives at `target` from `source`."""
+        """Block the way from `source` to `target`; the opposite way stays open."""
         self.blocked.add((source, target))
 
     def heal(self) -> None:
-        """Every way is open again, but for machines without power."""
+        """Open and speed up every way again; machines without power stay unreachable."""
         self.blocked.clear()
         self.refused.clear()
         self.slow_ways_s.clear()
@@ -252,7 +259,7 @@ class Network:
             one.pipe.pump()
 
     def break_some(self, share: float) -> int:
-        """Reset some connections at both ends."""
+        """Reset about this share of the connections at both ends; returns how many."""
         broken = 0
         for one in list(self.connections):
             if self._chance.random() < share:
@@ -262,7 +269,10 @@ class Network:
         return broken
 
     def hang_some(self, share: float) -> int:
-        """From now on nothing arrives in some connections, in neither direction."""
+        """Let nothing arrive any more, either way, in about this share of the connections.
+
+        Returns how many connections hang now.
+        """
         hung = 0
         for one in list(self.connections):
             if self._chance.random() < share and not one.pipe.hangs:
@@ -271,7 +281,11 @@ class Network:
         return hung
 
     def ended(self, process: Process, *, silently: bool = False) -> None:
-        """A process is gone. Its kernel resets its connections, if that still runs."""
+        """Remove a process that ended: its servers stop and its connections break.
+
+        Its peers get a reset at once from its kernel; if the machine lost power (`silently`), only
+        some seconds later.
+        """
         for server in [one for one in self._servers.values() if one.process is process]:
             self.forget(server)
         for one in [one for one in self.connections if one.process is process]:
@@ -286,6 +300,7 @@ class Network:
     # -- for the loop
 
     def listen(self, factory: Any, port: int) -> Server:
+        """Open a port on the host of the current process. Raises `OSError` if it is in use."""
         process = PROCESS.get()
         assert process is not None, "only a process listens"
         if (process.host, port) in self._servers:
@@ -300,7 +315,10 @@ class Network:
             del self._servers[key]
 
     async def connect(self, factory: Any, host: str, port: int) -> tuple[Transport, Any]:
-        """Of a name, the first label is the host. Raises `OSError`."""
+        """Connect the current process to a server. Raises `OSError`.
+
+        The first label of the DNS name `host` is the simulated host.
+        """
         process = PROCESS.get()
         assert process is not None, "only a process connects"
         target = host.split(".", maxsplit=1)[0]
@@ -324,6 +342,7 @@ class Network:
 
 
 def _accept(there: Transport, server: Server) -> None:
+    """The server's part of a new connection, run in the server's process."""
     protocol = server.factory()
     there.set_protocol(protocol)
     protocol.connection_made(there)

@@ -18,7 +18,7 @@ HOME: Final = "chiplog-system"
 
 
 class Meter:
-    """Counts nothing but what must never be."""
+    """The operator's metrics port; counts only maps that the operator's own check refused."""
 
     def __init__(self) -> None:
         self.refused_maps = 0
@@ -54,13 +54,14 @@ class Operator:
         self.process: Process | None = None
         self.starts = 0
         self.meter = Meter()
-        """Counts for all its processes, one after another."""
+        """Shared by all processes of this operator, which run one after another."""
         self.is_active = False
         self.exits: list[str] = []
         self._ended: asyncio.Future[str]
         self.dead: list[Process] = []
 
     async def run(self) -> None:
+        """Start a process, and another one some seconds after each end, forever."""
         while True:
             await asyncio.sleep(self._chance.uniform(0.5, 3.0))
             self.starts += 1
@@ -91,6 +92,7 @@ class Operator:
             )
 
     async def _lead(self, process: Process) -> None:
+        """Wait for the Lease, then reconcile for as long as this process holds it."""
         api = self._context.server.client(self.host)
         leadership = Leadership(api, self.clock, HOME, process.name)
         await leadership.acquire()
@@ -117,6 +119,7 @@ class Operator:
             group.create_task(system.run(), name="system")
 
     def _end(self, how: str) -> bool:
+        """End the process, with `how` as the reason; False if none is running."""
         process = self.process
         if process is None:
             return False
@@ -130,7 +133,7 @@ class Operator:
 
 
 def causes(error: BaseException) -> str:
-    """What is inside of groups, in words."""
+    """Type and message of an exception; of a group of exceptions, those of all in it."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(causes(inner) for inner in error.exceptions)
     return f"{type(error).__name__}: {error}"

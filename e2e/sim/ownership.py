@@ -1,9 +1,8 @@
-"""Who wrote which field of an object, and what a server-side apply takes away.
+"""Field managers: which manager owns which field, and which fields a server-side apply removes.
 
-As Kubernetes' field managers, for objects without lists that several share: a list is one value,
-but for the finalizers, each of which is a field. A field is a path; parents are fields, too.
-A manager that changes a field owns it alone from then on; one that applies a value that is there
-already owns it with the others.
+It follows Kubernetes, but a list is a single value; only each finalizer is a field. A field is a
+path of names, and objects that contain fields are fields, too. A manager that changes a field
+becomes its only owner; one that applies the present value becomes an additional owner.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,12 +12,13 @@ from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import metadata
 
 Path = tuple[str, ...]
+"""Names from the root of an object to a field."""
 UNOWNED: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 OWNED_METADATA: Final = ("annotations", "finalizers", "labels", "ownerReferences")
 
 
 class Owner(NamedTuple):
-    """A manager's applies and its other writes count as those of two."""
+    """A field manager; its applies and its other writes count as two owners, as in Kubernetes."""
 
     manager: str
     applies: bool = False
@@ -29,21 +29,25 @@ NOBODY: Final[Owned] = {}
 
 
 class Applied(NamedTuple):
-    """What an apply makes of an object."""
+    """An object after an apply, and the owners of its fields."""
 
     manifest: Manifest
     owned: Owned
 
 
 def changed(owned: Owned, manager: str, before: Manifest, after: Manifest) -> Owned:
-    """After a write other than apply."""
-    return _taken(owned, Owner(manager), _fields(before), _fields(after))
+    """The owners after `manager` changed an object from `before` to `after`, without apply."""
+    return _owned_after_change(owned, Owner(manager), _fields(before), _fields(after))
 
 
 def applied(
     owned: Owned, manager: str, before: Manifest, merged: Manifest, given: Manifest
 ) -> Applied:
-    """After an apply by force; `merged` is `given` merged into what was there `before`."""
+    """The object and its owners after `manager` applied `given` with force.
+
+    `merged` is `given` merged into the object `before`; fields that the manager applied earlier,
+    and that are in nobody's manifest now, are removed from it.
+    """
     me = Owner(manager, applies=True)
     wanted = frozenset(_fields(given))
     others = frozenset[Path]().union(*(paths for one, paths in owned.items() if one != me))
@@ -52,13 +56,15 @@ def applied(
         metadata(merged)["finalizers"] = [*kept, *(one for one in added if one not in kept)]
     for path in sorted(owned.get(me, frozenset()) - wanted - others, key=len, reverse=True):
         _remove(merged, path)
-    taken = _taken(owned, me, _fields(before), _fields(merged))
+    taken = _owned_after_change(owned, me, _fields(before), _fields(merged))
     return Applied(merged, {**taken, me: wanted})
 
 
 def as_applied(owned: Owned, manager: str) -> Owned:
-    """The same, with all fields that `manager` wrote counted as applied by it, as
-    `HttpKubeApi.apply` asks of the real server after each apply."""
+    """The owners, with all fields that `manager` wrote counted as applied by it.
+
+    `HttpKubeApi.apply` makes the real server do this after each apply.
+    """
     me, otherwise = Owner(manager, applies=True), Owner(manager)
     if otherwise not in owned:
         return owned
@@ -66,9 +72,13 @@ def as_applied(owned: Owned, manager: str) -> Owned:
     return {**left, me: owned.get(me, frozenset()) | owned[otherwise]}
 
 
-def _taken(
+def _owned_after_change(
     owned: Owned, me: Owner, before: Mapping[Path, object], after: Mapping[Path, object]
 ) -> Owned:
+    """The owners after `me` changed fields: it alone owns new and changed ones, none the removed.
+
+    `before` and `after` are path -> value.
+    """
     new = frozenset(
         path for path, value in after.items() if path not in before or before[path] != value
     )
@@ -81,7 +91,7 @@ def _taken(
 
 
 def _fields(manifest: Manifest) -> dict[Path, object]:
-    """Path -> value of each leaf field."""
+    """Path -> value of each field that can have an owner."""
     found: dict[Path, object] = {}
     for name, value in manifest.items():
         if name not in UNOWNED:
@@ -96,6 +106,7 @@ def _fields(manifest: Manifest) -> dict[Path, object]:
 
 
 def _below(path: Path, value: Any) -> Iterator[tuple[Path, object]]:
+    """(path, value) of the field at `path` and all fields in it; objects have the value None."""
     if isinstance(value, Mapping):
         yield path, None
         for name, inner in value.items():
@@ -105,7 +116,7 @@ def _below(path: Path, value: Any) -> Iterator[tuple[Path, object]]:
 
 
 def _remove(manifest: Manifest, path: Path) -> None:
-    """Unless there are fields of others in it."""
+    """Remove the field at `path`, unless it is an object that still contains other fields."""
     parent: Any = manifest
     for name in path[:-1]:
         parent = parent.get(name) if isinstance(parent, dict) else None

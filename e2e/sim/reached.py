@@ -1,7 +1,7 @@
-"""How much of the real code some seeds reach: branches of core, brokers and the operator's loop.
+"""Code coverage of a few simulated seeds: branches of the core, brokers and the operator's loop.
 
-`python -m e2e.sim.reached` simulates a few seeds, chosen so that together they reach much, prints
-every module with its share, and fails where all together are below `LEAST`.
+`python -m e2e.sim.reached` simulates seeds that were chosen to cover much code together, prints
+the coverage of every module, and fails if the total is below `LEAST`.
 """
 
 import sys
@@ -19,10 +19,10 @@ PACKAGES: Final = {
     "chiplog_operator": "operator",
     "chiplog_wire": "wire",
 }
-"""Each with the directory that holds it."""
+"""Package -> the directory that contains it."""
 LEAST: Final = 0.85
 SHOWN: Final = 100
-"""So many characters of the lines that did not run."""
+"""The most characters printed for the numbers of lines that did not run."""
 LEFT_OUT: Final[Mapping[str, str]] = {
     "chiplog_broker.__main__": "the entry of a process",
     "chiplog_broker.main": "the entry of a process: arguments, signals, the machine's event loop",
@@ -91,8 +91,8 @@ WAITING: Final = (
     "chiplog_core.validate.spark_conf",
     "chiplog_core.validate.verification",
 )
-"""What nobody simulated asks for: ConsumerGroups, for which the operator asks brokers over HTTP,
-transactions, which nobody can begin, and Spark jobs, which no simulated broker runs beside."""
+"""Modules, with all in them, that nothing in a simulation calls: for ConsumerGroups, which need
+HTTP between operator and brokers, for transactions, and for Spark jobs."""
 OPERATORS_LOOP: Final = (
     "apply",
     "cached_api",
@@ -121,17 +121,19 @@ OPERATORS_LOOP: Final = (
     "write_results",
     "writes",
 )
-"""Of the operator, what decides and acts; the rest is Kopf's handlers, HTTP and a process."""
+"""The operator's modules that decide and act. The others are handlers for Kopf, HTTP, and the
+setup of a process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """One module's statements and branches, all and those that ran."""
+    """Coverage of one module: `there` counts its lines and branches, `ran` those that ran."""
 
     module: str
     there: int
     ran: int
     missing: str
+    """The lines that did not run, like "3-5, 8"."""
 
     @property
     def share(self) -> float:
@@ -139,12 +141,12 @@ class Reach:
 
 
 def main() -> int:
-    """The exit status is 1 where too little was reached."""
+    """Simulate and print the coverage; exit status 1 if it is too low or there are anomalies."""
     measure = slipcover.Slipcover(branch=True)
     sources = [ROOT / directory / package for package, directory in PACKAGES.items()]
     anomalies = 0
     with slipcover.ImportManager(measure, slipcover.FileMatcher(sources=sources)):
-        # Only now, so that what runs at import is measured, too.
+        # Imported here, so that statements that run at import are measured, too.
         from e2e.sim.seed import quiet, run_seed  # noqa: PLC0415
 
         quiet()
@@ -164,13 +166,14 @@ def main() -> int:
 
 
 def _say_all(name: str, found: list[Reach]) -> float:
+    """Print the total coverage of these modules, and return it as a share of 1."""
     there, ran = sum(one.there for one in found), sum(one.ran for one in found)
     say(f"{ran / there:7.1%} {there:6d}  {name}: {len(found)} modules")
     return ran / there
 
 
 def _compacted(habits: Any, weights: dict[str, float]) -> Any:
-    """All is compacted, and read for damage, all the time. Keys are unique: nothing may go."""
+    """A mix with permanent compaction and scrubbing. Keys are unique, so no record may vanish."""
     from e2e.sim.faults import Mix  # noqa: PLC0415
 
     return Mix(
@@ -189,7 +192,7 @@ def _compacted(habits: Any, weights: dict[str, float]) -> Any:
 
 
 def runs() -> Iterator[tuple[int, Any]]:
-    """Seeds in which much goes wrong, and users do all they can."""
+    """(seed, mix) of each simulation: many faults, many changes by users, and consumer groups."""
     from e2e.sim.clients import SPARING  # noqa: PLC0415
     from e2e.sim.faults import FAULT_NAMES, OF_GROUPS, OF_USERS, Mix, restores  # noqa: PLC0415
     from e2e.sim.groups.habits import GroupHabits  # noqa: PLC0415
@@ -238,7 +241,7 @@ def runs() -> Iterator[tuple[int, Any]]:
 
 
 def is_counted(module: str) -> bool:
-    """Whether it is something that a simulation can reach."""
+    """Whether a module counts for the coverage, because a simulation can reach it."""
     package, _, name = module.partition(".")
     if any(module == one or module.startswith(f"{one}.") for one in WAITING):
         return False
@@ -246,7 +249,7 @@ def is_counted(module: str) -> bool:
 
 
 def reached(files: Mapping[str, Any]) -> Iterator[Reach]:
-    """Every module that counts, of what SlipCover found in each file."""
+    """The coverage of every module that counts, from SlipCover's findings by file path."""
     for path, found in files.items():
         module = module_of(Path(path))
         if is_counted(module):
@@ -256,19 +259,19 @@ def reached(files: Mapping[str, Any]) -> Iterator[Reach]:
 
 
 def spans(lines: list[int]) -> str:
-    """Numbers that follow one another as one, like "3-5, 8"."""
+    """Line numbers as text, with ranges for consecutive ones, like "3-5, 8"; cut at `SHOWN`."""
     found: list[list[int]] = []
     for one in lines:
         if found and found[-1][1] + 1 >= one:
             found[-1][1] = one
         else:
             found.append([one, one])
-    text = ", ".join(f"{a}-{b}" if a != b else f"{a}" for a, b in found)
+    text = ", ".join(f"{first}-{last}" if first != last else f"{first}" for first, last in found)
     return text if len(text) <= SHOWN else text[:SHOWN] + " …"
 
 
 def module_of(path: Path) -> str:
-    """Its dotted name."""
+    """The dotted name of the module in this file."""
     parts = path.with_suffix("").parts
     start = next(number for number, part in enumerate(parts) if part in PACKAGES)
     return ".".join(parts[start:]).removesuffix(".__init__")

@@ -1,4 +1,4 @@
-"""Whom a fault hit: what a broker or an operator was at that moment."""
+"""Roles of brokers and operators: what a process was at the moment when a fault hit it."""
 
 from contextvars import ContextVar
 from typing import Final
@@ -19,12 +19,11 @@ MEMBER: Final = "member"
 ROLES: Final = (COORDINATOR, LEADER, FOLLOWER, OPERATOR_LEADER, STANDBY, MEMBER, OTHER)
 
 ACTING: ContextVar[str] = ContextVar("acting", default="")
-"""The fault that acts in this task."""
+"""Name of the fault that the current task injects."""
 
 
 def role_of_broker(store: ApiStore, broker_id: BrokerId) -> str:
-    """The first role of these that it has: coordinator of groups, leader of a partition,
-    follower."""
+    """The most important role of a broker: coordinator, else leader, else follower, else other."""
     found = {OTHER}
     for manifest in store.all_of(kinds.PARTITION_MAPS):
         spec = PartitionMap.from_manifest(manifest).spec

@@ -1,4 +1,7 @@
-"""Seeds on all processors, how far they are, a table at the end. Those that fail are kept."""
+"""Simulate seeds on all processors, show the progress, and print a table of the results.
+
+A seed in which an anomaly was found is stored as a JSON file in `e2e/sim/seeds`.
+"""
 
 import argparse
 import concurrent.futures
@@ -21,19 +24,22 @@ from e2e.sim.table import table
 
 KEPT: Final = Path(__file__).parent / "seeds"
 GROUPS_S: Final = 1800.0
-"""So long faults go on in one run of consumer groups only."""
+"""With `--group-hours`, how long one run injects faults, in simulated seconds."""
 Run = tuple[int, Mix]
-"""A seed and what goes wrong in it."""
+"""A seed and its mix of faults and loads."""
 
 
 def kept_seeds() -> list[Run]:
-    """Those that failed once, each with the mix that it had then."""
+    """The seeds that failed in earlier runs, each with the mix that it had in that run."""
     stored = [json.loads(one.read_text()) for one in sorted(KEPT.glob("*.json"))]
     return [(int(one["seed"]), mix_from(one["mix"])) for one in stored]
 
 
 def results(runs: Sequence[Run], jobs: int) -> Iterator[Result]:
-    """One after another, as they are done."""
+    """Simulate the runs in `jobs` processes; yield each result as soon as it is there.
+
+    With one job all runs are simulated in this process, in their order.
+    """
     if jobs == 1:
         quiet()
         yield from (ended(*one) for one in runs)
@@ -45,7 +51,10 @@ def results(runs: Sequence[Run], jobs: int) -> Iterator[Result]:
 
 
 def ended(seed: int, mix: Mix) -> Result:
-    """What came of a seed. One in which the simulator itself fails does not end the others."""
+    """Simulate one seed; an exception of the simulator becomes an anomaly of this seed.
+
+    So an error in the simulator does not end the runs of the other seeds.
+    """
     try:
         return run_seed(seed, mix)
     except Exception as error:  # noqa: BLE001 - it is the result
@@ -55,26 +64,36 @@ def ended(seed: int, mix: Mix) -> Result:
 
 
 def options_of(given: Sequence[str] | None) -> argparse.Namespace:
-    """What was asked for on the command line."""
+    """Parse the command line; `None` stands for the arguments of this process."""
     parser = argparse.ArgumentParser(prog="python -m e2e.sim", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20, metavar="N")
-    parser.add_argument("--from", type=int, default=1, dest="first", metavar="SEED")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--replicas", type=int, help="of each partition; else the seed says")
+    parser.add_argument(
+        "--seeds", type=int, default=20, metavar="N", help="number of seeds to simulate"
+    )
+    parser.add_argument(
+        "--from", type=int, default=1, dest="first", metavar="SEED", help="the first seed"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="seeds simulated at the same time"
+    )
+    parser.add_argument(
+        "--replicas", type=int, help="replicas of each partition (default: the seed decides)"
+    )
     parser.add_argument(
         "--group-hours",
         type=float,
         default=0.0,
         metavar="HOURS",
-        help="so many simulated hours of consumer groups only, in place of --seeds",
+        help="simulate this many hours with consumer groups only, in place of --seeds",
     )
-    parser.add_argument("--kept", action="store_true", help="the seeds that failed once, too")
-    parser.add_argument("--no-keep", action="store_true", help="write no file for a failing seed")
+    parser.add_argument(
+        "--kept", action="store_true", help="also run the seeds stored in e2e/sim/seeds"
+    )
+    parser.add_argument("--no-keep", action="store_true", help="do not store seeds that fail")
     return parser.parse_args(given)
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Run seeds; the exit status is 1 where anything was wrong."""
+    """Run seeds; the exit status is 1 if any seed has an anomaly."""
     options = options_of(given)
     runs = chosen(options)
     if options.kept:
@@ -85,14 +104,17 @@ def main(given: Sequence[str] | None = None) -> int:
         done.append(one)
         if one.anomalies and not options.no_keep:
             KEPT.mkdir(exist_ok=True)
-            of = "groups" if options.group_hours else str(one.replicas)
-            (KEPT / f"{of}-{one.seed}.json").write_text(one.to_json())
+            prefix = "groups" if options.group_hours else str(one.replicas)
+            (KEPT / f"{prefix}-{one.seed}.json").write_text(one.to_json())
     say(table(done))
     return 1 if any(one.anomalies for one in done) else 0
 
 
 def chosen(options: argparse.Namespace) -> list[Run]:
-    """The seeds that were asked for."""
+    """The runs that the command line asks for, without the stored seeds of `--kept`.
+
+    `--group-hours` is divided into runs of `GROUPS_S` each, rounded up.
+    """
     first: int = options.first
     if options.group_hours:
         seeds = range(first, first + math.ceil(options.group_hours * 3600 / GROUPS_S))
@@ -102,7 +124,11 @@ def chosen(options: argparse.Namespace) -> list[Run]:
 
 
 def shown(console: Console, runs: Sequence[Run], jobs: int) -> Iterator[Result]:
-    """The results: behind a bar on a terminal, which stops at what is wrong, else a line each."""
+    """Yield the results, and show them while they come.
+
+    A terminal gets a progress bar and a line for each seed with anomalies; other outputs get a
+    line for every seed.
+    """
     columns = (
         TextColumn("seeds"),
         BarColumn(),
@@ -128,7 +154,7 @@ def shown(console: Console, runs: Sequence[Run], jobs: int) -> Iterator[Result]:
 
 
 def line(one: Result) -> str:
-    """Of one seed."""
+    """The result of one seed as one line of text."""
     faults = sum(one.faults.values())
     verdict = f"{len(one.anomalies)} ANOMALIES" if one.anomalies else "ok"
     return (
@@ -140,5 +166,6 @@ def line(one: Result) -> str:
 
 
 def say(text: str) -> None:
+    """Print `text` immediately, also into a pipe."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()

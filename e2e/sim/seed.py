@@ -1,4 +1,4 @@
-"""One seed: its own mix of faults, then healing, then the question whether all is well again."""
+"""One seed: draw a mix of faults, inject them, end them, and check that the cluster recovers."""
 
 import asyncio
 import gc
@@ -42,27 +42,28 @@ from e2e.sim.world import READS_IN_RACKS, World
 START_WITHIN_S: Final = 60.0
 HEAL_WITHIN_S: Final = 90.0
 ROLL_WITHIN_S: Final = 240.0
-"""The same where brokers are yet to be restarted, one after another."""
+"""As `HEAL_WITHIN_S`, for seeds in which users changed the brokers: they restart one by one."""
 AUDIT_WITHIN_S: Final = 60.0
+"""The final read of all partitions must end within this time."""
 LEFT_WITHIN_S: Final = 30.0
-"""The same where something is left to the user."""
+"""The limit for healing and for the final read if only a user could repair the cluster."""
 QUIET_S: Final = 10.0
 GROUPS_WITHIN_S: Final = 90
-"""All groups are well again so long after all else is."""
+"""All groups must have recovered within this time after the rest of the cluster did."""
 GROUPS_SHARE: Final = 1 / 3
-"""Of the seeds in which there are consumer groups."""
+"""Share of the seeds with consumer groups."""
 EVILS: Final = tuple(name for name in FAULT_NAMES if name not in {*OF_USERS, *OF_MEDIA})
-"""All that goes wrong by itself, but for what `media_of` draws."""
+"""Faults that no user causes, without the faults of disks, which `media_of` draws."""
 MEDIA_SHARE: Final = 0.5
-"""Of the seeds in which disks do what sound ones do not."""
+"""Share of the seeds with faults of disks and volumes."""
 USERS_SHARE: Final = 0.5
-"""Of the seeds in which users go on with their work during the faults."""
+"""Share of the seeds in which users change the cluster during the faults."""
 FIRST_LATER: Final = 1_000_001
-"""Seeds from here on draw what `LATER` says, too; those below stay as they were."""
+"""Seeds from this one on also draw the faults in `LATER`; seeds below behave as they always did."""
 SMALL_OFFSETS: Final[dict[str, Any]] = {OFFSETS_TOPIC_NUM_PARTITIONS.name: 1}
-"""50 partitions more would make every seed slower and are moved all alike."""
+"""One partition: 50, Kafka's default, would slow every seed down without testing anything else."""
 RETENTION_CHECK_MS: Final = 10_000
-"""Where offsets expire soon: so often coordinators check which have."""
+"""How often coordinators look for expired offsets, in seeds in which offsets expire soon."""
 OF_LIVENESS: Final = frozenset(
     {
         "not-healed",
@@ -74,11 +75,12 @@ OF_LIVENESS: Final = frozenset(
         "group-not-readable",
     }
 )
+"""Names of anomalies that say that something did not recover, not that data is wrong."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Result:
-    """What came of a seed."""
+    """Counts and anomalies of one simulated seed, and the digest of all that happened."""
 
     seed: int
     mix: Mix
@@ -90,20 +92,22 @@ class Result:
     read: int = 0
     read_from_followers: int = 0
     rebalances: int = 0
-    """Generations of groups that an answer named."""
+    """How many different generations of groups brokers named in their responses."""
     commits: int = 0
-    """Those that were acknowledged, of one partition each."""
+    """Acknowledged commits, each of one partition's offset."""
     coordinator_moves: int = 0
     """How often a partition of `__consumer_offsets` got another leader."""
     faults: dict[str, int] = field(default_factory=dict)
     hits: dict[tuple[str, str], int] = field(default_factory=dict)
-    """(fault, role of whom it hit) -> how often."""
+    """(fault, role of the process that it hit) -> how often."""
     errors: dict[str, int] = field(default_factory=dict)
     anomalies: list[Anomaly] = field(default_factory=list)
     trace: str = ""
+    """Digest of all events: equal for two runs that did exactly the same."""
 
     def to_json(self) -> str:
-        """For the file of a seed that failed: with its mix, which may be drawn otherwise once."""
+        """The file of a failed seed. It holds the mix, because later versions of the simulator
+        may draw another mix for the same seed."""
         shown = {
             "seed": self.seed,
             "trace": self.trace,
@@ -115,12 +119,12 @@ class Result:
 
 
 def replicas_of(seed: int) -> int:
-    """Replicas of each partition: some seeds have one, the others three."""
+    """Replicas of each partition: one in half of the seeds, three in the others."""
     return random.Random(f"replicas {seed}").choice((1, 3))  # noqa: S311 - not for secrets
 
 
 def mix_of(seed: int, replicas: int = 1) -> Mix:
-    """Which faults this seed has: some of them, each more or less often."""
+    """Draw the mix of a seed: the cluster's size, its load, and which faults happen how often."""
     chance = random.Random(f"mix {seed}")  # noqa: S311 - not for secrets
     chosen = chance.sample(EVILS, chance.randint(0, 8))
     if chance.random() < USERS_SHARE:
@@ -142,8 +146,11 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
 
 
 def with_later_load(seed: int, mix: Mix) -> Mix:
-    """What came later than the seeds before `FIRST_LATER`, drawn by itself: how clients write,
-    how short segments are, settings that change and clocks that are wrong by hours."""
+    """The mix with a more varied load, for seeds from `FIRST_LATER` on.
+
+    It varies how clients write, how short segments are, which settings change, and adds the faults
+    in `LATER`. The values come from a separate random stream, so the rest of the mix stays equal.
+    """
     chance = random.Random(f"load {seed}")  # noqa: S311 - not for secrets
     habits = replace(
         mix.habits,
@@ -153,7 +160,7 @@ def with_later_load(seed: int, mix: Mix) -> Mix:
     )
     config = {}
     if chance.random() < 0.6:
-        # An entry for each batch: so many batches are in a segment.
+        # Each batch gets an index entry of 12 bytes, and a full index ends the segment.
         batches = chance.choice((4, 15, 60))
         config = {"index.interval.bytes": "0", "segment.index.bytes": str(12 * batches)}
     if chance.random() < 0.4:
@@ -165,25 +172,28 @@ def with_later_load(seed: int, mix: Mix) -> Mix:
         "delete.retention.ms": str(chance.choice((2_000, 20_000, DAY_MS))),
     }
     later = {name: chance.uniform(0.2, 1.0) for name in LATER if chance.random() < 0.4}
-    quick = {}
+    intervals = {}
     if habits.keys:
-        quick[LOG_CLEANER_BACKOFF_MS.name] = "2000"
+        intervals[LOG_CLEANER_BACKOFF_MS.name] = "2000"
     if ROTTING & mix.weights.keys():
-        # A start reads what lies above the recovery point; all else is found by who reads it.
-        quick[SCRUB_INTERVAL_MS.name] = "5000"
+        # A starting broker reads only what lies above the recovery point. Other damage is found
+        # when a client or the scrub reads it.
+        intervals[SCRUB_INTERVAL_MS.name] = "5000"
     return replace(
         mix,
         habits=habits,
         topic_config=config,
         compacted_config=compacted if habits.keys else {},
-        cluster_config=mix.cluster_config | quick,
+        cluster_config=mix.cluster_config | intervals,
         weights=mix.weights | later,
     )
 
 
 def media_of(seed: int) -> dict[str, float]:
-    """What goes wrong with disks and volumes; drawn by itself, so that all else is drawn as it is
-    without."""
+    """Faults of disks and volumes in this seed, each with its weight; empty for some seeds.
+
+    They come from a separate random stream, so the rest of the mix does not depend on them.
+    """
     chance = random.Random(f"media {seed}")  # noqa: S311 - not for secrets
     if chance.random() >= MEDIA_SHARE:
         return {}
@@ -193,8 +203,10 @@ def media_of(seed: int) -> dict[str, float]:
 
 
 def groups_of(seed: int) -> tuple[GroupHabits | None, dict[str, float]]:
-    """The groups of a seed, if it has any, and their faults; drawn from a separate generator, so
-    that all else is drawn as without groups."""
+    """The consumer groups of a seed, None if it has none, and their faults with weights.
+
+    They come from a separate random stream, so the rest of the mix does not depend on them.
+    """
     chance = random.Random(f"groups {seed}")  # noqa: S311 - not for secrets
     if chance.random() >= GROUPS_SHARE:
         return None, {}
@@ -210,8 +222,11 @@ def groups_of(seed: int) -> tuple[GroupHabits | None, dict[str, float]]:
 
 
 def mix_of_groups(seed: int, faults_s: float) -> Mix:
-    """Long, cheap and all about groups: few records, and most of what goes wrong hits a
-    coordinator or a member."""
+    """A mix that tests consumer groups for `faults_s` seconds of simulated time.
+
+    There are few records, so that long runs are cheap, and most faults hit a coordinator or a
+    member.
+    """
     chance = random.Random(f"only groups {seed}")  # noqa: S311 - not for secrets
     chosen = chance.sample(sorted(OF_GROUPS), chance.randint(5, len(OF_GROUPS)))
     evils = chance.sample(EVILS, chance.randint(0, 3))
@@ -253,12 +268,12 @@ def mix_of_groups(seed: int, faults_s: float) -> Mix:
 
 
 def reads_in_racks(seed: int) -> bool:
-    """Whether consumers read in racks: in half of the seeds."""
+    """Whether consumers read from replicas in their own rack: so in half of the seeds."""
     return random.Random(f"racks {seed}").random() < 0.5  # noqa: S311 - not for secrets
 
 
 def mix_from(stored: dict[str, Any]) -> Mix:
-    """The mix in a file that `Result.to_json` wrote."""
+    """The mix out of the JSON that `Result.to_json` wrote, where tuples became lists."""
     habits = dict(stored["habits"])
     habits["quietness"] = tuple(habits["quietness"])
     groups = stored.get("groups")
@@ -268,13 +283,13 @@ def mix_from(stored: dict[str, Any]) -> Mix:
 
 
 def run_seed(seed: int, mix: Mix | None = None) -> Result:
-    """Simulate it from the beginning to the end."""
+    """Simulate one seed from start to end; without a `mix`, the seed draws its own."""
     began_s, busy_s = time.perf_counter(), time.process_time()
     mix = mix or mix_of(seed, replicas_of(seed))
     result = Result(seed=seed, mix=mix, replicas=mix.replicas)
     loop = SimLoop()
     loop.set_exception_handler(lambda _loop, _context: None)
-    gc.disable()  # a seed makes some megabytes of garbage, and collecting it again and again costs
+    gc.disable()  # a seed leaves some megabytes of garbage: collecting it once is cheaper
     try:
         loop.run_until_complete(_simulate(loop, mix, result))
     finally:
@@ -288,6 +303,7 @@ def run_seed(seed: int, mix: Mix | None = None) -> Result:
 
 
 async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
+    """Run all phases of a seed, check what happened, and fill in `result`."""
     world = World(loop, f"seed {result.seed}", mix.brokers, mix.operators)
     chance = world.own_chance()
     problems = await _phases(world, mix, chance)
@@ -311,12 +327,17 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     problems += [Anomaly("client-problem", "", one) for one in notebook.problems]
     problems += [Anomaly("blocked", "", one) for one in loop.blocked]
     problems += [
-        Anomaly("map-write-refused", "", f"{one.host} planned {one.meter.refused_maps} such maps")
+        Anomaly(
+            "map-write-refused",
+            "",
+            f"{one.host} planned {one.meter.refused_maps} PartitionMaps that break its own rules",
+        )
         for one in world.operators
         if one.meter.refused_maps
     ]
     problems += check(notebook.history)
     if is_left_to_the_user:
+        # The cluster waits for a user, so it need not recover.
         problems = [one for one in problems if one.name not in OF_LIVENESS]
     result.anomalies = problems
     for event in notebook.history.events:
@@ -326,7 +347,7 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     for one in (*groups.joined, *groups.commits, *groups.found):
         world.trace(one)
     for synced in groups.synced:
-        # A set has no order that is the same in every process.
+        # The order of a set differs between processes, and the digest must not.
         world.trace(synced._replace(partitions=frozenset()), sorted(synced.partitions))
     result.trace = world.hash.hexdigest()
     world.server.on_write.clear()
@@ -334,16 +355,19 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
 
 
 async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly]:
-    """Start, go wrong, heal, be well. What is not well is an anomaly of liveness."""
+    """Start the cluster, inject faults, end them, wait for recovery, and read everything.
+
+    Returns an anomaly for each phase that did not succeed in time.
+    """
     world.begin()
     world.apply_cluster(**cluster_spec(mix))
     await asyncio.sleep(chance.uniform(0.0, 5.0))
     config: dict[str, object] = dict(mix.topic_config)
     if mix.replicas > 1:
         config |= {"min.insync.replicas": 2}
-    world.copies = {"replicas": mix.replicas, "config": config}
+    world.topic_defaults = {"replicas": mix.replicas, "config": config}
     if mix.compacted_config:
-        world.configs["clicks"] = dict(mix.compacted_config)
+        world.topic_configs["clicks"] = dict(mix.compacted_config)
     world.make_topic("orders", chance.randint(1, 4))
     world.make_topic("clicks", chance.randint(1, 3))
     if why := await well_within(world, START_WITHIN_S):
@@ -359,7 +383,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     found = []
     heal_within_s = ROLL_WITHIN_S if world.has_changed_brokers else HEAL_WITHIN_S
     why = await well_within(world, heal_within_s, lambda: left_to_the_user(world))
-    world.begin_on_new()
+    world.use_new_partitions()
     healed_s = world.loop.time()
     for one in world.producers:
         one.is_in_haste = bool(mix.habits.quietness)
@@ -367,7 +391,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     if why:
         found.append(Anomaly("not-healed", "", why))
     else:
-        written = frozenset(str(one) for one in world.written)
+        written = frozenset(str(one) for one in world.used_partitions)
         world.notebook.history.well.append(Span(healed_s, world.loop.time(), written))
         await _groups_recover(world, crowd, healed_s)
     for one in world.producers:
@@ -378,30 +402,35 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
         async with asyncio.timeout(within_s):
             await world.audit()
     except TimeoutError:
-        found.append(Anomaly("not-readable", "", "the last reader did not come to the end"))
+        found.append(
+            Anomaly("not-readable", "", "not all partitions could be read to their ends in time")
+        )
     found += await _audit_groups(world, crowd, within_s)
     world.read_disks()
     return found
 
 
 def _begun(world: World, mix: Mix) -> Crowd | None:
-    """All groups, where there are to be any."""
+    """The started consumer groups of this mix; None if it has none."""
     if mix.groups is None:
         return None
     crowd = Crowd(world, mix.groups)
     if mix.groups.retention_minutes and {"clock jump", "clock step"} & mix.weights.keys():
-        # By a clock that jumped an offset is of any age, and its coordinator may forget it.
+        # By a clock that jumped, any offset may be old enough for its coordinator to expire it.
         world.notebook.history.groups.retention_s = 0.0
     crowd.start()
     return crowd
 
 
 async def _groups_recover(world: World, crowd: Crowd | None, healed_s: float) -> None:
-    """Every group is Stable again and commits, or the history says which are not."""
+    """Wait until every group is Stable and commits again, for `GROUPS_WITHIN_S` at most.
+
+    The groups that are not are noted in the history, for the checkers.
+    """
     if crowd is None:
         return
     for _ in range(GROUPS_WITHIN_S):
-        world.notebook.history.groups.unwell = unwell = crowd.is_well(healed_s)
+        world.notebook.history.groups.unwell = unwell = crowd.unwell_groups(healed_s)
         if not unwell:
             break
         await asyncio.sleep(1.0)
@@ -409,7 +438,10 @@ async def _groups_recover(world: World, crowd: Crowd | None, healed_s: float) ->
 
 
 async def _audit_groups(world: World, crowd: Crowd | None, within_s: float) -> list[Anomaly]:
-    """What each group has committed, once nobody commits any more."""
+    """Stop all members, then read each group's committed offsets and compare them.
+
+    Returns an anomaly if they could not be read within `within_s`.
+    """
     if crowd is None:
         return []
     crowd.stop()
@@ -418,7 +450,11 @@ async def _audit_groups(world: World, crowd: Crowd | None, within_s: float) -> l
         async with asyncio.timeout(within_s):
             await world.as_client("group-auditor", crowd.audit())
     except TimeoutError:
-        return [Anomaly("group-not-readable", "", "how far groups have come was not told")]
+        return [
+            Anomaly(
+                "group-not-readable", "", "the groups' committed offsets could not be read in time"
+            )
+        ]
     crowd.compare()
     return []
 
@@ -426,12 +462,13 @@ async def _audit_groups(world: World, crowd: Crowd | None, within_s: float) -> l
 async def well_within(
     world: World, seconds: float, is_hopeless: Callable[[], bool] = lambda: False
 ) -> str:
-    """Empty as soon as all is well, else what is not after so long.
+    """Wait up to `seconds` for the cluster to recover; return what is not well then, or "".
 
-    Where that is known to be hopeless, for the sake of all else we wait not quite as long.
+    While `is_hopeless` returns True the wait ends after `LEFT_WITHIN_S`: the cluster will not
+    recover, and longer waiting only costs time.
     """
     began_s = world.loop.time()
-    while why := world.is_well():
+    while why := world.why_unwell():
         waited_s = world.loop.time() - began_s
         if waited_s >= seconds or (waited_s >= LEFT_WITHIN_S and is_hopeless()):
             break
@@ -440,7 +477,7 @@ async def well_within(
 
 
 def cluster_spec(mix: Mix) -> dict[str, Any]:
-    """What is not as it is where nobody says anything."""
+    """The fields of the BrokerCluster's spec that differ from their defaults."""
     spec = READS_IN_RACKS if mix.reads_in_racks else {}
     config = SMALL_OFFSETS | spec.get("config", {})
     if is_expiring(mix):
@@ -454,15 +491,18 @@ def cluster_spec(mix: Mix) -> dict[str, Any]:
 
 
 def is_expiring(mix: Mix) -> bool:
-    """Whether records may go by their age."""
+    """Whether a fault of this mix makes retention delete records by their age."""
     return bool({"retention shortened", "settings changed"} & mix.weights.keys())
 
 
 def left_to_the_user(world: World) -> bool:
-    """Disks failed under all in-sync replicas: only a user may go on with what is left (R3)."""
+    """Whether the disks of all in-sync replicas failed and the operator waits for a user.
+
+    Records may be lost then, and only a user may decide to continue with what is left.
+    """
     return world.is_without_sound_disks() and world.has_records_at_risk()
 
 
 def quiet() -> None:
-    """No log lines of a simulated cluster."""
+    """Turn log lines off: a simulated cluster would write very many."""
     logging.disable(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""What many seeds came to: how much, which faults and whom they hit, and what was wrong."""
+"""The table at the end of a run: totals of all seeds, faults, the roles they hit, anomalies."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,6 +8,7 @@ from e2e.sim.roles import ROLES
 from e2e.sim.seed import Result
 
 WIDE: Final = 26
+"""Width of the first column, in characters."""
 
 
 def table(done: Iterable[Result]) -> str:
@@ -40,7 +41,7 @@ def table(done: Iterable[Result]) -> str:
 
 
 def _by_role(faults: Mapping[str, int], hits: Mapping[tuple[str, str], int]) -> Iterator[str]:
-    """One row a fault: how often, and how often it hit whom."""
+    """A row for each fault: how often it happened, and how often it hit a process of each role."""
     yield f"{'fault':{WIDE}s}{'times':>10s}" + "".join(f"{role:>17s}" for role in ROLES)
     for name, count in sorted(faults.items()):
         cells = (hits.get((name, role), 0) for role in ROLES)

@@ -1,8 +1,7 @@
-"""Observes every broker's replicas while the world runs, for the checkers; no process notices.
+"""Observes every broker's replicas during the simulation, for the checkers, without side effects.
 
-It reads what brokers hold in memory and on their disks: where logs begin, what they deleted and
-why they may, and what the members of an ISR have on their devices at the moment when a
-PartitionMap is written.
+It reads brokers' memory and disks: log start offsets, the policies by which logs delete records,
+and how much each member of an ISR has synced at the moment when a PartitionMap is written.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ from e2e.sim.wire import TopicPartition
 
 
 class Watch:
-    """What no client sees."""
+    """Notes in the history what no client can observe."""
 
     def __init__(
         self,
@@ -45,10 +44,10 @@ class Watch:
         self._starts: dict[tuple[int, str], LogStart] = {}
         self._committed: dict[str, int] = {}
         self._cached_only: set[str] = set()
-        """Partitions that counted what is not synced, at whatever time."""
+        """Partitions whose durability was PageCache at any time: records may be unsynced there."""
         self._newest_ms = 0
-        decisions.on_spec.append(self._asked)
-        decisions.on_decision.append(self._decided)
+        decisions.on_spec.append(self._note_settings)
+        decisions.on_decision.append(self._note_isr_members)
         store.on_change.append(self._changed)
 
     async def run(self) -> None:
@@ -57,7 +56,7 @@ class Watch:
             await asyncio.sleep(POLL_S)
 
     def observe(self) -> None:
-        """Record the state of all that is there now."""
+        """Note the clocks, and the state of every log and partition of all brokers."""
         walls_ms = [one.clock.now_ms() for one in self._nodes.values()]
         self._newest_ms = max(walls_ms)
         history = self._history
@@ -77,6 +76,7 @@ class Watch:
     # -- policies and log starts
 
     def _note_policy(self, label: str, config: LogConfig) -> None:
+        """Extend the time span in which this policy is in force, or begin a new one."""
         if config.durability is not Durability.FSYNC:
             self._cached_only.add(label)
         policy = policy_of(config)
@@ -90,16 +90,18 @@ class Watch:
         known.to_s, known.newest_ms = now_s, max(known.newest_ms, self._newest_ms)
 
     def _note_start(self, node: Node, label: str, log: PartitionLog) -> None:
+        """Note a replica's log start offset if it, or whether it is in sync, has changed."""
         is_in_sync = label in self._decisions.known and self._is_listed(node, label)
-        is_in_sync = is_in_sync and not _is_owing(node, log)
+        is_in_sync = is_in_sync and not _is_incomplete_copy(node, log)
         offset = log.log_start_offset
         now = LogStart(self._now_s(), int(node.broker_id), label, offset, is_in_sync)
         before = self._starts.get((now.broker_id, label))
-        if before is None or before[3:] != now[3:]:
+        if before is None or before[3:] != now[3:]:  # compares `offset` and `is_in_sync`
             self._starts[now.broker_id, label] = now
             self._history.log_starts.append(now)
 
     def _is_listed(self, node: Node, label: str) -> bool:
+        """Whether the partition's ISR has this node's broker with its present session."""
         session = _session(node)
         return session > 0 and f"{node.broker_id}@{session}" in self._decisions.known[label].isr
 
@@ -109,17 +111,18 @@ class Watch:
         if change.kind in {kinds.BROKERS, kinds.PARTITION_MAPS}:
             self.observe()
 
-    def _asked(self, spec: PartitionMapSpec) -> None:
+    def _note_settings(self, spec: PartitionMapSpec) -> None:
+        """Note the settings of a topic, from a PartitionMap that was written."""
         known = self._history.asked_policies.setdefault(str(spec.topic_name), set())
         known.update(spec.config.items(), spec.inherited_config.items())
 
-    def _decided(self, decision: Decision) -> None:
-        """Every member that is alive in the session that is listed vouches for all below the high
-        watermark: of a topic that only ever counted what is synced it is on its device.
+    def _note_isr_members(self, decision: Decision) -> None:
+        """Note how much the members of an ISR have synced, when a map with this ISR is written.
 
-        One that is dead, or alive in a later session, says nothing of the disk that it has now:
-        it is listed because it may not be forgotten, and cannot be elected. Where the replicas
-        are asked first, the map is an old one, and its ISR says nothing either.
+        A running member in its listed session must have synced all records below the high
+        watermark, if the topic's durability was always Fsync. A member that is dead or has a later
+        session does not have to: it is only listed so that it is not forgotten, and cannot be
+        elected. While the operator waits for reports, the map is an old one, and so is its ISR.
         """
         self.observe()
         label = decision.partition
@@ -130,10 +133,11 @@ class Watch:
             if member not in decision.after.isr:
                 continue
             for log in _logs(node):
-                if label_of(log) == label and not _is_owing(node, log):
-                    self._vouch(node, log, member)
+                if label_of(log) == label and not _is_incomplete_copy(node, log):
+                    self._note_synced(node, log, member)
 
-    def _vouch(self, node: Node, log: PartitionLog, member: str) -> None:
+    def _note_synced(self, node: Node, log: PartitionLog, member: str) -> None:
+        """Note up to which offset this member's log would survive a power cut now."""
         label, directory = label_of(log), log.partition.directory
         durable = durable_end(node.disks.data, directory, log.log_start_offset)
         committed = self._committed.get(label, 0)
@@ -170,10 +174,10 @@ def _partitions(node: Node) -> Iterator[Partition]:
     yield from getattr(node.broker, "_replicas", None) or ()
 
 
-def _is_owing(node: Node, log: PartitionLog) -> bool:
-    """Whether it is the copy of a replica that was found damaged, and not as long as that was.
+def _is_incomplete_copy(node: Node, log: PartitionLog) -> bool:
+    """Whether this log replaces a damaged replica and is still shorter than that one was.
 
-    It counts for nothing, though the map may list it for a while still.
+    Its records count for nothing until then, though the map may still list it in the ISR.
     """
     replicas = getattr(node.broker, "_replicas", None)
     found = replicas.damaged() if replicas is not None else ()

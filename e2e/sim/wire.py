@@ -1,6 +1,7 @@
-"""A Kafka client's connections: who leads what, and one connection to each broker.
+"""A Kafka client's connections to brokers, and its metadata: leaders, epochs and addresses.
 
-Requests are kio's; Produce and ListOffsets name topics, Fetch says their ids.
+Requests and responses are objects of the library kio. Produce and ListOffsets refer to topics by
+name, Fetch by topic id.
 """
 
 import random
@@ -37,9 +38,9 @@ OLDEST: Final = {
     ApiKey.LIST_OFFSETS: 4,
     ApiKey.INIT_PRODUCER_ID: 0,
 }
-"""What a client may speak that learns topic ids, says epochs where it reads, and knows zstd."""
+"""The oldest versions for a client that needs topic ids, leader epochs in reads, and zstd."""
 NAME_HEADER: Final = "name"
-"""What a record is called that has no value."""
+"""Header of a tombstone with the unique text that other records have as their value."""
 LATEST: Final = -1
 EARLIEST: Final = -2
 
@@ -49,30 +50,31 @@ class ErrorAnswered(Exception):  # noqa: N818 - a name for what happened
 
 
 UNREACHED: Final = (ErrorAnswered, OSError, PeerError)
+"""Exceptions after which a client asks again, perhaps another broker."""
 
 
 class TopicPartition(NamedTuple):
-    """One partition; the same number of a topic that was created again is another one."""
+    """One partition of one topic id: a topic that is created again has other partitions."""
 
     topic: str
     number: int
     topic_id: UUID
 
     def __str__(self) -> str:
-        """The label of histories."""
+        """The unique label by which histories name this partition."""
         return f"{self.topic}-{self.number}/{self.topic_id.hex[2:10]}"
 
 
 class Fetched(NamedTuple):
-    """What a Fetch said of one partition."""
+    """One partition's part of a Fetch response; `records` are (offset, value)."""
 
     partition: TopicPartition
     error: int
     records: list[tuple[int, str]]
     read_at: int = -1
-    """The broker that the consumer should rather ask (KIP-392)."""
+    """The preferred read replica, from which the consumer should fetch (KIP-392); -1 for none."""
     next_offset: int = -1
-    """Where reading goes on; -1 where there was no whole batch."""
+    """Offset of the next fetch; -1 if the response has no complete batch."""
 
 
 class Wire:
@@ -87,13 +89,13 @@ class Wire:
         self._connections: dict[tuple[str, int], PeerConnection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
         self.partitions: list[TopicPartition] = []
-        """All that the last answer to a Metadata request named, led by somebody or not."""
+        """All partitions in the last Metadata response, with a leader or without."""
         self.leaders: dict[TopicPartition, int] = {}
         self.epochs: dict[TopicPartition, int] = {}
         """The highest leader epoch of each partition in answers so far."""
 
     def grow_old(self) -> None:
-        """Speak some version of each request, as clients of all ages do."""
+        """Choose a random supported version of each request, as clients of any age use them."""
         self._versions = {
             key: self._chance.randint(oldest, APIS[key].max_version)
             for key, oldest in OLDEST.items()
@@ -107,7 +109,10 @@ class Wire:
         values: Mapping[str, Any],
         timeout_s: float = TIMEOUT_S,
     ) -> Any:
-        """A request in any version, as `messages` makes it. Raises one of `UNREACHED`."""
+        """Send the request with these field values to the broker at `at`; returns its response.
+
+        Raises one of `UNREACHED`.
+        """
         return await self.ask(at, key, request(key, version, values), version, timeout_s)
 
     async def ask(
@@ -118,11 +123,15 @@ class Wire:
         version: int = -1,
         timeout_s: float = TIMEOUT_S,
     ) -> Any:
-        """Raises one of `UNREACHED`."""
+        """Send kio's request `message` to the broker at `at`; returns kio's response.
+
+        Version -1 stands for the one in `VERSIONS`. Raises one of `UNREACHED`.
+        """
         connection = self._connections.get(at)
         if connection is None or not connection.is_open:
             connection = PeerConnection(self._name)
-            # Before it is connected: of requests at the same time the last one's stays.
+            # Stored before it is connected: of simultaneous requests each connects, and the last
+            # one's connection is used again.
             self._connections[at] = connection
             await SystemNet().connect(connection, *at)
         try:
@@ -132,11 +141,11 @@ class Wire:
             raise
 
     async def learn(self) -> None:
-        """Ask somebody which partitions there are, and who leads. Raises one of `UNREACHED`.
+        """Refresh the metadata of all topics from any broker. Raises one of `UNREACHED`.
 
-        What is not named any more is forgotten, as Java's client does it.
+        Partitions that are missing in the response are forgotten, as by Java's client.
         """
-        answer = await self._said(self.anybody(), ApiKey.METADATA, {"topics": None})
+        answer = await self._send_own_version(self.anybody(), ApiKey.METADATA, {"topics": None})
         self._brokers = {int(one.node_id): (one.host, int(one.port)) for one in answer.brokers}
         named = {
             TopicPartition(str(topic.name), int(one.partition_index), topic.topic_id): one
@@ -149,13 +158,19 @@ class Wire:
             self.leaders.pop(gone, None)
             del self.epochs[gone]
         for partition, one in named.items():
-            self._learned(partition, one)
+            self._store_leader(partition, one)
 
-    async def _said(self, at: tuple[str, int], key: ApiKey, values: Mapping[str, Any]) -> Any:
+    async def _send_own_version(
+        self, at: tuple[str, int], key: ApiKey, values: Mapping[str, Any]
+    ) -> Any:
+        """Send a request in this client's own version of it; returns the response."""
         return await self.say(at, key, self._versions[key], values)
 
-    def _learned(self, partition: TopicPartition, one: Any) -> None:
-        """Metadata of an older leader epoch is ignored, as Java's client does it."""
+    def _store_leader(self, partition: TopicPartition, one: Any) -> None:
+        """Store the leader of a partition, `one` being its part of a Metadata response.
+
+        Metadata of an older leader epoch is ignored, as by Java's client.
+        """
         epoch = int(one.leader_epoch)
         if one.error_code == 0 and epoch >= self.epochs.get(partition, -1):
             self.leaders[partition], self.epochs[partition] = int(one.leader_id), epoch
@@ -163,18 +178,21 @@ class Wire:
             self.leaders.pop(partition, None)
 
     def anybody(self) -> tuple[str, int]:
+        """The address of a random broker."""
         return self._chance.choice(self._bootstrap), PORT
 
     def leader(self, partition: TopicPartition) -> tuple[str, int] | None:
+        """The address of the partition's leader; None if it is not known."""
         return self._brokers.get(self.leaders.get(partition, -1))
 
     def address(self, broker_id: int) -> tuple[str, int] | None:
         return self._brokers.get(broker_id)
 
     async def new_producer_id(self) -> tuple[int, int]:
-        """(id, epoch). Raises one of `UNREACHED`, also for an answer with an error."""
+        """A new (producer id, producer epoch). Raises one of `UNREACHED`, also for an error code
+        in the response."""
         values = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
-        answer = await self._said(self.anybody(), ApiKey.INIT_PRODUCER_ID, values)
+        answer = await self._send_own_version(self.anybody(), ApiKey.INIT_PRODUCER_ID, values)
         if answer.error_code:
             raise ErrorAnswered(answer.error_code.name)
         return int(answer.producer_id), int(answer.producer_epoch)
@@ -182,11 +200,11 @@ class Wire:
     async def produce(
         self, at: tuple[str, int], partition: TopicPartition, batch: bytes, acks: int
     ) -> tuple[int, int]:
-        """(error, base offset). Raises one of `UNREACHED`."""
+        """Send one batch; returns (error code, base offset). Raises one of `UNREACHED`."""
         one = {"index": partition.number, "records": batch}
         topic = {"name": partition.topic, "partition_data": [one]}
         values = {"acks": acks, "timeout": PRODUCE_TIMEOUT_MS, "topic_data": [topic]}
-        answer = await self._said(at, ApiKey.PRODUCE, values)
+        answer = await self._send_own_version(at, ApiKey.PRODUCE, values)
         found = answer.responses[0].partition_responses[0]
         return int(found.error_code), int(found.base_offset)
 
@@ -197,7 +215,10 @@ class Wire:
         max_bytes: int = MAX_BYTES,
         rack: str = "",
     ) -> list[Fetched]:
-        """Raises one of `UNREACHED`."""
+        """Read each partition in `wanted` from its offset on. Raises one of `UNREACHED`.
+
+        `max_bytes` limits each partition; `rack` is the client's rack, empty for none.
+        """
         ids = {one.topic_id: one.topic for one in wanted}
         names = {one.topic: one.topic_id for one in wanted}
         values = {
@@ -229,7 +250,7 @@ class Wire:
             ],
             "rack_id": rack,
         }
-        answer = await self._said(at, ApiKey.FETCH, values)
+        answer = await self._send_own_version(at, ApiKey.FETCH, values)
         return [
             fetched(
                 TopicPartition(ids[topic_id], int(one.partition_index), topic_id),
@@ -246,7 +267,8 @@ class Wire:
     async def offset(
         self, at: tuple[str, int], partition: TopicPartition, timestamp_ms: int = LATEST
     ) -> tuple[int, int]:
-        """(error, offset), of the next record or the first. Raises one of `UNREACHED`."""
+        """(error code, offset): the high watermark for `LATEST`, the log start offset for
+        `EARLIEST`. Raises one of `UNREACHED`."""
         one = {
             "partition_index": partition.number,
             "current_leader_epoch": self.epochs.get(partition, -1),
@@ -254,13 +276,13 @@ class Wire:
         }
         topic = {"name": partition.topic, "partitions": [one]}
         values = {"replica_id": -1, "isolation_level": 1, "topics": [topic]}
-        answer = await self._said(at, ApiKey.LIST_OFFSETS, values)
+        answer = await self._send_own_version(at, ApiKey.LIST_OFFSETS, values)
         found = answer.topics[0].partitions[0]
         return int(found.error_code), int(found.offset)
 
 
 def _id_of(topic: Any, names: Mapping[str, UUID]) -> UUID | None:
-    """Before version 13 topics have names."""
+    """The topic id in a Fetch response; before version 13 the response has the name instead."""
     return topic.topic_id if hasattr(topic, "topic_id") else names.get(str(topic.topic))
 
 
@@ -271,14 +293,17 @@ async def exchange(
     version: int = -1,
     timeout_s: float = TIMEOUT_S,
 ) -> Any:
-    """kio's answer to kio's message."""
+    """Send kio's request `message`; returns kio's response. Version -1 is that in `VERSIONS`."""
     version = VERSIONS[key] if version < 0 else version
     body = await connection.exchange(key, version, [encoded(message)], timeout_s)
     return response(key, version, body)
 
 
 def fetched(partition: TopicPartition, error: int, records: bytes, read_at: int) -> Fetched:
-    """Clients check checksums, and what is damaged they did not get."""
+    """A partition's part of a Fetch response, with its batches decoded.
+
+    Clients verify checksums: damaged batches give the error `corrupt_message` and no records.
+    """
     try:
         found, next_offset = records_in(records)
         return Fetched(partition, error, found, read_at, next_offset)
@@ -287,11 +312,13 @@ def fetched(partition: TopicPartition, error: int, records: bytes, read_at: int)
 
 
 def records_in(data: bytes) -> tuple[list[tuple[int, str]], int]:
-    """(offset, value) of all records of whole batches, and where these end; -1 where there is
-    none. Raises `CorruptBatchError`."""
+    """All (offset, value) in the complete batches of `data`, and the offset after them.
+
+    The second is -1 if there is no complete batch. Raises `CorruptBatchError`.
+    """
     found: list[tuple[int, str]] = []
     view, position, next_offset = memoryview(data), 0, -1
-    while len(view) - position >= 61:
+    while len(view) - position >= 61:  # the size of a batch's header
         header = read_header(view[position:])
         if position + header.size_bytes > len(view):
             break
@@ -304,7 +331,7 @@ def records_in(data: bytes) -> tuple[list[tuple[int, str]], int]:
 
 
 def named(record: Record) -> bytes:
-    """Its value, or what a header says where it deletes its key."""
+    """The unique text of a record: its value, or a tombstone's header `NAME_HEADER`."""
     if record.value is not None:
         return record.value
     return next((one.value or b"" for one in record.headers if one.key == NAME_HEADER), b"")

@@ -1,4 +1,4 @@
-"""Everything put together: nodes, operators, an API server, clients, and one clock."""
+"""A simulated cluster as a whole: nodes, operators, an API server, clients, and one clock."""
 
 import asyncio
 import hashlib
@@ -38,14 +38,14 @@ READS_IN_RACKS: Final[dict[str, Any]] = {
 
 
 class World:
-    """One simulated cluster and who uses it."""
+    """One simulated cluster and its clients."""
 
     def __init__(self, loop: SimLoop, seed: str, brokers: int, operators: int) -> None:
         self.loop = loop
         self.chance = random.Random(seed)  # noqa: S311 - not for secrets
         self.faults: Counter[str] = Counter()
         self.hits: Counter[tuple[str, str]] = Counter()
-        """(fault, role of whom it hit) -> how often."""
+        """(fault, role of the process that it hit) -> how often."""
         self.hash = hashlib.blake2b(digest_size=8)
         self.network = Network(loop, self.own_chance())
         loop.network = self.network
@@ -64,7 +64,7 @@ class World:
         )
         self.nodes: dict[int, Node] = {}
         for number in range(1, brokers + 1):
-            self._new_node(number)
+            self._add_machine(number)
         self.operators = [Operator(context, number) for number in range(1, operators + 1)]
         self.notebook = Notebook(loop.time, epoch_s=EPOCH.timestamp() - START_S)
         self.notebook.history.epoch_ms = int(self.notebook.epoch_s * 1000)
@@ -77,43 +77,44 @@ class World:
             self.notebook.now_ms,
         )
         self.reads_in_racks = False
-        """Whether each consumer says that it is in the rack of a broker."""
+        """Whether consumers name a rack in their fetches, each the rack of another broker."""
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
-        self._as: dict[str, Process] = {}
-        """The process of each of them, by its name."""
+        self._client_processes: dict[str, Process] = {}
+        """Name of a producer or consumer -> its process."""
         self.clients: list[Process] = []
-        self.written: list[TopicPartition] = []
-        """What clients were set to write and read."""
-        self._keepers: list[asyncio.Task[None]] = []
-        self.copies: dict[str, Any] = {}
-        """What every Topic says of its replicas."""
-        self.configs: dict[str, dict[str, str]] = {}
-        """Topic -> what it sets beside that."""
+        self.used_partitions: list[TopicPartition] = []
+        """The partitions that clients write to and read from."""
+        self._background_tasks: list[asyncio.Task[None]] = []
+        self.topic_defaults: dict[str, Any] = {}
+        """Fields of the spec that all Topics have: `replicas`, and the `config` that suits it."""
+        self.topic_configs: dict[str, dict[str, str]] = {}
+        """Topic -> settings that only it has."""
         self.has_changed_brokers = False
-        """Whether a user asked for more brokers, or for other ones."""
+        """Whether a user changed the number or the settings of the brokers."""
         self.wanted_topics: set[str] = set()
-        """Topics that were deleted to be created again."""
+        """Topics that users deleted in order to create them again."""
         self._asked_s: dict[str, float] = {}
-        """Topic -> when it was asked for."""
+        """Topic -> when a user requested it, in seconds of the loop's time."""
         self.bad_disk = 1 + random.Random(f"{seed} bad disk").randrange(brokers)  # noqa: S311
-        """The broker whose disk rots, if any does."""
+        """The only broker whose disk damages files, so that undamaged replicas are left."""
 
     def own_chance(self) -> random.Random:
-        """A stream of its own for each part, so that one draws nothing from another's."""
+        """A new random stream. Each part of the simulation has its own, so that the draws of one
+        part do not change those of another."""
         return random.Random(self.chance.getrandbits(64))  # noqa: S311
 
     def now(self) -> datetime:
         return EPOCH + timedelta(seconds=self.loop.now_s - START_S)
 
     def trace(self, *what: object) -> None:
-        """What happened goes into the hash, with its time."""
+        """Add an event and its time to the digest of this run."""
         self.hash.update(repr((round(self.loop.now_s, 9), *what)).encode())
 
     # -- what a user does
 
     def begin(self) -> None:
-        """Kubernetes as it is before anybody asks for a cluster, and the operator's Deployment."""
+        """Create the objects that exist before any cluster; start the nodes and operators."""
         store = self.store
         for kind, name in (
             (kinds.DEFINITIONS, "topics.chiplog.dev"),
@@ -122,75 +123,86 @@ class World:
         ):
             store.create(kind, {"metadata": {"name": name}})
         for number in self.nodes:
-            self._join(number)
+            self._register_node(number)
         parts: list[Operator | Node] = [*self.operators, *self.nodes.values()]
         for one in parts:
-            self._keepers.append(self.loop.create_task(one.run()))
+            self._background_tasks.append(self.loop.create_task(one.run()))
         self.keep(self.watch.run())
 
-    def _new_node(self, number: int) -> None:
+    def _add_machine(self, number: int) -> None:
+        """Add a machine for broker `number`; `_register_node` makes it known to the API server."""
         node = self.nodes[number] = Node(self._context, number)
         node.disks.on_append = self.trace_of_appends.wrote
 
-    def _join(self, number: int) -> None:
+    def _register_node(self, number: int) -> None:
+        """Create the Node object of machine `number`."""
         address = {"type": "InternalIP", "address": f"198.18.0.{number}"}
         meta = {"name": f"node-{number}", "labels": {ZONE: rack_of(number)}}
         self.store.create(kinds.NODES, {"metadata": meta, "status": {"addresses": [address]}})
 
     def add_node(self) -> None:
-        """One more machine, on which a broker can run, and clients that read from it."""
+        """Add a machine for one more broker, and let consumers read from that broker, too."""
         number = len(self.nodes) + 1
-        self._new_node(number)
-        self._join(number)
-        self._keepers.append(self.loop.create_task(self.nodes[number].run()))
+        self._add_machine(number)
+        self._register_node(number)
+        self._background_tasks.append(self.loop.create_task(self.nodes[number].run()))
         for one in self.consumers:
-            self._as[one.name].spawn(one.read_from(number), one.name)
+            self._client_processes[one.name].spawn(one.read_from(number), one.name)
 
     def apply_cluster(self, **spec: Any) -> None:
         given = {"replicas": len(self.nodes), "storage": {"size": "1Gi"}, **spec}
         made = self.store.create(kinds.BROKER_CLUSTERS, manifest("BrokerCluster", CLUSTER, given))
-        # With a password of ours, which the operator keeps: its own would come from the machine.
+        # The operator keeps an existing password. One of its own would come from the machine's
+        # random numbers and differ in each run.
         secret = internal_secret(BrokerCluster.from_manifest(made), PASSWORD)
         self.store.create(kinds.SECRETS, secret)
 
     def apply_topic(self, name: str, partitions: int, **spec: Any) -> None:
         given = {"clusterRef": {"name": CLUSTER}, "partitions": partitions, **spec}
-        self.asked_for(name)
+        self.note_request(name)
         self.store.create(kinds.TOPICS, manifest("Topic", name, given))
 
     def config_of(self, topic: str) -> dict[str, Any]:
-        """What it sets where nobody has changed it."""
-        return {**self.copies.get("config", {}), **self.configs.get(topic, {})}
+        """The settings with which a topic is created."""
+        return {**self.topic_defaults.get("config", {}), **self.topic_configs.get(topic, {})}
 
     def make_topic(self, name: str, partitions: int) -> None:
-        """One as all are here."""
-        self.apply_topic(name, partitions, **{**self.copies, "config": self.config_of(name)})
+        """Create a Topic with the fields that all Topics of this run have."""
+        self.apply_topic(
+            name, partitions, **{**self.topic_defaults, "config": self.config_of(name)}
+        )
 
-    def asked_for(self, topic: str) -> None:
-        """Note since when a topic that does not exist has been requested."""
+    def note_request(self, topic: str) -> None:
+        """Note the time at which a user requests a topic, unless it exists already."""
         if self.store.peek(kinds.TOPICS, NAMESPACE, topic) is None:
             self._asked_s[topic] = self.loop.time()
 
     def start_clients(self, producers: int, consumers: int, pause_s: float, habits: Habits) -> None:
-        self.written = partitions_in(self.store)
+        """Start this many producers and consumers for all partitions that exist now.
+
+        A producer pauses up to `pause_s` between two batches.
+        """
+        self.used_partitions = partitions_in(self.store)
         self.trace_of_appends.keeps_places = habits.keys > 0
         for number in range(1, producers + 1):
-            # Records acknowledged with acks=1 are not checked: one such producer is there to
-            # disturb.
+            # The first of several producers uses acks=1: it is an additional load, and its records
+            # are not checked, because they may be lost.
             acks = -1 if number > 1 or producers == 1 else 1
             is_slower = habits.quietness and acks > 0
-            self.start_producer(self.written, acks, 2 * pause_s if is_slower else pause_s, habits)
+            self.start_producer(
+                self.used_partitions, acks, 2 * pause_s if is_slower else pause_s, habits
+            )
         for number in range(1, consumers + 1):
             consumer = Consumer(
                 f"c{number}", self.bootstrap, self.own_chance(), self.notebook, habits
             )
-            # One reads at once whatever there is; the others come late, and read more at a time.
+            # The first consumer reads records as they come; the others pause, and then read more.
             consumer.is_lazy = number > 1
             consumer.rack = rack_of(number) if self.reads_in_racks else ""
             self.consumers.append(consumer)
-            self._as[consumer.name] = process = self.new_client(consumer.name)
-            process.spawn(consumer.run(self.written, sorted(self.nodes)), consumer.name)
-        self._share_out()
+            self._client_processes[consumer.name] = process = self.new_client(consumer.name)
+            process.spawn(consumer.run(self.used_partitions, sorted(self.nodes)), consumer.name)
+        self._adapt_pace()
 
     def start_producer(
         self,
@@ -200,80 +212,82 @@ class World:
         habits: Habits,
         padding: str = "",
     ) -> None:
-        """One more, with numbers of its own; `padding` is in each of its records."""
+        """Start one more producer. `padding` becomes part of its name and so of each record."""
         name = f"p{len(self.producers) + 1}{padding}"
         made = PipeliningProducer if acks < 0 and habits.in_flight > 1 else Producer
         producer = made(name, self.bootstrap, self.own_chance(), self.notebook, habits)
         producer.acks, producer.pause_s = acks, pause_s
         self.producers.append(producer)
-        self._as[name] = process = self.new_client(name)
+        self._client_processes[name] = process = self.new_client(name)
         process.spawn(producer.run(partitions), name)
 
-    def _share_out(self) -> None:
-        """Many partitions share what few would have alone."""
+    def _adapt_pace(self) -> None:
+        """Let producers pause longer the more partitions there are: the total load stays equal."""
         for one in self.producers:
             if one.habits.quietness:
-                one.crowding = max(1.0, len(self.written) / FEW_PARTITIONS)
+                one.crowding = max(1.0, len(self.used_partitions) / FEW_PARTITIONS)
 
-    def begin_on_new(self) -> None:
-        """Clients write and read what has come since the last time."""
+    def use_new_partitions(self) -> None:
+        """Let clients write to and read from partitions that were created since the last call."""
         history = self.notebook.history
         for partition in partitions_in(self.store):
-            if partition in self.written or str(partition) in history.deleted:
+            if partition in self.used_partitions or str(partition) in history.deleted:
                 continue
-            self.written.append(partition)
+            self.used_partitions.append(partition)
             history.made[str(partition)] = self._asked_s.get(partition.topic, 0.0)
             for producer in self.producers:
-                self._as[producer.name].spawn(producer.write(partition), producer.name)
+                self._client_processes[producer.name].spawn(
+                    producer.write(partition), producer.name
+                )
             for consumer in self.consumers:
                 consumer.follow(partition)
-        self._share_out()
+        self._adapt_pace()
 
-    def give_up(self, topic: str) -> None:
-        """A user is about to delete this topic: nobody expects anything of it any more."""
-        for partition in {*partitions_in(self.store), *self.written}:
+    def expect_deletion(self, topic: str) -> None:
+        """Note that a user deletes this topic: checkers expect nothing of it from now on."""
+        for partition in {*partitions_in(self.store), *self.used_partitions}:
             if partition.topic == topic:
                 self.notebook.history.deleted.setdefault(str(partition), self.loop.time())
-        self.written = [one for one in self.written if one.topic != topic]
+        self.used_partitions = [one for one in self.used_partitions if one.topic != topic]
 
     def as_client(self, name: str, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        """Run it on a host of its own."""
+        """Run `work` as a new client process on its own host; a failure is noted as a problem."""
         task = self.new_client(name).spawn(work, name)
         task.add_done_callback(self.client_ended)
         return task
 
     def client_ended(self, task: "asyncio.Task[Any]") -> None:
-        """A client that fails by itself would see nothing from then on."""
+        """Note a client that ended with an exception: it would observe nothing from then on."""
         if not task.cancelled() and (fault := task.exception()) is not None:
             self.notebook.problems.append(f"{task.get_name()} ended: {causes(fault)}")
 
     def new_client(self, name: str, host: str = "") -> Process:
-        """A process of a user, on a host of its own unless one is named."""
+        """A process of a client, on its own host unless `host` is given."""
         process = Process(name, host or f"client-{name}")
         self.clients.append(process)
         return process
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run what is no part of what is simulated, until the world ends."""
-        self._keepers.append(self.loop.create_task(work))
+        """Run `work` outside of all simulated processes until the simulation ends."""
+        self._background_tasks.append(self.loop.create_task(work))
 
     @property
     def bootstrap(self) -> list[str]:
         return [one.host for one in self.nodes.values()]
 
     async def audit(self) -> None:
-        """Read all partitions to their ends, each for itself."""
+        """Read all partitions to their ends, at the same time, into the history."""
         auditor = Auditor("auditor", self.bootstrap, self.own_chance(), self.notebook)
 
         async def everything() -> None:
             async with asyncio.TaskGroup() as group:
-                for one in self.written:
+                for one in self.used_partitions:
                     group.create_task(auditor.read(one))
 
         await self.as_client("auditor", everything())
 
     def read_disks(self) -> None:
-        """Put what brokers wrote, and what is on their disks, into the history."""
+        """Copy into the history what brokers wrote and what their disks hold now."""
         history = self.notebook.history
         history.appends = self.trace_of_appends.appends
         history.placed = self.trace_of_appends.placed()
@@ -284,16 +298,16 @@ class World:
 
     # -- how it is
 
-    def hit(self, whom: Operator | Node) -> None:
-        """Count the role of whom the fault that acts now has chosen."""
+    def count_hit(self, whom: Operator | Node) -> None:
+        """Count that the current fault hit a process of this role."""
         if isinstance(whom, Operator):
             role = role_of_operator(is_active=whom.is_active)
         else:
             role = role_of_broker(self.store, whom.broker_id)
         self.hits[ACTING.get(), role] += 1
 
-    def is_well(self) -> str:
-        """Empty, or what is not as it should be."""
+    def why_unwell(self) -> str:
+        """The first thing that is not as it should be, as text; empty if all is well."""
         for topic in self.store.all_of(kinds.TOPICS):
             if not is_ready(topic):
                 return f"Topic {topic['metadata']['name']} is not Ready"
@@ -306,13 +320,16 @@ class World:
             if node.broker is None or not node.broker.health.readiness()[0]:
                 return f"broker {number} is not ready"
         if self.has_changed_brokers and not self._is_quiesced():
-            return "the brokers are not all as they should be"
+            return f"the condition Quiesced of BrokerCluster {CLUSTER} is not True for its spec"
         states = list(states_in(self.store))
-        return self._went_back_unseen(states) or self._unknown_in_sync(states)
+        return self._why_maps_lag(states) or self._why_sessions_lag(states)
 
-    def _unknown_in_sync(self, states: States) -> str:
-        """An in-sync member in a session that the API server forgot, when etcd was restored; else
-        empty. Its leader removes it once it has lagged for long enough."""
+    def _why_sessions_lag(self, states: States) -> str:
+        """Text about an ISR member whose session is newer than its Broker object; else empty.
+
+        This is so after etcd was restored from a backup. The leader removes such a member once it
+        has lagged for long enough.
+        """
         sessions = {
             one["spec"]["brokerId"]: one["spec"].get("session", 0)
             for one in self.store.all_of(kinds.BROKERS)
@@ -323,10 +340,11 @@ class World:
                     return f"{one} has {ref} in its ISR, whose broker has an earlier session"
         return ""
 
-    def _went_back_unseen(self, states: States) -> str:
-        """What a broker knows and the API server forgot, when etcd was restored; else empty.
+    def _why_maps_lag(self, states: States) -> str:
+        """Text about a partition of which a broker has a newer entry than the map; else empty.
 
-        Until the operator reconciles again, every ten seconds, all else there looks as it should.
+        This is so after etcd was restored from a backup. Until the operator reconciles again,
+        every ten seconds, everything else looks as it should.
         """
         stored = {
             (one.topic_id, one.number): (str(one), int(state.partition_epoch))
@@ -341,7 +359,7 @@ class World:
         return ""
 
     def _is_quiesced(self) -> bool:
-        """Whether the operator has done all that users asked of the cluster."""
+        """Whether the cluster's condition Quiesced is True for its current spec."""
         cluster = self.store.peek(kinds.BROKER_CLUSTERS, NAMESPACE, CLUSTER) or {}
         return any(
             one["type"] == "Quiesced"
@@ -351,8 +369,10 @@ class World:
         )
 
     def has_records_at_risk(self) -> bool:
-        """Whether a Topic, or the cluster of its own, says that no in-sync replica can vouch for
-        its disk."""
+        """Whether a condition of a Topic or of the cluster has the reason RecordsAtRisk.
+
+        No in-sync replica of a partition is sure to have all acknowledged records then.
+        """
         return any(
             one.get("reason") == "RecordsAtRisk"
             for kind in (kinds.TOPICS, kinds.BROKER_CLUSTERS)
@@ -361,17 +381,19 @@ class World:
         )
 
     def is_without_sound_disks(self) -> bool:
-        """Whether, of some partition, the disks of all that are in sync went wrong."""
+        """Whether for some partition the disks of all in-sync replicas had errors or damage."""
         return any(
-            all(self.nodes[one].disks.went_wrong for one in in_sync)
+            all(self.nodes[one].disks.error_count for one in in_sync)
             for in_sync in in_sync_in(self.store).values()
         )
 
     def heal(self) -> None:
-        """Take back every fault."""
+        """End every fault, create the topics again that users want, and repair damaged disks."""
         server = self.server
         server.is_away = False
-        server.refuses = server.swallows = server.late = server.stale_s = 0.0
+        server.refused_share = server.lost_answer_share = server.late_share = (
+            server.watch_delay_s
+        ) = 0.0
         self.network.slowest_s = 0.002
         for name in sorted(self.wanted_topics):
             if self.store.find(kinds.TOPICS, NAMESPACE, name) is None:
@@ -380,7 +402,7 @@ class World:
             if node.disks.is_refused:
                 node.lose_volume()
             if node.disks.damaged:
-                # Nothing reads all that is stored while it runs; a start does.
+                # A running broker does not verify all files; one that starts uncleanly does.
                 node.disks.lose_clean_mark()
                 node.kill()
             node.resume()
@@ -391,7 +413,7 @@ class World:
         self.network.heal()
 
     def everybody(self) -> list[Process]:
-        """Every process there ever was."""
+        """All processes of this run, also those that ended."""
         found = list(self.clients)
         parts: list[Operator | Node] = [*self.operators, *self.nodes.values()]
         for one in parts:
@@ -401,14 +423,14 @@ class World:
         return found
 
     async def end(self) -> None:
-        """Let every coroutine end, so that none is left for the garbage collector.
+        """Cancel all tasks and wait for them, so that none is left for the garbage collector.
 
-        Disks are off and nobody is reached: what runs now changes nothing.
+        Their disks are detached and the API server is away: what they still do changes nothing.
         """
         self.server.is_away = True
         for node in self.nodes.values():
             node.disks.process_ended()
-        tasks = list(self._keepers)
+        tasks = list(self._background_tasks)
         for process in self.everybody():
             process.is_alive, process.steps_left = True, None
             self.loop.resume(process)
@@ -423,7 +445,7 @@ class World:
 
 
 def rack_of(number: int) -> str:
-    """Each node is in a zone of its own."""
+    """The zone of a node; no two nodes share one."""
     return f"zone-{number}"
 
 

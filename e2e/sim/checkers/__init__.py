@@ -1,7 +1,7 @@
-"""What may never be seen in a history. Names are those of `jepsen/tests/kafka.clj`.
+"""Checkers: each is a pure function that finds one kind of anomaly in a history.
 
-Pure functions: a history in, anomalies out. What a client does not know (a send without an
-answer) is neither lost nor failed: it may be there or not.
+Anomalies have the names that `jepsen/tests/kafka.clj` uses, where it has one. A record that was
+sent without getting an answer may or may not be stored: both is correct.
 """
 
 from e2e.sim.checkers import groups
@@ -64,5 +64,5 @@ CHECKERS: tuple[Checker, ...] = (
 
 
 def check(history: History) -> list[Anomaly]:
-    """Everything that is wrong with it."""
+    """All anomalies in a history."""
     return [found for checker in CHECKERS for found in checker(history)]

@@ -1,4 +1,4 @@
-"""What a checker says, and the views of a history that several of them share."""
+"""An anomaly, which checkers report, and views of a history that several checkers use."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from e2e.sim.history import Event, History, Kind
 
 
 class Anomaly(NamedTuple):
-    """One thing that should not be."""
+    """A violation of a guarantee: its name, the partition or group, and a description."""
 
     name: str
     partition: str
@@ -18,12 +18,12 @@ Checker = Callable[[History], Iterator[Anomaly]]
 
 
 def events_of(history: History, kind: Kind) -> Iterator[Event]:
-    """In their order."""
+    """The events of one kind, in their order."""
     return (one for one in history.events if one.kind is kind)
 
 
 def all_reads(history: History) -> Iterator[tuple[str, int, str, str]]:
-    """(partition, offset, value, who read it), those at the end last."""
+    """(partition, offset, value, reader) of each record read, those of the final read last."""
     for one in events_of(history, Kind.READ):
         yield one.partition, one.offset, one.value, one.client
     for partition, stored in sorted(history.final.items()):
@@ -32,14 +32,17 @@ def all_reads(history: History) -> Iterator[tuple[str, int, str, str]]:
 
 
 def all_places(history: History) -> Iterator[tuple[str, int, str, str]]:
-    """As `all_reads`, and what acknowledgements and the files of in-sync replicas say."""
+    """As `all_reads`, with the offsets in acknowledgements and in files of in-sync replicas, too.
+
+    The last part of each tuple is the source: a reader, an acknowledgement, or a disk.
+    """
     for one in events_of(history, Kind.ACKED):
         if one.offset >= 0:
             yield one.partition, one.offset, one.value, f"{one.client}'s acknowledgement"
     yield from all_reads(history)
     for replica in history.replicas:
         if not replica.is_in_sync:
-            continue  # its last records may be of a leader epoch that nobody acknowledged
+            continue  # its last records may be unacknowledged ones of an earlier leader epoch
         end, who = history.ends.get(replica.partition, 0), f"the disk of {replica.broker_id}"
         for batch in replica.batches:
             if batch.last_offset < end and batch.base_offset not in replica.rotten:

@@ -1,4 +1,4 @@
-"""Keys that were deleted stay deleted for readers of a compacted topic from its beginning."""
+"""Deleted keys of a compacted topic stay deleted for a consumer that reads it from the start."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -11,14 +11,14 @@ from e2e.sim.history import History, Kind
 
 
 class Known(NamedTuple):
-    """A record with a key, and where it stands."""
+    """A record with a key: its offset and its unique value."""
 
     offset: int
     value: str
 
 
 class Seen(NamedTuple):
-    """The latest record with its key that a reader has seen since it sought."""
+    """The latest record of a key that a reader has seen since its last seek."""
 
     offset: int
     value: str
@@ -29,16 +29,14 @@ Passes = Mapping[tuple[str, str], dict[str, Seen]]
 
 
 def deleted_key_back(history: History) -> Iterator[Anomaly]:
-    """The last reader, who is quick, saw an older value of a key that an acknowledged tombstone
-    had deleted, and neither the tombstone nor anything newer.
+    """A reader saw an old value of a key, but neither the acknowledged tombstone that deleted it
+    nor a newer record.
 
-    A tombstone goes only after everything older of its key. Other readers may be so slow that it
-    goes between the two, which `delete.retention.ms` bounds; and one that has not come to the end
-    may miss a tombstone in whose place there is a newer record of the key already, further on:
-    of a key only the last one stays. They are excused by these two only.
-
-    All are excused where a replica copied on behind the tombstone after `delete.retention.ms`: it
-    had been away for longer, and leads with the value (docs/guarantees.md).
+    Compaction removes a tombstone only after all older records of its key. Exceptions are:
+    a reader that took longer than `delete.retention.ms` between the two; a reader that did not
+    read to the end, if a newer record replaced the tombstone; and a replica that was away for
+    longer than `delete.retention.ms`, did not copy the tombstone, and leads with the old value
+    (docs/guarantees.md). The final reader is quick, so only the last exception holds for it.
     """
     if not history.tombstones:
         return
@@ -49,30 +47,30 @@ def deleted_key_back(history: History) -> Iterator[Anomaly]:
             if key := history.keys.get(value):
                 seen[key] = Seen(offset, value, 0.0)
         end = history.ends.get(partition, 0)
-        yield from _came_back(history, records, ("the last reader", partition), seen, end)
+        yield from _undeleted_keys(history, records, ("the last reader", partition), seen, end)
     yield from _slow_readers(history, records)
 
 
 def _slow_readers(
     history: History, records: Mapping[tuple[str, str], Sequence[Known]]
 ) -> Iterator[Anomaly]:
-    """Each pass of each reader, from where it sought to where it sought again or ended."""
+    """The anomaly for consumers: each read from a seek to the next seek or the end is checked."""
     seen: dict[tuple[str, str], dict[str, Seen]] = defaultdict(dict)
     ends: dict[tuple[str, str], tuple[int, float]] = {}
     for one in history.events:
         who = one.client, one.partition
         if one.kind is Kind.SOUGHT:
             end, at_s = ends.pop(who, (0, 0.0))
-            yield from _came_back(history, records, who, seen.pop(who, {}), end, at_s)
+            yield from _undeleted_keys(history, records, who, seen.pop(who, {}), end, at_s)
         elif one.kind is Kind.READ:
             ends[who] = one.offset + 1, one.at_s
             if key := history.keys.get(one.value):
                 seen[who][key] = Seen(one.offset, one.value, one.at_s)
     for who, (end, at_s) in ends.items():
-        yield from _came_back(history, records, who, seen[who], end, at_s)
+        yield from _undeleted_keys(history, records, who, seen[who], end, at_s)
 
 
-def _came_back(
+def _undeleted_keys(
     history: History,
     records: Mapping[tuple[str, str], Sequence[Known]],
     who: tuple[str, str],
@@ -80,6 +78,11 @@ def _came_back(
     end: int,
     at_s: float = 0.0,
 ) -> Iterator[Anomaly]:
+    """The anomalies of one reader's pass over a partition, up to the offset `end`, at `at_s`.
+
+    `who` is (reader, partition), `records` all acknowledged ones by (partition, key), and `seen`
+    the reader's latest record of each key. `at_s` is 0 for the final reader.
+    """
     name, partition = who
     if partition in history.deleted:
         return
@@ -100,7 +103,7 @@ def _came_back(
 
 
 def _written_s(history: History, partition: str, record: Known) -> float:
-    """When a broker wrote it first, as far as its place says."""
+    """When a broker first wrote a batch with this record's offset; infinite if none did."""
     return min(
         (
             one.at_s
@@ -112,9 +115,10 @@ def _written_s(history: History, partition: str, record: Known) -> float:
 
 
 def _was_copied_too_late(history: History, partition: str, tombstone: Known) -> bool:
-    """Whether some broker's copy went on without it when it had been there for so long.
+    """Whether a broker copied the log without this tombstone after `delete.retention.ms`.
 
-    The copy steps over its batch, or holds what compaction left of that.
+    Its copy either skips the tombstone's batch, or has a batch with other bytes there, which
+    compaction left.
     """
     written_s = _written_s(history, partition, tombstone)
     if written_s == inf:
@@ -137,7 +141,8 @@ def _was_copied_too_late(history: History, partition: str, tombstone: Known) -> 
 
 
 def _was_slow(history: History, partition: str, one: Seen, at_s: float) -> bool:
-    """Whether `delete.retention.ms` passed, by some broker's clock, between value and end."""
+    """Whether `delete.retention.ms` passed by some broker's clock from when `one` was seen until
+    `at_s`; False for the final reader."""
     if not one.at_s:
         return False
     since_ms = history.wall_ms(one.at_s) - history.clock_lag_ms
@@ -152,7 +157,7 @@ def _was_slow(history: History, partition: str, one: Seen, at_s: float) -> bool:
 
 
 def _acknowledged(history: History) -> dict[tuple[str, str], list[Known]]:
-    """(partition, key) -> its records that somebody knows to be safe, in their order."""
+    """(partition, key) -> its records that were acknowledged or read, in the order of offsets."""
     found: dict[tuple[str, str], set[Known]] = defaultdict(set)
     for one in history.events:
         if one.kind in {Kind.ACKED, Kind.READ} and one.offset >= 0 and one.value in history.keys:

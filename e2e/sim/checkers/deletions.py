@@ -1,8 +1,8 @@
-"""Why a record may be gone: the rule that let it go, in words, for this very record.
+"""Whether a missing record was deleted rightly, and by which rule.
 
-A record may go by `retention.ms` or `retention.bytes`, where a broker obeyed such a policy that
-a user had asked for; by DeleteRecords of a user; or by compaction, where a later record has its
-key. Each is judged by what was stored: time and size of the batch, and what came after it.
+Rules are: `retention.ms` or `retention.bytes`, if a user set it and a broker applied it; a user's
+DeleteRecords; and compaction, if a later record has the same key. They are evaluated with the time
+and size of the batches that brokers stored.
 """
 
 from bisect import bisect_right
@@ -14,29 +14,31 @@ from e2e.sim.checkers.anomaly import events_of
 from e2e.sim.history import POLL_S, Append, Event, History, InForce, Kind
 
 CHECK_MS: Final = 2_000
-"""Clocks are read every half a second, and may run at double speed."""
+"""Tolerance for ages: brokers' clocks are read every 0.5 s, and may run at double speed."""
 OVERLAPPING: Final = 16
-"""Batches that were written over by others with other bases."""
+"""The most batches before an offset that are searched for one that holds the offset. A batch with
+a greater base offset may end before it, if it was truncated or merged by compaction."""
 DAY_MS: Final = 24 * 3600 * 1000
 ANYBODYS: Final = {("retention.ms", str(7 * DAY_MS)), ("retention.bytes", "-1")}
-"""What holds where nobody says anything."""
+"""The defaults of retention, which hold without a user's settings."""
 
 
 class Stored(NamedTuple):
-    """A batch as brokers wrote it, and how many bytes follow it."""
+    """A batch as a broker first wrote it, and its place among the partition's bytes."""
 
     base_offset: int
     last_offset: int
     newest_ms: int
     at_s: float
     end_bytes: int
-    """Of all batches of the partition up to its own end."""
+    """Bytes of all batches of the partition from the first to this one."""
 
 
 class Deletions:
-    """All that a history says about it."""
+    """Finds the rule by which a record of this history was deleted rightly."""
 
     def __init__(self, history: History) -> None:
+        """Collect what is needed: batches, policies in force, and offsets of records."""
         self._history = history
         self._batches = {label: _stored(all_) for label, all_ in _by_partition(history).items()}
         self._in_force: dict[str, list[InForce]] = defaultdict(list)
@@ -49,26 +51,27 @@ class Deletions:
             self._values[partition][offset] = value
 
     def why(self, partition: str, offset: int, value: str = "") -> str:
-        """The rule; empty where there is none."""
+        """The rule by which this record may have been deleted, as text; empty if there is none."""
         return next(self._reasons(partition, offset, value), "")
 
     def why_below(self, partition: str, offset: int) -> str:
-        """The same for rules that delete from the beginning of a log, which compaction does not.
+        """The rule by which a log may begin after this offset, as text; empty if there is none.
 
-        It may have taken whole batches before, though: a segment is as old as what is left in it.
-        So the first batch that compaction did not take says why the log begins behind it.
+        Only retention and DeleteRecords move the beginning of a log. But if compaction removed
+        whole batches before, the age and size of a segment are those of the remaining batches: so
+        the first batch that compaction did not remove decides.
         """
-        reason = next(self._of_beginnings(partition, offset), "")
+        reason = next(self._by_log_start_rules(partition, offset), "")
         while not reason:
             after = self._after_compacted(partition, offset)
             if after is None:
                 return ""
             offset = after
-            reason = next(self._of_beginnings(partition, offset), "")
+            reason = next(self._by_log_start_rules(partition, offset), "")
         return reason
 
     def _after_compacted(self, partition: str, offset: int) -> int | None:
-        """Where the next batch begins, if compaction took everything of this one."""
+        """The offset after this batch if compaction may remove all of its records; else None."""
         batch = self._batch(partition, offset)
         if batch is None:
             return None
@@ -79,10 +82,11 @@ class Deletions:
         return batch.last_offset + 1
 
     def why_event(self, event: Event) -> str:
-        """The same for a record that a client wrote or read.
+        """As `why`, for a record that a client wrote or read.
 
-        Where a duplicate's acknowledgement names no offset, it is where it was read; if nobody
-        read it, somewhere after what its producer had acknowledged before.
+        The acknowledgement of a duplicate has no offset. Then it is the offset at which the record
+        was read or written; else the first one after its producer's acknowledged records, as the
+        earliest possible.
         """
         offset = event.offset
         if offset < 0:
@@ -99,10 +103,10 @@ class Deletions:
         return self.why(event.partition, offset, event.value)
 
     def _reasons(self, partition: str, offset: int, value: str) -> Iterator[str]:
-        yield from self._of_beginnings(partition, offset)
+        yield from self._by_log_start_rules(partition, offset)
         yield from self._by_compaction(partition, offset, value)
 
-    def _of_beginnings(self, partition: str, offset: int) -> Iterator[str]:
+    def _by_log_start_rules(self, partition: str, offset: int) -> Iterator[str]:
         """Which DeleteRecords requests and retention rules explain that the record is gone."""
         yield from self._by_request(partition, offset)
         batch = self._batch(partition, offset)
@@ -110,14 +114,20 @@ class Deletions:
             yield from self._by_policy(partition, batch)
 
     def _batch(self, partition: str, offset: int) -> Stored | None:
-        """What was cut off, or joined by compaction, may lie between its base and the offset."""
+        """The batch that contains an offset; None if no broker wrote one.
+
+        It need not be the last batch that begins at or before the offset: see `OVERLAPPING`.
+        """
         batches = self._batches.get(partition, [])
         end = bisect_right(batches, offset, key=lambda one: one.base_offset)
         near = reversed(batches[max(end - OVERLAPPING, 0) : end])
         return next((one for one in near if offset <= one.last_offset), None)
 
     def _by_request(self, partition: str, offset: int) -> Iterator[str]:
-        """A request that goes beyond the log's end is refused, so it explains nothing."""
+        """The DeleteRecords requests that explain that this offset is gone.
+
+        A request beyond the end of the log is refused, so it explains nothing.
+        """
         batches = self._batches.get(partition, [])
         end = batches[-1].last_offset + 1 if batches else self._history.ends.get(partition, 0)
         made_s = self._history.made.get(partition, 0.0)
@@ -127,9 +137,11 @@ class Deletions:
                 yield f"DeleteRecords below {one.offset}, t={one.at_s:.3f}"
 
     def _by_policy(self, partition: str, batch: Stored) -> Iterator[str]:
+        """The retention policies, applied by a broker and set by a user, that explain that this
+        batch is gone."""
         for one in self._in_force[partition]:
             policy = one.policy
-            until_s = one.to_s + POLL_S  # it may have ended just before it was read again
+            until_s = one.to_s + POLL_S  # it may have been in force until just before the next poll
             if not policy.deletes or until_s < batch.at_s:
                 continue
             age_ms = one.newest_ms + CHECK_MS - batch.newest_ms
@@ -144,17 +156,20 @@ class Deletions:
                 yield f"retention.bytes={policy.retention_bytes}: {after_bytes} bytes after it"
 
     def _was_asked(self, partition: str, key: str, value: int) -> bool:
-        """Whether a user ever asked for this, or it holds where nobody asks for anything."""
+        """Whether this value was ever set for the topic, or is the default."""
         topic = partition.partition("/")[0].rpartition("-")[0]
         asked = self._history.asked_policies.get(topic, set())
         return (key, str(value)) in asked | ANYBODYS
 
     def _bytes_until(self, partition: str, until_s: float) -> int:
+        """Bytes of all batches of the partition that were written by `until_s`."""
         return max(
             (one.end_bytes for one in self._batches[partition] if one.at_s <= until_s), default=0
         )
 
     def _by_compaction(self, partition: str, offset: int, value: str) -> Iterator[str]:
+        """Why compaction may have removed this record: a later record has its key, or it is a
+        tombstone older than `delete.retention.ms`."""
         compacting = [one for one in self._in_force[partition] if one.policy.compacts]
         key = self._history.keys.get(value, "")
         if not (compacting and key):
@@ -173,10 +188,11 @@ class Deletions:
 
 
 def _by_partition(history: History) -> dict[str, dict[int, Append]]:
-    """The first time that each batch was written; of two at one offset the one written last.
+    """Partition -> base offset -> the first append of the batch there.
 
-    Offset and leader epoch say which batch it is: a replica that copies what was compacted
-    meanwhile writes other bytes, of a batch that is as old as it was.
+    Of two batches at one offset it is the one written last. Offset and leader epoch identify a
+    batch, not its bytes: a replica that copies it after compaction writes other bytes, but the
+    batch is as old as before.
     """
     first: dict[tuple[str, int, int], Append] = {}
     found: dict[str, dict[int, Append]] = defaultdict(dict)
@@ -187,6 +203,7 @@ def _by_partition(history: History) -> dict[str, dict[int, Append]]:
 
 
 def _stored(batches: dict[int, Append]) -> list[Stored]:
+    """The batches of one partition in the order of offsets, with their cumulative sizes."""
     found: list[Stored] = []
     end_bytes = 0
     for _, one in sorted(batches.items()):
@@ -196,7 +213,7 @@ def _stored(batches: dict[int, Append]) -> list[Stored]:
 
 
 def _offsets(history: History) -> dict[tuple[str, str], int]:
-    """(partition, value) -> where anybody saw it, or a broker wrote it."""
+    """(partition, value) -> its offset, as a client saw it, else as a broker wrote it."""
     seen = {
         (one.partition, one.value): one.offset
         for one in history.events
@@ -206,14 +223,15 @@ def _offsets(history: History) -> dict[tuple[str, str], int]:
 
 
 def _latest_of_keys(history: History) -> dict[tuple[str, str], int]:
-    """(partition, key) -> the largest offset at which a record with this key is known to stand."""
+    """(partition, key) -> the largest known offset of a record with this key."""
     found: dict[tuple[str, str], int] = {}
     if not history.keys:
         return found
 
     def note(partition: str, value: str, offset: int) -> None:
+        """Count a record at this offset, if it is below the final high watermark."""
         if offset >= history.ends.get(partition, offset + 1):
-            return  # it may have been cut off
+            return  # it may have been truncated
         place = partition, history.keys.get(value, "")
         found[place] = max(found.get(place, -1), offset)
 

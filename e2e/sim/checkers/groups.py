@@ -1,9 +1,10 @@
-"""What may never be seen of consumer groups: two owners, commits that go back, state that is not
-what its log says.
+"""Violations in consumer groups: a partition with two owners, committed offsets that go back,
+coordinators whose memory differs from their logs.
 
-A commit is known by its mark. It *counts* at some moment between its request and its answer; where
-it has no answer, at any moment after its request, or never. Who asks how far a group has come may
-be answered with the commit that counted last before, or with one that may have counted meanwhile.
+Each commit has a unique mark. It *takes effect* at some moment between its request and its answer;
+without an answer, at any moment after its request, or never. A request for the committed offset may
+be answered with the last commit that took effect before, or with one that may have taken effect
+while the request was in flight.
 """
 
 from bisect import bisect_left
@@ -19,12 +20,12 @@ from e2e.sim.history import History
 
 REMOVAL = "a removal"
 EXPIRES_SOONEST = 0.7
-"""Of the retention: clocks of brokers may run that much faster, and time of a group without
-members may begin before its last answer arrived."""
+"""Share of the retention after which offsets may expire: brokers' clocks may run too fast, and a
+group may have been without members before its last answer arrived."""
 
 
 def two_owners(history: History) -> Iterator[Anomaly]:
-    """Two members of one generation were given the same partition."""
+    """Two members were assigned the same partition in one generation."""
     owners: dict[tuple[str, int, str], str] = {}
     groups = history.groups
     restarted = _restarted(groups)
@@ -39,7 +40,7 @@ def two_owners(history: History) -> Iterator[Anomaly]:
 
 
 def two_assignments(history: History) -> Iterator[Anomaly]:
-    """One member was given two assignments in one generation."""
+    """One member got two different assignments in one generation."""
     given: dict[tuple[str, int, str], frozenset[str]] = {}
     groups = history.groups
     restarted = _restarted(groups)
@@ -53,7 +54,7 @@ def two_assignments(history: History) -> Iterator[Anomaly]:
 
 
 def two_leaders(history: History) -> Iterator[Anomaly]:
-    """Members of one generation were answered two leaders."""
+    """JoinGroup responses named two different leaders of one generation."""
     leaders: dict[tuple[str, int], str] = {}
     groups = history.groups
     restarted = _restarted(groups)
@@ -67,7 +68,7 @@ def two_leaders(history: History) -> Iterator[Anomaly]:
 
 
 def stale_accepted(history: History) -> Iterator[Anomaly]:
-    """A member of a past generation, or of a member id that was given up, was not refused."""
+    """A heartbeat or commit was accepted from a past generation or a replaced member id."""
     groups = history.groups
     over, fenced = _Over(groups), _fenced(groups)
     restarted = _restarted(groups)
@@ -92,10 +93,13 @@ def stale_accepted(history: History) -> Iterator[Anomaly]:
 
 
 def commits(history: History) -> Iterator[Anomaly]:
-    """A commit that was acknowledged is gone, or one that had been overwritten is back."""
+    """An acknowledged commit is lost, or one that had been overwritten is back.
+
+    For topics that were deleted and created again, only `_inherited` is checked.
+    """
     groups = history.groups
     over, gone = _Over(groups), _deleted_topics(history)
-    restarted, never = _restarted(groups), _Over(GroupHistory())
+    restarted, never = _restarted(groups), _Over(GroupHistory())  # in `never` none is over
     by_place: dict[tuple[str, str], _Place] = defaultdict(_Place)
     for commit in groups.commits:
         by_place[commit.group, commit.partition].commits.append(commit)
@@ -111,18 +115,16 @@ def commits(history: History) -> Iterator[Anomaly]:
             yield from _inherited(group, partition, place, history)
             continue
         fence = never if group in restarted else over
-        kept = _kept(place, alive_s.get(group, []))
-        for what in _unlike_a_register(place, fence, kept, groups.retention_s):
+        kept = _retention_starts(place, alive_s.get(group, []))
+        for what in _not_like_a_register(place, fence, kept, groups.retention_s):
             yield Anomaly(what[0], group, f"{partition}: {what[1]}")
 
 
 def nothing_of_this_topic(history: History) -> Iterator[Anomaly]:
-    """For a topic whose name another one had before, nothing is answered as committed, although it
-    was.
+    """A committed offset is lost in a topic that was deleted and created again under its name.
 
-    `commits` knows partitions by their names, and says nothing where those had several topics.
-    Here only what was committed and asked for by the topic's id counts; until somebody asked to
-    delete just this topic.
+    `commits` refers to partitions by topic name, and skips names that several topics had. This
+    checker compares commits and answers with the same topic id, until this topic is deleted.
     """
     groups, gone = history.groups, _deleted_topics(history)
     over, restarted, never = _Over(groups), _restarted(groups), _Over(GroupHistory())
@@ -143,13 +145,13 @@ def nothing_of_this_topic(history: History) -> Iterator[Anomaly]:
             if one.group == group and one.partition in {"", place.commits[0].partition}
         ]
         fence = never if group in restarted else over
-        kept = _kept(place, alive_s.get(group, []))
-        for _, what in _unlike_a_register(place, fence, kept, groups.retention_s):
+        kept = _retention_starts(place, alive_s.get(group, []))
+        for _, what in _not_like_a_register(place, fence, kept, groups.retention_s):
             yield Anomaly("nothing-committed", group, f"{label}: {what}")
 
 
 def never_committed(history: History) -> Iterator[Anomaly]:
-    """What is said to be committed nobody ever sent, or not so."""
+    """A coordinator answered with a committed offset that no client sent, or that was refused."""
     sent = {(one.group, one.partition, one.mark): one for one in history.groups.commits}
     for one in history.groups.found:
         if one.offset < 0:
@@ -161,13 +163,13 @@ def never_committed(history: History) -> Iterator[Anomaly]:
 
 
 def coordinator_state(history: History) -> Iterator[Anomaly]:
-    """What a coordinator knew was not what its log says."""
+    """A coordinator's state in memory differed from the state in its log."""
     for what in history.groups.unlike:
         yield Anomaly("coordinator-state", "", what)
 
 
 def unwell(history: History) -> Iterator[Anomaly]:
-    """Long after all else was well a group was not Stable, or did not commit."""
+    """A group had not recovered long after the rest of the cluster: not Stable, or no commits."""
     for group, why in history.groups.unwell:
         yield Anomaly("group-unwell", group, why)
 
@@ -177,28 +179,36 @@ def unwell(history: History) -> Iterator[Anomaly]:
 
 @dataclass(slots=True)
 class _Place:
-    """One partition as one group sees it."""
+    """All that clients did and got for one partition in one group."""
 
     commits: list[Commit] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
     removals: list[Removal] = field(default_factory=list)
 
 
-def _kept(place: _Place, alive_s: list[float]) -> list[float]:
-    """From when on the time begins again for which its offsets are kept."""
+def _retention_starts(place: _Place, alive_s: list[float]) -> list[float]:
+    """The times at which the retention of the partition's committed offset begins again.
+
+    `alive_s` are the times at which the group certainly had a member.
+    """
     if all(one.generation < 0 for one in place.commits):
-        # Nobody's group: each of its offsets expires by itself.
+        # A group without members: each offset's retention begins with its commit.
         return sorted(one.acked_s for one in place.commits if one.acked_s < inf)
     return alive_s
 
 
-def _unlike_a_register(
+def _not_like_a_register(
     place: _Place, over: "_Over", alive_s: list[float], retention_s: float
 ) -> Iterator[tuple[str, str]]:
-    """(name, what) of everything that was found and may not be."""
+    """(anomaly name, description) of each answer that no order of the commits explains.
+
+    The committed offset must behave like a register: a read gets the last write before it. `over`
+    tells when generations ended, `alive_s` when the retention began again.
+    """
     done = _done(place, over)
     marks = {one.mark: one for one in place.commits}
-    # What counted by a moment: the latest beginning of what was done before it.
+    # Each write with the time by which it had certainly taken effect. A read that begins later
+    # must not get a commit that was done before the latest of these writes had begun.
     overwriters = [(done[one.mark], one.began_s, one.mark) for one in place.commits]
     overwriters += [(one.done_s, one.began_s, REMOVAL) for one in place.removals]
     overwriters = sorted(one for one in overwriters if one[0] < inf)
@@ -223,9 +233,10 @@ def _unlike_a_register(
 
 
 def _done(place: _Place, over: "_Over") -> Mapping[str, float]:
-    """Mark -> when the commit had certainly been stored; absent where that is unknown.
+    """Mark -> when the commit had certainly taken effect; infinite if that is unknown.
 
-    Its answer says so, or a later one that names it. It has counted before its generation was over.
+    That is when it was acknowledged, when an answer first contained it, or when its generation was
+    over, whichever came first.
     """
     done = {one.mark: one.acked_s for one in place.commits}
     for one in place.found:
@@ -238,7 +249,7 @@ def _done(place: _Place, over: "_Over") -> Mapping[str, float]:
 
 
 def _is_forgotten(removals: Iterable[Removal], since_s: float, found: Found) -> bool:
-    """Whether one of them may have counted after what began then."""
+    """Whether one of the removals may have taken effect after `since_s` and before the answer."""
     return any(
         not one.is_refused and one.done_s >= since_s and one.began_s < found.at_s
         for one in removals
@@ -246,22 +257,25 @@ def _is_forgotten(removals: Iterable[Removal], since_s: float, found: Found) -> 
 
 
 def _has_expired(alive_s: list[float], since_s: float, at_s: float, retention_s: float) -> bool:
-    """Whether the group may have been without members for as long as offsets are kept."""
+    """Whether offsets may have expired between `since_s` and `at_s`.
+
+    They do if the group was without members for the retention, longer than any gap in `alive_s`.
+    """
     times = [since_s, *(one for one in alive_s if since_s < one < at_s), at_s]
     return any(after - before >= retention_s * EXPIRES_SOONEST for before, after in pairwise(times))
 
 
 def _inherited(group: str, partition: str, place: _Place, history: History) -> Iterator[Anomaly]:
-    """What was committed for a topic that is deleted counts for the next one of its name.
+    """A topic that was created again has the committed offset of its deleted predecessor.
 
-    Only who asks for a topic by its id can say so: by its name it may be the one before, as long
-    as not all brokers know of its end.
+    Only answers to requests with a topic id count: until all brokers know of the deletion, the
+    name alone may still mean the deleted topic.
     """
     marks = {one.mark: one for one in place.commits}
     for one in place.found:
         commit = marks.get(one.mark)
         if commit is not None and commit.acked_s < history.made.get(one.label, -inf):
-            what = f"{partition}: {one.mark} at {one.offset} is of the topic before"
+            what = f"{partition}: {one.mark} at {one.offset} was committed for the deleted topic"
             yield Anomaly("offset-inherited", group, what)
 
 
@@ -278,9 +292,10 @@ def _deleted_topics(history: History) -> frozenset[str]:
 
 
 class _Over:
-    """When a generation of a group was over for certain: an answer named a later one."""
+    """Tells when a generation was certainly over: when an answer first named a later one."""
 
     def __init__(self, groups: GroupHistory) -> None:
+        """Compute from all JoinGroup answers when each generation was first named."""
         begun: dict[str, dict[int, float]] = defaultdict(dict)
         for one in groups.joined:
             known = begun[one.group]
@@ -289,17 +304,22 @@ class _Over:
         self._over: dict[str, list[float]] = {}
         for group, known in begun.items():
             times = [known[one] for one in sorted(known)]
+            # For each generation, the earliest answer that named it or a later one.
             self._over[group] = list(accumulate(reversed(times), min))[::-1]
 
     def __call__(self, group: str, generation: int) -> float:
+        """When this generation was over, in seconds; infinite if it never was."""
         generations = self._generations.get(group, [])
         index = bisect_left(generations, generation + 1)
         return self._over[group][index] if index < len(generations) else inf
 
 
 def _fenced(groups: GroupHistory) -> dict[tuple[str, str], float]:
-    """(group, member id) of static members -> when another id had taken its place for certain."""
-    first: dict[tuple[str, str], tuple[float, float]] = {}
+    """(group, member id) of static members -> when another member id had certainly replaced it.
+
+    Two JoinGroups whose times overlap are not in a known order, so they do not count.
+    """
+    first: dict[tuple[str, str], tuple[float, float]] = {}  # when the id's first join began, ended
     ids: dict[tuple[str, str], list[str]] = defaultdict(list)
     for one in groups.joined:
         key = one.group, one.member_id
@@ -307,8 +327,8 @@ def _fenced(groups: GroupHistory) -> dict[tuple[str, str], float]:
             first[key] = one.began_s, one.at_s
             ids[one.group, one.who].append(one.member_id)
     fenced: dict[tuple[str, str], float] = {}
-    for (group, _), of_one in ids.items():
-        for before, after in pairwise(of_one):
+    for (group, _), member_ids in ids.items():
+        for before, after in pairwise(member_ids):
             _, known_s = first[group, before]
             began_s, at_s = first[group, after]
             if began_s > known_s:
@@ -317,7 +337,7 @@ def _fenced(groups: GroupHistory) -> dict[tuple[str, str], float]:
 
 
 def _alive_times(groups: GroupHistory) -> dict[str, list[float]]:
-    """Group -> moments at which it had a member, or was committed for; in order."""
+    """Group -> times at which it certainly had a member or got a commit, in order."""
     times: dict[str, list[float]] = defaultdict(list)
     for one in groups.joined:
         times[one.group].append(one.at_s)
@@ -330,11 +350,15 @@ def _alive_times(groups: GroupHistory) -> dict[str, list[float]]:
 
 
 def _restarted(groups: GroupHistory) -> frozenset[str]:
-    """Groups whose generations may have begun again: deleted, or nobody's for long."""
+    """Groups whose generation numbers may have started again from the beginning.
+
+    They were deleted, or had no members for so long that the coordinator may have forgotten them.
+    """
     found = {one.group for one in groups.removals if not one.partition}
     if groups.retention_s < inf:
         for group, times in _alive_times(groups).items():
-            if any(b - a >= groups.retention_s * EXPIRES_SOONEST for a, b in pairwise(times)):
+            gaps_s = (after - before for before, after in pairwise(times))
+            if any(gap_s >= groups.retention_s * EXPIRES_SOONEST for gap_s in gaps_s):
                 found.add(group)
     return frozenset(found)
 

@@ -1,4 +1,4 @@
-"""Where all is well, work is done."""
+"""Progress while the cluster is healthy: records are acknowledged, and readers reach the end."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -7,11 +7,12 @@ from e2e.sim.checkers.anomaly import Anomaly, events_of
 from e2e.sim.history import History, Kind, Span
 
 LONGEST_S = 10.0
-"""Without an acknowledgement; a request without an answer is given up after 5 s."""
+"""The longest time without an acknowledgement: twice the timeout of a request."""
 
 
 def no_progress(history: History) -> Iterator[Anomaly]:
-    """Nothing was acknowledged for too long in a partition that somebody wrote to."""
+    """In a healthy cluster no record of a partition was acknowledged for `LONGEST_S`, although
+    producers wrote to it."""
     for span in history.well:
         acked: dict[str, list[float]] = {one: [] for one in span.partitions}
         for one in events_of(history, Kind.ACKED):
@@ -25,7 +26,8 @@ def no_progress(history: History) -> Iterator[Anomaly]:
 
 
 def stuck_reader(history: History) -> Iterator[Anomaly]:
-    """A reader that was not at the end, when all had been well for long, and read nothing more."""
+    """A consumer is not at the end of a partition and read nothing since the last healthy time
+    span ended."""
     at: dict[tuple[str, str], tuple[float, int]] = {}
     for one in history.events:
         if one.kind in {Kind.READ, Kind.SOUGHT}:
@@ -41,6 +43,6 @@ def stuck_reader(history: History) -> Iterator[Anomaly]:
 
 
 def _longest_gap(span: Span, times: list[float]) -> tuple[float, float]:
-    """(seconds, since when)."""
+    """The longest time in the span without any of `times`: (its length, its beginning), in s."""
     edges = [span.from_s, *times, span.to_s]
     return max((after - before, before) for before, after in pairwise(edges))

@@ -1,5 +1,4 @@
-"""Where logs begin: no replica's log start offset goes back, and whatever lies below was deleted by
-a rule."""
+"""Log start offsets: that of a replica never decreases, and a rule deleted all records below it."""
 
 from collections.abc import Iterator
 
@@ -9,7 +8,7 @@ from e2e.sim.history import History, Kind, LogStart
 
 
 def log_start_back(history: History) -> Iterator[Anomaly]:
-    """The log of an in-sync replica begins earlier than it did.
+    """The log start offset of an in-sync replica decreased.
 
     One that is not in sync may be copied again from its leader, whose log may begin earlier.
     """
@@ -25,9 +24,10 @@ def log_start_back(history: History) -> Iterator[Anomaly]:
 
 
 def log_start_unexplained(history: History) -> Iterator[Anomaly]:
-    """An acknowledged record below the beginning of an in-sync replica, and no rule let it go.
+    """An acknowledged record lies below an in-sync replica's log start, and no rule deleted it.
 
-    Below where the log begins for readers it is a lost write; here it is about to become one.
+    Only records above the leader's log start count, which can still be read: they would be lost
+    with the next leader. Records below it are found by `lost_write`.
     """
     starts: dict[str, tuple[int, int]] = {}
     for one in history.replicas:
@@ -36,10 +36,10 @@ def log_start_unexplained(history: History) -> Iterator[Anomaly]:
             starts[one.partition] = max(known, (one.log_start_offset, one.broker_id))
     if not any(start for start, _ in starts.values()):
         return
-    letting_go = Deletions(history)
+    deletions = Deletions(history)
     for event in events_of(history, Kind.ACKED):
         start, broker_id = starts.get(event.partition, (0, 0))
         begin = history.starts.get(event.partition, 0)
-        if begin <= event.offset < start and not letting_go.why_event(event):
+        if begin <= event.offset < start and not deletions.why_event(event):
             what = f"{event.value} at {event.offset}: {broker_id} begins at {start}"
             yield Anomaly("log-start-unexplained", event.partition, what)

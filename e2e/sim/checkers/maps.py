@@ -1,4 +1,5 @@
-"""What no PartitionMap may do: go back, drop in-sync replicas below the floor, share an epoch."""
+"""Changes that no PartitionMap may make: lower an epoch, shrink an ISR below min ISR, or change
+the leader within a leader epoch."""
 
 from collections.abc import Iterator
 
@@ -7,9 +8,10 @@ from e2e.sim.history import Decision, History
 
 
 def isr_below_floor(history: History) -> Iterator[Anomaly]:
-    """R4: never fewer in-sync replicas than min ISR by a decision, if there were as many.
+    """The operator shrank an ISR below `min.insync.replicas`, or further if it was smaller.
 
-    What the replicas' own reports say is adopted as it is (R6).
+    Changes after a wait for the replicas' reports do not count: the ISR in the reports is adopted
+    as it is.
     """
     for one in _decided(history):
         floor = min(one.after.min_isr, len(one.before.isr))
@@ -19,7 +21,7 @@ def isr_below_floor(history: History) -> Iterator[Anomaly]:
 
 
 def epoch_back(history: History) -> Iterator[Anomaly]:
-    """An epoch that is lower than it was, or another leader in the same leader epoch (R2)."""
+    """An epoch decreased, or the leader changed without a new leader epoch."""
     for one in _decided(history):
         before, after = one.before, one.after
         epochs = f"{before.leader} at {before.leader_epoch}, then {after.leader} at"
@@ -34,4 +36,5 @@ def epoch_back(history: History) -> Iterator[Anomaly]:
 
 
 def _decided(history: History) -> Iterator[Decision]:
+    """The changes of entries, without those that followed a wait for the replicas' reports."""
     return (one for one in history.decisions if not one.before.is_asking)

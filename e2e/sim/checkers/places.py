@@ -1,4 +1,4 @@
-"""One offset holds one value, and one value one offset: for all who ever said where it is."""
+"""Each offset has one value, and each value one offset, in all answers and on all disks."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from e2e.sim.history import History
 
 
 def inconsistent_offsets(history: History) -> Iterator[Anomaly]:
-    """Two values at one offset, across acknowledgements, reads and the replicas' files."""
+    """Acknowledgements, reads or replicas' files show two values at one offset."""
     seen: dict[tuple[str, int], str] = {}
     for partition, offset, value, who in all_places(history):
         known = seen.setdefault((partition, offset), value)
@@ -18,22 +18,22 @@ def inconsistent_offsets(history: History) -> Iterator[Anomaly]:
 
 
 def duplicate(history: History) -> Iterator[Anomaly]:
-    """One value at two offsets, although producers are idempotent.
+    """A value is at two offsets, although producers are idempotent.
 
-    What retention took is not remembered everywhere: a replica that copied the log after that
-    knows nothing of it, and leads with that. A producer that asks again later than its records
-    are kept is believed, as in Kafka. So the first of the two was deleted, by a rule.
+    It is correct if a rule deleted the first one: a replica that copied the log later does not
+    know the producer's deleted batch, and as the leader it stores the batch again if the producer
+    sends it again, as in Kafka.
     """
     if not history.was_idempotent:
         return
     seen: dict[tuple[str, str], int] = {}
-    letting_go: Deletions | None = None
+    deletions: Deletions | None = None
     for partition, offset, value, who in all_places(history):
         known = seen.setdefault((partition, value), offset)
         if known == offset:
             continue
-        letting_go = letting_go or Deletions(history)
+        deletions = deletions or Deletions(history)
         first, start = min(known, offset), history.starts.get(partition, 0)
-        if first >= start or not letting_go.why_below(partition, first):
+        if first >= start or not deletions.why_below(partition, first):
             what = f"{value} is at {known} and, to {who}, at {offset}"
             yield Anomaly("duplicate", partition, what)

@@ -1,4 +1,4 @@
-"""What readers were shown: only what was sent, only what stays, everything and in order."""
+"""What consumers read: only sent and committed records, without gaps and in order."""
 
 from collections.abc import Collection, Iterator
 
@@ -8,7 +8,10 @@ from e2e.sim.history import Event, History, Kind
 
 
 def never_sent(history: History) -> Iterator[Anomaly]:
-    """Read although nobody sent it there."""
+    """A record was read from a partition to which nobody sent it.
+
+    A partition of the same name and number counts as the same: requests name topics.
+    """
     sent = {(one.partition, one.value) for one in events_of(history, Kind.SENT)}
     names: dict[str, set[str]] = {}
     for partition, value in sent:
@@ -19,10 +22,10 @@ def never_sent(history: History) -> Iterator[Anomaly]:
 
 
 def old_in_new(history: History) -> Iterator[Anomaly]:
-    """A record of a deleted topic in the one that was made under its name.
+    """A record of a deleted topic is in the topic that was created again under its name.
 
-    Produce names topics, so what is under way while a topic is replaced may land in the new
-    one. What was answered before the new one was asked for may not.
+    Produce requests name topics, so a record in flight while a topic is replaced may be stored in
+    the new one. A record that was answered or read before the new topic was requested must not.
     """
     answered: dict[str, Event] = {}
     for one in history.events:
@@ -37,38 +40,42 @@ def old_in_new(history: History) -> Iterator[Anomaly]:
 
 
 def _same_name(partition: str, others: Collection[str]) -> bool:
-    """Whether one of them has the same topic name and number; ids follow a slash."""
+    """Whether one of the other labels has the same topic name and number before the slash."""
     name, slash, _ = partition.partition("/")
     return bool(slash) and any(other.partition("/")[0] == name for other in others)
 
 
 def dirty_read(history: History) -> Iterator[Anomaly]:
-    """Read, and not there at the end, though no rule let it go: it was shown before it was safe."""
-    letting_go: Deletions | None = None
+    """A record was read, is missing at the end, and no rule deleted it.
+
+    So it was served to a consumer before it was committed.
+    """
+    deletions: Deletions | None = None
     stored = {partition: set(all_) for partition, all_ in history.final.items()}
     for one in events_of(history, Kind.READ):
         there = stored.get(one.partition)
         if there is None or one.partition in history.deleted or (one.offset, one.value) in there:
             continue
-        letting_go = letting_go or Deletions(history)
-        if not letting_go.why_event(one):
+        deletions = deletions or Deletions(history)
+        if not deletions.why_event(one):
             what = f"{one.client} read {one.value} at {one.offset}, t={one.at_s:.3f}"
             yield Anomaly("dirty-read", one.partition, what)
 
 
 def polls(history: History) -> Iterator[Anomaly]:
-    """A reader that did not seek skipped offsets or went back (`poll-skip`, `nonmonotonic-poll`).
+    """A consumer skipped offsets or went back without a seek (`poll-skip`, `nonmonotonic-poll`).
 
-    Offsets have no gaps but where compaction let each record go that is known to have stood there.
+    A gap is allowed only if compaction may have removed each record that is known to have been
+    there.
     """
-    at: dict[tuple[str, str], int] = {}
+    next_offsets: dict[tuple[str, str], int] = {}
     gaps: Gaps | None = None
     for one in history.events:
         key = (one.client, one.partition)
         if one.kind is Kind.SOUGHT:
-            at[key] = one.offset
+            next_offsets[key] = one.offset
         elif one.kind is Kind.READ:
-            expected = at.get(key, one.offset)
+            expected = next_offsets.get(key, one.offset)
             if one.offset > expected and history.has_compacted(one.partition):
                 gaps = gaps or Gaps(history)
                 expected = gaps.unexplained(one.partition, expected, one.offset)
@@ -76,46 +83,46 @@ def polls(history: History) -> Iterator[Anomaly]:
                 name = "poll-skip" if one.offset > expected else "nonmonotonic-poll"
                 what = f"{one.client} expected {expected} and read {one.offset}"
                 yield Anomaly(name, one.partition, what)
-            at[key] = one.offset + 1
+            next_offsets[key] = one.offset + 1
 
 
 class Gaps:
-    """What is known to have stood where a reader found nothing."""
+    """Finds records that are known to have been at offsets which a consumer did not get."""
 
     def __init__(self, history: History) -> None:
-        self._letting_go = Deletions(history)
+        self._deletions = Deletions(history)
         self._values = {
             (partition, offset): value
-            for (partition, value), offset in self._letting_go.offsets.items()
+            for (partition, value), offset in self._deletions.offsets.items()
         }
 
     def unexplained(self, partition: str, begin: int, end: int) -> int:
-        """The first offset of a record that no rule deleted; the end where there is none."""
+        """The first offset from `begin` on with a record that no rule deleted; `end` for none."""
         for offset in range(begin, end):
             value = self._values.get((partition, offset))
-            if value is not None and not self._letting_go.why(partition, offset, value):
+            if value is not None and not self._deletions.why(partition, offset, value):
                 return offset
         return end
 
 
 def out_of_range(history: History) -> Iterator[Anomaly]:
-    """A reader that did nothing wrong got OFFSET_OUT_OF_RANGE.
+    """A consumer got OFFSET_OUT_OF_RANGE for an offset that must be there.
 
-    Below the log start it may be, where a rule deleted what was there: retention is quicker than a
-    slow reader.
+    It is correct for an offset below which a rule deleted everything: retention may be faster than
+    a slow consumer.
     """
-    letting_go: Deletions | None = None
+    deletions: Deletions | None = None
     for one in events_of(history, Kind.OUT_OF_RANGE):
         if one.partition in history.deleted:
             continue
-        letting_go = letting_go or Deletions(history)
-        if not letting_go.why_below(one.partition, one.offset):
+        deletions = deletions or Deletions(history)
+        if not deletions.why_below(one.partition, one.offset):
             what = f"{one.client} was out of range at {one.offset}, t={one.at_s:.3f}"
             yield Anomaly("out-of-range", one.partition, what)
 
 
 def end_regression(history: History) -> Iterator[Anomaly]:
-    """The end for readers went back before the eyes of one of them, or lay below what it read."""
+    """A consumer got a high watermark below an earlier one, or below a record that it had read."""
     furthest: dict[tuple[str, str], int] = {}
     for one in history.events:
         key = (one.client, one.partition)

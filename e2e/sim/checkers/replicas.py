@@ -1,4 +1,4 @@
-"""What brokers wrote and what their disks hold: one leader an epoch, and replicas alike."""
+"""Brokers' logs: each leader epoch has one leader, and in-sync replicas are equal."""
 
 from collections.abc import Iterator
 
@@ -10,9 +10,9 @@ from e2e.sim.history import Append, Batch, History, Replica
 def epoch_fork(history: History) -> Iterator[Anomaly]:
     """Two processes appended as leaders under one leader epoch of a partition.
 
-    Followers write what the leader wrote before them, so the first to write a batch is the leader.
-    A broker that restarted is another process. Where compaction has been, a follower copies
-    batches of which not all is left: what nobody had yet is written by the leader.
+    The process that first writes a batch is the leader: followers copy it later. A restarted
+    broker is another process. After compaction a follower may copy a changed batch, which looks
+    new; so in a compacted partition only batches beyond all earlier ones of the epoch count.
     """
     first: dict[tuple[str, int, int, int], Append] = {}
     leaders: dict[tuple[str, int], Append] = {}
@@ -36,7 +36,7 @@ def epoch_fork(history: History) -> Iterator[Anomaly]:
 
 
 def forked_files(history: History) -> Iterator[Anomaly]:
-    """Two disks hold different batches of one leader epoch at one offset."""
+    """Two brokers' disks hold different batches of one leader epoch at one offset."""
     seen: dict[tuple[str, int, int], tuple[int, Batch]] = {}
     for replica in history.replicas:
         if replica.is_damaged:
@@ -55,8 +55,11 @@ def forked_files(history: History) -> Iterator[Anomaly]:
 
 
 def _differ(history: History, partition: str, one: Batch, other: Batch) -> bool:
-    """In a topic with repeated keys each replica is compacted in its own time: only what is left
-    in both can be compared."""
+    """Whether two batches at one offset differ.
+
+    In compacted topics only records that both still have are compared, because each broker
+    compacts its replicas at another time.
+    """
     is_compacted = partition.startswith(CONSUMER_OFFSETS) or history.has_compacted(partition)
     if one.data == other.data or not is_compacted:
         return one.data != other.data
@@ -65,9 +68,9 @@ def _differ(history: History, partition: str, one: Batch, other: Batch) -> bool:
 
 
 def replica_divergence(history: History) -> Iterator[Anomaly]:
-    """Below the high watermark, in-sync replicas are not alike, byte for byte.
+    """In-sync replicas are not equal, byte for byte, below the high watermark.
 
-    Nobody reads what a segment still has below the log start offset, and nobody checks it.
+    Batches below one of their log start offsets do not count: no client reads them.
     """
     models: dict[str, Replica] = {}
     starts = {(one.partition, one.broker_id): one.offset for one in history.log_starts}
@@ -80,7 +83,7 @@ def replica_divergence(history: History) -> Iterator[Anomaly]:
             yield Anomaly("replica-divergence", replica.partition, what)
         model = models.setdefault(replica.partition, replica)
         if history.has_compacted(replica.partition):
-            continue  # `forked_files` compares what is left of both
+            continue  # `forked_files` compares the records that compaction left
         begin = max(
             max(one.log_start_offset, starts.get((one.partition, one.broker_id), 0))
             for one in (model, replica)
@@ -91,7 +94,7 @@ def replica_divergence(history: History) -> Iterator[Anomaly]:
 
 
 def _differs(one: Replica, other: Replica, begin: int, end: int) -> str:
-    """Where between these offsets, which both hold; empty if nowhere."""
+    """Text about the first difference between offsets `begin` and `end`; empty if there is none."""
     rotten = one.rotten | other.rotten
     mine, others = _by_offset(one, begin, end), _by_offset(other, begin, end)
     for offset in sorted(mine.keys() | others.keys()):
@@ -105,7 +108,7 @@ def _differs(one: Replica, other: Replica, begin: int, end: int) -> str:
 
 
 def _by_offset(replica: Replica, begin: int, end: int) -> dict[int, Batch]:
-    """Only whole batches: retention cuts at segments, readers see batches whole."""
+    """Base offset -> batch, for all batches that lie completely between `begin` and `end`."""
     return {
         batch.base_offset: batch
         for batch in replica.batches

@@ -1,4 +1,4 @@
-"""What is listed in an ISR is on the disks of those who are listed."""
+"""Members of an ISR have all committed records on their disks."""
 
 from collections.abc import Iterator
 
@@ -7,13 +7,12 @@ from e2e.sim.history import History
 
 
 def not_durable(history: History) -> Iterator[Anomaly]:
-    """A member of an ISR, alive in the listed session, had less on its device than was committed.
+    """A running member of an ISR, in its listed session, had synced less than was committed.
 
-    The high watermark waits for all members, listed and proposed, to have synced; a broker
-    that is listed in a session that began since has said that its disk kept it. So at the moment
-    when a map is written each such member would come out of a power cut with all that is below the
-    largest high watermark that any broker ever had. Only where records are acknowledged from
-    page caches this does not hold.
+    The high watermark waits until all listed and proposed members have synced, and a broker that
+    is listed in a new session has reported that its disk kept the records. So whenever a map is
+    written, a power cut of such a member must keep all records below the largest high watermark
+    that any broker ever had. `history.vouched` has no topics with the durability PageCache.
     """
     for one in history.vouched:
         if one.durable_end < one.committed_end:

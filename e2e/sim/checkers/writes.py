@@ -1,6 +1,6 @@
-"""What became of acknowledged and of refused records.
+"""Acknowledged records must be stored, refused ones must not, each producer's in order.
 
-What a client does not know (a send without an answer) is neither lost nor failed.
+A record that was sent without getting an answer may or may not be stored.
 """
 
 from collections import defaultdict
@@ -12,28 +12,28 @@ from e2e.sim.history import Event, History, Kind, SequenceRefused
 
 
 def lost_write(history: History) -> Iterator[Anomaly]:
-    """Acknowledged, and not in the partition at the end, though no rule let this record go."""
-    letting_go: Deletions | None = None
+    """An acknowledged record is missing in the partition at the end, and no rule deleted it."""
+    deletions: Deletions | None = None
     stored = {partition: {value for _, value in all_} for partition, all_ in history.final.items()}
     for one in events_of(history, Kind.ACKED):
         if one.partition not in stored or one.partition in history.deleted:
             continue
         if one.value not in stored[one.partition]:
-            letting_go = letting_go or Deletions(history)
-            if not letting_go.why_event(one):
+            deletions = deletions or Deletions(history)
+            if not deletions.why_event(one):
                 what = f"{one.value} was acknowledged at {one.offset}, t={one.at_s:.3f}"
                 yield Anomaly("lost-write", one.partition, what)
 
 
 def unseen(history: History) -> Iterator[Anomaly]:
-    """A partition with acknowledged records that could not be read at the end."""
+    """A partition with acknowledged records could not be read at the end."""
     for partition in sorted({one.partition for one in events_of(history, Kind.ACKED)}):
         if partition not in history.final and partition not in history.deleted:
             yield Anomaly("unseen", partition, "it could not be read after everything healed")
 
 
 def g1a(history: History) -> Iterator[Anomaly]:
-    """Read although it was refused for good."""
+    """A record was read although it was refused with an error that is not retriable."""
     failed = {(one.partition, one.value) for one in events_of(history, Kind.FAILED)}
     for partition, offset, value, who in all_reads(history):
         if (partition, value) in failed:
@@ -41,18 +41,19 @@ def g1a(history: History) -> Iterator[Anomaly]:
 
 
 def nonmonotonic_send(history: History) -> Iterator[Anomaly]:
-    """By the offsets answered, what a producer sent later lies earlier.
+    """Of two acknowledged records of a producer, the one sent later has the lower offset.
 
-    In whichever order the answers came: a batch whose answer was lost is answered after later ones.
+    The order of sending counts, not that of acknowledgements: a batch whose answer was lost is
+    acknowledged after later ones.
     """
     if not history.was_idempotent:
         return
-    order = {
+    send_order = {
         (one.client, one.partition, one.value): number
         for number, one in enumerate(events_of(history, Kind.SENT))
     }
     acknowledged = [one for one in events_of(history, Kind.ACKED) if one.offset >= 0]
-    acknowledged.sort(key=lambda one: order.get((one.client, one.partition, one.value), -1))
+    acknowledged.sort(key=lambda one: send_order.get((one.client, one.partition, one.value), -1))
     furthest: dict[tuple[str, str], Event] = {}
     for one in acknowledged:
         before = furthest.get((one.client, one.partition))
@@ -78,21 +79,21 @@ def reordered(history: History) -> Iterator[Anomaly]:
 
 
 def sequence_refused(history: History) -> Iterator[Anomaly]:
-    """An idempotent producer got OUT_OF_ORDER_SEQUENCE_NUMBER though all before was acknowledged.
+    """An idempotent producer got OUT_OF_ORDER_SEQUENCE_NUMBER although all its earlier batches
+    were acknowledged.
 
-    Not where a broker said so that another had replaced as leader before it was asked: it does
-    not know what that one acknowledged. A producer whose metadata is two elections old may come
-    to it, with Kafka as well. Java's producer goes on with a new epoch then.
+    It is correct from a broker that was no longer the leader at the time of the request, because
+    it does not know what the next leader acknowledged. A producer with old metadata may ask it,
+    also with Kafka, where Java's producer continues with a new epoch.
     """
     for one in history.sequences_refused:
         if _last_leader(history, one) in {None, one.broker_id}:
-            what = f"{one.client} was told {one.error} for {one.value}, t={one.at_s:.3f}"
+            what = f"{one.client} got {one.error} for {one.value}, t={one.at_s:.3f}"
             yield Anomaly("client-problem", one.partition, what)
 
 
 def _last_leader(history: History, refused: SequenceRefused) -> int | None:
-    """The leader by the newest PartitionMap at the time of the request; None where there was
-    none."""
+    """Id of the leader in the PartitionMap when the request was sent; None if it never had one."""
     named = [
         one.after.leader
         for one in history.decisions

@@ -1,6 +1,7 @@
-"""What goes wrong: each fault by its name. A module for each thing that can.
+"""Faults and changes by users, each known by its name; one module for each family of them.
 
-A module has `ACTS`: name -> act. A new one is added to `FAMILIES`, at its end.
+Each module has `ACTS`: name -> coroutine function. Append a new module to `FAMILIES`: the order
+decides what existing seeds draw.
 """
 
 import asyncio
@@ -70,24 +71,25 @@ ALL_ACTS: Final[dict[str, Act]] = {
 }
 FAULT_NAMES: Final = tuple(ALL_ACTS)
 DIRECTED: Final[dict[str, Act]] = {**directed.ACTS, **directed_disks.ACTS}
-"""What only mixes that name it have: no seed draws it."""
+"""Faults that only the mixes of planted bugs name: no seed draws them."""
 OF_GROUPS: Final[dict[str, Act]] = {**groups.ACTS}
-"""What only seeds with consumer groups draw."""
+"""Faults that only seeds with consumer groups draw."""
 OF_MEDIA: Final = (*disk_errors.ACTS, *decay.ACTS, *volumes.ACTS)
-"""What disks and volumes do that sound ones do not; drawn by itself."""
+"""Names of faults of disks and volumes; they are drawn from a separate random stream."""
 LATER: Final[dict[str, Act]] = {**clocks.LATER, **users.LATER}
-"""What came later than seeds that drew from `FAULT_NAMES`: only later seeds draw it."""
+"""Faults that were added later, and that only seeds from `FIRST_LATER` on draw, so that older
+seeds stay as they were."""
 ROTTING: Final = frozenset({*rot.ACTS, *decay.ACTS})
-"""What changes stored bytes."""
+"""Names of faults that change stored bytes."""
 OF_USERS: Final = (*users.ACTS, *admins.ACTS, *mistakes.ACTS)
-"""What is no fault, but goes on beside them."""
+"""Names of changes and requests by users, which happen beside the faults."""
 
 
 def possible(mix: Mix) -> list[str]:
-    """Its faults, in the order of `FAULT_NAMES`, those of `OF_GROUPS`, `DIRECTED`, `LATER` last.
+    """Names of the faults in a mix, always in the same order.
 
-    Where etcd goes back, users do nothing: what they asked for since the copy is gone, and
-    nobody could say what they are owed.
+    If etcd may be restored from a backup, users do nothing: their changes since the backup would
+    be lost, so nothing could be expected of them.
     """
     known = (*FAULT_NAMES, *OF_GROUPS, *DIRECTED, *LATER)
     names = [name for name in known if mix.weights.get(name)]
@@ -97,7 +99,7 @@ def possible(mix: Mix) -> list[str]:
 
 
 class Faults:
-    """Does what goes wrong, and takes it back after a while."""
+    """Starts the faults of a mix at random times; each fault ends by itself after a while."""
 
     def __init__(
         self, world: World, mix: Mix, chance: random.Random, crowd: Crowd | None = None
@@ -106,7 +108,10 @@ class Faults:
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self, seconds: float) -> None:
-        """Run faults for so many seconds. `World.heal` reverts what they began."""
+        """Start faults for this many seconds, then cancel those that still run.
+
+        `World.heal` reverts what these began.
+        """
         world, mix, chance = self._stage.world, self._stage.mix, self._stage.chance
         end_s = world.loop.time() + seconds
         names = possible(mix)
@@ -128,12 +133,13 @@ class Faults:
             await asyncio.wait(self._running)
 
     def _acted(self, task: asyncio.Task[None]) -> None:
-        """An act that fails by itself would be no fault, and nobody would notice."""
+        """Note an exception in a fault's own code as a problem of the run."""
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             problem = f"{task.get_name()}: {type(error).__name__}: {error}"
             self._stage.world.notebook.problems.append(problem)
 
     async def _act(self, name: str) -> None:
+        """Run the fault of this name, which `count_hit` reads from `ACTING`."""
         ACTING.set(name)
         await (ALL_ACTS | OF_GROUPS | DIRECTED | LATER)[name](self._stage)

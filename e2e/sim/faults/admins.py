@@ -1,7 +1,7 @@
-"""Users ask brokers, not Kubernetes: what Kafka's own tools, consoles and old clients send.
+"""Requests to brokers as from Kafka's own tools, consoles and old clients.
 
-Any version of any request, sensible or not, at any broker. What changes something is also what
-`users` does through Kubernetes; the answers to the rest change nothing.
+They use any version of a request, with sensible arguments or not, at any broker. Some only read;
+the others change topics, as `users` does through Kubernetes.
 """
 
 import asyncio
@@ -11,11 +11,13 @@ from typing import Any, Final
 
 from chiplog_wire.protocol.apis import APIS, ApiKey
 from e2e.sim.faults.stage import Act, Stage
-from e2e.sim.faults.users import MOST_PARTITIONS, MOST_TOPICS, begin_on, topic_names
+from e2e.sim.faults.users import MOST_PARTITIONS, MOST_TOPICS, topic_names, use_new_partitions_soon
 from e2e.sim.history import DeleteAsked
 from e2e.sim.wire import PORT, UNREACHED, Wire
 
 Ask = tuple[ApiKey, dict[str, Any]]
+"""The key of a request and its fields."""
+# Kafka's numbers for kinds of resources, and for operations on a setting.
 TOPIC: Final = 2
 BROKER: Final = 4
 SET: Final = 0
@@ -34,8 +36,10 @@ SETTINGS: Final = (
     ("min.insync.replicas", "99"),
     ("no.such.key", "1"),
 )
+"""Settings that tools set or ask for; some do not exist or have wrong values."""
 TIMEOUT_MS: Final = 4000
 IN_A_ROW: Final = 6
+"""Number of requests in one act."""
 
 
 async def ask(stage: Stage) -> None:
@@ -46,26 +50,29 @@ async def ask(stage: Stage) -> None:
 async def _ask(stage: Stage, wire: Wire, chance: random.Random) -> None:
     for _ in range(IN_A_ROW):
         key, values = chance.choice(QUESTIONS)(stage, chance)
-        await sent(stage, wire, chance, key, values)
+        await send(stage, wire, chance, key, values)
 
 
 async def administer(stage: Stage) -> None:
-    """Something that may change a topic."""
+    """Send a request that may change a topic."""
     await as_client(stage, lambda wire, chance: chance.choice(CHANGES)(stage, wire, chance))
 
 
 async def as_client(stage: Stage, work: Callable[[Wire, random.Random], Any]) -> None:
+    """Run `work` as a new client with its own connections and random stream."""
     world = stage.world
     chance = random.Random(stage.chance.getrandbits(64))  # noqa: S311 - not for secrets
     wire = Wire(world.bootstrap, chance, "admin")
     await world.as_client(f"admin-{chance.getrandbits(32):x}", work(wire, chance))
 
 
-async def sent(
+async def send(
     stage: Stage, wire: Wire, chance: random.Random, key: ApiKey, values: dict[str, Any]
 ) -> Any:
-    """Send a request in a random version to a random broker; its answer, or None where there was
-    none."""
+    """Send a request in a random version to a random broker; returns the response.
+
+    None if no broker answered.
+    """
     api = APIS[key]
     version = chance.randint(api.min_served, api.max_version)
     at = chance.choice(sorted(one.host for one in stage.world.nodes.values())), PORT
@@ -76,15 +83,17 @@ async def sent(
         return None
 
 
-# ---- questions
+# ---- questions: each returns a random request that only reads
 
 
 def _name(stage: Stage, chance: random.Random) -> str:
+    """A topic's name, mostly of one that exists, sometimes an invalid one."""
     names: list[str] = topic_names(stage)
     return chance.choice([*names, *names, *names, "no-such-topic", "not a name/at all"])
 
 
-def _parts(stage: Stage, chance: random.Random) -> list[tuple[str, int]]:
+def _some_partitions(stage: Stage, chance: random.Random) -> list[tuple[str, int]]:
+    """One to three partitions as (topic, number), which need not exist."""
     return [(_name(stage, chance), chance.randrange(5)) for _ in range(chance.randint(1, 3))]
 
 
@@ -97,7 +106,7 @@ def _versions(_stage: Stage, chance: random.Random) -> Ask:
 
 
 def _metadata(stage: Stage, chance: random.Random) -> Ask:
-    wanted = [{"name": name, "topic_id": None} for name, _ in _parts(stage, chance)]
+    wanted = [{"name": name, "topic_id": None} for name, _ in _some_partitions(stage, chance)]
     return ApiKey.METADATA, {"topics": chance.choice((wanted, None, []))}
 
 
@@ -109,7 +118,7 @@ def _cluster(_stage: Stage, chance: random.Random) -> Ask:
 
 
 def _topic_partitions(stage: Stage, chance: random.Random) -> Ask:
-    parts = _parts(stage, chance)
+    parts = _some_partitions(stage, chance)
     cursor = {"topic_name": parts[0][0], "partition_index": parts[0][1]}
     return ApiKey.DESCRIBE_TOPIC_PARTITIONS, {
         "topics": [{"name": name} for name, _ in parts],
@@ -141,7 +150,9 @@ def _config_resources(_stage: Stage, chance: random.Random) -> Ask:
 
 
 def _log_dirs(stage: Stage, chance: random.Random) -> Ask:
-    wanted = [{"topic": name, "partitions": [number]} for name, number in _parts(stage, chance)]
+    wanted = [
+        {"topic": name, "partitions": [number]} for name, number in _some_partitions(stage, chance)
+    ]
     return ApiKey.DESCRIBE_LOG_DIRS, {"topics": chance.choice((None, wanted))}
 
 
@@ -159,7 +170,7 @@ def _epoch(stage: Stage, chance: random.Random) -> Ask:
                     }
                 ],
             }
-            for name, number in _parts(stage, chance)
+            for name, number in _some_partitions(stage, chance)
         ],
     }
 
@@ -171,13 +182,13 @@ def _offsets(stage: Stage, chance: random.Random) -> Ask:
         "replica_id": -1,
         "topics": [
             {"name": name, "partitions": [{"partition_index": number, "timestamp": timestamp}]}
-            for name, number in _parts(stage, chance)
+            for name, number in _some_partitions(stage, chance)
         ],
     }
 
 
 def _fetch(stage: Stage, chance: random.Random) -> Ask:
-    ids = {one.topic: one.topic_id for one in stage.world.written}
+    ids = {one.topic: one.topic_id for one in stage.world.used_partitions}
     return ApiKey.FETCH, {
         "replica_id": chance.choice((-1, -1, -1, 1)),
         "max_wait": chance.choice((0, 300)),
@@ -198,7 +209,7 @@ def _fetch(stage: Stage, chance: random.Random) -> Ask:
                     }
                 ],
             }
-            for name, number in _parts(stage, chance)
+            for name, number in _some_partitions(stage, chance)
         ],
     }
 
@@ -239,16 +250,17 @@ QUESTIONS: Final = (
 )
 
 
-# ---- changes
+# ---- changes: each sends one request that may change a topic
 
 
 async def _create(stage: Stage, wire: Wire, chance: random.Random) -> None:
+    """Send a CreateTopics, also with manual assignments, wrong settings, or only as a trial."""
     world, replicas = stage.world, stage.mix.replicas
     name = chance.choice((f"asked-{world.store.version}", *topic_names(stage), "not a name/at all"))
     if len(topic_names(stage)) >= MOST_TOPICS:
         return
-    world.asked_for(name)
-    config = dict(world.copies.get("config", {}))
+    world.note_request(name)
+    config = dict(world.topic_defaults.get("config", {}))
     if chance.random() < 0.3:
         key, value = chance.choice(SETTINGS)
         config[key] = value
@@ -263,33 +275,37 @@ async def _create(stage: Stage, wire: Wire, chance: random.Random) -> None:
     }
     is_trial = chance.random() < 0.2
     values = {"topics": [one], "timeout": TIMEOUT_MS, "validate_only": is_trial}
-    await sent(stage, wire, chance, ApiKey.CREATE_TOPICS, values)
-    await begin_on(stage)
+    await send(stage, wire, chance, ApiKey.CREATE_TOPICS, values)
+    await use_new_partitions_soon(stage)
 
 
 async def _grow(stage: Stage, wire: Wire, chance: random.Random) -> None:
+    """Send a CreatePartitions, which may ask for fewer partitions than there are."""
     name = _name(stage, chance)
     one = {"name": name, "count": chance.randint(1, MOST_PARTITIONS), "assignments": None}
     is_trial = chance.random() < 0.2
     values = {"topics": [one], "timeout": TIMEOUT_MS, "validate_only": is_trial}
-    await sent(stage, wire, chance, ApiKey.CREATE_PARTITIONS, values)
-    await begin_on(stage)
+    await send(stage, wire, chance, ApiKey.CREATE_PARTITIONS, values)
+    await use_new_partitions_soon(stage)
 
 
 async def _delete(stage: Stage, wire: Wire, chance: random.Random) -> None:
-    """Only what somebody made since: users of the others delete and create them again."""
+    """Delete a topic that was created during the faults.
+
+    The first topics are left to `users.delete_topic`, which creates them again.
+    """
     names = [one for one in topic_names(stage) if one.startswith(("asked-", "more-"))]
     name = chance.choice([*names, "no-such-topic"])
-    stage.world.give_up(name)
+    stage.world.expect_deletion(name)
     topic = {"name": name, "topic_id": None}
     values = {"topics": [topic], "topic_names": [name], "timeout": TIMEOUT_MS}
-    await sent(stage, wire, chance, ApiKey.DELETE_TOPICS, values)
+    await send(stage, wire, chance, ApiKey.DELETE_TOPICS, values)
 
 
 async def _configure(stage: Stage, wire: Wire, chance: random.Random) -> None:
-    """Change some settings of a topic, for a while."""
+    """Change a setting of a topic or broker, and set it back after some seconds."""
     name, (key, value) = _name(stage, chance), chance.choice(SETTINGS)
-    before = str(stage.world.copies.get("config", {}).get(key, "")) or None
+    before = str(stage.world.topic_defaults.get("config", {}).get(key, "")) or None
     resource = {
         "resource_type": chance.choice((TOPIC, TOPIC, TOPIC, BROKER)),
         "resource_name": name,
@@ -298,35 +314,39 @@ async def _configure(stage: Stage, wire: Wire, chance: random.Random) -> None:
     change = {"name": key, "value": value, "config_operation": operation}
     api = chance.choice((ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_CONFIGS))
     if api is ApiKey.ALTER_CONFIGS and before is None:
-        # It replaces all that is set.
-        rest = stage.world.copies.get("config", {}).items()
+        # AlterConfigs removes all settings that it does not name: name the present ones, too.
+        rest = stage.world.topic_defaults.get("config", {}).items()
         kept = [{"name": one, "value": str(given)} for one, given in rest]
     else:
         kept = []
     values = {"resources": [resource | {"configs": [change, *kept]}], "validate_only": False}
-    await sent(stage, wire, chance, api, values)
+    await send(stage, wire, chance, api, values)
     await asyncio.sleep(chance.uniform(1.0, 10.0))
     back = {"name": key, "value": None, "config_operation": DELETE}
     if before is not None:
         back = {"name": key, "value": before, "config_operation": SET}
     values = {"resources": [resource | {"configs": [back]}], "validate_only": False}
-    await sent(stage, wire, chance, ApiKey.INCREMENTAL_ALTER_CONFIGS, values)
+    await send(stage, wire, chance, ApiKey.INCREMENTAL_ALTER_CONFIGS, values)
 
 
 async def _elect(stage: Stage, wire: Wire, chance: random.Random) -> None:
-    parts = [{"topic": name, "partitions": [number]} for name, number in _parts(stage, chance)]
+    """Ask for an election of preferred leaders, of all partitions or of some."""
+    parts = [
+        {"topic": name, "partitions": [number]} for name, number in _some_partitions(stage, chance)
+    ]
     values = {
         "election_type": 0,
         "topic_partitions": chance.choice((None, parts)),
         "timeout": TIMEOUT_MS,
     }
-    await sent(stage, wire, chance, ApiKey.ELECT_LEADERS, values)
+    await send(stage, wire, chance, ApiKey.ELECT_LEADERS, values)
 
 
 async def _delete_records(stage: Stage, wire: Wire, chance: random.Random) -> None:
+    """Send a DeleteRecords, noted in the history even if it is refused or not answered."""
     topics: list[dict[str, Any]] = [
         {"name": name, "partitions": [{"partition_index": number, "offset": offset}]}
-        for name, number in _parts(stage, chance)
+        for name, number in _some_partitions(stage, chance)
         for offset in (chance.choice((1, 10, 40, 10**6)),)
     ]
     history, now_s = stage.world.notebook.history, stage.world.loop.time()
@@ -335,7 +355,7 @@ async def _delete_records(stage: Stage, wire: Wire, chance: random.Random) -> No
         for topic in topics
         for one in topic["partitions"]
     ]
-    await sent(
+    await send(
         stage, wire, chance, ApiKey.DELETE_RECORDS, {"topics": topics, "timeout": TIMEOUT_MS}
     )
 

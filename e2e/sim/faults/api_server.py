@@ -1,4 +1,4 @@
-"""The API server is away, refuses, swallows answers, forgets its history."""
+"""The API server is away, refuses requests, loses answers, is slow, or forgets its history."""
 
 import asyncio
 from typing import Final
@@ -13,12 +13,13 @@ async def api_away(stage: Stage) -> None:
 
 
 async def api_struggles(stage: Stage) -> None:
+    """For a while, refuse requests, lose answers and delay watch events."""
     server = stage.world.server
-    server.refuses = stage.chance.uniform(0.0, 0.4)
-    server.swallows = stage.chance.uniform(0.0, 0.3)
-    server.stale_s = stage.chance.choice((0.0, 0.2, 2.0))
+    server.refused_share = stage.chance.uniform(0.0, 0.4)
+    server.lost_answer_share = stage.chance.uniform(0.0, 0.3)
+    server.watch_delay_s = stage.chance.choice((0.0, 0.2, 2.0))
     await asyncio.sleep(stage.chance.uniform(2.0, 20.0))
-    server.refuses = server.swallows = server.stale_s = 0.0
+    server.refused_share = server.lost_answer_share = server.watch_delay_s = 0.0
 
 
 async def break_watches(stage: Stage) -> None:
@@ -26,6 +27,7 @@ async def break_watches(stage: Stage) -> None:
 
 
 async def compact(stage: Stage) -> None:
+    """Forget the history of changes, so that half of the watches have to begin with a new list."""
     stage.world.store.compact()
     stage.world.server.break_watches(0.5)
 
@@ -34,9 +36,9 @@ async def late_writes(stage: Stage) -> None:
     """Let the API server carry out some writes seconds after they were sent, when the client may be
     gone."""
     server = stage.world.server
-    server.late = stage.chance.uniform(0.05, 0.4)
+    server.late_share = stage.chance.uniform(0.05, 0.4)
     await asyncio.sleep(stage.chance.uniform(2.0, 20.0))
-    server.late = 0.0
+    server.late_share = 0.0
 
 
 ACTS: Final[dict[str, Act]] = {

@@ -1,7 +1,7 @@
-"""Brokers that go away one after another, and one whom only its clients hear any more.
+"""Brokers that are lost one after another, and brokers that only their clients reach.
 
-What a single fault cannot show: who was the last to be there, who comes back knowing less, and
-what a leader promised while nobody copied from it.
+They test what a single fault cannot: which broker was the last one running, brokers that return
+with fewer records, and leaders that acknowledge while no follower fetches.
 """
 
 import asyncio
@@ -13,22 +13,24 @@ from e2e.sim.kubelet import CLUSTER, NAMESPACE, Node
 from e2e.sim.loop import PROCESS
 
 RETURN_WITHIN_S: Final = 15.0
+"""The longest wait for a restarted broker to be admitted again."""
 SHORT_S: Final = (0.02, 0.1, 0.5, 2.0)
 LINKS: Final = (3, 8)
+"""Least and greatest number of losses in a chain."""
 WAIT_S: Final = 20.0
 
 
 async def one_after_another(stage: Stage) -> None:
-    """All lose power, and get it back in the order in which they lost it; it may go again then.
+    """Cut the power of all nodes in turn, and restore it in the same order, also several times.
 
-    The first to be back knows the least, and the last had been alone for some time.
+    So the first node to return has the fewest records, and the last one had run alone for a while.
     """
     nodes, chance = list(stage.world.nodes.values()), stage.chance
     chance.shuffle(nodes)
     between_s = chance.choice((0.1, 1.0, 9.0))
     for one in nodes:
-        stage.world.hit(one)
-        _go_dark(one)
+        stage.world.count_hit(one)
+        _cut_power(one)
         await asyncio.sleep(between_s * chance.uniform(0.5, 1.5))
     between_s, slow_s = chance.choice((0.1, 2.0, 8.0)), chance.choice((0.0, 0.5, 5.0))
     for is_last in (False, False, True):
@@ -40,47 +42,51 @@ async def one_after_another(stage: Stage) -> None:
         if last == len(nodes):
             break
         for one in nodes:
-            _go_dark(one)
+            _cut_power(one)
         await asyncio.sleep(chance.uniform(0.2, 2.0))
     for one in nodes:
         one.disks.slow_s = 0.0
 
 
-def _go_dark(one: Node) -> None:
+def _cut_power(one: Node) -> None:
     if one.has_power:
         one.cut_power()
 
 
 async def cut_off_and_lost(stage: Stage) -> None:
-    """No other broker hears this one, though clients and the API server do; then its power goes."""
+    """Cut a broker off from the other brokers only, and then cut its power."""
     network, one = stage.world.network, stage.node()
     others = [other.host for other in stage.world.nodes.values() if other is not one]
     for other in others:
         network.cut(one.host, other)
         network.cut(other, one.host)
     await asyncio.sleep(stage.chance.uniform(0.2, 9.0))
-    _go_dark(one)
+    _cut_power(one)
     network.heal()
     await asyncio.sleep(stage.chance.uniform(7.0, 12.0))
     one.power_on()
 
 
 async def cut_off_at_a_write(stage: Stage) -> None:
-    """What a broker says next arrives at the API server; then it hears nothing for a while."""
+    """Cut a broker off from the API server right after its next write there, for a while.
+
+    The write is carried out, but the broker gets no answer.
+    """
     world, one = stage.world, stage.node()
-    process, said = one.process, asyncio.Event()
+    process, has_written = one.process, asyncio.Event()
     name = f"{CLUSTER}-{one.broker_id}"
 
     def wrote(_verb: str, kind: str, written: str, _manager: str) -> None:
+        """Called for each write that the API server carried out; cuts the broker off after its."""
         if kind == kinds.BROKERS.kind and written == name and PROCESS.get() is process:
-            said.set()
+            has_written.set()
             world.network.cut(one.host, "api")
             world.network.cut("api", one.host)
 
     world.server.on_write.append(wrote)
     try:
         async with asyncio.timeout(WAIT_S):
-            await said.wait()
+            await has_written.wait()
     except TimeoutError:
         return
     finally:
@@ -92,9 +98,9 @@ async def cut_off_at_a_write(stage: Stage) -> None:
 
 
 async def back_and_gone(stage: Stage) -> None:
-    """One does not hear the API server and is deposed; as it may serve again, another goes.
+    """Cut a broker off from the API server until it is deposed; when it returns, end another one.
 
-    What the first has in memory is of an earlier leader epoch, and it may have to lead immediately.
+    The first broker's memory is of an earlier leader epoch, and it may have to lead immediately.
     """
     network, one, chance = stage.world.network, stage.node(), stage.chance
     before, until_s = _session(stage, one), stage.world.loop.time() + 2 * RETURN_WITHIN_S
@@ -108,7 +114,7 @@ async def back_and_gone(stage: Stage) -> None:
         await asyncio.sleep(0.02)
     await asyncio.sleep(chance.uniform(0.0, 0.5))
     other = chance.choice([each for each in stage.world.nodes.values() if each is not one] or [one])
-    stage.world.hit(other)
+    stage.world.count_hit(other)
     if chance.random() < 0.5:
         other.kill()
     elif other.has_power:
@@ -118,9 +124,9 @@ async def back_and_gone(stage: Stage) -> None:
 
 
 async def chain(stage: Stage) -> None:
-    """Brokers go one by one, each about when one before it is back; those back have slow disks.
+    """End brokers one by one, each at about the time when an earlier one returns.
 
-    Now and then it goes so far that all that are left lose power together.
+    Those that return have slow disks for a while. Sometimes all that are left lose power together.
     """
     nodes, chance = stage.world.nodes.values(), stage.chance
     async with asyncio.TaskGroup() as group:
@@ -132,12 +138,12 @@ async def chain(stage: Stage) -> None:
             if not are_all:
                 going = [chance.choice(going)]
             for one in going:
-                stage.world.hit(one)
+                stage.world.count_hit(one)
                 gone.add(one)
                 if not are_all and chance.random() < 0.5:
                     one.kill()
                 else:
-                    _go_dark(one)
+                    _cut_power(one)
                 group.create_task(_return(stage, one, gone, back))
             if len(gone) == len(nodes) or chance.random() < 0.6:
                 back.clear()
@@ -146,7 +152,10 @@ async def chain(stage: Stage) -> None:
 
 
 async def _return(stage: Stage, one: Node, gone: set[Node], back: asyncio.Event) -> None:
-    """Until it serves again, or for as long as it takes others to lose patience with it."""
+    """Restore a broker's power and wait until it is admitted again, then set `back`.
+
+    After `RETURN_WITHIN_S` it counts as returned in any case. `gone` has the brokers that are away.
+    """
     chance, loop = stage.chance, stage.world.loop
     before = _session(stage, one)
     if not one.has_power:
@@ -163,6 +172,7 @@ async def _return(stage: Stage, one: Node, gone: set[Node], back: asyncio.Event)
 
 
 def _session(stage: Stage, node: Node) -> object:
+    """The newest session of the node's broker; None before its first one."""
     found = stage.world.store.find(kinds.BROKERS, NAMESPACE, f"{CLUSTER}-{node.broker_id}")
     return (found or {}).get("spec", {}).get("session")
 

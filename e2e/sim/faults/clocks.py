@@ -1,4 +1,4 @@
-"""Clocks jump, and run too fast or too slow."""
+"""Clocks of brokers and operators jump, or run too fast or too slowly."""
 
 import asyncio
 from typing import Final
@@ -13,18 +13,21 @@ MOST_HOURS: Final = 30.0
 
 
 def _any_clock(stage: Stage) -> SimClock:
+    """The clock of a random broker or operator; counts that the fault hit it."""
     everybody: list[Node | Operator] = [*stage.world.nodes.values(), *stage.world.operators]
     one = stage.chance.choice(everybody)
-    stage.world.hit(one)
+    stage.world.count_hit(one)
     return one.clock
 
 
 async def jump(stage: Stage) -> None:
+    """Set a wall clock wrong by up to ten minutes, for the rest of the run."""
     _any_clock(stage).skew_s = stage.chance.uniform(-600.0, 600.0)
 
 
 async def drift(stage: Stage) -> None:
-    """The wall's time at half or double speed, and the monotonic one by some percent."""
+    """Run a wall clock at half or double speed for a while, and its monotonic clock some percent
+    too fast or too slowly."""
     clock = _any_clock(stage)
     clock.run_at(stage.chance.choice((0.5, 2.0)), stage.chance.uniform(0.96, 1.04))
     await asyncio.sleep(stage.chance.uniform(5.0, 30.0))
@@ -45,4 +48,4 @@ async def step(stage: Stage) -> None:
 
 ACTS: Final[dict[str, Act]] = {"clock jump": jump, "clock drift": drift}
 LATER: Final[dict[str, Act]] = {"clock step": step}
-"""What only seeds draw that came later."""
+"""Faults that only seeds from `FIRST_LATER` on draw."""

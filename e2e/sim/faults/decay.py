@@ -1,7 +1,7 @@
-"""Bits change in any stored file of one broker: logs, what is derived from them, what is noted.
+"""Flips bits in any file of one broker: logs, indexes and snapshots, checkpoints and metadata.
 
-The same broker as in `rot`: the others hold everything that was acknowledged. Of logs only those of
-one segment, all of which the next start reads: in other segments only a read finds it.
+It is the same broker as in `rot`; the others have all acknowledged records. Of logs only those with
+one segment are hit, which the next start verifies; in other segments only a read would find damage.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ IN_DIRECTORIES: Final = {
     "epochs rot": (EPOCH_CHECKPOINT,),
     "partition id rots": (PARTITION_METADATA,),
 }
-"""Names of files of a replica end so."""
+"""Fault -> suffixes of the files in a replica's directory that it hits."""
 AT_THE_ROOT: Final = {
     "checkpoint rots": (
         RECOVERY_POINTS,
@@ -55,8 +55,9 @@ AT_THE_ROOT: Final = {
     ),
     "identity rots": (META_PROPERTIES, DAMAGED_REPLICAS),
 }
+"""Fault -> names of the files in the data directory that it hits."""
 RESTARTED_SHARE: Final = 0.7
-"""So often the process is killed then: nobody reads such a file again before the next start."""
+"""Share of damages after which the broker is killed: it reads such files only when it starts."""
 
 
 async def rot_tail(stage: Stage) -> None:
@@ -71,7 +72,7 @@ async def rot_tail(stage: Stage) -> None:
 
 
 async def rot_header(stage: Stage) -> None:
-    """Flip a bit that no checksum covers: in base offset, length, or epoch."""
+    """Flip a bit of a batch header that no checksum covers: in base offset, length, or epoch."""
     node = rotting_node(stage)
     if node is None:
         return
@@ -85,6 +86,8 @@ async def rot_header(stage: Stage) -> None:
 
 
 def _in_directories(suffixes: tuple[str, ...]) -> Act:
+    """A fault that flips a bit of a file with one of these suffixes, in any replica's directory."""
+
     async def act(stage: Stage) -> None:
         node = rotting_node(stage)
         if node is not None:
@@ -102,6 +105,8 @@ def _in_directories(suffixes: tuple[str, ...]) -> Act:
 
 
 def _at_the_root(names: tuple[str, ...]) -> Act:
+    """A fault that flips a bit of one of these files in the data directory."""
+
     async def act(stage: Stage) -> None:
         node = rotting_node(stage)
         if node is not None:
@@ -112,6 +117,8 @@ def _at_the_root(names: tuple[str, ...]) -> Act:
 
 
 def _of_metadata(paths_of: "Callable[[MemoryDisk], Iterator[str]]") -> Act:
+    """A fault that flips a bit of one of the files that `paths_of` finds on the metadata disk."""
+
     async def act(stage: Stage) -> None:
         node = rotting_node(stage)
         if node is not None:
@@ -140,12 +147,14 @@ def _rot_any(stage: Stage, node: Node, disk: "MemoryDisk", paths: list[str]) -> 
 
 
 def _flip(stage: Stage, node: Node, disk: "MemoryDisk", path: str, at: int) -> None:
+    """Flip a random bit of the byte at position `at` of a file."""
     bit = 1 << stage.chance.randrange(8)
     node.disks.damage(path, at, bytes([disk.content(path)[at] ^ bit]), disk)
     stage.count_effect("bit rotted")
 
 
 def _maybe_kill(stage: Stage, node: Node) -> None:
+    """Mostly kill the broker, so that its next start verifies its logs."""
     if stage.chance.random() < RESTARTED_SHARE:
         node.disks.lose_clean_mark()
         node.kill()

@@ -1,7 +1,7 @@
-"""Disks and volumes that forget what they had promised, just before everybody needs it.
+"""Disks and volumes that lose records just before these are needed.
 
-In each act one broker's disk is wrong, and the others are undamaged: whichever is elected, nothing
-that was acknowledged may be lost. As in `directed`, only mixes that name an act have it.
+In each act one broker's disk is bad and the others are undamaged: whichever broker is elected, no
+acknowledged record may be lost. As in `directed`, no seed draws these faults.
 """
 
 import asyncio
@@ -19,29 +19,30 @@ from e2e.sim.kubelet import NAMESPACE, Node
 from e2e.sim.maps import states_in
 
 RESTART_S: Final = 60.0
-"""The liveness probe, a back-off and a recovery take so long at most."""
+"""The longest restart: liveness probe, back-off and recovery together."""
 OLDEST_S: Final = 60.0
-"""So old is a copy at most."""
+"""The greatest age of a copy of a volume."""
 FIRST_S: Final = 15.0
-"""So long the broker with the bad disk is alone: it could be elected."""
+"""How long the broker with the bad disk runs before the others return: it could be elected."""
 ALONE_S: Final = 110.0
-"""So long it is alone where it is believed, as nobody else says anything."""
+"""As `FIRST_S`, but so long that the operator elects it without hearing from the others."""
 DARK_S: Final = 25.0
-"""After so long all are known to be gone. One that is back sooner leaves the ISR to the others."""
+"""After this time without power all brokers are fenced. If one returned sooner, it would leave
+the ISR while the others are still in it."""
 SOME_BATCHES: Final = 10
 SOME_APPENDS: Final = 500
-"""More than a broker tries before it stops."""
+"""More appends than a broker tries before it stops because of a full disk."""
 
 
 async def fail_and_go_dark(stage: Stage) -> None:
-    """A sync fails. The broker starts again, is in sync again, and then all lose power."""
+    """A sync fails, the broker restarts and is in sync again; then all nodes lose power."""
     node = await _back_after_failure(stage)
     if node is not None:
         await _all_dark(stage, node)
 
 
 async def fail_and_mount_again(stage: Stage) -> None:
-    """A sync fails. The broker starts again, is in sync again, and then its page cache goes."""
+    """A sync fails, the broker restarts and is in sync again; then it loses its page cache."""
     node = await _back_after_failure(stage)
     if node is not None:
         await _all_killed(stage, node, lambda: node.mount_again(in_order=True))
@@ -62,7 +63,7 @@ async def rot_and_go_dark(stage: Stage) -> None:
 
 
 async def put_back(stage: Stage) -> None:
-    """While all are without power, one volume is replaced by an older copy of itself."""
+    """Cut all nodes' power, and replace one volume by an older copy before it returns."""
     await _put_back(stage, FIRST_S, 1.0)
 
 
@@ -81,6 +82,10 @@ async def rot_and_stay_alone(stage: Stage) -> None:
 
 
 async def _put_back(stage: Stage, alone_s: float, dark_s: float) -> None:
+    """Copy a volume, and put the copy back later while all nodes are without power for `dark_s`.
+
+    Its node gets power again `alone_s` before the others.
+    """
     node = await _ready_one(stage)
     if node is None:
         return
@@ -92,14 +97,17 @@ async def _put_back(stage: Stage, alone_s: float, dark_s: float) -> None:
 
 
 async def remount(stage: Stage) -> None:
-    """All are killed, and one volume is torn off and mounted again: the machine was never off."""
+    """Kill all brokers, and detach one volume without unmounting: it loses unsynced writes.
+
+    Its machine keeps running, so the boot id does not change.
+    """
     node = await _ready_one(stage)
     if node is not None:
         await _all_killed(stage, node, lambda: node.mount_again(in_order=False))
 
 
 async def fill_and_stop(stage: Stage) -> None:
-    """There is room for parts of appends only, until the broker has stopped in good order."""
+    """Let each append write only a part, as on a full disk, until the broker shut down cleanly."""
     node = await _ready_one(stage)
     if node is None:
         return
@@ -113,12 +121,15 @@ async def fill_and_stop(stage: Stage) -> None:
 
 
 async def _back_after_failure(stage: Stage) -> Node | None:
-    """A broker whose log failed to sync, as soon as it serves again."""
+    """Let a log's sync fail; return the broker once it is restarted and all replicas are in sync.
+
+    None if that takes too long.
+    """
     node = await _ready_one(stage)
     if node is None:
         return None
     before, failed = scene.session(stage, node), stage.world.faults["sync failed"]
-    node.disks.fails = True
+    node.disks.fails_next_sync = True
     is_back = await scene.until(
         stage,
         lambda: stage.world.faults["sync failed"] > failed and scene.session(stage, node) > before,
@@ -128,14 +139,17 @@ async def _back_after_failure(stage: Stage) -> Node | None:
 
 
 async def _rotten(stage: Stage) -> Node | None:
-    """The broker with the bad disk, once a bit of a batch above a recovery point is flipped."""
+    """Flip a bit of a batch above a recovery point; return the broker with the bad disk.
+
+    None if there are not enough batches in time.
+    """
     node = stage.world.nodes[stage.world.bad_disk]
     if not await scene.until(stage, lambda: len(batches_above(node.disks)) >= SOME_BATCHES):
         return None
     if await _ready_one(stage, node) is None:
         return None
     found = batches_above(node.disks)
-    # The newest may not be acknowledged yet.
+    # The newest batches may not be acknowledged yet.
     older = found[: len(found) // 2]
     if not older:
         return None
@@ -156,7 +170,7 @@ async def _ready_one(stage: Stage, node: Node | None = None) -> Node | None:
     if not await scene.until(stage, are_well):
         return None
     chosen = node or nodes[stage.chance.choice(sorted(nodes))]
-    stage.world.hit(chosen)
+    stage.world.count_hit(chosen)
     return chosen
 
 
@@ -187,7 +201,10 @@ async def _all_dark(
 
 
 async def _all_killed(stage: Stage, first: Node, end: Callable[[], object]) -> None:
-    """All processes end, this one's by `end`; the others cannot register for a while."""
+    """End all brokers' processes, that of `first` by calling `end`.
+
+    The others are cut off from the API server for `FIRST_S`, so `first` is admitted before them.
+    """
     for one in stage.world.nodes.values():
         if one is not first:
             scene.cut_api(stage, one)
@@ -198,13 +215,13 @@ async def _all_killed(stage: Stage, first: Node, end: Callable[[], object]) -> N
 
 
 ACTS: Final[dict[str, Act]] = {
-    "eio then dark": scene.alone(fail_and_go_dark),
-    "eio then remounted": scene.alone(fail_and_mount_again),
-    "rot then all killed": scene.alone(rot_and_kill_all),
-    "rot then power cut of all": scene.alone(rot_and_go_dark),
-    "volume put back": scene.alone(put_back),
-    "rot then alone": scene.alone(rot_and_stay_alone),
-    "volume put back and alone": scene.alone(put_back_alone),
-    "volume remounted": scene.alone(remount),
-    "cut short and stopped": scene.alone(fill_and_stop),
+    "eio then dark": scene.exclusive(fail_and_go_dark),
+    "eio then remounted": scene.exclusive(fail_and_mount_again),
+    "rot then all killed": scene.exclusive(rot_and_kill_all),
+    "rot then power cut of all": scene.exclusive(rot_and_go_dark),
+    "volume put back": scene.exclusive(put_back),
+    "rot then alone": scene.exclusive(rot_and_stay_alone),
+    "volume put back and alone": scene.exclusive(put_back_alone),
+    "volume remounted": scene.exclusive(remount),
+    "cut short and stopped": scene.exclusive(fill_and_stop),
 }

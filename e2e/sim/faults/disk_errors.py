@@ -1,7 +1,8 @@
-"""Errors of the kernel at any file and at any moment, with all that they leave behind.
+"""I/O errors of the kernel for any file, with the state that they leave behind.
 
-A sync that fails, for want of room too, loses what it was to write (`MemoryDisk`). An append that
-fails may have written a part, which is cut back, or is not because that fails as well.
+A failed sync, also one that fails because the disk is full, loses the bytes that it should have
+written (`MemoryDisk`). A failed append may have written a part, which the broker truncates; that
+may fail, too.
 """
 
 import asyncio
@@ -28,12 +29,12 @@ REPLACED: Final = (
     ".json",
     "",
 )
-"""Parts of the paths of small files, which are written whole; the empty one is of any of them."""
+"""Parts of the paths of small files, which are always replaced as a whole; "" matches any file."""
 SYNCED: Final = (LOG_SUFFIX, LOG_SUFFIX, INDEX_SUFFIX, "")
 
 
 async def fail_syncs(stage: Stage) -> None:
-    """EIO of a sync, and perhaps once more of the same process or of the next one."""
+    """Let one to three syncs of a broker fail with EIO, some seconds apart."""
     disks, chance = stage.node().disks, stage.chance
     for _ in range(chance.choice((1, 1, 2, 3))):
         disks.fail_next("sync", chance.choice(SYNCED), "sync failed")
@@ -41,13 +42,13 @@ async def fail_syncs(stage: Stage) -> None:
 
 
 async def fill_at_sync(stage: Stage) -> None:
-    """Space for a write is only allocated as it is written out, and there is none."""
+    """Let a sync fail with ENOSPC, as on file systems that allocate space only when they sync."""
     path_part = stage.chance.choice(SYNCED)
     stage.node().disks.fail_next("sync", path_part, "sync failed", errno.ENOSPC)
 
 
 async def fail_replacement(stage: Stage) -> None:
-    """A small file, or a directory, cannot be made durable."""
+    """Let the replacement of a small file, or the sync of a directory, fail."""
     chance = stage.chance
     operation = chance.choice(("replace", "replace", "replace", "sync_directory"))
     path_part = "" if operation == "sync_directory" else chance.choice(REPLACED)
@@ -56,7 +57,7 @@ async def fail_replacement(stage: Stage) -> None:
 
 
 async def cut_short(stage: Stage) -> None:
-    """An append writes a part before it fails; what is to cut that off may fail, too."""
+    """Let an append fail after a part is written; the truncation of this part may fail, too."""
     chance = stage.chance
     number = chance.choice((errno.EIO, errno.ENOSPC))
     stage.node().disks.fail_next(
@@ -65,7 +66,7 @@ async def cut_short(stage: Stage) -> None:
         "write failed" if number == errno.EIO else "part written",
         number,
         written_share=chance.random(),
-        # A file that cannot be cut is broken, and the error says so.
+        # Only after EIO may the truncation fail: a full disk does not prevent it.
         is_cut_back=number == errno.ENOSPC or chance.random() < 0.5,
     )
 

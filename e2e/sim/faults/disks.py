@@ -1,4 +1,4 @@
-"""Disks are slow, full, or fail. What a power cut leaves of them, `disk.Disks` decides."""
+"""Disks are slow or full, or fail once."""
 
 import asyncio
 from typing import Final
@@ -14,16 +14,16 @@ async def slow_disk(stage: Stage) -> None:
 
 
 async def fail_sync(stage: Stage) -> None:
-    stage.node().disks.fails = True
+    stage.node().disks.fails_next_sync = True
 
 
 async def fail_read(stage: Stage) -> None:
-    """EIO, once: the broker restarts, and finds the bytes or does not."""
+    """Let the next read of a log fail with EIO: the broker restarts."""
     stage.node().disks.fail_next("read", ".log", "read failed")
 
 
 async def fail_write(stage: Stage) -> None:
-    """EIO of a write to the page cache, once."""
+    """Let the next write of a log to the page cache fail with EIO."""
     stage.node().disks.fail_next("append", ".log", "write failed")
 
 

@@ -1,6 +1,6 @@
-"""What goes wrong with consumer groups: their members, their coordinators, and what users ask.
+"""Faults of consumer groups: of their members and coordinators, and requests of users.
 
-No fault of a seed without groups; those of a coordinator hit a broker that leads a partition of
+Only seeds with groups have them. Faults of a coordinator hit a broker that leads a partition of
 `__consumer_offsets` at that moment.
 """
 
@@ -17,7 +17,7 @@ from chiplog_kube.manifests import ObjectKey
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from e2e.sim.faults import scene
-from e2e.sim.faults.admins import as_client, sent
+from e2e.sim.faults.admins import as_client, send
 from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.groups.crowd import Crowd, Seat
 from e2e.sim.groups.notes import place_of
@@ -29,12 +29,12 @@ from e2e.sim.roles import ACTING, MEMBER
 from e2e.sim.wire import PORT, UNREACHED, Wire
 
 MOST_SEATS: Final = 5
-"""In a group."""
+"""The most members of a group."""
 POLL_S: Final = 0.01
 PATIENCE_S: Final = 15.0
 ASKED_AT_MOST: Final = 8
 GONE: Final = frozenset({0, int(ErrorCode.group_id_not_found)})
-
+"""Error codes of a DeleteGroups after which the group does not exist."""
 NOBODYS: Final = "nobodys"
 """A group that never has members."""
 IN_A_ROW: Final = 6
@@ -54,7 +54,7 @@ MemberAct = Callable[[Stage, Crowd, Seat], Awaitable[None]]
 
 
 def _of_a_member(act: MemberAct) -> Act:
-    """The act on a member of some group; does nothing where no group has members."""
+    """A fault that applies `act` to a random running member; it does nothing if there is none."""
 
     @wraps(act)
     async def acting(stage: Stage) -> None:
@@ -67,17 +67,18 @@ def _of_a_member(act: MemberAct) -> Act:
     return acting
 
 
-async def _again(crowd: Crowd, seat: Seat) -> None:
+async def _restart_member(crowd: Crowd, seat: Seat) -> None:
+    """Start the member of a seat again, if it ended and is still wanted."""
     if seat.is_wanted and seat.member is None and not crowd.is_over:
         crowd.sit(seat)
 
 
 @_of_a_member
 async def kill_member(stage: Stage, crowd: Crowd, seat: Seat) -> None:
-    """Somebody comes in its place, before or after its session has ended."""
+    """Kill a member, and start it again before or after its session has ended."""
     crowd.kill(seat)
     await asyncio.sleep(stage.chance.uniform(0.2, 2.0 * crowd.habits.session_s))
-    await _again(crowd, seat)
+    await _restart_member(crowd, seat)
 
 
 @_of_a_member
@@ -90,7 +91,7 @@ async def freeze_member(stage: Stage, crowd: Crowd, seat: Seat) -> None:
 
 @_of_a_member
 async def cut_member(stage: Stage, crowd: Crowd, seat: Seat) -> None:
-    """Cut a member off, in one or both directions."""
+    """Cut the network between a member and all brokers, in one or both directions."""
     assert seat.process is not None
     network, host = stage.world.network, seat.process.host
     to_it, from_it = stage.chance.choice(((True, True), (True, False), (False, True)))
@@ -105,14 +106,15 @@ async def cut_member(stage: Stage, crowd: Crowd, seat: Seat) -> None:
 
 @_of_a_member
 async def leave(stage: Stage, crowd: Crowd, seat: Seat) -> None:
+    """Let a member leave its group, and start it again some seconds later."""
     crowd.leave(seat)
     await asyncio.sleep(stage.chance.uniform(0.2, 2.0 * crowd.habits.session_s))
-    await _again(crowd, seat)
+    await _restart_member(crowd, seat)
 
 
 @_of_a_member
 async def join(stage: Stage, crowd: Crowd, seat: Seat) -> None:
-    """One more in its group, for good; where there are many, one less."""
+    """Add a member to a group for good; if the group is full, let one leave for good."""
     seats = [one for one in crowd.seats if one.group == seat.group and one.is_wanted]
     if len(seats) < MOST_SEATS:
         crowd.sit(crowd.add_seat(seat.group))
@@ -130,7 +132,7 @@ async def dawdle(_stage: Stage, _crowd: Crowd, seat: Seat) -> None:
 
 @_of_a_member
 async def double(stage: Stage, crowd: Crowd, seat: Seat) -> None:
-    """A second process says that it is the same static member, while the first one goes on."""
+    """Start a second process for a static member while the first one runs: it fences that one."""
     statics = [one for one in crowd.seats if one.instance and one.member is not None]
     if statics:
         crowd.sit(stage.chance.choice(statics))
@@ -138,7 +140,10 @@ async def double(stage: Stage, crowd: Crowd, seat: Seat) -> None:
 
 @_of_a_member
 async def abandon(stage: Stage, crowd: Crowd, seat: Seat) -> None:
-    """All members of a group end; they come back, in time or after their offsets have expired."""
+    """End all members of a group by leaving or killing, and start them again some time later.
+
+    With a short retention their committed offsets may have expired by then.
+    """
     seats = [one for one in crowd.seats if one.group == seat.group]
     is_orderly = stage.chance.random() < 0.5
     for one in seats:
@@ -146,7 +151,7 @@ async def abandon(stage: Stage, crowd: Crowd, seat: Seat) -> None:
     longest_s = 130.0 if crowd.habits.retention_minutes else 3 * crowd.habits.session_s
     await asyncio.sleep(stage.chance.uniform(1.0, longest_s))
     for one in seats:
-        await _again(crowd, one)
+        await _restart_member(crowd, one)
 
 
 # -- coordinators
@@ -162,7 +167,7 @@ def coordinator(stage: Stage) -> Node | None:
     if not leaders:
         return None
     node = stage.world.nodes[stage.chance.choice(leaders)]
-    stage.world.hit(node)
+    stage.world.count_hit(node)
     return node
 
 
@@ -172,7 +177,7 @@ async def kill_coordinator(stage: Stage) -> None:
 
 
 async def freeze_coordinator(stage: Stage) -> None:
-    """Long enough for another one to take over, or not."""
+    """Pause a coordinator, sometimes so long that another broker takes over."""
     if (node := coordinator(stage)) is not None:
         node.pause()
         await asyncio.sleep(stage.chance.uniform(0.5, 15.0))
@@ -196,8 +201,10 @@ async def move_coordinator(stage: Stage) -> None:
 
 
 async def cut_coordinator(stage: Stage) -> None:
-    """Cut a coordinator off from brokers and API server, so that it is deposed without knowing; or
-    from some of them."""
+    """Cut a coordinator off from the other brokers, the API server, or both.
+
+    Without the API server it is deposed without noticing it.
+    """
     if (node := coordinator(stage)) is None:
         return
     world, network = stage.world, stage.world.network
@@ -210,7 +217,7 @@ async def cut_coordinator(stage: Stage) -> None:
 
 
 async def kill_at_commit(stage: Stage) -> None:
-    """While a commit is on its way: sent, appended, or replicated and not answered yet."""
+    """End a coordinator while a commit is in flight: sent, appended, or replicated."""
     history = stage.world.notebook.history.groups
     if await _until_longer(stage, lambda: len(history.commits)):
         await asyncio.sleep(stage.chance.choice((0.0, 0.001, 0.003, 0.006)))
@@ -222,7 +229,7 @@ async def kill_at_commit(stage: Stage) -> None:
 
 
 async def kill_at_rebalance(stage: Stage) -> None:
-    """When an answer named a new generation that not all members know."""
+    """Kill a coordinator when it has answered some members, not all, about a new generation."""
     history = stage.world.notebook.history.groups
     if await _until_longer(stage, lambda: len(history.joined)):
         await asyncio.sleep(stage.chance.choice((0.0, 0.001, 0.004, 0.01)))
@@ -232,7 +239,7 @@ async def kill_at_rebalance(stage: Stage) -> None:
 
 
 async def _until_longer(stage: Stage, length: Callable[[], int]) -> bool:
-    """Whether something was noted soon."""
+    """Wait until `length` returns another number; False if it does not within `PATIENCE_S`."""
     before, until_s = length(), stage.world.loop.time() + PATIENCE_S
     while length() == before:
         if stage.world.loop.time() > until_s:
@@ -242,9 +249,10 @@ async def _until_longer(stage: Stage, length: Callable[[], int]) -> bool:
 
 
 async def depose_and_ask(stage: Stage) -> None:
-    """A coordinator is cut off from the API server only, or stopped, until another one takes over.
+    """Cut a coordinator off from the API server, or pause it, until another broker takes over.
 
-    Somebody commits there at once, and then the old one is asked, which may not know yet.
+    A client commits at the new coordinator, and then asks the old one for the committed offset.
+    The old one may not know yet that it is deposed, but must not answer with its old offset.
     """
     crowd, node = stage.crowd, coordinator(stage)
     if crowd is None or node is None:
@@ -258,6 +266,7 @@ async def depose_and_ask(stage: Stage) -> None:
 
 
 async def _as_far_as_reached(stage: Stage, crowd: Crowd, node: Node) -> None:
+    """Run the steps of `depose_and_ask`; they end early if a broker is not reached."""
     try:
         await _depose_and_ask(stage, crowd, node)
     except UNREACHED as unreached:
@@ -265,7 +274,7 @@ async def _as_far_as_reached(stage: Stage, crowd: Crowd, node: Node) -> None:
 
 
 async def _depose_and_ask(stage: Stage, crowd: Crowd, node: Node) -> None:
-    """Raises one of `UNREACHED`."""
+    """The steps of `depose_and_ask`. Raises one of `UNREACHED`."""
     world, old, new = stage.world, crowd.new_watcher(NOBODYS), crowd.new_watcher(NOBODYS)
     for one in (old, new):
         await one.wire.wire.learn()
@@ -273,18 +282,18 @@ async def _depose_and_ask(stage: Stage, crowd: Crowd, node: Node) -> None:
     old.at = node.host, PORT
     if not mine or await old.send_commit(old.at, Identity(), dict.fromkeys(mine, 1)):
         return
-    stands_still = stage.chance.random() < 0.5
-    if stands_still:
+    pauses = stage.chance.random() < 0.5
+    if pauses:
         node.pause()
     else:
         scene.cut_api(stage, node)
     others = [one.host for one in world.nodes.values() if one is not node]
     until_s = world.loop.time() + scene.PATIENCE_S
-    while not (led := [one for one in others if serving(world, one, NOBODYS)]):
+    while not (new_hosts := [one for one in others if serving(world, one, NOBODYS)]):
         if world.loop.time() > until_s:
             return
         await asyncio.sleep(POLL_S)
-    if await new.send_commit((led[0], PORT), Identity(), dict.fromkeys(mine, 2)):
+    if await new.send_commit((new_hosts[0], PORT), Identity(), dict.fromkeys(mine, 2)):
         return
     stage.count_effect("deposed and asked")
     asked = asyncio.ensure_future(old.fetch_committed(old.at, mine))
@@ -293,11 +302,11 @@ async def _depose_and_ask(stage: Stage, crowd: Crowd, node: Node) -> None:
     await asked
 
 
-# -- what users ask
+# -- requests of users
 
 
 async def delete_group(stage: Stage) -> None:
-    """All members leave, and somebody deletes the group before they are back."""
+    """Let all members of a group leave, delete the group, and start the members again."""
     crowd = stage.crowd
     if crowd is None:
         return
@@ -313,11 +322,11 @@ async def delete_group(stage: Stage) -> None:
     finally:
         for one in seats:
             one.is_wanted = True
-            await _again(crowd, one)
+            await _restart_member(crowd, one)
 
 
 async def _delete(stage: Stage, crowd: Crowd, group: str) -> None:
-    """Asked until it is gone, some times."""
+    """Send DeleteGroups until the group is gone, `ASKED_AT_MOST` times at most."""
     watcher = crowd.new_watcher(group)
     for _ in range(ASKED_AT_MOST):
         removal = None
@@ -342,7 +351,7 @@ async def _delete(stage: Stage, crowd: Crowd, group: str) -> None:
 
 
 async def forget_offset(stage: Stage) -> None:
-    """OffsetDelete of a partition, for the one that is in no group."""
+    """Delete a committed offset of the loner, the consumer without a group membership."""
     crowd = stage.crowd
     if crowd is None or crowd.loner is None:
         return
@@ -351,6 +360,7 @@ async def forget_offset(stage: Stage) -> None:
 
 
 async def _forget(stage: Stage, crowd: Crowd) -> None:
+    """Send one OffsetDelete for a partition that the loner commits, and note its answer."""
     watcher = crowd.new_watcher("loner")
     try:
         await watcher.wire.wire.learn()
@@ -370,11 +380,12 @@ async def _forget(stage: Stage, crowd: Crowd) -> None:
 
 
 async def ask_about(stage: Stage) -> None:
-    """What tools ask of groups, in any version, of any broker; and what only mistakes ask."""
+    """Send requests about groups as tools do, in any version, to any broker; some are wrong."""
     await as_client(stage, lambda wire, chance: _ask_about(stage, wire, chance))
 
 
 async def _ask_about(stage: Stage, wire: Wire, chance: random.Random) -> None:
+    """Send random requests about groups; `values` has the fields of all of them."""
     crowd = stage.crowd
     known = [*crowd.groups, "loner"] if crowd is not None else []
     for _ in range(IN_A_ROW):
@@ -409,7 +420,7 @@ async def _ask_about(stage: Stage, wire: Wire, chance: random.Random) -> None:
             values["groups"] = [of_group, of_group | {"group_id": "no-such-group"}]
         elif key is not ApiKey.LIST_GROUPS and values["topics"] is None:
             values["topics"] = [one]
-        await sent(stage, wire, chance, key, values)
+        await send(stage, wire, chance, key, values)
 
 
 ACTS: Final[dict[str, Act]] = {

@@ -1,6 +1,7 @@
-"""Users ask for what cannot be, see it refused, and take it back; and for what is not built yet.
+"""Users apply invalid specs, or fields that are not supported, and revert them after a while.
 
-Nothing that runs may care: leaders are elected, and what was right before stays as it is.
+They must not disturb the rest of the cluster: leaders are elected, and valid objects stay as they
+are.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ ELSEWHERE: Final = "elsewhere"
 """A namespace that no operator watches."""
 Spec = Mapping[str, Any]
 
-TOPICS: Final[tuple[Spec, ...]] = (
+TOPICS: Final[tuple[Spec, ...]] = (  # fields of invalid Topics
     {"partitions": 1, "replicas": 9},
     {"partitions": 1, "config": {"no.such.key": "1"}},
     {"partitions": 1, "config": {"retention.ms": "soon", "cleanup.policy": "burn"}},
@@ -40,7 +41,9 @@ TOPICS: Final[tuple[Spec, ...]] = (
     {"partitions": 3, "assignments": [{"partition": 1, "replicas": [1]}]},
 )
 
-CLUSTERS: Final[tuple[tuple[Spec, Spec], ...]] = (
+CLUSTERS: Final[
+    tuple[tuple[Spec, Spec], ...]
+] = (  # invalid fields, and the patch that reverts them
     ({"config": {"no.such.key": 1}}, {"config": {"no.such.key": None}}),
     (
         {"config": {"default.replication.factor": 9, "num.partitions": "some"}},
@@ -68,7 +71,7 @@ CLUSTERS: Final[tuple[tuple[Spec, Spec], ...]] = (
     ),
 )
 
-GROUPS: Final[tuple[Spec, ...]] = (
+GROUPS: Final[tuple[Spec, ...]] = (  # fields of invalid ConsumerGroups
     {},
     {"maxLag": {}},
     {"scale": {"min": 4, "max": 2, "target": {"kind": "Deployment", "name": "a"}}},
@@ -80,17 +83,19 @@ GROUPS: Final[tuple[Spec, ...]] = (
 
 
 async def ask_for_topic(stage: Stage) -> None:
-    """A Topic that is refused, in the user's namespace or in one that the cluster takes none of."""
+    """Create an invalid Topic for a while, sometimes in a namespace that no operator watches."""
     spec = {"clusterRef": {"name": CLUSTER}, **stage.chance.choice(TOPICS)}
-    await _for_a_while(stage, kinds.TOPICS, "Topic", spec)
+    await _create_for_a_while(stage, kinds.TOPICS, "Topic", spec)
 
 
 async def ask_for_group(stage: Stage) -> None:
+    """Create an invalid ConsumerGroup for a while."""
     spec = {"clusterRef": {"name": CLUSTER}, **stage.chance.choice(GROUPS)}
-    await _for_a_while(stage, kinds.CONSUMER_GROUPS, "ConsumerGroup", spec)
+    await _create_for_a_while(stage, kinds.CONSUMER_GROUPS, "ConsumerGroup", spec)
 
 
-async def _for_a_while(stage: Stage, kind: Kind, name: str, spec: Spec) -> None:
+async def _create_for_a_while(stage: Stage, kind: Kind, name: str, spec: Spec) -> None:
+    """Create an object of the kind called `name`, and delete it after some seconds."""
     store, namespace = stage.world.store, stage.chance.choice((NAMESPACE, NAMESPACE, ELSEWHERE))
     key = ObjectKey(namespace, f"{MISTAKE}{store.version}")
     made = {
@@ -105,13 +110,13 @@ async def _for_a_while(stage: Stage, kind: Kind, name: str, spec: Spec) -> None:
     finally:
         if (topic := store.peek(kind, *key)) is not None:
             if (taken := owned_name(store, topic)) is not None:
-                # No mistake any more: while nobody else had it, it got the name it asked for.
-                stage.world.give_up(taken)
+                # The Topic asked for a name that was in use, and got it when it became free.
+                stage.world.expect_deletion(taken)
             store.delete(kind, key)
 
 
 async def ask_of_cluster(stage: Stage) -> None:
-    """A spec that is refused, until its user sees it."""
+    """Apply an invalid spec to the cluster for some seconds, then correct it."""
     store, key = stage.world.store, ObjectKey(NAMESPACE, CLUSTER)
     wrong, right = stage.chance.choice(CLUSTERS)
     store.patch(kinds.BROKER_CLUSTERS, key, {"spec": wrong})

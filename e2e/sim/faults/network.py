@@ -1,4 +1,4 @@
-"""Connections break or hang, ways are cut in one direction or both, everything is slow."""
+"""Connections break or hang, hosts are cut off in one or both directions, the network is slow."""
 
 import asyncio
 from typing import Final
@@ -11,12 +11,13 @@ async def break_connections(stage: Stage) -> None:
 
 
 async def hang_connections(stage: Stage) -> None:
-    """Half open: neither end ever learns of it. Others can be made, and work."""
+    """Let some connections hang without an error at either end; new ones work."""
     hung = stage.world.network.hang_some(stage.chance.uniform(0.1, 1.0))
     stage.world.faults["connection hung"] += hung
 
 
 async def partition(stage: Stage) -> None:
+    """Cut a broker off from the API server, clients, brokers, or all, in one or both directions."""
     world, chance = stage.world, stage.chance
     hosts = [one.host for one in world.nodes.values()]
     clients = [one.host for one in world.clients]

@@ -1,4 +1,4 @@
-"""Processes end, stop for a while, or lose their machine."""
+"""Processes are killed or paused, or their machines lose power."""
 
 import asyncio
 from collections.abc import Callable
@@ -41,23 +41,24 @@ async def pause_broker(stage: Stage) -> None:
 
 
 async def cut_power(stage: Stage) -> None:
-    await _dark(stage, stage.node())
+    await _cut_power_for_a_while(stage, stage.node())
 
 
 async def cut_all_power(stage: Stage) -> None:
     for one in stage.world.nodes.values():
-        stage.world.hit(one)
-    await asyncio.gather(*(_dark(stage, one) for one in stage.world.nodes.values()))
+        stage.world.count_hit(one)
+    nodes = stage.world.nodes.values()
+    await asyncio.gather(*(_cut_power_for_a_while(stage, one) for one in nodes))
 
 
-async def _dark(stage: Stage, node: Node) -> None:
+async def _cut_power_for_a_while(stage: Stage, node: Node) -> None:
     if node.has_power:
         node.cut_power()
         await asyncio.sleep(stage.chance.uniform(0.5, 15.0))
         node.power_on()
 
 
-DISK_STEPS: Final = (
+DISK_STEPS: Final = (  # operations of `MemoryDisk`
     "append",
     "sync",
     "replace",
@@ -95,7 +96,7 @@ async def crash_broker(stage: Stage) -> None:
     else:
         stop = _on_disk_step(node, event, after, reached)
     try:
-        await _ended(stage, process)
+        await _until_ended(stage, process)
     finally:
         stop()
     if not node.has_power:
@@ -117,7 +118,7 @@ async def crash_operator(stage: Stage) -> None:
 
     stop = _on_api_write(stage, process, chance.choice((0, 1, chance.randrange(2, 60))), reached)
     try:
-        await _ended(stage, process)
+        await _until_ended(stage, process)
     finally:
         stop()
 
@@ -125,28 +126,35 @@ async def crash_operator(stage: Stage) -> None:
 def _on_disk_step(
     node: Node, operation: str, after: int, reached: Callable[[], None]
 ) -> Callable[[], None]:
-    """Call `reached` so many callbacks after such an operation; returns how to call it off."""
+    """Call `reached` once the broker's process has run `after` callbacks since its next operation.
+
+    `operation` is one on its disks. Returns a function that cancels this.
+    """
     process = node.process
     assert process is not None
 
     def stepping(what: str) -> None:
         if what == operation:
             node.disks.on_step = None
-            _light(process, after, reached)
+            _call_after_callbacks(process, after, reached)
 
     node.disks.on_step = stepping
-    return partial(_call_off, process, node)
+    return partial(_cancel_disk_step, process, node)
 
 
 def _on_api_write(
     stage: Stage, process: Process, after: int, reached: Callable[[], None]
 ) -> Callable[[], None]:
+    """Call `reached` once the process has run `after` callbacks since its next write to the API.
+
+    Returns a function that cancels this.
+    """
     listeners = stage.world.server.on_write
 
     def wrote(*_: str) -> None:
         if PROCESS.get() is process and process.is_alive:
             listeners.remove(wrote)
-            _light(process, after, reached)
+            _call_after_callbacks(process, after, reached)
 
     def stop() -> None:
         if wrote in listeners:
@@ -157,19 +165,22 @@ def _on_api_write(
     return stop
 
 
-def _light(process: Process, after: int, reached: Callable[[], None]) -> None:
+def _call_after_callbacks(process: Process, after: int, reached: Callable[[], None]) -> None:
+    """Call `reached` when the process has run `after` more callbacks; 0 for now."""
     if after == 0:
         reached()
     else:
         process.steps_left, process.on_last_step = after, reached
 
 
-def _call_off(process: Process, node: Node) -> None:
+def _cancel_disk_step(process: Process, node: Node) -> None:
+    """Cancel what `_on_disk_step` began."""
     node.disks.on_step = None
     process.steps_left = None
 
 
-async def _ended(stage: Stage, process: Process) -> None:
+async def _until_ended(stage: Stage, process: Process) -> None:
+    """Wait until the process has ended, but no longer than `WAIT_S`."""
     until_s = stage.world.loop.time() + WAIT_S
     while process.is_alive and stage.world.loop.time() < until_s:  # noqa: ASYNC110
         await asyncio.sleep(0.1)

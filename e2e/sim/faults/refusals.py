@@ -1,4 +1,4 @@
-"""The network says that a process is gone, and it is not: as a broken plugin would do it."""
+"""Connections to a running process are refused, as by a broken network plugin."""
 
 import asyncio
 from typing import Final
@@ -10,7 +10,10 @@ from e2e.sim.kubelet import CLUSTER, NAMESPACE, Node
 
 
 async def refuse_falsely(stage: Stage) -> None:
-    """The operator's connection to a broker ends, and new ones are refused for a while."""
+    """Reset the operator's connections to a broker's health port, and refuse new ones for a while.
+
+    The operator must not take a refused connection as a proof that the broker is dead.
+    """
     network, node = stage.world.network, stage.node()
     address = (node.host, ports.HEALTH)
     network.refused.add(address)

@@ -1,9 +1,9 @@
-"""An etcd that is restored to a copy of some time ago, with brokers and operators running.
+"""Etcd is restored from an older backup while brokers and operators are running.
 
-All objects are as they were, what was made since is gone, and no watch tells of it. The revision
-goes back with them, so that version numbers mean something else from then on; or it was bumped
-and marked as compacted (`etcdutl snapshot restore --bump-revision --mark-compacted`), so that
-old watches are `Gone`.
+All objects are as in the backup, newer ones are gone, and watches get no events for that. The
+revision goes back, too, so that resourceVersions are used again for other contents; or it was
+raised and marked as compacted (`etcdutl snapshot restore --bump-revision --mark-compacted`), so
+that old watches get `Gone`.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ BUMP: Final = 1_000_000
 
 
 async def restore(stage: Stage) -> None:
-    """Copy now, restore after a while: API servers stop, and come back with the copy."""
+    """Take a backup, and later stop the API server, restore the backup, and start it again."""
     server, store, chance = stage.world.server, stage.world.store, stage.chance
     copy = store.backup()
     any_age_s = chance.uniform(1.0, LONGEST_S)
     await asyncio.sleep(stage.mix.copy_age_s or any_age_s)
     if chance.random() < 0.5:
-        # A server that stops in good order ends its watches so.
+        # A server that shuts down cleanly ends its watches without an error.
         server.stop_watches()
     server.go_away()
     await asyncio.sleep(chance.uniform(0.2, 5.0))
     while not server.is_away:
-        # Something else brought it back meanwhile, and nobody restores below a running server.
+        # Another fault started the server again; a restore needs a stopped one.
         server.go_away()
         await asyncio.sleep(chance.uniform(0.2, 1.0))
     store.restore(copy, bump=chance.choice((0, BUMP)))

@@ -1,7 +1,7 @@
-"""Stored bytes change, or another file's are written over them: on the disk of one broker.
+"""Changes bytes of stored batches, by flipped bits or misdirected writes, on one broker's disk.
 
-Only what has copies elsewhere, and here only below the recovery point and under the checksum:
-`decay` has all other bytes. One disk in a seed, so that there is always a replica to fetch from.
+Here only bytes below the recovery point and under a batch's checksum change; `decay` changes all
+others. In each seed only one disk is bad, so that an undamaged replica is always left.
 """
 
 from collections.abc import Iterator
@@ -23,12 +23,13 @@ from e2e.sim.kubelet import Node
 from e2e.sim.logs import segment_starts
 
 FIRST_CHECKED: Final = 16
-"""The magic byte; before it are base offset, length and epoch."""
+"""Position of the magic byte in a batch, from which on bytes are checked; base offset, length and
+epoch are before it."""
 MIN_REPLICAS: Final = 3
 
 
 class Stored(NamedTuple):
-    """A batch in a file."""
+    """Where a batch is: a segment's file, and its position in it."""
 
     path: str
     position: int
@@ -36,7 +37,7 @@ class Stored(NamedTuple):
 
 
 async def rot(stage: Stage) -> None:
-    """One bit."""
+    """Flip one bit of a stored batch."""
     node = rotting_node(stage)
     batches = list(stored_batches(node.disks)) if node is not None else []
     if node is None or not batches:
@@ -45,7 +46,7 @@ async def rot(stage: Stage) -> None:
 
 
 def flip_bit(stage: Stage, node: Node, one: Stored) -> None:
-    """Any one under the batch's checksum."""
+    """Flip a random bit of a batch, among those that its checksum covers."""
     at = one.position + stage.chance.randrange(FIRST_CHECKED, one.size_bytes)
     bit = 1 << stage.chance.randrange(8)
     before = node.disks.data.content(one.path)[at]
@@ -54,7 +55,7 @@ def flip_bit(stage: Stage, node: Node, one: Stored) -> None:
 
 
 async def misdirect(stage: Stage) -> None:
-    """A sector of one file over one of another."""
+    """Write a sector of one batch over a sector of another, as a misdirected write does."""
     node = rotting_node(stage)
     batches = list(stored_batches(node.disks)) if node is not None else []
     if node is None or len(batches) < 2:
@@ -71,7 +72,8 @@ async def misdirect(stage: Stage) -> None:
 
 
 def rotting_node(stage: Stage) -> Node | None:
-    """The broker of this seed whose disk is bad."""
+    """The broker of this seed whose disk is bad; None if it has no power, or the mix has too few
+    replicas to repair the damage."""
     if stage.mix.replicas < MIN_REPLICAS:
         return None
     node = stage.world.nodes[stage.world.bad_disk]
@@ -79,12 +81,12 @@ def rotting_node(stage: Stage) -> Node | None:
 
 
 def has_one_segment(disks: Disks, path: str) -> bool:
-    """Whether the log of this file has no other."""
+    """Whether the log to which the segment at `path` belongs has no other segment."""
     return len(segment_starts(disks.data, path.partition("/")[0])) == 1
 
 
 def stored_batches(disks: Disks) -> Iterator[Stored]:
-    """The batches below the recovery point, of logs with one segment."""
+    """The batches below the recovery point, of all logs with one segment."""
     for directory, recovery_point in recovery_points(disks).items():
         starts = segment_starts(disks.data, directory)
         if len(starts) == 1:
@@ -95,8 +97,10 @@ def stored_batches(disks: Disks) -> Iterator[Stored]:
 
 
 def batches_above(disks: Disks) -> list[Stored]:
-    """What recovery is going to read of the newest segments, and what is durable of that, of all
-    logs in turn."""
+    """The synced batches above the recovery point in each log's last segment, which recovery reads.
+
+    They are sorted by their place in the log: first the first one of each log, and so on.
+    """
     known = recovery_points(disks)
     logs = []
     for directory in disks.data.names(""):
@@ -110,7 +114,7 @@ def batches_above(disks: Disks) -> list[Stored]:
 
 
 def recovery_points(disks: Disks) -> dict[str, int]:
-    """Log directory -> recovery point; empty where the file cannot be parsed."""
+    """Log directory -> recovery point; empty if the file is missing or cannot be parsed."""
     try:
         rows = parse_offsets(bytes(disks.data.content(RECOVERY_POINTS)))
     except (KeyError, CheckpointError):
@@ -119,9 +123,9 @@ def recovery_points(disks: Disks) -> dict[str, int]:
 
 
 def _batches_of(disks: Disks, directory: str, start: int) -> Iterator[tuple[Stored, int]]:
-    """The durable ones of a segment, each with its last offset, up to the first bad one.
+    """The synced batches of a segment with their last offsets, up to the first damaged one.
 
-    A cut that is not yet durable takes its batches away all the same.
+    Batches that were truncated are left out, even if the truncation is not synced yet.
     """
     path = f"{directory}/{start:020d}{LOG_SUFFIX}"
     content = disks.data.durable_content(path)[: len(disks.data.content(path))]

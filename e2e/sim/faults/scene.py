@@ -1,4 +1,4 @@
-"""What faults that act at a certain moment share: whom they hit, and how they wait for it."""
+"""Helpers for faults that happen at a certain moment: choosing brokers, waiting for conditions."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,63 +18,74 @@ from e2e.sim.world import World
 
 POLL_S = 0.002
 PATIENCE_S = 20.0
+"""The longest wait for a condition, unless another one is given."""
 
-_taken: "WeakSet[World]" = WeakSet()
+_with_exclusive_act: "WeakSet[World]" = WeakSet()
+"""Simulations in which an exclusive act is running."""
 
 
-def alone(act: Act) -> Act:
-    """It does nothing while another such act has not come to its end."""
+def exclusive(act: Act) -> Act:
+    """An act that does nothing while another exclusive act is running in the same simulation."""
 
     @wraps(act)
     async def acting(stage: Stage) -> None:
-        if stage.world in _taken:
+        if stage.world in _with_exclusive_act:
             return
-        _taken.add(stage.world)
+        _with_exclusive_act.add(stage.world)
         try:
             await act(stage)
         finally:
-            _taken.discard(stage.world)
+            _with_exclusive_act.discard(stage.world)
 
     return acting
 
 
-class Cast(NamedTuple):
-    """A partition with three replicas, all in sync."""
+class ChosenPartition(NamedTuple):
+    """A partition with three in-sync replicas, and the nodes of their brokers."""
 
     partition: TopicPartition
     leader: Node
-    heir: Node
-    """Elected next, where it is in sync."""
-    last: Node
+    first_follower: Node
+    """It is elected next, if it is in sync."""
+    second_follower: Node
 
 
-async def cast(stage: Stage, is_fit: Callable[[Cast], bool] = lambda _: True) -> Cast | None:
-    """Any that is fit; waited for, because something else may have gone wrong just before."""
-    found: list[Cast] = []
+async def choose_partition(
+    stage: Stage, is_fit: Callable[[ChosenPartition], bool] = lambda _: True
+) -> ChosenPartition | None:
+    """Choose a random partition for which `is_fit` is true; None if there is none in time.
+
+    It waits, because an earlier fault may not be over. Counts a hit of the partition's leader.
+    """
+    found: list[ChosenPartition] = []
 
     def are_there() -> bool:
-        found[:] = [one for one in _casts(stage) if is_fit(one)]
+        found[:] = [one for one in _candidates(stage) if is_fit(one)]
         return bool(found)
 
     if not await until(stage, are_there):
         return None
     chosen = stage.chance.choice(found)
-    stage.world.hit(chosen.leader)
+    stage.world.count_hit(chosen.leader)
     return chosen
 
 
-def _casts(stage: Stage) -> list[Cast]:
+def _candidates(stage: Stage) -> list[ChosenPartition]:
+    """All partitions with three in-sync replicas."""
     nodes, found = stage.world.nodes, []
     for partition, state in states_in(stage.world.store):
         if state.leader is None or len(state.isr) != 3 or len(state.replicas) != 3:
             continue
-        heirs = [nodes[one] for one in state.replicas if one != state.leader.broker_id]
-        found.append(Cast(partition, nodes[state.leader.broker_id], *heirs))
+        followers = [nodes[one] for one in state.replicas if one != state.leader.broker_id]
+        found.append(ChosenPartition(partition, nodes[state.leader.broker_id], *followers))
     return found
 
 
 async def until(stage: Stage, holds: Callable[[], bool], within_s: float = PATIENCE_S) -> bool:
-    """Whether it did within so long; checked when an object changed or a record was answered."""
+    """Wait until `holds` returns True; False if it does not within `within_s`.
+
+    It is checked whenever an object of the API server changed or a record was acknowledged.
+    """
     world, seen = stage.world, (-1, -1)
     until_s = world.loop.time() + within_s
     while world.loop.time() < until_s:
@@ -90,7 +101,10 @@ async def until(stage: Stage, holds: Callable[[], bool], within_s: float = PATIE
 async def until_acked(
     stage: Stage, partition: TopicPartition | None = None, within_s: float = PATIENCE_S
 ) -> str:
-    """The partition of the next record that is acknowledged; empty where none is."""
+    """Wait for the next acknowledged record, of `partition` if given.
+
+    Returns the label of its partition, empty if there is none within `within_s`.
+    """
     events = stage.world.notebook.history.events
     begin = len(events)
     labels: list[str] = []
@@ -106,10 +120,13 @@ async def until_acked(
     return labels[0] if await until(stage, is_acked, within_s) else ""
 
 
-async def fall(stage: Stage, *nodes: Node) -> None:
-    """Their processes end, of which the operator hears at once, and then they have no power."""
+async def take_down(stage: Stage, *nodes: Node) -> None:
+    """Kill brokers, wait until the operator has fenced them, and cut their machines' power.
+
+    A killed process is noticed at once, one without power only after some seconds.
+    """
     for one in nodes:
-        stage.world.hit(one)
+        stage.world.count_hit(one)
         one.kill()
     await until(stage, lambda: all(is_fenced(stage, one) for one in nodes), 3.0)
     for one in nodes:
@@ -125,11 +142,13 @@ def cut(stage: Stage, one: Node, *others: Node) -> None:
 
 
 def cut_api(stage: Stage, one: Node) -> None:
+    """Cut the connection between a node and the API server, in both directions."""
     stage.world.network.cut(one.host, "api")
     stage.world.network.cut("api", one.host)
 
 
 def state_of(stage: Stage, partition: TopicPartition) -> PartitionState | None:
+    """The partition's present entry in its PartitionMap; None if it was deleted."""
     return dict(states_in(stage.world.store)).get(partition)
 
 
@@ -143,13 +162,13 @@ def leads(stage: Stage, partition: TopicPartition, node: Node) -> bool:
 
 
 def in_sync(stage: Stage, partition: TopicPartition) -> dict[int, int]:
-    """Broker -> the session in which it is listed."""
+    """The partition's ISR: broker id -> session."""
     state = state_of(stage, partition)
     return {} if state is None else {int(one.broker_id): int(one.session) for one in state.isr}
 
 
 def session(stage: Stage, node: Node) -> int:
-    """The newest; 0 before the first."""
+    """The newest session of the node's broker; 0 before its first one."""
     return int(_spec(stage, node).get("session", 0))
 
 
@@ -158,6 +177,7 @@ def is_fenced(stage: Stage, node: Node) -> bool:
 
 
 def _spec(stage: Stage, node: Node) -> dict[str, Any]:
+    """The spec of the node's Broker object; empty before it exists."""
     found = stage.world.store.peek(kinds.BROKERS, NAMESPACE, f"{CLUSTER}-{node.broker_id}")
     spec: dict[str, Any] = (found or {}).get("spec", {})
     return spec

@@ -1,4 +1,4 @@
-"""Two things that go wrong one after another, so close that the first is not over yet."""
+"""A second fault that begins before the first one is over."""
 
 import asyncio
 from typing import Final
@@ -11,7 +11,7 @@ RETURN_WITHIN_S: Final = 15.0
 
 
 async def domino(stage: Stage) -> None:
-    """One broker restarts, and about when it is back another one goes away for long."""
+    """Restart a broker, and cut another one's power for long at about the time of its return."""
     first, chance = stage.node(), stage.chance
     others = [one for one in stage.world.nodes.values() if one is not first]
     before = _session(stage, first)
@@ -30,7 +30,7 @@ async def domino(stage: Stage) -> None:
     if not others:
         return
     second = chance.choice(others)
-    stage.world.hit(second)
+    stage.world.count_hit(second)
     if second.has_power:
         second.cut_power()
         await asyncio.sleep(chance.uniform(8.0, 12.0))
@@ -38,7 +38,7 @@ async def domino(stage: Stage) -> None:
 
 
 async def isolate_from_api(stage: Stage) -> None:
-    """A broker hears nothing from the API server for long, but clients and brokers hear it."""
+    """Cut a broker off from the API server for long, but not from clients and brokers."""
     network, mine = stage.world.network, stage.node().host
     network.cut(mine, "api")
     network.cut("api", mine)
@@ -47,6 +47,7 @@ async def isolate_from_api(stage: Stage) -> None:
 
 
 def _session(stage: Stage, node: Node) -> object:
+    """The newest session of the node's broker; None before its first one."""
     found = stage.world.store.find(kinds.BROKERS, NAMESPACE, f"{CLUSTER}-{node.broker_id}")
     return (found or {}).get("spec", {}).get("session")
 

@@ -1,4 +1,4 @@
-"""What every fault is given: the world, how much of what goes wrong, and chance."""
+"""The mix of a seed, and the arguments of every fault: the world, the mix and a random stream."""
 
 import random
 from collections.abc import Awaitable, Callable
@@ -14,58 +14,61 @@ from e2e.sim.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """How much of what: drawn from the seed."""
+    """The size, load and faults of one simulation; usually drawn from its seed."""
 
     brokers: int = 3
     operators: int = 2
     replicas: int = 1
     faults_s: float = 100.0
+    """How long faults are started."""
     every_s: float = 6.0
+    """Average time between two faults."""
     weights: dict[str, float] = field(default_factory=dict)
+    """Fault -> its relative frequency."""
     producers: int = 3
     consumers: int = 2
-    """In no group: they assign their partitions themselves."""
+    """Consumers without a group, which assign their partitions themselves."""
     pause_s: float = 1.2
-    """A producer waits up to so long between two batches for a partition."""
+    """The longest pause of a producer between two batches for a partition."""
     habits: Habits = Habits()  # noqa: RUF009 - never changed
     topic_config: dict[str, str] = field(default_factory=dict)
     cluster_config: dict[str, str] = field(default_factory=dict)
     compacted_config: dict[str, str] = field(default_factory=dict)
-    """Of the topic "clicks", beside `topic_config`: where its keys come again it is compacted."""
+    """Additional settings of the topic "clicks", which is compacted if keys are repeated."""
     reads_in_racks: bool = False
-    """Whether consumers name racks, and brokers send them there (KIP-392)."""
+    """Whether consumers name their rack, and read from a replica in it (KIP-392)."""
     copy_age_s: float = 0.0
-    """etcd goes back by so much; 0 where chance says by how much, which is not long."""
+    """Age of the backup from which etcd is restored; 0 for a random age of up to a minute."""
     groups: GroupHabits | None = None
-    """How consumer groups are; None where there are none."""
+    """Behaviour of consumer groups; None for no groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What faults act on. `World.heal` reverts what a fault began and did not revert."""
+    """The arguments of a fault. `World.heal` reverts what a fault began and did not revert."""
 
     world: World
     mix: Mix
     chance: random.Random
     crowd: Crowd | None = None
-    """All groups, where there are any."""
+    """The consumer groups; None if the seed has none."""
 
     def node(self) -> Node:
-        """Any broker's."""
+        """A random broker's node; counts that the fault hit it."""
         one = self.world.nodes[self.chance.choice(sorted(self.world.nodes))]
-        self.world.hit(one)
+        self.world.count_hit(one)
         return one
 
     def operator(self) -> Operator:
-        """The active one or a standby."""
+        """A random operator, active or standby; counts that the fault hit it."""
         one = self.chance.choice(self.world.operators)
-        self.world.hit(one)
+        self.world.count_hit(one)
         return one
 
     def count_effect(self, name: str) -> None:
-        """Count a fault that was armed before and has had its effect now."""
+        """Count an effect under its own name, for faults that wait for a moment to take effect."""
         self.world.faults[name] += 1
 
 
 Act = Callable[[Stage], Awaitable[None]]
-"""Goes wrong, waits, and is well again; may be cancelled while it waits."""
+"""A fault: it begins, waits, and ends what it began. It may be cancelled while it waits."""

@@ -1,6 +1,6 @@
-"""Users go on with their work: topics come, go, come again and grow, clusters change.
+"""Changes by users during the faults: they create, delete and extend topics and change clusters.
 
-What they ask for they ask a working API server, again and again until it has it.
+They write directly to the API server's store, as users who repeat each request until it succeeds.
 """
 
 import asyncio
@@ -30,7 +30,9 @@ CHANGES: Final = (
     ("flush.messages", "3"),
     ("chiplog.durability", "PageCache"),
 )
+"""Settings of topics that users change, with their values."""
 FOR_GOOD_SHARE: Final = 0.3
+"""Share of changed settings that are not reverted."""
 ONLY_FOR_GOOD: Final = frozenset({"cleanup.policy"})
 LOSES_NO_CACHE: Final = frozenset(
     {
@@ -52,29 +54,31 @@ LOSES_NO_CACHE: Final = frozenset(
         "settings changed",
     }
 )
-"""Faults that leave every page cache as it is."""
+"""Faults after which every page cache still holds all written records."""
 NEEDED: Final[dict[str, Callable[[Stage], bool]]] = {
     "chiplog.durability": lambda stage: stage.mix.weights.keys() <= LOSES_NO_CACHE,
-    # Records without keys would be refused from then on.
+    # A compacted topic refuses records without keys.
     "cleanup.policy": lambda stage: stage.mix.habits.keys > 0,
 }
-"""What some settings need: else acknowledged records may go, or none are taken."""
+"""Setting -> whether it may be changed in this mix. Otherwise acknowledged records may be lost
+rightly, or all records are refused."""
 LONGEST_S: Final = 40.0
 MISTAKE: Final = "mistake-"
-"""What a Topic is called that is refused, and soon deleted."""
+"""Prefix of the names of Topics that are refused, and soon deleted."""
 MOST_TOPICS: Final = 4
 MOST_PARTITIONS: Final = 6
 MOST_BROKERS: Final = 5
 SHORT_RETENTION_MS: Final = 8_000
 CLUSTER_CONFIG: Final = {"log.retention.check.interval.ms": 5_000}
-"""Where retention is shortened: so often brokers check which segments are to be deleted."""
+"""For mixes with a short retention: brokers look for expired segments every five seconds."""
 
 
 async def create_topic(stage: Stage) -> None:
+    """Create one more topic, unless there are many, and let clients use it."""
     name = f"more-{stage.world.store.version}"
     if len(topic_names(stage)) < MOST_TOPICS:
         _apply_topic(stage, name)
-        await begin_on(stage)
+        await use_new_partitions_soon(stage)
 
 
 async def delete_topic(stage: Stage) -> None:
@@ -84,21 +88,22 @@ async def delete_topic(stage: Stage) -> None:
         return
     if world.store.find(kinds.TOPICS, NAMESPACE, name)["metadata"].get("deletionTimestamp"):  # type: ignore[index]
         return
-    world.give_up(name)
+    world.expect_deletion(name)
     world.store.delete(kinds.TOPICS, ObjectKey(NAMESPACE, name))
     try:
-        await _gone(stage, name)
+        await _until_gone(stage, name)
         await asyncio.sleep(chance.choice((0.0, 0.5, 5.0)))
     finally:
-        # It is wanted again whatever comes between.
+        # If this act is cancelled here, `World.heal` creates the topic.
         world.wanted_topics.add(name)
     if world.store.find(kinds.TOPICS, NAMESPACE, name) is None:
         world.wanted_topics.discard(name)
         _apply_topic(stage, name)
-        await begin_on(stage)
+        await use_new_partitions_soon(stage)
 
 
 async def grow_topic(stage: Stage) -> None:
+    """Add one or two partitions to a topic, and let clients use them."""
     store = stage.world.store
     if (name := _some_topic(stage)) is None:
         return
@@ -106,11 +111,11 @@ async def grow_topic(stage: Stage) -> None:
     count = topic["spec"]["partitions"]
     if count < MOST_PARTITIONS:
         _patch(stage, name, {"partitions": count + stage.chance.randint(1, 2)})
-        await begin_on(stage)
+        await use_new_partitions_soon(stage)
 
 
 async def shorten_retention(stage: Stage) -> None:
-    """Records go after some seconds, for a while; and segments end every few seconds."""
+    """Set a retention of some seconds for a while, with segments that end every few seconds."""
     if (name := _some_topic(stage)) is None:
         return
     short = {"retention.ms": SHORT_RETENTION_MS, "segment.ms": 3_000}
@@ -138,6 +143,7 @@ async def change_settings(stage: Stage) -> None:
 
 
 async def add_broker(stage: Stage) -> None:
+    """Add a machine, and one broker more to the cluster's spec, unless there are many."""
     world = stage.world
     if len(world.nodes) < MOST_BROKERS:
         world.add_node()
@@ -147,7 +153,7 @@ async def add_broker(stage: Stage) -> None:
 
 
 async def roll(stage: Stage) -> None:
-    """Something changes that brokers only learn by a restart, one after the other."""
+    """Change the pods' annotations, for which the operator restarts one broker after the other."""
     stage.world.has_changed_brokers = True
     annotation = {"example.com/change": str(stage.world.store.version)}
     spec = {"spec": {"template": {"annotations": annotation}}}
@@ -161,7 +167,7 @@ def topic_names(stage: Stage) -> list[str]:
 
 
 def _some_topic(stage: Stage) -> str | None:
-    """None while the only one is between its end and its next beginning."""
+    """The name of a random Topic; None while the only one is deleted and not created again."""
     names = topic_names(stage)
     return stage.chance.choice(names) if names else None
 
@@ -174,7 +180,8 @@ def _patch(stage: Stage, name: str, spec: dict[str, Any]) -> None:
     stage.world.store.patch(kinds.TOPICS, ObjectKey(NAMESPACE, name), {"spec": spec})
 
 
-async def _gone(stage: Stage, name: str) -> None:
+async def _until_gone(stage: Stage, name: str) -> None:
+    """Wait until the Topic is gone, but no longer than `LONGEST_S`."""
     until_s = stage.world.loop.time() + LONGEST_S
     while stage.world.store.find(kinds.TOPICS, NAMESPACE, name) is not None:
         if stage.world.loop.time() > until_s:
@@ -182,11 +189,11 @@ async def _gone(stage: Stage, name: str) -> None:
         await asyncio.sleep(0.25)
 
 
-async def begin_on(stage: Stage) -> None:
-    """Clients write and read what is new as soon as it has a leader."""
+async def use_new_partitions_soon(stage: Stage) -> None:
+    """For ten seconds, let clients use new partitions as soon as there are any."""
     for _ in range(20):
         await asyncio.sleep(0.5)
-        stage.world.begin_on_new()
+        stage.world.use_new_partitions()
 
 
 ACTS: Final[dict[str, Act]] = {
@@ -198,4 +205,4 @@ ACTS: Final[dict[str, Act]] = {
     "rolling restart": roll,
 }
 LATER: Final[dict[str, Act]] = {"settings changed": change_settings}
-"""What only seeds draw that came later."""
+"""Changes that only seeds from `FIRST_LATER` on draw."""

@@ -1,7 +1,7 @@
-"""Volumes that are lost, put back to a copy, or mounted again, while the machine runs on.
+"""Volumes that are lost, replaced by a snapshot, or mounted again, while their machine runs.
 
-What goes back in time or is lost is that of the broker whose disk is bad in this seed, where two
-others hold everything that was acknowledged. Any volume may be mounted again.
+Only the volume of the seed's broker with the bad disk is lost or replaced: two others have all
+acknowledged records. Any volume may be mounted again.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ OLDEST_S: Final = 60.0
 
 
 async def lose(stage: Stage) -> None:
-    """A new volume, empty, as when a claim was deleted with its pod."""
+    """Replace the volume by an empty one, as if its claim had been deleted with the pod."""
     node = rotting_node(stage)
     if node is not None and _is_dispensable(stage, node):
         stage.count_effect("volume was lost")
-        node.disks.went_wrong += 1
+        node.disks.error_count += 1
         node.lose_volume()
 
 
 async def restore(stage: Stage) -> None:
-    """A snapshot of up to a minute ago, perfect, is what the next process finds."""
+    """Replace the volume by a snapshot of up to a minute ago."""
     node = rotting_node(stage)
     if node is None:
         return
@@ -33,28 +33,30 @@ async def restore(stage: Stage) -> None:
     await asyncio.sleep(stage.chance.uniform(1.0, OLDEST_S))
     if _is_dispensable(stage, node):
         stage.count_effect("volume went back")
-        node.disks.went_wrong += 1
+        node.disks.error_count += 1
         node.put_back(copy)
 
 
 async def tear_off(stage: Stage) -> None:
-    """The volume is lost while it is in use, and mounted again."""
+    """Detach a volume while it is in use, and mount it again: unsynced writes may be lost."""
     stage.node().mount_again(in_order=False)
 
 
 async def mount_again(stage: Stage) -> None:
-    """Unmounted in order, which writes what is dirty, and mounted again."""
+    """Unmount a volume, which writes dirty pages, and mount it again."""
     stage.node().mount_again(in_order=True)
 
 
 async def drop_caches(stage: Stage) -> None:
-    """The kernel needs memory: nobody sees any more what a failed sync lost."""
+    """Drop a page cache, as a kernel short of memory does: reads now see what failed syncs lost."""
     stage.node().disks.drop_caches()
 
 
 def _is_dispensable(stage: Stage, node: Node) -> bool:
-    """Whether somebody else is in sync, of every partition: else there may be no other copy that
-    vouches for itself, and all would be left to the user."""
+    """Whether every partition has another in-sync replica than the one on this node.
+
+    Otherwise acknowledged records could be lost rightly, and only a user could decide how to go on.
+    """
     return all(one - {node.broker_id} for one in in_sync_in(stage.world.store).values())
 
 

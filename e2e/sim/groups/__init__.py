@@ -1,8 +1,7 @@
-"""Simulated consumer groups: members as a careful user's are, what they did and what they were
-answered.
+"""Simulated consumer groups: members that behave like a careful user's, and a history of them.
 
-* `habits`: how much of what a seed's groups do.
-* `wire`: the requests about groups, in any version; `assignments`: what members tell each other.
-* `member`: one consumer of a group; `crowd`: all groups of a world, and who watches them.
-* `history`: what was answered, for the checkers; `replay`: live state beside its log.
+* `habits`: how many groups a seed has, and how they behave.
+* `wire`: requests about groups, in any version; `assignments`: subscriptions and assignments.
+* `member`: one consumer of a group; `crowd`: all groups of a run, and clients that watch them.
+* `history`: requests and answers, for the checkers; `replay`: coordinators' memory and logs.
 """

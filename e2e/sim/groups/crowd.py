@@ -1,4 +1,4 @@
-"""All groups of a world: who is in them, who comes and goes, and who watches."""
+"""All consumer groups of a simulation: their members, and clients that watch them."""
 
 import asyncio
 import random
@@ -17,14 +17,14 @@ from e2e.sim.wire import PORT, UNREACHED
 from e2e.sim.world import World
 
 BY_ID_SHARE = 0.5
-"""Of the watchers, those that ask for topics by their ids."""
+"""Share of watchers that ask with topic ids instead of names."""
 ANYWHERE_SHARE = 0.4
-"""Of the questions of a watcher, those that any broker is asked."""
+"""Share of a watcher's requests that go to a random broker instead of the coordinator."""
 
 
 @dataclass(slots=True)
 class Seat:
-    """A place in a group: its member, restarted when it ended."""
+    """A member's place in a group; its process is started again when it has ended."""
 
     group: str
     name: str
@@ -33,14 +33,14 @@ class Seat:
     member: Member | None = None
     process: Process | None = None
     is_wanted: bool = True
-    """Whether somebody is to sit here."""
+    """Whether the place shall have a member."""
 
 
 def is_led_by_nobody(members: Sequence[Member]) -> bool:
-    """Whether a static leader came back by a JoinGroup before version 9, which cannot tell it so.
+    """Whether the leader is a static member that returned with a JoinGroup before version 9.
 
-    It reads its former id as the leader's, and nobody checks for new partitions until the group
-    rebalances for another reason: what KIP-814 mends.
+    Such a response names the leader's former member id, so the member does not know that it leads.
+    No member checks for new partitions until the next rebalance then; KIP-814 fixed this.
     """
     ids = {one.who.member_id for one in members}
     return not any(one.is_leader for one in members) and any(
@@ -49,10 +49,10 @@ def is_led_by_nobody(members: Sequence[Member]) -> bool:
 
 
 def is_led_by_one_who_was_away(members: Sequence[Member], places: Sequence[str]) -> bool:
-    """Whether a static leader came back when there was all that there is now, and nothing since.
+    """Whether a static leader returned when the topics already had their present `places`.
 
-    It goes on with the assignment that the generation has, whatever came or went while it was
-    away, and assigns again when it sees a change (docs/groups.md).
+    It keeps the generation's assignment, which may lack partitions that were created while it was
+    away, and assigns again only when it sees another change (docs/groups.md).
     """
     return any(
         one.is_leader
@@ -63,7 +63,7 @@ def is_led_by_one_who_was_away(members: Sequence[Member], places: Sequence[str])
 
 
 class Crowd:
-    """Members as processes of their own, on hosts of their own."""
+    """All members of all groups, each a process on its own host, and their watchers."""
 
     def __init__(self, world: World, habits: GroupHabits) -> None:
         self.world = world
@@ -83,7 +83,7 @@ class Crowd:
 
     @property
     def groups(self) -> list[str]:
-        """Those with members, the loner's left out."""
+        """Names of the groups with members, without the loner's group."""
         return sorted({one.group for one in self.seats})
 
     def add_seat(self, group: str) -> Seat:
@@ -107,7 +107,7 @@ class Crowd:
         self.world.keep(self._compare())
 
     def sit(self, seat: Seat) -> None:
-        """A new process for this seat, beside the one that may be there."""
+        """Start a member's process for this seat; one that runs already is not stopped."""
         seat.starts += 1
         wire = self._wire(seat.group, seat.name, is_static=seat.instance is not None)
         seat.member = Member(
@@ -118,6 +118,7 @@ class Crowd:
         task.add_done_callback(partial(self._ended, seat, seat.member))
 
     def _ended(self, seat: Seat, member: Member, task: "asyncio.Task[Any]") -> None:
+        """Note that a member's task ended, unless a newer one has its seat."""
         self.world.client_ended(task)
         if seat.member is member:
             seat.member = None
@@ -138,12 +139,12 @@ class Crowd:
     # -- what goes wrong with members
 
     def somebody(self) -> Seat | None:
-        """A seat with a living process."""
+        """A random seat with a running member; None if there is none."""
         there = [one for one in self.seats if one.member is not None and one.process is not None]
         return self.chance.choice(there) if there else None
 
     def kill(self, seat: Seat) -> None:
-        """Its process ends; the coordinator hears nothing but of a connection."""
+        """Kill the member's process: it does not leave its group, only its connections break."""
         if seat.process is not None:
             seat.process.is_alive = False
             self.world.network.ended(seat.process)
@@ -171,21 +172,26 @@ class Crowd:
             if one.is_wanted and one.member is None:
                 self.sit(one)
 
-    def is_well(self, since_s: float) -> list[tuple[str, str]]:
-        """(group, why) of those that have not recovered since."""
-        whys = ((group, self._why_not(group, since_s)) for group in self.groups)
+    def unwell_groups(self, since_s: float) -> list[tuple[str, str]]:
+        """(group, reason) of each group that has not recovered since that time; empty if all did.
+
+        Members that ended are started again.
+        """
+        whys = ((group, self._why_unwell(group, since_s)) for group in self.groups)
         found = [(group, why) for group, why in whys if why]
-        can_commit = self._places(self.habits.topics[:1])
+        can_commit = self._used_places(self.habits.topics[:1])
         if self.loner is not None and self.loner.committed_s < since_s and can_commit:
             found.append(("loner", "it has committed nothing"))
         return found
 
-    def _why_not(self, group: str, since_s: float) -> str:
+    def _why_unwell(self, group: str, since_s: float) -> str:
+        """Why a group has not recovered: a member is missing, or has not committed since then, or
+        the partitions are not all read; empty if it has."""
         seats = [one for one in self.seats if one.group == group and one.is_wanted]
         members = [one.member for one in seats if one.member is not None]
         for seat in seats:
             if seat.member is None:
-                self.sit(seat)  # it was fenced, or left; now nothing is in its way
+                self.sit(seat)  # it had been fenced or had left
         if len(members) < len(seats):
             return "somebody is missing"
         for one in members:
@@ -196,24 +202,26 @@ class Crowd:
         generations = {one.who.generation for one in members}
         if len(generations) > 1:
             return f"members are in {sorted(generations)}"
-        owned = sorted(place_of(one.topic, one.number) for m in members for one in m.positions)
-        places = self._places(self.habits.topics)
+        owned = sorted(
+            place_of(one.topic, one.number) for member in members for one in member.positions
+        )
+        places = self._used_places(self.habits.topics)
         is_at_its_limit = is_led_by_nobody(members) or is_led_by_one_who_was_away(members, places)
         if members and owned != places and not is_at_its_limit:
             return f"{owned} are read, of {places}"
         return ""
 
-    def _places(self, topics: Sequence[str]) -> list[str]:
-        """What there is to read of these topics."""
+    def _used_places(self, topics: Sequence[str]) -> list[str]:
+        """The partitions of these topics that clients use, as "topic-number", in order."""
         history = self.world.notebook.history
         return sorted(
             place_of(one.topic, one.number)
-            for one in self.world.written
+            for one in self.world.used_partitions
             if one.topic in topics and str(one) not in history.deleted
         )
 
     def stop(self) -> None:
-        """All leave."""
+        """Let all members leave, and the watcher stop."""
         self.is_over = True
         if self.loner is not None:
             self.loner.is_leaving = True
@@ -222,19 +230,20 @@ class Crowd:
             self.leave(one)
 
     async def audit(self) -> None:
-        """How far each group has come at the very end, for as long as it takes."""
+        """Fetch each group's committed offsets at the end, with retries until it succeeds."""
         for group in [*self.groups, *(["loner"] if self.loner is not None else [])]:
             watcher = self._watcher(group)
-            while not await self._asked(watcher, is_last=True):
+            while not await self._try_to_fetch(watcher, is_last=True):
                 await watcher.back_off()
 
     # -- who watches
 
     async def _watch(self) -> None:
+        """Fetch the committed offsets of a random group from time to time."""
         names = [*self.groups, *(["loner"] if self.loner is not None else [])]
         while not self.is_over:
             await asyncio.sleep(self.habits.watch_s * self.chance.uniform(0.5, 1.5))
-            await self._asked(self._watcher(self.chance.choice(names)), is_last=False)
+            await self._try_to_fetch(self._watcher(self.chance.choice(names)), is_last=False)
 
     def _watcher(self, group: str) -> GroupClient:
         if group not in self.watchers:
@@ -242,14 +251,17 @@ class Crowd:
         return self.watchers[group]
 
     def new_watcher(self, group: str) -> GroupClient:
-        """A tool that asks about this group."""
+        """A client that asks about this group without being a member."""
         wire = self._wire(group, "watcher", is_static=False)
         if self.chance.random() < BY_ID_SHARE:
             wire.ask_by_id()
         return GroupClient("watcher", wire, self._own_chance(), self.notes)
 
-    async def _asked(self, watcher: GroupClient, *, is_last: bool) -> bool:
-        """Whether it got the group's committed offsets, from the coordinator or from any broker."""
+    async def _try_to_fetch(self, watcher: GroupClient, *, is_last: bool) -> bool:
+        """Let a watcher fetch its group's committed offsets; False if that failed.
+
+        With `is_last` it asks only the coordinator, with new metadata.
+        """
         try:
             partitions = watcher.partitions(self.habits.topics)
             if not partitions or is_last:
@@ -270,11 +282,12 @@ class Crowd:
         return found is not None
 
     async def _compare(self) -> None:
+        """Call `compare` from time to time."""
         while not self.is_over:
             await asyncio.sleep(self.habits.compare_s * self.chance.uniform(0.5, 1.5))
             self.compare()
 
     def compare(self) -> None:
-        """Compare the coordinators' state in memory with their logs, now."""
+        """Compare the coordinators' state in memory with their logs, and note differences."""
         now_s = self.notes.now_s()
         self.notes.history.unlike += [f"{one}, t={now_s:.3f}" for one in differences(self.world)]

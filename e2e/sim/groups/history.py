@@ -1,7 +1,7 @@
-"""What members of groups were answered, and what became of what they committed.
+"""The history of consumer groups: the answers that members got, and the commits they sent.
 
-Every commit has a mark of its own, which the coordinator keeps as its metadata: a client that asks
-how far a group has come learns which commit that was, and not only a number.
+Every commit has a unique mark, which the coordinator stores as the offset's metadata. So the answer
+to a request for a committed offset tells which commit it came from.
 """
 
 from dataclasses import dataclass, field
@@ -10,32 +10,32 @@ from typing import NamedTuple
 
 
 class Joined(NamedTuple):
-    """A JoinGroup was answered without an error."""
+    """A JoinGroup request that was answered without an error; `began_s` is when it was sent."""
 
     began_s: float
     at_s: float
     group: str
     generation: int
     who: str
-    """The member: by its instance where it has one, else by its member id."""
+    """The member: its `group.instance.id` if it has one, else its member id."""
     member_id: str
     leader: str
-    """The same of the group's leader, as this member was answered."""
+    """The group's leader in this member's answer, named like `who`."""
 
 
 class Synced(NamedTuple):
-    """A SyncGroup was answered with an assignment."""
+    """A SyncGroup request that was answered with an assignment."""
 
     at_s: float
     group: str
     generation: int
     who: str
     partitions: frozenset[str]
-    """Topic and number, without an id: so the leader assigns them."""
+    """Assigned partitions as "topic-number", without topic ids, as in the assignment."""
 
 
 class Beat(NamedTuple):
-    """A heartbeat was answered without an error, by a coordinator that had loaded its groups."""
+    """A heartbeat that was answered without an error by a coordinator that had loaded the group."""
 
     began_s: float
     at_s: float
@@ -47,7 +47,7 @@ class Beat(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Commit:
-    """An offset of one partition, sent to be committed."""
+    """An OffsetCommit request for one partition."""
 
     began_s: float
     group: str
@@ -58,45 +58,44 @@ class Commit:
     who: str
     member_id: str = ""
     generation: int = -1
-    """-1 of a consumer that is in no generation."""
+    """-1 for a consumer that is in no generation."""
     label: str = ""
-    """The partition with its topic's id, where that was said: it is for no other of the name."""
+    """The partition's label with its topic id, if the request had the id; else empty."""
     acked_s: float = inf
-    """When it was acknowledged; never where nobody knows what became of it."""
+    """When it was acknowledged; infinite without an acknowledgement."""
     is_refused: bool = False
-    """Whether it was answered with an error after which it cannot count."""
+    """Whether the answer was an error after which it certainly is not stored."""
 
 
 class Found(NamedTuple):
-    """An OffsetFetch was answered for a partition."""
+    """An answer to an OffsetFetch request, for one partition."""
 
     began_s: float
     at_s: float
     group: str
     partition: str
     offset: int
-    """-1 where nothing is committed."""
+    """-1 if nothing is committed."""
     mark: str
     label: str = ""
-    """The partition with its topic's id, where that was asked for: then no other topic of the name
-    may be meant."""
+    """The partition's label with its topic id, if the request had the id; else empty."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Removal:
-    """Somebody asked the coordinator to forget a group, or what it committed."""
+    """A request to delete a group, or its committed offset of one partition."""
 
     began_s: float
     group: str
     partition: str = ""
-    """One; all of them where it is empty."""
+    """The partition; empty for the whole group."""
     done_s: float = inf
     is_refused: bool = False
 
 
 @dataclass(slots=True)
 class GroupHistory:
-    """Each list in the order of answers, commits and removals in that of their requests."""
+    """All answers in their order; `commits` and `removals` are in the order of their requests."""
 
     joined: list[Joined] = field(default_factory=list)
     synced: list[Synced] = field(default_factory=list)
@@ -105,8 +104,8 @@ class GroupHistory:
     found: list[Found] = field(default_factory=list)
     removals: list[Removal] = field(default_factory=list)
     unlike: list[str] = field(default_factory=list)
-    """Where a coordinator's live state was not what its log replays to."""
+    """Descriptions of differences between a coordinator's state in memory and in its log."""
     unwell: list[tuple[str, str]] = field(default_factory=list)
-    """(group, why) of groups that had not recovered long after everything else was well."""
+    """(group, reason) of groups that had not recovered long after the rest of the cluster."""
     retention_s: float = inf
-    """So long what a group without members committed is kept."""
+    """How long committed offsets of a group without members are kept."""

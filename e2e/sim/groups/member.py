@@ -1,4 +1,4 @@
-"""One consumer of a group: it joins, reads, commits and sends heartbeats, until it leaves."""
+"""A member of a consumer group: it joins, reads, commits and sends heartbeats until it leaves."""
 
 import asyncio
 import random
@@ -15,32 +15,34 @@ from e2e.sim.wire import UNREACHED, TopicPartition
 ELSEWHERE: Final = frozenset(
     {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available, ErrorCode.request_timed_out}
 )
-"""The coordinator is to be found again."""
+"""Errors after which a client has to find the coordinator again."""
 LATER: Final = frozenset({ErrorCode.coordinator_load_in_progress, ErrorCode.unstable_offset_commit})
+"""Errors after which a client sends the same request again, a little later."""
 AGAIN: Final = frozenset({ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation})
-"""It is to join again, under the id that it has."""
+"""Errors after which a member has to join again with its present member id."""
 UNKNOWN: Final = ErrorCode.unknown_member_id
 FENCED: Final = ErrorCode.fenced_instance_id
 NOT_A_MEMBER: Final = frozenset({UNKNOWN, FENCED})
-"""It is no longer a member."""
+"""Errors after which a client is no longer a member."""
 REFUSED_FOR_GOOD: Final = frozenset({*AGAIN, *NOT_A_MEMBER})
-"""A commit that is answered so does not count, and never will."""
+"""Errors of a commit that is certainly not stored."""
 UNSETTLED: Final = frozenset({*ELSEWHERE, *LATER, *AGAIN, *NOT_A_MEMBER})
-"""Errors that members get where nothing is wrong."""
+"""Errors that members may get without a fault of the brokers."""
 OF_TOPICS: Final = frozenset(
     {
         ErrorCode.unknown_topic_or_partition,
         ErrorCode.unknown_topic_id,
     }
 )
+"""Errors after which a client has to refresh its metadata of topics."""
 METADATA_AGE_S: Final = 15.0
 ASIDE_SHARE: Final = 0.3
-"""Of the commits, those that a member does not wait for."""
+"""Share of the commits that are sent in the background, beside heartbeats."""
 BACK_OFF_S: Final = 0.5
 
 
 class GroupClient:
-    """What members, loners and watchers share: they find the coordinator."""
+    """The base of members, loners and watchers: it finds the coordinator, fetches and commits."""
 
     def __init__(
         self, name: str, wire: GroupWire, chance: random.Random, notes: GroupNotes
@@ -51,13 +53,13 @@ class GroupClient:
         self.chance = chance
         self.notes = notes
         self.at: tuple[str, int] | None = None
-        """Where the coordinator is, as far as it knows."""
+        """Address of the coordinator as last found; None if it has to be found."""
 
     async def back_off(self) -> None:
         await asyncio.sleep(self.chance.uniform(0.05, BACK_OFF_S))
 
     async def find_coordinator(self) -> bool:
-        """Whether it was found. Raises one of `UNREACHED`."""
+        """Find the coordinator; False if a broker answered with an error. Raises `UNREACHED`."""
         error, at = await self.wire.coordinator()
         if error:
             self.note_error(error)
@@ -73,19 +75,22 @@ class GroupClient:
             self.at = None
 
     def partitions(self, topics: tuple[str, ...]) -> list[TopicPartition]:
-        """All of these topics, of which it knows."""
+        """All partitions of these topics in this client's metadata."""
         return sorted(one for one in self.wire.wire.partitions if one.topic in topics)
 
     async def fetch_committed(
         self, at: tuple[str, int], partitions: list[TopicPartition]
     ) -> dict[TopicPartition, tuple[int, str]] | None:
-        """None where the answer was an error. Raises one of `UNREACHED`."""
+        """The group's committed (offset, mark) of each partition, asked of the broker at `at`.
+
+        None for an error. Raises one of `UNREACHED`.
+        """
         began_s, asks_by_id = self.notes.now_s(), self.wire.asks_by_id
         error, found = await self.wire.committed(at, partitions)
         if error:
             self.note_error(error)
             if error in OF_TOPICS:
-                await self.wire.wire.learn()  # the name may be another topic's by now
+                await self.wire.wire.learn()  # the topic may have been created again
             return None
         for one, (offset, mark) in sorted(found.items()):
             label = str(one) if asks_by_id else ""
@@ -96,7 +101,10 @@ class GroupClient:
     async def send_commit(
         self, at: tuple[str, int], who: Identity, offsets: Mapping[TopicPartition, int]
     ) -> int:
-        """The first error; where all was stored, 0. Raises one of `UNREACHED`."""
+        """Commit offsets under a new mark; returns the first error code, 0 if all are stored.
+
+        Raises one of `UNREACHED`.
+        """
         mark = self.notes.new_mark(self.name)
         sent = {
             one: self.notes.commit(
@@ -119,7 +127,7 @@ class GroupClient:
 
 
 class Member(GroupClient):
-    """A member with partitions that the leader gives it; where it leads, it gives them."""
+    """A member of a group, which also assigns the partitions while it is the group's leader."""
 
     def __init__(
         self,
@@ -134,31 +142,34 @@ class Member(GroupClient):
         self.habits = habits
         self.who = Identity(instance=instance)
         self.is_in = False
-        """Whether it has an assignment, as far as it knows."""
+        """Whether it has an assignment in the present generation, by the answers that it got."""
         self.is_leader = False
         self.leader_id = ""
-        """The generation's leader, as it was answered."""
+        """Member id of the generation's leader, from the last JoinGroup response."""
         self.is_leaving = False
         self.is_fenced = False
-        """Whether another one is this static member now: it is over for this one."""
+        """Whether another process took over this static member's `group.instance.id`."""
         self.is_to_dawdle = False
-        """Whether it is to take longer than its session lasts, once."""
+        """Whether its next round shall take longer than its session timeout."""
         self.is_to_reassign = False
         self.positions: dict[TopicPartition, int] = {}
         self.given: frozenset[Place] = frozenset()
-        """What it has been assigned without knowing yet where to begin."""
+        """Assigned partitions whose committed offsets it has still to fetch."""
         self.committed_s = -1.0
-        """When everything it reads was committed for the last time."""
+        """When it last began a successful commit of all its partitions."""
         self.has_skipped = False
-        """Whether it came back as the leader of a generation that has its assignment."""
+        """Whether it returned as the leader and keeps the assignment (`skip_assignment`)."""
         self.known: list[TopicPartition] = []
-        """What there was when it gave out partitions as the leader, or when it came back as one."""
-        self._learned_s = -1.0
+        """The topics' partitions when it became the leader; a change leads to a rebalance."""
+        self._refreshed_s = -1.0
+        """When it last refreshed its metadata."""
         self._commit_s = 0.0
-        self._aside: set[asyncio.Task[None]] = set()
+        """When its next commit is due."""
+        self._background_commits: set[asyncio.Task[None]] = set()
+        """Commits in the background."""
 
     async def run(self) -> None:
-        """Until it has left, or is fenced."""
+        """Take part in the group until it is to leave or is fenced; then leave."""
         while not self.is_fenced and not self.is_leaving:
             try:
                 await self._step()
@@ -174,19 +185,21 @@ class Member(GroupClient):
         self.is_in = False
 
     async def _step(self) -> None:
+        """Do the next thing: find the coordinator, join, fetch committed offsets, or work."""
         if self.at is None:
             if not await self.find_coordinator():
                 await self.back_off()
         elif not self.is_in:
             await self._join(self.at)
         elif self.given:
-            await self._begin(self.at)
+            await self._fetch_positions(self.at)
         else:
             await self._work(self.at)
 
     # -- becoming a member
 
     async def _join(self, at: tuple[str, int]) -> None:
+        """Send a JoinGroup, then a SyncGroup, with assignments for all if it is the leader."""
         habits, began_s = self.habits, self.notes.now_s()
         subscribed = subscription(habits.topics)
         answer = await self.wire.join(
@@ -205,21 +218,24 @@ class Member(GroupClient):
             self.is_leader = self.leader_id == self.who.member_id
             self.has_skipped = self.is_leader and getattr(answer, "skip_assignment", False)
             if self.is_leader:
-                await self._learn()
+                await self._refresh_metadata()
                 self.known = self.partitions(self.habits.topics)
             is_to_assign = self.is_leader and not self.has_skipped
             ids = [str(one.member_id) for one in answer.members]
             await self._sync(at, self._shares(ids) if is_to_assign else {})
 
     def _shares(self, ids: list[str]) -> dict[str, bytes]:
+        """Member id -> encoded assignment of `known` partitions."""
         places = [(one.topic, one.number) for one in self.known]
         return {one: assignment(given) for one, given in in_ranges(ids, places).items()}
 
-    async def _learn(self) -> None:
+    async def _refresh_metadata(self) -> None:
+        """Refresh the metadata of topics."""
         await self.wire.wire.learn()
-        self._learned_s = self.notes.now_s()
+        self._refreshed_s = self.notes.now_s()
 
     async def _sync(self, at: tuple[str, int], shares: Mapping[str, bytes]) -> None:
+        """Send a SyncGroup, and take the assignment in its answer."""
         error, given = await self.wire.sync(at, self.who, shares, self.habits.rebalance_s)
         if error:
             await self._refused(error)
@@ -230,11 +246,11 @@ class Member(GroupClient):
         self.committed_s = -1.0
         self.positions = {}
 
-    async def _begin(self, at: tuple[str, int]) -> None:
-        """Ask where the group has come to, in all that this one is to read."""
+    async def _fetch_positions(self, at: tuple[str, int]) -> None:
+        """Fetch the committed offsets of the assigned partitions, and begin to read from there."""
         mine = self._mine(self.given)
         if mine is None:
-            await self._learn()
+            await self._refresh_metadata()
             mine = self._mine(self.given)
         found = await self.fetch_committed(at, mine) if mine is not None else None
         if found is not None:
@@ -242,12 +258,12 @@ class Member(GroupClient):
             self.given = frozenset()
             return
         await self.back_off()
-        # While it waits for the coordinator it sends heartbeats, as Java's second thread does.
+        # It sends heartbeats while it waits, as the heartbeat thread of Java's consumer does.
         if self.at is not None:
             await self._beat(self.at)
 
     def _mine(self, places: frozenset[Place]) -> list[TopicPartition] | None:
-        """None where it does not know all of them."""
+        """These partitions with their topic ids; None if one is missing in the metadata."""
         known = {(one.topic, one.number): one for one in self.partitions(self.habits.topics)}
         if not places <= known.keys():
             return None
@@ -256,6 +272,7 @@ class Member(GroupClient):
     # -- being one
 
     async def _work(self, at: tuple[str, int]) -> None:
+        """One round of a member: wait, commit if it is due, send a heartbeat, check partitions."""
         habits, chance = self.habits, self.chance
         await asyncio.sleep(habits.heartbeat_s * chance.uniform(0.7, 1.1))
         is_slow = self.is_to_dawdle or chance.random() < habits.slow_share
@@ -265,11 +282,11 @@ class Member(GroupClient):
         now_s = self.notes.now_s()
         if now_s >= self._commit_s or (is_slow and chance.random() < 0.7):
             self._commit_s = now_s + habits.commit_s * chance.uniform(0.5, 1.5)
-            await self._proceed()
+            await self._advance_positions()
             if chance.random() < ASIDE_SHARE:
-                task = asyncio.ensure_future(self._commit_aside(at))
-                self._aside.add(task)
-                task.add_done_callback(self._aside.discard)
+                task = asyncio.ensure_future(self._commit_in_background(at))
+                self._background_commits.add(task)
+                task.add_done_callback(self._background_commits.discard)
             else:
                 await self._commit(at)
         if self.is_in and not self.is_leaving:
@@ -277,8 +294,8 @@ class Member(GroupClient):
         if self.is_in and self.is_leader:
             await self._check_partitions()
 
-    async def _proceed(self) -> None:
-        """Read on."""
+    async def _advance_positions(self) -> None:
+        """Advance the positions: to the high watermarks, or by random steps."""
         wire, chance = self.wire.wire, self.chance
         if not self.habits.is_reading:
             for one in self.positions:
@@ -292,24 +309,29 @@ class Member(GroupClient):
                     await wire.learn()
             except UNREACHED as unreached:
                 self.notes.error(type(unreached).__name__)
-                return  # of the rest it is to read later
+                return  # the next round continues with the other partitions
             if not error and one in self.positions:
                 self.positions[one] = max(end, self.positions[one])
 
-    async def _commit_aside(self, at: tuple[str, int]) -> None:
+    async def _commit_in_background(self, at: tuple[str, int]) -> None:
+        """Commit in the background; an unreachable coordinator is only counted."""
         try:
             await self._commit(at)
         except UNREACHED as error:
             self.notes.error(type(error).__name__)
 
     async def _commit(self, at: tuple[str, int]) -> None:
+        """Commit the present positions, and react to the answer.
+
+        An answer to an earlier member id or generation than the present one is ignored.
+        """
         offsets, who, began_s = dict(self.positions), self.who, self.notes.now_s()
         if not offsets:
             return
         error = await self.send_commit(at, who, offsets)
         if error in OF_TOPICS:
             self.notes.error(ErrorCode(error).name)
-            self._learned_s = -METADATA_AGE_S
+            self._refreshed_s = -METADATA_AGE_S
             if who == self.who and not self.is_leader:
                 await self._forget_positions()
         elif error and who == self.who:
@@ -318,12 +340,16 @@ class Member(GroupClient):
             self.committed_s = began_s
 
     async def _forget_positions(self) -> None:
-        """Topics of these names may be others by now; the leader assigns again where they are."""
+        """Fetch committed offsets again, because topics may have been created again.
+
+        The leader does not need this: it starts a rebalance when topics change.
+        """
         self.given = frozenset((one.topic, one.number) for one in self.positions)
         self.positions = {}
         await self.wire.wire.learn()
 
     async def _beat(self, at: tuple[str, int]) -> None:
+        """Send a heartbeat, and note it if a coordinator that had loaded the group accepted it."""
         who, began_s = self.who, self.notes.now_s()
         serving = self.notes.serving(at[0], self.group)
         error = await self.wire.heartbeat(at, who)
@@ -331,19 +357,22 @@ class Member(GroupClient):
             if who == self.who:
                 await self._refused(error)
         elif serving is not None and self.notes.serving(at[0], self.group) is serving:
-            # Who is loading tells everybody that all is well.
+            # A coordinator that is still loading the group accepts heartbeats of anybody.
             self.notes.beat(self.group, began_s, who)
 
     async def _check_partitions(self) -> None:
-        """A leader assigns again where there are others than when it began to lead."""
-        if self.notes.now_s() - self._learned_s < METADATA_AGE_S:
+        """As the leader, join again if the topics' partitions changed since it became leader."""
+        if self.notes.now_s() - self._refreshed_s < METADATA_AGE_S:
             return
-        await self._learn()
+        await self._refresh_metadata()
         if self.partitions(self.habits.topics) != self.known:
             self.is_in = False
 
     async def _refused(self, error: int) -> None:
-        """As its answer says: join again, under another id, at another coordinator, or wait."""
+        """React to an error code: join again, with or without the member id, stop, or wait.
+
+        An error that no member should get is noted as a problem.
+        """
         self.note_error(error)
         code = ErrorCode(error)
         if code in AGAIN:
@@ -355,13 +384,13 @@ class Member(GroupClient):
             self.is_fenced, self.is_in = True, False
         else:
             if code not in UNSETTLED:
-                what = f"{self.name} of {self.group} was told {code.name}"
+                what = f"{self.name} of {self.group} got the error {code.name}"
                 self.notes.problems.append(f"{what}, t={self.notes.now_s():.3f}")
             await self.back_off()
 
 
 class Loner(GroupClient):
-    """A consumer that assigns its partitions itself and only commits: it is in no generation."""
+    """A consumer that assigns its partitions itself and only commits, without joining its group."""
 
     def __init__(
         self,
@@ -378,7 +407,7 @@ class Loner(GroupClient):
         self._offset = 0
 
     async def run(self) -> None:
-        """Until it is stopped."""
+        """Commit and fetch committed offsets until `is_leaving`."""
         while not self.is_leaving:
             try:
                 await self._step()
@@ -388,6 +417,7 @@ class Loner(GroupClient):
                 await self.back_off()
 
     async def _step(self) -> None:
+        """Find the coordinator, or commit a higher offset and fetch it again."""
         if self.at is None:
             await self.wire.wire.learn()
             if not await self.find_coordinator():

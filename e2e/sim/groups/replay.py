@@ -1,4 +1,4 @@
-"""Whether what a coordinator knows is what its log says: live state beside its replay."""
+"""Compares the state in a coordinator's memory with the state that its log gives when replayed."""
 
 from collections.abc import Iterator
 
@@ -16,20 +16,21 @@ SLICE_BYTES = 1 << 20
 
 
 def coordinator_on(node: Node) -> Coordinator | None:
-    """None where no broker runs, or it has not begun."""
+    """The coordinator of this node's broker; None if no broker runs or it is still starting."""
     broker = node.broker
     return None if broker is None else getattr(broker, "_coordinator", None)
 
 
 def shards_on(node: Node) -> Iterator[Shard]:
-    """Those that answer for their groups now."""
+    """The shards (partitions of `__consumer_offsets`) for which this node is the coordinator."""
     coordinator = coordinator_on(node)
     if coordinator is not None and node.process is not None and not node.process.is_paused:
         yield from (one for one in coordinator if one.is_serving and one.is_current)
 
 
 def serving(world: World, host: str, group: str) -> object | None:
-    """What of the broker at this host coordinates a group now, where it has loaded it."""
+    """The shard of the broker at this host that coordinates a group; None if it does not, or has
+    not loaded it."""
     node = next((one for one in world.nodes.values() if one.host == host), None)
     coordinator = coordinator_on(node) if node is not None else None
     try:
@@ -39,7 +40,7 @@ def serving(world: World, host: str, group: str) -> object | None:
 
 
 def differences(world: World) -> Iterator[str]:
-    """What any coordinator knows otherwise than its log says."""
+    """Texts about each difference between a coordinator's memory and its log, of all brokers."""
     for node in world.nodes.values():
         for shard in shards_on(node):
             replayed = replay(shard.partition)
@@ -49,7 +50,7 @@ def differences(world: World) -> Iterator[str]:
 
 
 def replay(partition: Partition) -> GroupsState | None:
-    """All of the log; None where the disk does not give it back."""
+    """The state of groups after reading a whole log; None if it cannot be read."""
     log = partition.log
     state = GroupsState(log.log_start_offset)
     offset, end_offset = log.log_start_offset, log.end_offset
@@ -76,14 +77,14 @@ def shard_differences(shard: Shard, replayed: GroupsState) -> Iterator[str]:
             committed = dict(live.offsets(group))
             yield f"{group} committed {committed}, in the log {dict(replayed.offsets(group))}"
         if dict(live.resets(group)) != dict(replayed.resets(group)):
-            yield f"{group} has other resets than in the log"
+            yield f"{group} has other offset resets in memory than in the log"
     for group in live.retained() | replayed.retained():
         if live.retention_ms(group) != replayed.retention_ms(group):
-            yield f"{group} has another retention than in the log"
+            yield f"{group} has another retention in memory than in the log"
     for group, membership in shard._members.items():  # noqa: SLF001
         stored = replayed.group(group)
         known = membership.to_stored()
         if stored is None and not known.generation and not known.members:
-            continue  # nobody has been in a generation yet
+            continue  # the group has never had a generation, so nothing is stored
         if known != stored:
             yield f"{group} has {known}, in the log {stored}"

@@ -1,4 +1,4 @@
-"""The requests about groups, in whatever version a client speaks, and their answers as values."""
+"""Requests about consumer groups, in the versions that a client uses, and their answers."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ KNOW_INSTANCES: Final = {
     ApiKey.LEAVE_GROUP: 3,
     ApiKey.OFFSET_COMMIT: 7,
 }
-"""From these versions on a request says which static member it is from."""
+"""The first versions with a `group.instance.id`, which static members need."""
 PROTOCOL_TYPE: Final = "consumer"
 ASSIGNOR: Final = "range"
 
@@ -43,7 +43,10 @@ class Identity(NamedTuple):
 
 
 class GroupWire:
-    """One client's requests about one group."""
+    """One client's requests about one group. All of them raise one of `UNREACHED`.
+
+    `at` is the address of the broker that is asked.
+    """
 
     def __init__(
         self,
@@ -67,29 +70,28 @@ class GroupWire:
 
     @property
     def asks_by_id(self) -> bool:
-        """Whether it says ids of topics where it asks what is committed."""
+        """Whether this client's OffsetFetch requests contain topic ids instead of names."""
         return self._versions[ApiKey.OFFSET_FETCH] >= IDS_FROM_VERSION
 
     @property
     def commits_by_id(self) -> bool:
-        """Whether it says ids of topics where it commits."""
+        """Whether this client's OffsetCommit requests contain topic ids instead of names."""
         return self._versions[ApiKey.OFFSET_COMMIT] >= IDS_FROM_VERSION
 
     def ask_by_id(self) -> None:
-        """Do so from now on."""
+        """Use topic ids in OffsetFetch requests from now on."""
         self._versions[ApiKey.OFFSET_FETCH] = IDS_FROM_VERSION
 
-    async def _said(
+    async def _send(
         self, at: tuple[str, int], key: ApiKey, values: Mapping[str, Any], more_s: float = 0.0
     ) -> Any:
+        """Send a request in this client's version of it; wait `more_s` longer than usual."""
         return await self.wire.say(at, key, self._versions[key], values, TIMEOUT_S + more_s)
 
-    # All of these raise one of `UNREACHED`.
-
     async def coordinator(self) -> tuple[int, tuple[str, int]]:
-        """(error, where it is)."""
+        """Find the group's coordinator through any broker: (error code, its address)."""
         values = {"key": self.group, "coordinator_keys": [self.group], "key_type": 0}
-        answer = await self._said(self.wire.anybody(), ApiKey.FIND_COORDINATOR, values)
+        answer = await self._send(self.wire.anybody(), ApiKey.FIND_COORDINATOR, values)
         found = answer.coordinators[0] if hasattr(answer, "coordinators") else answer
         return int(found.error_code), (str(found.host), int(found.port))
 
@@ -101,6 +103,7 @@ class GroupWire:
         session_s: float,
         rebalance_s: float,
     ) -> Any:
+        """Send a JoinGroup; returns the response, which may take until the rebalance ends."""
         values = {
             "group_id": self.group,
             "session_timeout": round(session_s * 1000),
@@ -111,9 +114,9 @@ class GroupWire:
             "protocols": [{"name": ASSIGNOR, "metadata": subscription}],
             "reason": None,
         }
-        # The first version has no other time for it.
+        # Version 0 has no rebalance timeout: the coordinator waits for the session timeout then.
         longest_s = max(session_s, rebalance_s)
-        return await self._said(at, ApiKey.JOIN_GROUP, values, longest_s)
+        return await self._send(at, ApiKey.JOIN_GROUP, values, longest_s)
 
     async def sync(
         self,
@@ -122,7 +125,10 @@ class GroupWire:
         assignments: Mapping[str, bytes],
         rebalance_s: float,
     ) -> tuple[int, bytes]:
-        """(error, assignment)."""
+        """Send a SyncGroup; returns (error code, this member's encoded assignment).
+
+        `assignments` are those of all members if this one is the leader, else empty.
+        """
         values = {
             "group_id": self.group,
             "generation_id": who.generation,
@@ -134,22 +140,24 @@ class GroupWire:
                 {"member_id": one, "assignment": given} for one, given in assignments.items()
             ],
         }
-        answer = await self._said(at, ApiKey.SYNC_GROUP, values, rebalance_s)
+        answer = await self._send(at, ApiKey.SYNC_GROUP, values, rebalance_s)
         return int(answer.error_code), bytes(answer.assignment)
 
     async def heartbeat(self, at: tuple[str, int], who: Identity) -> int:
+        """Send a Heartbeat; returns its error code."""
         values = {
             "group_id": self.group,
             "generation_id": who.generation,
             "member_id": who.member_id,
             "group_instance_id": who.instance,
         }
-        return int((await self._said(at, ApiKey.HEARTBEAT, values)).error_code)
+        return int((await self._send(at, ApiKey.HEARTBEAT, values)).error_code)
 
     async def leave(self, at: tuple[str, int], who: Identity) -> int:
+        """Send a LeaveGroup; returns the error code of the request, else that of the member."""
         one = {"member_id": who.member_id, "group_instance_id": who.instance, "reason": None}
         values = {"group_id": self.group, "member_id": who.member_id, "members": [one]}
-        answer = await self._said(at, ApiKey.LEAVE_GROUP, values)
+        answer = await self._send(at, ApiKey.LEAVE_GROUP, values)
         found = getattr(answer, "members", ())
         return int(answer.error_code) or (int(found[0].error_code) if found else 0)
 
@@ -160,7 +168,7 @@ class GroupWire:
         offsets: Mapping[TopicPartition, int],
         mark: str,
     ) -> dict[TopicPartition, int]:
-        """The error of each."""
+        """Commit offsets with `mark` as their metadata; returns each partition's error code."""
         values = {
             "group_id": self.group,
             "generation_id_or_member_epoch": who.generation,
@@ -183,10 +191,10 @@ class GroupWire:
                 for topic, topic_id in sorted({(one.topic, one.topic_id) for one in offsets})
             ],
         }
-        answer = await self._said(at, ApiKey.OFFSET_COMMIT, values)
-        known = _known(offsets)
+        answer = await self._send(at, ApiKey.OFFSET_COMMIT, values)
+        known = _by_name_and_id(offsets)
         return {
-            known[_of(topic), int(one.partition_index)]: int(one.error_code)
+            known[_name_or_id(topic), int(one.partition_index)]: int(one.error_code)
             for topic in answer.topics
             for one in topic.partitions
         }
@@ -194,7 +202,10 @@ class GroupWire:
     async def committed(
         self, at: tuple[str, int], partitions: Iterable[TopicPartition]
     ) -> tuple[int, dict[TopicPartition, tuple[int, str]]]:
-        """(error, (offset, mark) of each; -1 where nothing is committed)."""
+        """Fetch committed offsets: (first error code, partition -> (offset, mark)).
+
+        The offset is -1 if nothing is committed.
+        """
         wanted = sorted(partitions)
         topics = [
             {
@@ -207,37 +218,37 @@ class GroupWire:
             for topic, topic_id in sorted({(one.topic, one.topic_id) for one in wanted})
         ]
         one_group = {"group_id": self.group, "topics": topics}
-        answer = await self._said(at, ApiKey.OFFSET_FETCH, one_group | {"groups": [one_group]})
+        answer = await self._send(at, ApiKey.OFFSET_FETCH, one_group | {"groups": [one_group]})
         one_answer = answer.groups[0] if hasattr(answer, "groups") else answer
-        known, found = _known(wanted), {}
+        known, found = _by_name_and_id(wanted), {}
         error = int(getattr(one_answer, "error_code", 0))
         for topic in one_answer.topics:
             for one in topic.partitions:
                 error = error or int(one.error_code)
-                place = known[_of(topic), int(one.partition_index)]
+                place = known[_name_or_id(topic), int(one.partition_index)]
                 found[place] = int(one.committed_offset), str(one.metadata or "")
         return error, found
 
     async def describe(self, at: tuple[str, int]) -> Any:
-        """The group as a tool sees it."""
-        answer = await self._said(at, ApiKey.DESCRIBE_GROUPS, {"groups": [self.group]})
+        """The group's part of a DescribeGroups response."""
+        answer = await self._send(at, ApiKey.DESCRIBE_GROUPS, {"groups": [self.group]})
         return answer.groups[0]
 
     async def delete(self, at: tuple[str, int]) -> int:
-        answer = await self._said(at, ApiKey.DELETE_GROUPS, {"groups_names": [self.group]})
+        answer = await self._send(at, ApiKey.DELETE_GROUPS, {"groups_names": [self.group]})
         return int(answer.results[0].error_code)
 
     async def forget(self, at: tuple[str, int], place: Place) -> int:
-        """OffsetDelete of one partition."""
+        """Delete the committed offset of one partition (OffsetDelete); returns the error code."""
         topic = {"name": place[0], "partitions": [{"partition_index": place[1]}]}
         values = {"group_id": self.group, "topics": [topic]}
-        answer = await self._said(at, ApiKey.OFFSET_DELETE, values)
+        answer = await self._send(at, ApiKey.OFFSET_DELETE, values)
         return int(answer.error_code) or int(answer.topics[0].partitions[0].error_code)
 
     async def ends(
         self, at: tuple[str, int], partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """High watermarks of these partitions of one leader, as far as it answers."""
+        """High watermarks of these partitions from one leader, without those with an error."""
         found = {}
         for one in partitions:
             error, end = await self.wire.offset(at, one, LATEST)
@@ -246,15 +257,15 @@ class GroupWire:
         return found
 
 
-def _of(topic: Any) -> str | UUID | None:
-    """What an answer calls a topic."""
+def _name_or_id(topic: Any) -> str | UUID | None:
+    """The topic's id in an answer with ids, else its name."""
     if hasattr(topic, "topic_id"):
         topic_id: UUID | None = topic.topic_id
         return topic_id
     return str(topic.name)
 
 
-def _known(
+def _by_name_and_id(
     partitions: Iterable[TopicPartition],
 ) -> dict[tuple[str | UUID | None, int], TopicPartition]:
     """The partitions by (topic name, number) and by (topic id, number)."""

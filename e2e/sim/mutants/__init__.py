@@ -1,6 +1,6 @@
-"""Planted bugs: each breaks one rule on purpose, and the simulator must see it.
+"""Planted bugs: each breaks one rule of the code on purpose, and the simulator must find it.
 
-A simulator that finds nothing may be one that sees nothing.
+Without them, a simulator that finds nothing could be one that is not able to find anything.
 """
 
 from typing import Final

@@ -1,4 +1,7 @@
-"""What the operator decides wrongly, and writes over."""
+"""Planted bugs of the operator: wrong elections, ISRs, sessions and writes.
+
+Each function replaces one of the operator's; `_sound_...` is the original.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -37,6 +40,7 @@ def _no_epoch_for_the_deposed(
     *,
     reports_wanted: bool = False,
 ) -> PartitionState:
+    """Keep the leader epoch unless the leadership passes from one leader to another directly."""
     after = _sound_changed(state, isr, leader, brokers, reports_wanted=reports_wanted)
     is_handed_over = leader is not None and state.leader is not None
     return after if is_handed_over else replace(after, leader_epoch=state.leader_epoch)
@@ -45,6 +49,7 @@ def _no_epoch_for_the_deposed(
 def _leader_from_all_replicas(
     state: PartitionState, isr: Isr, topic_id: Any, brokers: BrokerStates
 ) -> ReplicaRef | None:
+    """Elect any running replica, in the ISR or not."""
     del isr
     present = state.leader
     living = [brokers.by_id[one] for one in state.replicas if one in brokers.by_id]
@@ -56,11 +61,13 @@ def _leader_from_all_replicas(
 
 
 def _no_floor(state: PartitionState, topic_id: Any, min_isr: int, brokers: BrokerStates) -> Isr:
+    """Compute the ISR as if `min.insync.replicas` were 1."""
     del min_isr
     return _sound_in_sync(state, topic_id, 1, brokers)
 
 
 async def _put_blindly(api: ApiClient, kind: Any, given: Manifest, **more: Any) -> Manifest:
+    """Write PartitionMaps without their resourceVersion, over changes of others."""
     if kind is not kinds.PARTITION_MAPS:
         return await _sound_replace(api, kind, given, **more)
     key = key_of(given)
@@ -68,10 +75,12 @@ async def _put_blindly(api: ApiClient, kind: Any, given: Manifest, **more: Any) 
 
 
 def _next_session(_world: World, broker: Broker) -> Session:
+    """Take the next session number without checking that it was never used."""
     return Session(broker.spec.session + 1)
 
 
 def _ended_by_the_wall(liveness: Liveness, cluster: ClusterKey) -> Mapping[Incarnation, str]:
+    """Compare a Lease's timestamp, written by a broker's clock, with the operator's wall clock."""
     judged = liveness._of(cluster)  # noqa: SLF001
     now = liveness._clock.now()  # noqa: SLF001
     expired = {
@@ -84,8 +93,9 @@ def _ended_by_the_wall(liveness: Liveness, cluster: ClusterKey) -> Mapping[Incar
 
 LEASE_S: Final = 6.0
 UNCHECKED: Final = Plant(execute, "assert_sound", lambda *_: None)
-"""So that what is planned is written, and the checkers have to see what comes of it."""
+"""Turns off the operator's check of planned maps, so that the checkers have to find the bug."""
 STOPPED: Final = frozenset({"map-write-refused"})
+"""The operator's own check refused to write a map."""
 
 MUTANTS: Final = (
     Mutant(

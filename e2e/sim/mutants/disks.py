@@ -1,4 +1,7 @@
-"""What is acknowledged before it is on the disk, and disks that are believed too much."""
+"""Planted bugs of durability: acknowledgements before a sync, ignored errors of the disk.
+
+Each function replaces one of the broker or of the simulated disk; `_sound_...` is the original.
+"""
 
 import asyncio
 from typing import Final
@@ -20,14 +23,19 @@ from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, mix, plant
 
 _sound_sync = Segment.sync
 _unsaved: dict[EpochHistory, bytes] = {}
+"""Leader epochs' history -> its last content, which `_save_epochs_late` has not written yet."""
 
 
 async def _sync_nothing(_file: object) -> None:
+    """A sync that takes time but makes nothing durable."""
     await asyncio.sleep(0.0005)
 
 
 async def _sync_again(segment: Segment) -> None:
-    """After EIO the kernel calls the pages clean, and the next sync has nothing to do."""
+    """Repeat a failed sync.
+
+    After EIO the kernel marks the pages clean, so the second sync succeeds without writing them.
+    """
     try:
         await _sound_sync(segment)
     except OSError:
@@ -35,7 +43,7 @@ async def _sync_again(segment: Segment) -> None:
 
 
 async def _save_epochs_late(sync: LogSync) -> int:
-    """The history is written with the next change of it."""
+    """Write the history of leader epochs only when it changes the next time."""
     before = _unsaved.get(sync._epochs)  # noqa: SLF001
     _unsaved[sync._epochs] = sync._epochs.encode()  # noqa: SLF001
     if before is not None:
@@ -45,12 +53,14 @@ async def _save_epochs_late(sync: LogSync) -> int:
 
 
 async def _keep_clean_mark(there: Disk) -> tuple[bool, int | None]:
+    """Read the mark of a clean shutdown without removing it."""
     if not there.exists(CLEAN_SHUTDOWN):
         return False, None
     return True, decode_clean_shutdown(read_file(there, CLEAN_SHUTDOWN))
 
 
 def _unsynced_position(following: Following) -> FetchPosition | None:
+    """Report a follower's log end to the leader before it is synced."""
     log = following._log  # noqa: SLF001
     if following.is_over or not log.is_writable:
         return None
@@ -61,6 +71,7 @@ def _unsynced_position(following: Following) -> FetchPosition | None:
 
 
 def _forget_the_failure(store: KubernetesStore) -> None:
+    """Go offline after a disk error without noting the error."""
     store._is_online = False  # noqa: SLF001
     store._writer.changed()  # noqa: SLF001
 

@@ -1,4 +1,7 @@
-"""What a coordinator of consumer groups may get wrong."""
+"""Planted bugs of the coordinator of consumer groups.
+
+Each function replaces one of the broker; `_sound_...` is the original.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -44,9 +47,9 @@ BUSY: Final = GroupHabits(
     is_reading=False,
 )
 LOST: Final = frozenset({"lost-commit", "commit-went-back"})
-"""A commit that was acknowledged or shown is gone, or an older one in its place."""
+"""An acknowledged or read commit is lost, or an older one is back."""
 TWICE: Final = frozenset({"two-leaders", "two-owners", "two-assignments"})
-"""One generation was begun twice."""
+"""One generation had two leaders or two assignments."""
 
 _sound_refresh = Coordinator.refresh
 _sound_joined = Group.joined
@@ -63,7 +66,7 @@ def mix(
     faults_s: float = 50.0,
     habits: Mapping[str, Any] | None = None,
 ) -> Mix:
-    """Next to nobody but groups."""
+    """A mix with consumer groups and hardly any other load."""
     return Mix(
         brokers=brokers,
         operators=1,
@@ -82,17 +85,22 @@ MOVES: Final = ("coordinator killed", "coordinator at a commit", "coordinator cu
 
 
 def _commit_of_any_generation(group: Membership, identity: Identity, now_ms: int) -> Code:
+    """Accept commits of past generations and unknown members."""
     del now_ms
-    is_nobodys = identity.generation < 0
+    is_nobodys = identity.generation < 0  # of a consumer that is no member
     return Code.UNKNOWN_MEMBER_ID if is_nobodys and group._group.roster else Code.NONE  # noqa: SLF001
 
 
 def _safe_immediately(_safety: Safety, _group_id: str, then: Settled) -> None:
+    """Answer a commit without waiting for its replication."""
     then(ErrorCode.none)
 
 
 async def _load_what_is_safe(partition: Partition) -> GroupsState:
-    """What the leader before had acknowledged may be above the high watermark known here."""
+    """Load groups only up to the high watermark that this broker knows.
+
+    The previous leader may have acknowledged commits above it.
+    """
     state = GroupsState(partition.log.log_start_offset)
     end_offset = partition.high_watermark
     if partition.log.log_start_offset < end_offset:
@@ -104,6 +112,7 @@ async def _load_what_is_safe(partition: Partition) -> GroupsState:
 
 
 async def _load_one_batch(partition: Partition) -> GroupsState:
+    """Load groups from the first batch of the log only."""
     log = partition.log
     state = GroupsState(log.log_start_offset)
     if log.log_start_offset < log.end_offset:
@@ -115,16 +124,17 @@ async def _load_one_batch(partition: Partition) -> GroupsState:
 
 
 async def _current_immediately(_shard: Shard, _group_id: str) -> None:
-    """Committed offsets are answered although they may still be lost."""
+    """Answer committed offsets that are not replicated yet, and may be lost."""
 
 
 def _check_nothing(shard: Shard) -> None:
+    """Do not check whether this broker is still the coordinator."""
     if not shard.is_loaded:
         raise GroupError(ErrorCode.not_coordinator)
 
 
 def _take_up_only(coordinator: Coordinator) -> None:
-    """What was led once is kept for ever."""
+    """Keep each shard that was ever led, even when another broker leads it."""
     known = coordinator._shards  # noqa: SLF001
     led = dict(known)
     _sound_refresh(coordinator)
@@ -134,7 +144,7 @@ def _take_up_only(coordinator: Coordinator) -> None:
 
 
 def _keep_while_leading(coordinator: Coordinator) -> None:
-    """One that leads again goes on with what it knew when it led before."""
+    """When a shard is led again, use the state from the earlier leadership instead of the log."""
     kept: dict[int, Shard] = coordinator.__dict__.setdefault("_kept", {})
     kept |= coordinator._shards  # noqa: SLF001
     _sound_refresh(coordinator)
@@ -146,6 +156,8 @@ def _keep_while_leading(coordinator: Coordinator) -> None:
 
 
 def _loaded_before(log: GroupLog, state: GroupsState) -> Callable[[], Any]:
+    """A replacement for `GroupLog.load` that takes this state instead of reading the log."""
+
     async def load() -> None:
         log.state = state
         state.end_offset = log.partition.log.end_offset
@@ -154,6 +166,7 @@ def _loaded_before(log: GroupLog, state: GroupsState) -> Callable[[], Any]:
 
 
 def _everybody_leads(group: Group, member: Member) -> Any:
+    """Name each member the leader in its JoinGroup response."""
     return replace(
         _sound_joined(group, member),
         leader=member.member_id,
@@ -162,13 +175,14 @@ def _everybody_leads(group: Group, member: Member) -> Any:
 
 
 def _load_without_generation(group: Group, stored: StoredGroup) -> None:
+    """Load a group as if it had had no generation yet."""
     _sound_load_group(group, replace(stored, generation=0))
 
 
 def _commit_for_the_first(
     handlers: GroupOffsetHandlers, request: Any
 ) -> Steps[tuple[Any, dict[TopicPartition, CommittedOffset]]]:
-    """Whichever topic had the name when somebody committed for it for the first time."""
+    """Store each commit with the topic id of the first commit for a topic of this name."""
     refused, commits = yield from _sound_checked(handlers, request)
     first: dict[str, Any] = handlers.__dict__.setdefault("_first", {})
     return refused, {
@@ -178,11 +192,13 @@ def _commit_for_the_first(
 
 
 def _ignore_tombstones(state: GroupsState, key: Any, record: Any, header: Any) -> None:
+    """Keep committed offsets that were deleted."""
     if record.value is not None:
         _sound_apply_offset(state, key, record, header)
 
 
 def _find_by_instance(roster: Roster, member_id: str, instance: str | None) -> Member | Code:
+    """Find a static member without checking that the member id is its present one."""
     owner = roster.of_instance(instance)
     if owner is not None:
         return owner
@@ -190,16 +206,19 @@ def _find_by_instance(roster: Roster, member_id: str, instance: str | None) -> M
 
 
 def _expiry_of_all(stored: StoredGroup | None) -> Any:
+    """Let offsets expire although their group has members."""
     if stored is not None and stored.members:
         return forgetting._Expiry(since_ms=stored.current_state_timestamp_ms)  # noqa: SLF001
     return _sound_expiry(stored)
 
 
 def _beat_of_anybody(_group: Membership, _identity: Identity, _now_ms: int) -> Code:
+    """Accept heartbeats of past generations and unknown members."""
     return Code.NONE
 
 
 def _answer_immediately(shard: Shard, _group_id: str, effect: Any, refused: ErrorCode) -> None:
+    """Answer members before the new generation is replicated."""
     respond = shard._waiting.pop(effect.token)  # noqa: SLF001
     if refused is ErrorCode.none:
         respond(effect.answer)
@@ -208,6 +227,7 @@ def _answer_immediately(shard: Shard, _group_id: str, effect: Any, refused: Erro
 
 
 def _wait_on(group: Group, now_ms: int) -> None:
+    """Wait again for missing members when the time of a rebalance is over."""
     group.join_due_ms = now_ms + 1000
 
 

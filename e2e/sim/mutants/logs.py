@@ -1,4 +1,7 @@
-"""What is wrong with a log after something was taken away from it, or with who reads it."""
+"""Planted bugs of logs: truncation, retention, compaction, producers' state, reads.
+
+Each function replaces one of the broker; `_sound_...` is the original.
+"""
 
 from collections import deque
 from collections.abc import Sequence
@@ -29,6 +32,7 @@ _sound_set_role = Replicas._set_role  # noqa: SLF001
 
 
 def _lead_without_producers(partition: Partition, view: PartitionView, min_isr: int) -> None:
+    """Forget all producers' sequence numbers when a new leader epoch begins."""
     if view.leader_epoch != partition.leader_epoch:
         state = partition.log._state  # noqa: SLF001
         state.producers = ProducerStates(state.end_offset)
@@ -38,7 +42,7 @@ def _lead_without_producers(partition: Partition, view: PartitionView, min_isr: 
 async def _truncate_first(
     replicas: Replicas, partition: Partition, view: PartitionView, min_isr: int
 ) -> None:
-    """As Kafka did before KIP-101."""
+    """Truncate a new follower's log to its high watermark, as Kafka did before KIP-101."""
     following = partition.following
     leadership = (following.leader_id, following.leader_epoch) if following else None
     is_followed = view.leader_id not in {-1, replicas._broker_id}  # noqa: SLF001
@@ -50,6 +54,7 @@ async def _truncate_first(
 
 
 def _truncate_bytes_only(segment: Segment, position: int, end_offset: int) -> None:
+    """Truncate a segment's log file, but not its index."""
     segment.log.truncate(position)
     segment.size_bytes = position
     segment.sealed = False
@@ -59,6 +64,7 @@ def _truncate_bytes_only(segment: Segment, position: int, end_offset: int) -> No
 def _read_to_the_end(
     partition: Partition, offset: int, max_bytes: int, *, min_one: bool
 ) -> LogSlice | None:
+    """Let consumers read the leader's log above the high watermark."""
     if offset == partition.log.end_offset:
         return None
     return partition.log.read(offset, max_bytes, partition.log.end_offset, min_one=min_one)
@@ -67,13 +73,17 @@ def _read_to_the_end(
 def _read_or_out_of_range(
     partition: Partition, offset: int, max_bytes: int, *, min_one: bool
 ) -> LogSlice | None:
+    """Answer OFFSET_OUT_OF_RANGE above the high watermark, which may lag after an election."""
     if offset > partition.high_watermark:
         raise OffsetOutOfRangeError(f"{offset} is above the high watermark")
     return _sound_read(partition, offset, max_bytes, min_one=min_one)
 
 
 def _lead_with_safe_producers(partition: Partition, view: PartitionView, min_isr: int) -> None:
-    """The leader before had acknowledged more than the high watermark that is known here."""
+    """Forget producers' batches above the high watermark when a new leader epoch begins.
+
+    The previous leader may have acknowledged batches above the high watermark known here.
+    """
     if view.leader_epoch != partition.leader_epoch:
         entries = partition.log._state.producers._entries  # noqa: SLF001
         for producer_id, entry in list(entries.items()):
@@ -85,6 +95,7 @@ def _lead_with_safe_producers(partition: Partition, view: PartitionView, min_isr
 
 
 async def _cut_only(surgery: LogSurgery, end_offset: int, now_ms: int) -> None:
+    """Truncate a log and keep producers' state from before the truncation."""
     state = surgery._state  # noqa: SLF001
     producers = state.producers
     await _sound_cut(surgery, end_offset, now_ms)
@@ -92,6 +103,8 @@ async def _cut_only(surgery: LogSurgery, end_offset: int, now_ms: int) -> None:
 
 
 class _EntryOfOneBatch(producers.ProducerEntry):
+    """A producer's state that remembers only the last batch, not the last five."""
+
     __slots__ = ()
 
     def __init__(self, *given: int) -> None:
@@ -106,7 +119,7 @@ class _EntryOfOneBatch(producers.ProducerEntry):
 def _count_all_as_old(
     segments: Sequence[Segment], config: LogConfig, *, high_watermark: int, **_: int
 ) -> int:
-    """As if each were older than `retention.ms`, wherever that is no -1."""
+    """Count all segments as older than `retention.ms`, unless that is -1 (unlimited)."""
     if not config.deletes or config.retention_ms < 0:
         return 0
     safe = [one for one in segments if one.end_offset <= high_watermark and one.size_bytes]
@@ -116,11 +129,12 @@ def _count_all_as_old(
 def _drop_tombstones_early(
     rules: RetentionRules, records: list[ScannedRecord], header: BatchHeader
 ) -> list[ScannedRecord]:
+    """Remove tombstones in the first compaction, before `delete.retention.ms`."""
     return rules.keys.retained(records, header.base_offset, drops_tombstones=True)
 
 
 SMALL_SEGMENTS: Final = {"index.interval.bytes": "0", "segment.index.bytes": "180"}
-"""An entry for each batch, and 15 of them fill an index."""
+"""Each batch gets an index entry of 12 bytes, so 15 batches fill an index and end the segment."""
 PIPELINED: Final = Habits(in_flight=5)
 KEYED: Final = Habits(keys=5)
 CHECK_OFTEN: Final = {"log.retention.check.interval.ms": "5000", "log.cleaner.backoff.ms": "2000"}
@@ -155,7 +169,7 @@ MUTANTS: Final = (
         LOSS | FORK | {"not-readable", "stuck-reader", "kafka_storage_error"},
         (
             Plant(Segment, "truncate", _truncate_bytes_only),
-            # Without what it remembers of the latest batches, reads need the index at once.
+            # Without its cache of the latest batches' positions, each read uses the index.
             Plant(Segment, "_remember", lambda *_: None),
         ),
     ),

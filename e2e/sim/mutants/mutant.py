@@ -1,4 +1,4 @@
-"""What a planted bug is: what is put in whose place, the faults that provoke it, what it shows."""
+"""A planted bug: the code that it replaces, the faults that provoke it, the expected anomalies."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -8,14 +8,14 @@ from typing import Any, Final
 from e2e.sim.faults import Mix
 
 LOSS: Final = frozenset({"lost-write", "dirty-read", "inconsistent-offsets", "unseen"})
-"""Something acknowledged or shown is gone, or something else is in its place."""
+"""An acknowledged or read record is lost, or another one is at its offset."""
 FORK: Final = frozenset({"epoch-fork", "replica-divergence"})
-"""Replicas that vouch for the same offsets hold different records."""
+"""In-sync replicas have different records at the same offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """One thing put in the place of another: `bug` becomes `attribute` of `target`."""
+    """One replacement: `bug` becomes the attribute named `attribute` of a class or module."""
 
     target: Any
     attribute: str
@@ -23,27 +23,28 @@ class Plant:
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        sound = self.target.__dict__[self.attribute]
+        """Within the block the attribute is replaced."""
+        original = self.target.__dict__[self.attribute]
         setattr(self.target, self.attribute, self.bug)
         try:
             yield
         finally:
-            setattr(self.target, self.attribute, sound)
+            setattr(self.target, self.attribute, original)
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A bug that breaks one rule."""
+    """A planted bug, which breaks one rule."""
 
     name: str
     mix: Mix
     shows: frozenset[str]
-    """Names of anomalies; or of errors that clients get only because of it."""
+    """Names of the expected anomalies, or of errors that clients get only because of the bug."""
     plants: tuple[Plant, ...]
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Within the block all code that runs has the bug."""
+        """Within the block all simulated code has the bug."""
         with ExitStack() as stack:
             for one in self.plants:
                 stack.enter_context(one.planted())
@@ -51,7 +52,7 @@ class Mutant:
 
 
 def plant(target: Any, attribute: str, bug: Any) -> tuple[Plant, ...]:
-    """The usual mutant has one."""
+    """The `plants` of a bug that replaces a single attribute."""
     return (Plant(target, attribute, bug),)
 
 
@@ -64,7 +65,7 @@ def mix(
     config: Mapping[str, str] | None = None,
     reads_in_racks: bool = False,
 ) -> Mix:
-    """A short run with a few kinds of faults, all as often."""
+    """A mix for a short run with these faults, all equally frequent."""
     return Mix(
         brokers=replicas,
         replicas=replicas,

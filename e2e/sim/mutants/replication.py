@@ -1,4 +1,7 @@
-"""How far a leader takes records for safe, and whom it counts."""
+"""Planted bugs of replication: high watermark, ISR, fetches and acknowledgements.
+
+Each function replaces one of the broker; `_sound_...` is the original.
+"""
 
 import asyncio
 from collections import deque
@@ -29,11 +32,13 @@ _sound_read = Partition.read
 def _append_for_one(
     partition: Partition, records: memoryview, now_ms: int, *, for_all: bool = False, **given: bool
 ) -> AppendResult:
+    """Append with acks=all without checking min ISR, as for acks=1."""
     del for_all
     return _sound_append(partition, records, now_ms, **given)
 
 
 def _count_the_living(followers: Followers, now_s: float) -> None:
+    """Let the high watermark wait only for running ISR members, not for all."""
     _sound_count(followers, now_s)
     living = set(followers._view.live_refs)  # noqa: SLF001
     known = followers._followers  # noqa: SLF001
@@ -44,11 +49,13 @@ def _count_the_living(followers: Followers, now_s: float) -> None:
 def _duplicate_is_done(
     partition: Partition, records: memoryview, now_ms: int, *, for_all: bool = False, **given: bool
 ) -> AppendResult:
+    """Acknowledge a duplicate at once, without waiting until the first copy is replicated."""
     appended = _sound_append(partition, records, now_ms, for_all=for_all, **given)
     return appended._replace(last_offset=-1) if appended.duplicate else appended
 
 
 def _join_by_high_watermark(follower: ReplicaRef, known: InSync) -> bool:
+    """Let a follower join the ISR at the high watermark, even below the leader epoch's start."""
     if follower.broker_id not in known.replicas or follower not in known.live:
         return False
     progress = known.progress.get(follower)
@@ -58,6 +65,7 @@ def _join_by_high_watermark(follower: ReplicaRef, known: InSync) -> bool:
 def _forget_proposal(
     own: ReplicaRef, listed: Any, proposal: BindingProposal | None
 ) -> tuple[ReplicaRef, ...]:
+    """Count only listed members, not those that the leader proposed for the ISR."""
     del proposal
     return tuple(sorted({*listed} - {own}))
 
@@ -65,6 +73,7 @@ def _forget_proposal(
 def _fetched_by_any_session(
     followers: Followers, follower: ReplicaRef, *what: Any, **more: Any
 ) -> None:
+    """Count a fetch of a new broker process as one of its earlier process in the ISR."""
     known = followers._followers  # noqa: SLF001
     for ref, one in list(known.items()):
         if ref.broker_id == follower.broker_id and ref != follower:
@@ -73,6 +82,7 @@ def _fetched_by_any_session(
 
 
 def _one_counter(ids: ProducerIds, request: Any) -> tuple[ErrorCode, int, int]:
+    """Give out producer ids without the part that makes them unique to a broker's session."""
     code, producer_id, epoch = _sound_assign(ids, request)
     return code, producer_id & ((1 << COUNTER_BITS) - 1), epoch
 
@@ -84,24 +94,26 @@ def _share_waiters(
     high_watermark: int,
     context: PartitionContext,
 ) -> None:
+    """Let all partitions of a broker share one queue of waiting produce requests."""
     _sound_init(partition, name, log, high_watermark, context)
     queue = context.fetch_waiters.__dict__.setdefault("shared", deque())
     partition._produce_waiters._queue = queue  # noqa: SLF001
 
 
 async def _keep_following(_replicas: Replicas, partition: Partition) -> None:
-    """The old leader epoch's fetcher goes on beside the new one."""
+    """Let the fetcher of the old leader epoch continue beside the new leadership."""
     await asyncio.sleep(0)
     partition.following = None
 
 
 def _lead_on(_partition: Partition) -> None:
-    """A deposed leader goes on serving."""
+    """Let a deposed leader continue to serve requests."""
 
 
 def _read_to_the_end(
     partition: Partition, offset: int, max_bytes: int, *, min_one: bool
 ) -> LogSlice | None:
+    """Let consumers read a follower's log above the high watermark."""
     if partition.following is None:
         return _sound_read(partition, offset, max_bytes, min_one=min_one)
     return partition.read_as_follower(offset, max_bytes, min_one=min_one)

@@ -1,4 +1,4 @@
-"""Members of an ISR that were started again are believed too much (decision 30)."""
+"""Planted bugs: restarted ISR members are trusted without a comparison (docs/decisions/0030)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -25,6 +25,7 @@ def _first_to_return(
     reports: Mapping[BrokerId, ReplicaReport],
     terms: Terms,
 ) -> Outcome:
+    """Elect the first ISR member that returns, without waiting for the others' reports."""
     returned = comparison.find_returned(state, topic_id, brokers, reports, terms)
     able = [one for one in returned if one.may_lead]
     if not able:
@@ -33,12 +34,14 @@ def _first_to_return(
 
 
 def _present(ref: ReplicaRef, returned: list[Returned]) -> ReplicaRef:
+    """The returned member with its present session instead of the listed one."""
     return next((one.present for one in returned if one.listed == ref), ref)
 
 
 def _carried_by_disk(
     ref: ReplicaRef, _state: PartitionState, _topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef:
+    """Keep a restarted member in the ISR, with its new session, if it says its disk is intact."""
     broker = brokers.by_id.get(ref.broker_id)
     if broker is None or broker.ref is None or broker.process_state is not ProcessState.ALIVE:
         return ref
@@ -49,6 +52,7 @@ _sound_log_end = Replicas.log_end
 
 
 def _as_a_whole_one(replicas: Replicas, topic_id: UUID, name: str, partition: int) -> LogEnd:
+    """Report the end of a log without the note that recovery truncated it."""
     end = _sound_log_end(replicas, topic_id, name, partition)
     return LogEnd(end.offset, end.leader_epoch)
 

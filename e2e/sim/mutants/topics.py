@@ -1,4 +1,4 @@
-"""New topics taken for old ones of the same name."""
+"""Planted bug: a topic that was created again is taken for its deleted predecessor."""
 
 from typing import Final
 from uuid import UUID
@@ -14,6 +14,7 @@ from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix
 async def _log_of_the_name(
     replicas: Replicas, name: TopicPartition, topic_id: UUID, config: LogConfig
 ) -> PartitionLog:
+    """Use the log of any topic with this name, whatever its topic id."""
     log = replicas._directory.logs.get(name)  # noqa: SLF001
     return log or await replicas._directory.create(name, topic_id, config)  # noqa: SLF001
 

@@ -141,9 +141,9 @@ def test_a_full_disk_is_no_bad_one_but_for_what_a_sync_loses(
         with suppress(OSError):
             await file.sync()
 
-    assert one.went_wrong == 0
+    assert one.error_count == 0
     run(both())
-    assert bool(one.went_wrong) == is_wrong
+    assert bool(one.error_count) == is_wrong
 
 
 def test_only_what_the_recovery_point_covers_is_stored() -> None:
@@ -207,7 +207,7 @@ def test_a_volume_that_is_mounted_again_has_what_was_dirty_and_not_what_a_sync_l
     for seed in range(40):
         one = disks(seed)
         file = with_a_record(one)
-        one.fails = True
+        one.fails_next_sync = True
         run(failing(file.sync(), errno.EIO))
         one.mount_again()
         left.add(bytes(one.data.content("0.log")))
@@ -574,7 +574,7 @@ def test_a_late_write_is_carried_out_when_its_sender_has_given_up() -> None:
     loop = SimLoop()
     store = ApiStore(now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
     server = ApiServer(loop, store, Network(loop, chance()), chance(), Counter())
-    server.late = 1.0
+    server.late_share = 1.0
     topic = {"metadata": {"name": "late"}}
 
     async def world() -> None:
