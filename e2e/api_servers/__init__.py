@@ -1,1 +1,1 @@
-"""Kubernetes' own API server beside the simulated one."""
+"""Compares Kubernetes' own API server with the simulated one."""

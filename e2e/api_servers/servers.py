@@ -1,7 +1,7 @@
-"""The two API servers: Kubernetes' own, and the simulator's, each on a loop of its own.
+"""The two API servers, Kubernetes' own and the simulator's, each with its own event loop.
 
-Both are asked by the same calls of the port `KubeApi`; the real one by the client that operator
-and brokers have, over HTTP. Neither loop runs while the other does.
+Both get the same calls of the port `KubeApi`; the real one over HTTP, by the client that operator
+and brokers use. Only one of the two loops runs at a time.
 """
 
 import asyncio
@@ -45,11 +45,11 @@ OWN: Final = (
     kinds.REBALANCES,
 )
 PAGE_ITEMS: Final = 3
-"""So few that most lists are of several pages."""
+"""A small page size, so that most lists have several pages."""
 
 
 class Outcome(NamedTuple):
-    """What a call came to: a value, or the class of the error that production code gets."""
+    """The result of a call: its value, or the class and message of its `ApiError`."""
 
     value: object = None
     error: str = ""
@@ -57,12 +57,14 @@ class Outcome(NamedTuple):
 
 
 class Side:
-    """One of the two servers."""
+    """One of the two servers, with its loop and client."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, api: KubeApi) -> None:
         self.loop, self.api = loop, api
 
     def do(self, call: Callable[[KubeApi], Awaitable[object]]) -> Outcome:
+        """Run the loop until this call is answered; raises `TimeoutError` after `MOST_S`."""
+
         async def bounded() -> Outcome:
             try:
                 async with asyncio.timeout(MOST_S):
@@ -73,6 +75,7 @@ class Side:
         return self.loop.run_until_complete(bounded())
 
     def wait(self, seconds: float) -> None:
+        """Run the loop for this long, so that watches get their events."""
         self.loop.run_until_complete(asyncio.sleep(seconds))
 
 
@@ -103,10 +106,11 @@ SCHEMA: Final[real.Manifest] = {
         },
     },
 }
-"""Of `THINGS`. What a schema names is owned field by field, as in the kinds that are applied."""
+"""The schema of `THINGS`. Server-side apply tracks the owner of each field that a schema names."""
 
 
 def definition() -> real.Manifest:
+    """The CustomResourceDefinition of `THINGS`, with `SCHEMA`."""
     made: real.Manifest = copy.deepcopy(DEFINITION)
     made["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = SCHEMA
     return made
@@ -114,7 +118,7 @@ def definition() -> real.Manifest:
 
 @contextmanager
 def started(directory: Path) -> Iterator[real.ApiServer]:
-    """The real one, with Chiplog's definitions and that of `THINGS`."""
+    """The real API server while the block runs, with Chiplog's CRDs and that of `THINGS`."""
     with real.ApiServer(directory, NODE_PORTS) as server:
         for manifest in (definition(), *own_definitions()):
             server.ask("POST", f"{DEFINITIONS.prefix}/{DEFINITIONS.plural}", manifest)
@@ -138,7 +142,7 @@ def make_namespace(server: real.ApiServer, name: str) -> None:
 
 @contextmanager
 def real_side(server: real.ApiServer) -> Iterator[Side]:
-    """Asked by the client of operator and brokers."""
+    """The real server, with the client of operator and brokers."""
     connection = Connection(
         server=server.url, ca=server.authority.read_bytes(), credentials=Token(server.token)
     )
@@ -153,7 +157,7 @@ def real_side(server: real.ApiServer) -> Iterator[Side]:
 
 @contextmanager
 def simulated_side() -> Iterator[Side]:
-    """A new one, without faults."""
+    """A new simulated server, without faults."""
     loop = SimLoop()
     chance = random.Random(1)  # noqa: S311 - not for secrets
     store = ApiStore(lambda: datetime(2026, 1, 1, tzinfo=UTC), held=frozenset({PODS}))
@@ -167,7 +171,7 @@ def simulated_side() -> Iterator[Side]:
 
 
 async def ended(close: Callable[[], Awaitable[object]] | None) -> None:
-    """Whatever still runs on this loop is cancelled."""
+    """Cancel all other tasks of this loop, then call `close`, if given."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for one in tasks:
         one.cancel()

@@ -1,8 +1,8 @@
-"""The real API server and the simulated one, asked the same by chance.
+"""Makes the same random calls on the real API server and on the simulated one.
 
-Whatever one answers or refuses the other has to answer or refuse, and watchers of both have to be
-report the same events in the same order. Calls are those that operator and brokers make, with what
-they have seen before: objects as they are, as they were, and of another object of the same name.
+Both must accept and refuse the same calls with the same answers, and their watches must report the
+same events in the same order. The calls are those of operator and brokers. They use objects from
+earlier answers: current ones, outdated ones, and deleted ones with the same name.
 """
 
 import random
@@ -24,17 +24,21 @@ LABELS: Final = ("", "", "color=red", "color", "color=red,shape=round", "shape=r
 HELD: Final = "chiplog.dev/held"
 MORE: Final = "chiplog.dev/more"
 FAR: Final = 1_000_000
+"""Added to a resource version, it gives one that the server has not reached yet."""
 SETTLED_S: Final = 0.1
 WITHIN_S: Final = 10.0
+"""How long the real server may take to deliver the events of watches."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """What objects of a kind consist of."""
+    """How random objects of a kind are made."""
 
     kind: Kind
     part: str
+    """Name of the part with the content, like spec or data."""
     values: Mapping[str, tuple[object, ...]]
+    """Field of this part -> its possible values."""
     has_status: bool = False
 
 
@@ -67,7 +71,7 @@ STATUS: Final[dict[str, tuple[object, ...]]] = {
 
 
 class Spot(NamedTuple):
-    """The key of one object on both sides."""
+    """Kind, namespace and name of an object, the same on both servers."""
 
     form: Form
     namespace: str
@@ -75,7 +79,7 @@ class Spot(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """What both sides once said of an object."""
+    """One answer of both servers about an object."""
 
     real: Manifest
     simulated: Manifest
@@ -83,7 +87,7 @@ class Pair(NamedTuple):
 
 @dataclass(slots=True)
 class WatchedEvents:
-    """The events that one side's watch delivered."""
+    """The events of one server's watch, and the class of the error that ended it, if any."""
 
     events: list[WatchEvent] = field(default_factory=list)
     error: str = ""
@@ -91,7 +95,7 @@ class WatchedEvents:
 
 @dataclass(slots=True)
 class Watched:
-    """A watch of both sides."""
+    """The same watch on both servers; `what` describes it in messages."""
 
     what: str
     real: WatchedEvents = field(default_factory=WatchedEvents)
@@ -100,7 +104,8 @@ class Watched:
 
 @dataclass(slots=True)
 class Seen:
-    """What the calls of all runs came to, so that runs that show nothing are known."""
+    """Counts calls, errors and events of all runs, so that a test can check that they covered
+    enough."""
 
     calls: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
@@ -108,7 +113,7 @@ class Seen:
 
 
 class SideBySide:
-    """Both servers, and the calls that chance chooses for them."""
+    """Both servers, and the random calls on them; the methods in `MOVES` make one call each."""
 
     def __init__(
         self, real: Side, simulated: Side, namespaces: tuple[str, ...], seed: int, seen: Seen
@@ -117,14 +122,15 @@ class SideBySide:
         self.chance = random.Random(seed)  # noqa: S311 - calls that can be made again
         self.names = Names()
         self.objects: dict[Spot, list[Pair]] = {}
-        """All that was ever said of each."""
+        """All answers about each object, the newest last."""
         self.lists: list[tuple[str, str]] = []
-        """Versions of lists, of both sides."""
+        """Resource versions of lists (real, simulated), from which watches can start."""
         self.watches: list[Watched] = []
         self.history: list[str] = []
+        """All calls so far, as text for messages."""
 
     def run(self, calls: int) -> None:
-        """Raises `Differ`."""
+        """Make this many random calls and compare all answers and events. Raises `Differ`."""
         self.list_all()
         for _ in range(calls):
             self.chance.choices(tuple(MOVES), tuple(MOVES.values()))[0](self)
@@ -134,10 +140,12 @@ class SideBySide:
     # -- reading
 
     def get(self) -> None:
+        """Read a random object."""
         spot = self.spot()
         self.both(f"get {shown(spot)}", lambda api, _: api.get(spot.form.kind, *spot[1:]), spot)
 
     def list_(self) -> None:
+        """List a random kind with random selectors."""
         kind = self.chance.choice(FORMS).kind
         namespace, labels = self.chance.choice(self.namespaces), self.chance.choice(LABELS)
         fields = self.fields()
@@ -157,6 +165,8 @@ class SideBySide:
     # -- writing
 
     def create(self) -> None:
+        """Create a random object, sometimes as a dry run or with fields that create ignores or
+        refuses."""
         spot, dry_run = self.spot(), self.rarely()
         given, manager = self.manifest(spot), self.chance.choice(MANAGERS)
         if spot.form.has_status and self.rarely():
@@ -173,7 +183,10 @@ class SideBySide:
         )
 
     def patch(self) -> None:
-        """A merge patch of one or more parts of an object, perhaps with what was seen before."""
+        """A merge patch of an object, sometimes with a uid or resource version as a precondition.
+
+        These are of an earlier answer, which may be outdated.
+        """
         spot, dry_run = self.spot(), self.rarely()
         subresource = "status" if spot.form.has_status and self.chance.random() < 0.3 else ""
         patch: dict[str, Any] = {"metadata": {}}
@@ -202,7 +215,8 @@ class SideBySide:
         self.write(what + (" dry" if dry_run else ""), spot, call, keep=not dry_run)
 
     def replace(self) -> None:
-        """What was read, changed somewhere; rarely without its version, or as another object."""
+        """Write a changed copy of an earlier answer, sometimes without its uid or resource
+        version."""
         spot = self.spot()
         known = self.known(spot, stale=0.2)
         if known is None:
@@ -219,7 +233,7 @@ class SideBySide:
 
         def call(api: KubeApi, side: int) -> Any:
             meta = {k: v for k, v in known[side]["metadata"].items() if k not in without}
-            # As the typed resources are written: without the bookkeeping.
+            # Operator and brokers do not send managedFields, either.
             meta.pop("managedFields", None)
             if labels is not None:
                 meta["labels"] = labels
@@ -232,12 +246,16 @@ class SideBySide:
         self.write(what, spot, call)
 
     def apply(self) -> None:
-        """Something, and no maps that two could share: see the table in the test."""
+        """A server-side apply, without nested maps that two managers could share.
+
+        There the servers are known to differ: see the table in the test.
+        """
         spot, manager = self.spot(), self.chance.choice(MANAGERS)
         given = self.manifest(spot)
         plain = {name: of for name, of in spot.form.values.items() if of is not INNER}
         name = self.chance.choice(tuple(plain))
-        # A server that is left with no label by an apply writes once more than it says.
+        # Always with a label: if an apply removes the last label, the real server stores the object
+        # twice, with one more version than it answers.
         given["metadata"].setdefault("labels", {})["by"] = "apply"
         given[spot.form.part] = self.some(plain) | {name: self.chance.choice(plain[name])}
         self.write(
@@ -247,6 +265,7 @@ class SideBySide:
         )
 
     def delete(self) -> None:
+        """Delete a random object, sometimes with a uid or resource version as a precondition."""
         spot = self.spot()
         known = self.known(spot, stale=0.3)
         named = self.chance.choice(((), ("uid",), ("resourceVersion",), IDENTITY))
@@ -261,7 +280,7 @@ class SideBySide:
     # -- watching
 
     def watch(self) -> None:
-        """Start a watch on both sides, from a list's version or from the version of an object."""
+        """Start a watch on both servers, from the version of an earlier list or object."""
         form, namespace = self.chance.choice(FORMS), self.chance.choice(self.namespaces)
         starts = list(self.lists)
         for spot, pairs in self.objects.items():
@@ -269,7 +288,7 @@ class SideBySide:
                 starts += [(version(pair.real), version(pair.simulated)) for pair in pairs[-2:]]
         start = self.chance.choice(starts)
         if self.chance.random() < 0.05:
-            # As after a restore from an older copy.
+            # A version of the future, as clients have after etcd was restored from an older backup.
             start = str(int(start[0]) + FAR), str(int(start[1]) + FAR)
         labels, fields = self.chance.choice(LABELS), self.fields()
         what = f"watch {form.kind.kind} {namespace} {labels} {fields} from {start}"
@@ -284,7 +303,7 @@ class SideBySide:
         self.seen.calls["watch"] += 1
 
     def compare_watches(self) -> None:
-        """All events so far, and those still on their way."""
+        """Wait for events that are still on their way, then compare all watches."""
         self.simulated.wait(SETTLED_S)
         for _ in range(int(WITHIN_S / SETTLED_S)):
             if all(len(one.real.events) >= len(one.simulated.events) for one in self.watches):
@@ -295,11 +314,16 @@ class SideBySide:
             self.compare_watch(one)
 
     def compare_watch(self, one: Watched) -> None:
+        """Raise `Differ` unless the watch had the same events, or the same error, on both
+        servers."""
         if one.real.error != one.simulated.error:
-            self.fail(f"{one.what}: {one.real.error}, simulated {one.simulated.error}")
+            self.fail(
+                f"{one.what}: error of the real server {one.real.error!r}, "
+                f"simulated {one.simulated.error!r}"
+            )
         brief = [[described(event) for event in side.events] for side in (one.real, one.simulated)]
         if brief[0] != brief[1]:
-            self.fail(f"{one.what}:\n  events {brief[0]},\n  simulated {brief[1]}")
+            self.fail(f"{one.what}:\n  real events {brief[0]},\n  simulated {brief[1]}")
         for real, simulated in zip(one.real.events, one.simulated.events, strict=True):
             self.seen.events[real.type] += 1
             try:
@@ -312,7 +336,10 @@ class SideBySide:
     def write(
         self, what: str, spot: Spot, call: Callable[[KubeApi, int], Any], *, keep: bool = True
     ) -> None:
-        """Write on both sides, and compare what is there then."""
+        """Make a writing call on both servers and compare the answers, then read the object back.
+
+        `keep` notes the answer for later calls; that of a dry run is not kept.
+        """
         self.both(what, call, spot if keep else None)
         self.both(
             f"get {shown(spot)}",
@@ -323,6 +350,11 @@ class SideBySide:
     def both(
         self, what: str, call: Callable[[KubeApi, int], Any], spot: Spot | None = None
     ) -> Outcome:
+        """Make a call on both servers and compare; returns the real outcome. Raises `Differ`.
+
+        `call` gets the client and 0 for the real server, 1 for the simulated one. With `spot`, the
+        answer is noted as one about this object.
+        """
         self.history.append(what)
         real = self.real.do(lambda api: call(api, 0))
         simulated = self.simulated.do(lambda api: call(api, 1))
@@ -330,7 +362,7 @@ class SideBySide:
         if real.error:
             self.seen.errors[real.error] += 1
         if real.error != simulated.error:
-            self.fail(f"{brief_of(real)}, simulated {brief_of(simulated)}")
+            self.fail(f"real {brief_of(real)}, simulated {brief_of(simulated)}")
         try:
             agree(self.names, real.value, simulated.value)
         except Differ as why:
@@ -342,6 +374,7 @@ class SideBySide:
         return real
 
     def fail(self, why: str) -> None:
+        """Raise `Differ` with the last calls."""
         raise Differ(
             f"{why}\nafter {len(self.history)} calls, the last of them\n" + self.calls_made()
         )
@@ -349,9 +382,10 @@ class SideBySide:
     def calls_made(self) -> str:
         return "\n".join(f"  {one}" for one in self.history[-12:])
 
-    # -- chance
+    # -- random values
 
     def rarely(self) -> bool:
+        """True in one of ten calls."""
         return self.chance.random() < 0.1
 
     def spot(self) -> Spot:
@@ -362,11 +396,13 @@ class SideBySide:
         )
 
     def fields(self) -> str:
+        """A field selector; mostly none ("")."""
         named = f"metadata.name={self.chance.choice(OBJECTS)}"
         return named if self.chance.random() < 0.2 else ""
 
     def known(self, spot: Spot, stale: float) -> Pair | None:
-        """What was last said of it, or something before."""
+        """The last answer about an object, or with probability `stale` a random one; None if
+        none."""
         pairs = self.objects.get(spot)
         if not pairs:
             return None
@@ -381,6 +417,7 @@ class SideBySide:
         return found
 
     def changed_metadata(self) -> dict[str, Any]:
+        """A merge patch of metadata: labels, finalizers or annotations; None removes a field."""
         labels: dict[str, object] = {"color": self.chance.choice((*COLORS, None))}
         if self.rarely():
             labels["shape"] = self.chance.choice(("round", None))
@@ -401,6 +438,7 @@ class SideBySide:
     def some(
         self, values: Mapping[str, tuple[object, ...]], *, removes: bool = False
     ) -> dict[str, Any]:
+        """A random half of these fields with random values; with `removes`, some are None."""
         chosen = [name for name in values if self.chance.random() < 0.5]
         return {
             name: None if removes and self.rarely() else self.chance.choice(values[name])
@@ -408,6 +446,7 @@ class SideBySide:
         }
 
     def manifest(self, spot: Spot) -> Manifest:
+        """A random manifest of this object."""
         meta: dict[str, Any] = {"namespace": spot.namespace, "name": spot.name}
         if labels := self.labels():
             meta["labels"] = labels
@@ -430,7 +469,7 @@ async def followed(  # noqa: PLR0913, PLR0917 - what a watch is asked
     labels: str,
     fields: str,
 ) -> None:
-    """Note what a watch tells, until it ends or is cancelled."""
+    """Collect the events of a watch, except bookmarks, until it ends or is cancelled."""
     try:
         async for event in api.watch(
             kind, namespace, resource_version=since, labels=labels, fields=fields
@@ -460,7 +499,9 @@ def brief_of(outcome: Outcome) -> str:
 
 
 IDENTITY: Final = ("uid", "resourceVersion")
+# Field of metadata -> argument of `KubeApi.delete`.
 PRECONDITIONS: Final = {"uid": "uid", "resourceVersion": "resource_version"}
+# Call -> its weight in the random choice.
 MOVES: Final[dict[Callable[[SideBySide], None], int]] = {
     SideBySide.get: 1,
     SideBySide.list_: 3,

@@ -1,8 +1,7 @@
-"""All that is written in a simulated cluster, given to the real API server in the same order.
+"""Records all writes of a simulated cluster and repeats them on the real API server.
 
-The simulated one knows no schemas, no rules and no defaults. What operator and brokers write has to
-come to the same on one that does: taken where it was taken, refused as it was refused, and kept
-as it was sent.
+The simulated server has no schemas, validation rules or defaults. The real one must accept and
+refuse the same writes of operator and brokers, and store all that was sent.
 """
 
 from collections import Counter
@@ -21,14 +20,15 @@ from e2e.api_servers.servers import Outcome, Side
 from e2e.sim.api_store import ApiStore, copied
 
 OF_OTHERS: Final = frozenset({kinds.DEFINITIONS, kinds.NAMESPACES, kinds.NODES, kinds.PODS})
-"""What the simulator has in place of nodes and of who installs Chiplog."""
+"""Kinds that the simulator itself writes, in place of nodes and of an installation."""
 USERS: Final = frozenset({"", labels.KAFKA_ADMIN})
-"""Who may send what no schema takes, by mistake: also through the operator, for admin clients."""
+"""Field managers that may send invalid manifests: users, and the operator for Kafka admin clients,
+whose requests it turns into objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One that came to the simulated server, and what it answered."""
+    """One write to the simulated server, and its answer."""
 
     verb: str
     kind: Kind
@@ -44,33 +44,39 @@ class Write:
 
 @dataclass(slots=True)
 class Writes:
-    """Until an older copy was restored, if any was: what came then has no counterpart."""
+    """The recorded writes.
+
+    Recording ends when the simulation restores an older state, which the real server cannot do.
+    """
 
     all: list[Write] = field(default_factory=list)
     is_over: bool = False
     depth: int = 0
+    """Above 0 while a write is carried out: the writes that it calls itself are not recorded."""
 
 
 @contextmanager
 def recorded() -> Iterator[Writes]:
-    """All writes to simulated servers while the block runs."""
+    """Record all writes to simulated servers while the block runs, by replacing their methods."""
     found = Writes()
-    kept = {name: getattr(ApiStore, name) for name in ("restore", *TAKEN)}
+    originals = {name: getattr(ApiStore, name) for name in ("restore", *TAKEN)}
 
     def restore(self: ApiStore, *given: Any, **named: Any) -> None:
         found.is_over = True
-        kept["restore"](self, *given, **named)
+        originals["restore"](self, *given, **named)
 
     def noting(name: str) -> Callable[..., Any]:
         def note(self: ApiStore, kind: Kind, *given: Any, **named: Any) -> Any:
             if found.is_over or found.depth or kind in OF_OTHERS:
-                return kept[name](self, kind, *given, **named)
+                return originals[name](self, kind, *given, **named)
             asked = [copied(one) if isinstance(one, dict) else one for one in given]
             outcome = Outcome()
             found.depth += 1
             try:
-                made = kept[name](self, kind, *given, **named)
-                if name == "delete":  # nothing is answered, but a held object has a new version
+                made = originals[name](self, kind, *given, **named)
+                if (
+                    name == "delete"
+                ):  # it returns None; but an object with finalizers has a new version
                     made = self.find(kind, *given[0])
                 outcome = Outcome(copied(made) if made else made)
             except ApiError as error:
@@ -89,14 +95,14 @@ def recorded() -> Iterator[Writes]:
         ApiStore.restore = restore  # type: ignore[method-assign]
         yield found
     finally:
-        for name, method in kept.items():
+        for name, method in originals.items():
             setattr(ApiStore, name, method)
 
 
 def _create(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome) -> Write:
     made = outcome.value if isinstance(outcome.value, dict) else given[0]
     body = given[0]
-    # A generated name is the server's to choose: here it is the simulated one's.
+    # If the name was to be generated, the real server gets the one that the simulated one chose.
     body["metadata"]["name"] = made["metadata"].get("name", "")
     options = {"dry_run": named.get("dry_run", False)}
     return Write("create", kind, key_of(body), body, named.get("manager", ""), options, outcome)
@@ -129,6 +135,7 @@ def _delete(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcom
     return Write("delete", kind, given[0], {}, "", options, outcome)
 
 
+# Method of `ApiStore` -> what makes a `Write` of its arguments and its outcome.
 TAKEN: Final[dict[str, Callable[[Kind, list[Any], dict[str, Any], Outcome], Write]]] = {
     "create": _create,
     "replace": _replace,
@@ -140,19 +147,19 @@ TAKEN: Final[dict[str, Callable[[Kind, list[Any], dict[str, Any], Outcome], Writ
 
 
 class Replay:
-    """Writes of one simulated cluster, on the real server."""
+    """Repeats the writes of one simulated cluster on the real server."""
 
     def __init__(self, real: Side) -> None:
         self.real = real
         self.uids: dict[str, str] = {}
         self.versions: dict[str, str] = {}
-        """Those of the simulated server -> the real ones."""
+        """Simulated uids and versions -> the real ones."""
         self.mistaken: set[tuple[Kind, ObjectKey]] = set()
-        """What users sent and no schema takes: from then on the two are not the same."""
+        """Objects that a user wrote with invalid fields: they may differ from then on."""
         self.seen: Counter[str] = Counter()
 
     def play(self, write: Write) -> None:
-        """Raises `Differ`."""
+        """Repeat one write. Raises `Differ` unless the real server answers and stores the same."""
         if (write.kind, write.key) in self.mistaken:
             self.seen["after a mistake"] += 1
             return
@@ -163,8 +170,8 @@ class Replay:
             return
         if outcome.error != write.outcome.error:
             raise Differ(
-                f"{write}\n  {outcome.error} {outcome.message}, "
-                f"simulated {write.outcome.error} {write.outcome.message}"
+                f"{write}\n  real: {outcome.error} {outcome.message}, "
+                f"simulated: {write.outcome.error} {write.outcome.message}"
             )
         if write.verb == "delete" and write.outcome.value is not None:
             outcome = self.real.do(lambda api: api.get(write.kind, *write.key))
@@ -179,11 +186,12 @@ class Replay:
                 raise Differ(f"{write}\n  {lost}")
 
     def mistake(self, write: Write) -> None:
-        """A user sent what no schema takes: it was refused, or a part of it dropped."""
+        """Note an object whose invalid fields, sent by a user, were refused or dropped."""
         self.mistaken.add((write.kind, write.key))
         self.seen["a mistake"] += 1
 
     def call(self, api: KubeApi, write: Write) -> Any:
+        """The call of the real server's client for this write."""
         body, options = self.translated(write.body), dict(write.options)
         by = write.manager or "user"
         match write.verb:
@@ -206,7 +214,7 @@ class Replay:
                 return api.delete(write.kind, *write.key, **named)
 
     def translated(self, manifest: Manifest) -> Manifest:
-        """The same value with the real server's uids and version in place of the simulated ones."""
+        """The manifest with real uids and the real version in place of the simulated ones."""
         made: Manifest = self._renamed(manifest)
         meta = made.get("metadata", {})
         if version := meta.get("resourceVersion"):
@@ -214,6 +222,8 @@ class Replay:
         return made
 
     def _renamed(self, value: Any) -> Any:
+        """The value with real uids, at any depth: each string that is a simulated uid is
+        replaced."""
         if isinstance(value, Mapping):
             return {name: self._renamed(inner) for name, inner in value.items()}
         if isinstance(value, list):
@@ -221,13 +231,17 @@ class Replay:
         return self.uids.get(value, value) if isinstance(value, str) else value
 
 
+# Fields that each server chooses itself.
 CHOSEN: Final = frozenset(
     {f".metadata.{name}" for name in ("creationTimestamp", "deletionTimestamp", "generateName")}
 )
 
 
 def missing(sent: Any, kept: Any, path: str = "") -> str:
-    """The first place where the real server lacks what the simulated one has; it may have more."""
+    """The first field that the real server (`kept`) lacks or has otherwise than `sent`; "" if none.
+
+    The real object may have further fields, like defaults.
+    """
     if path in CHOSEN or sent in ({}, [], "", None):
         return ""
     if isinstance(sent, Mapping) and isinstance(kept, Mapping):
@@ -237,4 +251,4 @@ def missing(sent: Any, kept: Any, path: str = "") -> str:
         pairs = enumerate(zip(sent, kept, strict=True))
         found = (missing(*both, f"{path}[{number}]") for number, both in pairs)
         return next((one for one in found if one), "")
-    return "" if sent == kept else f"{path}: {kept!r}, simulated {sent!r}"
+    return "" if sent == kept else f"{path}: real {kept!r}, simulated {sent!r}"

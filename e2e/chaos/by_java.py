@@ -16,9 +16,12 @@ from e2e.kafka.tools import TOOLS
 from e2e.sim.history import Kind
 
 OPTIONS = (*SHORT_LIVED, "-Xmx128m")
-# With keys its records are spread over the partitions; without, they stay with one for seconds.
+# With keys its records are spread over the partitions; without keys they all go to one partition
+# for seconds, before the client's sticky partitioner chooses another.
 KEYS = 60
 PREFIX = 3
+"""The tool puts it before each record's number: the values are "3.0", "3.1", …"""
+# Errors of records that were not sent, because the producer was closed while it took them over.
 NEVER_BEGUN = (
     "Producer closed while send in progress",
     "Cannot perform operation after producer has been closed",
@@ -36,10 +39,12 @@ PATIENT = {
 
 
 class JavaProducer(Program):
-    """It chooses partitions itself, and tells of a record only what became of it.
+    """Kafka's VerifiableProducer, which reports a record only after its answer, not when it sends
+    it.
 
-    So what it sent is known at the end: all numbers up to as many as it says it sent. Where a
-    record without an answer went is seen where it is found, if it is.
+    It also chooses the partitions itself. So the sent records are known only at the end, from the
+    number that it reports then, and the partition of a record without an answer only if a reader
+    finds that record.
     """
 
     name: str = "java"
@@ -47,7 +52,7 @@ class JavaProducer(Program):
     def __init__(self, bootstrap: str, ledger: Ledger, directory: Path) -> None:
         super().__init__(bootstrap, ledger, directory)
         self.sent = 0
-        """As it says itself when it ends."""
+        """How many records it sent, as it reports when it ends; 0 before."""
 
     def command(self) -> list[str]:
         config = self.directory / "producer.properties"
@@ -61,6 +66,7 @@ class JavaProducer(Program):
         ]
 
     def line(self, text: str) -> None:
+        """Note the event of one printed line, a JSON object."""
         line = json.loads(text)
         match line["name"]:
             case "producer_send_success":
@@ -69,7 +75,7 @@ class JavaProducer(Program):
                     Kind.ACKED, self.name, partition, value=line["value"], offset=offset
                 )
             case "producer_send_error" if line["message"] in NEVER_BEGUN:
-                pass  # we ended it while it handed a record over
+                pass  # we stopped the tool before it had sent this record
             case "producer_send_error":
                 self.ledger.errors.append(f"{self.name} gave up {line['value']}: {line['message']}")
             case "tool_data":
@@ -78,12 +84,12 @@ class JavaProducer(Program):
                 pass
 
     def values(self) -> Iterator[str]:
-        """All that it sent, in its order."""
+        """The values of all records that it sent, in the order of sending."""
         return (f"{PREFIX}.{number}" for number in range(self.sent))
 
 
 class JavaReader(Program):
-    """Follows one partition from its beginning."""
+    """Kafka's console consumer, which reads partition 0 from its beginning and follows it."""
 
     name: str = "java-reader"
     partition: ClassVar[int] = 0
@@ -103,10 +109,10 @@ class JavaReader(Program):
         ]
 
     def line(self, text: str) -> None:
-        """`Offset:7<TAB>value`."""
+        """Note the record of one printed line, which looks like `Offset:7<TAB>value`."""
         where, tab, value = text.partition("\t")
         if not tab or not where.startswith("Offset:"):
-            raise ValueError("is no record")
+            raise ValueError("the line is no record")
         offset = int(where.removeprefix("Offset:"))
         name = name_of(value.encode())
         self.ledger.note(Kind.READ, self.name, self.partition, value=name, offset=offset)

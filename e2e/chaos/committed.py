@@ -1,4 +1,4 @@
-"""What a group has committed, asked of its coordinator by somebody who joins no group."""
+"""Asks a group's coordinator for its committed offsets, with a consumer that joins no group."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -15,10 +15,11 @@ from e2e.clients.by_librdkafka import QUIET
 ASK_LIMIT_S = 5
 POLL_S = 0.2
 CAUGHT_UP_LIMIT_S = 60
-"""So long after everything is well, and nobody writes, a group may take to get to the end."""
+"""How long a group may take to commit the end of the topic after the last fault and record."""
 
 
 def asker(bootstrap: str, group: str) -> Consumer:
+    """A consumer that is only used to ask for this group's committed offsets."""
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -31,14 +32,18 @@ def asker(bootstrap: str, group: str) -> Consumer:
 
 
 def committed(consumer: Consumer, group: str, ledger: Ledger) -> dict[Place, int]:
-    """The group's committed offset of every partition, by its coordinator; empty where that does
-    not answer."""
+    """The group's committed offset of every partition, as the coordinator answers.
+
+    `NOTHING_COMMITTED` stands for partitions without one; partitions with an error are left out.
+    Empty if the coordinator does not answer.
+    """
     wanted = [Position(ledger.topic, number) for number in range(ledger.partitions)]
     try:
         answers = consumer.committed(wanted, timeout=ASK_LIMIT_S)
     except KafkaException as refused:
         ledger.groups.problems[f"who asks: {refused.args[0]}"] += 1
         return {}
+    # librdkafka answers -1001 where nothing is committed.
     return {
         Place(group, ledger.labels[one.partition]): max(one.offset, NOTHING_COMMITTED)
         for one in answers
@@ -49,9 +54,10 @@ def committed(consumer: Consumer, group: str, ledger: Ledger) -> dict[Place, int
 def wait_caught_up(
     bootstrap: str, groups: Iterable[str], ledger: Ledger, ends: Sequence[int]
 ) -> None:
-    """Wait until every group has committed all, and keep what it has at last.
+    """Wait until every group has committed each partition's end, and note its last answer as final.
 
-    `ends` are those of the topic's partitions. A group that is late is for the checkers.
+    `ends` are the end offsets of the topic's partitions 0, 1, …. A group that does not get there
+    in time is no error here: its state is noted, and the checkers report it.
     """
     until_s = time.monotonic() + CAUGHT_UP_LIMIT_S
     for group in groups:
@@ -63,6 +69,7 @@ def wait_caught_up(
             found = committed(consumer, group, ledger)
             ledger.groups.note_found(asked_s, found, "who asks last")
             ledger.groups.final.update(found)
+            # Empty partitions (end 0) are left out: nobody commits an offset in them.
             has_all = all(found.get(place, -1) >= end for place, end in wanted.items() if end)
             if has_all or time.monotonic() > until_s:
                 break
@@ -75,7 +82,7 @@ def wait_caught_up(
 
 
 def described(bootstrap: str, group: str) -> str:
-    """How its coordinator sees it: its state, and who has which partitions."""
+    """The group's state and its members' partitions, or the error, as text for a message."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     try:
         asked = admin.describe_consumer_groups([group], request_timeout=ASK_LIMIT_S)

@@ -1,8 +1,8 @@
-"""How long groups commit nothing after their coordinator was killed.
+"""Measures how long groups cannot commit after their coordinator was killed.
 
-The same wherever the brokers are: the caller gives the bootstrap servers, a topic that
-somebody writes to all the time, and a function that kills a broker. All groups have one
-coordinator, so that all of them lose theirs.
+It works wherever the brokers run: the caller gives the bootstrap servers, a topic that is written
+to all the time, and a function that kills a broker. All groups have the same coordinator, so that
+the one kill affects all of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,10 +32,10 @@ WARM_LIMIT_S = 90
 
 
 def one_coordinators_groups(bootstrap: str, prefix: str) -> tuple[int, list[str]]:
-    """A broker, and names of groups which it coordinates."""
+    """The id of a broker, and `GROUPS` group names whose coordinator it is."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-    known = admin.list_topics(CONSUMER_OFFSETS, timeout=ASK_LIMIT_S).topics[CONSUMER_OFFSETS]
-    leaders = {number: int(one.leader) for number, one in known.partitions.items()}
+    topic = admin.list_topics(CONSUMER_OFFSETS, timeout=ASK_LIMIT_S).topics[CONSUMER_OFFSETS]
+    leaders = {number: int(one.leader) for number, one in topic.partitions.items()}
 
     def coordinator(group: str) -> int:
         return leaders[partition_of(group, len(leaders))]
@@ -46,10 +46,11 @@ def one_coordinators_groups(bootstrap: str, prefix: str) -> tuple[int, list[str]
 
 
 def back_s(groups: GroupHistory, wanted: Mapping[Place, int], killed_s: float) -> float | None:
-    """When more than `wanted` was committed in each of these partitions; None where it was not.
+    """When the last of these partitions had a commit above its offset in `wanted`.
 
-    `killed_s` and what is returned are moments of the history. A commit counts where it was asked
-    for after the kill: what the dead broker acknowledged does not.
+    None if one of them has no such commit yet. `killed_s` and the result are in seconds since the
+    run began. Only commits requested after the kill count, as the killed broker may have
+    acknowledged earlier ones.
     """
     first_s: dict[Place, float] = {}
     for one in groups.commits.copy():
@@ -60,7 +61,7 @@ def back_s(groups: GroupHistory, wanted: Mapping[Place, int], killed_s: float) -
 
 
 class CoordinatorFailover:
-    """Five groups of four members each, at work within the block."""
+    """Five groups of four members each, which read and commit while the block runs."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, directory: Path) -> None:
         self.bootstrap = bootstrap
@@ -77,7 +78,10 @@ class CoordinatorFailover:
         self.crowd.kill()
 
     def back_s(self, ends: Sequence[int], killed_s: float) -> dict[str, float | None]:
-        """For each group, when it had committed what was written after these end offsets."""
+        """For each group, when it had committed more than these end offsets in every partition.
+
+        None for a group that has not yet; see `back_s` above.
+        """
         by_label = dict(zip(self.ledger.labels, ends, strict=True))
         found: dict[str, float | None] = {}
         for group in self.groups:
@@ -86,11 +90,12 @@ class CoordinatorFailover:
         return found
 
     def kill_coordinator(self, kill: Callable[[int], object], limit_s: float) -> dict[str, float]:
-        """Kill it once everybody commits; group -> seconds from just before the kill until it
-        had committed, in every partition, records that were written after that.
+        """Kill the coordinator once all groups commit, and return each group's outage in seconds.
 
-        `kill` does kill -9 of the broker with this id, and returns when the process is gone.
-        Raises `TimeoutError` where a group has not come back within `limit_s`.
+        The outage begins just before the kill, and ends when the group has committed, in every
+        partition, a record that was written after the kill. `kill` kills (SIGKILL) the broker with
+        this id, and returns when its process is gone. Raises `TimeoutError` if a group has not
+        committed again within `limit_s`.
         """
         numbers = range(self.ledger.partitions)
         self.wait_committed("all groups commit", [0 for _ in numbers], 0.0, WARM_LIMIT_S)
@@ -103,7 +108,10 @@ class CoordinatorFailover:
     def wait_committed(
         self, what: str, ends: Sequence[int], since_s: float, limit_s: float
     ) -> dict[str, float]:
-        """Until every group has committed what was written after `ends`, and when each had."""
+        """Wait until every group has committed more than `ends`; returns when each had.
+
+        `what` says in a `TimeoutError` what was waited for.
+        """
         try:
             wait_until(what, lambda: None not in self.back_s(ends, since_s).values(), limit_s)
         except TimeoutError as late:
@@ -113,9 +121,9 @@ class CoordinatorFailover:
         return {group: at_s for group, at_s in found.items() if at_s is not None}
 
     def check(self) -> None:
-        """Raise `AssertionError` where a commit was lost or a record skipped.
+        """Raise `AssertionError` if a commit was lost or a record skipped.
 
-        To be called when nobody writes any more and the members are still at work.
+        Must be called when no records are written any more and the members still run.
         """
         records = History()
         read_everything(self.bootstrap, self.ledger, records)
@@ -125,6 +133,10 @@ class CoordinatorFailover:
         self.crowd.wait_stopped()
         known = self.ledger.groups
         assert not self.ledger.errors, self.ledger.errors
-        assert records.final.keys() == {*self.ledger.labels}, "not everything could be read"
+        assert records.final.keys() == {*self.ledger.labels}, (
+            "some partitions could not be read to their end"
+        )
         assert not (found := check_groups(known, records)), found[:5]
-        assert not (unseen := missed_of_groups(known, records)), f"nobody reports {unseen}"
+        assert not (unseen := missed_of_groups(known, records)), (
+            f"the checkers do not report the planted {unseen}"
+        )

@@ -1,8 +1,8 @@
-"""Power that fails everywhere just after one broker's device did wrong, under load.
+"""Power failures of all brokers just after the disk of one broker had a fault, under load.
 
-The devices are real: file systems on loop devices that find no room for what they are given, so
-that the kernel drops it, or whose bytes change. The broker that had the fault is the first that
-has power again. It must not vouch for what it has not, nor be believed where others know more.
+The disks are file systems on loop devices. Either the loop device has no space left for written
+blocks, so that the kernel drops them, or a stored bit changes. The broker with the fault is the
+first to start again. It must not lead with records missing that the other brokers have.
 """
 
 import random
@@ -36,21 +36,21 @@ from e2e.sim.checkers import Anomaly, check
 from e2e.sim.history import History
 
 LIMIT_S = 120
-# How long the broker that had the fault is alone, at most.
+# How long, at most, the broker that had the fault runs without the others.
 FIRST_FOR_S = 8
-# Beyond offset, length, epoch, magic and checksum: what the checksum covers.
+# Position in a batch from which on its checksum covers the bytes: after the checksum itself.
 COVERED_FROM = 21
 
 Cluster: TypeAlias = PoweredCluster[DroppingFileSystem]
 
 
 def device(broker_id: int, directory: Path) -> DroppingFileSystem:
-    """The kinds in rotation."""
+    """A disk for this broker: the kinds of file systems take turns over the broker ids."""
     return DroppingFileSystem(KINDS[broker_id % len(KINDS)], directory)
 
 
 class Load:
-    """One idempotent producer with acks=all, within a `with` block; then everything is read."""
+    """One idempotent producer with acks=all; `anomalies` reads and judges what it wrote."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.bootstrap = bootstrap
@@ -59,6 +59,7 @@ class Load:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
+        """Produce while the block runs; at its end, wait for all answers."""
         self.producer.start()
         try:
             yield
@@ -69,19 +70,21 @@ class Load:
         self.producer.wait_stopped()
 
     def has_given_up(self) -> bool:
-        """Whether the producer's library found that records are lost, and sends no more."""
+        """Whether the producer's library has reported an error, like lost records, and stopped
+        sending."""
         return bool(self.ledger.errors)
 
     def wait_acknowledged(self, more: int) -> None:
+        """Wait until `more` further records are acknowledged, or the producer has given up."""
         enough = self.ledger.acknowledged() + more
         wait_until(
-            f"{more} records more are acknowledged",
+            f"{more} more records are acknowledged",
             lambda: self.ledger.acknowledged() >= enough or self.has_given_up(),
             LIMIT_S,
         )
 
     def anomalies(self) -> list[Anomaly]:
-        """What is wrong with what the brokers hold now."""
+        """Read all that the brokers have now; returns the violations, like lost records."""
         history = History()
         read_everything(self.bootstrap, self.ledger, history)
         history.events = list(self.ledger.events)
@@ -89,9 +92,10 @@ class Load:
 
 
 def device_fails(cluster: Cluster, broker_id: int) -> None:
-    """Its device drops what it is given until the broker says that its disk is gone.
+    """Let the broker's device drop all writes until the broker reports its disk as offline.
 
-    Then it is started again, as by a kubelet; returns when it is in sync again.
+    Then repair the device and restart the broker, as a kubelet would; returns when all replicas
+    are in sync again.
     """
     disk = cluster.disks[broker_id]
     disk.fill()
@@ -108,7 +112,7 @@ def device_fails(cluster: Cluster, broker_id: int) -> None:
 
 
 def is_offline(cluster: Cluster, broker_id: int) -> bool:
-    """Whether its liveness probe fails."""
+    """Whether the broker's liveness probe fails because its disk is offline."""
     address = f"http://{cluster.addresses[BrokerId(broker_id)]}:{HEALTH}/livez"
     try:
         with urllib.request.urlopen(address, timeout=5):
@@ -120,7 +124,10 @@ def is_offline(cluster: Cluster, broker_id: int) -> bool:
 
 
 def wait_all_whole(cluster: Cluster) -> None:
-    """Start who has ended again: an error that nobody has seen is reported to the next sync."""
+    """Wait until all brokers run and all replicas are in sync; brokers that ended are restarted.
+
+    A broker may end once more: the kernel reports an earlier write error only to the next sync.
+    """
 
     def all_run() -> bool:
         for number, child in cluster.brokers.items():
@@ -129,13 +136,14 @@ def wait_all_whole(cluster: Cluster) -> None:
                 cluster.start_again(number)
         return not missing(cluster, SIZE, replicas=SIZE)
 
-    wait_until("all is whole", all_run, 2 * LIMIT_S)
+    wait_until("all brokers run and all replicas are in sync", all_run, 2 * LIMIT_S)
 
 
 def bit_flips(cluster: Cluster, broker_id: int, topic: str, chance: random.Random) -> str:
-    """In a batch above the recovery point of some log, none of the last; says where.
+    """Flip a bit in a random batch above the recovery point of one of a stopped broker's logs.
 
-    The broker must be dead.
+    The batch is in the first half of those, so that undamaged batches follow it. Returns the place
+    as text for messages. Raises `HadNoEffect` if no log has four batches above its recovery point.
     """
     data = cluster.volume(broker_id) / "data"
     file = data / RECOVERY_POINTS
@@ -150,13 +158,16 @@ def bit_flips(cluster: Cluster, broker_id: int, topic: str, chance: random.Rando
             covered = range(position + COVERED_FROM, position + header.size_bytes)
             at = flip_a_bit(path, chance, covered)
             return f"byte {at} of {path.relative_to(data)}, offset {header.base_offset}"
-    raise HadNoEffect("no log has enough above its recovery point")
+    raise HadNoEffect("no log has four batches above its recovery point: no bit was flipped")
 
 
 def above(path: Path, recovery_point: int) -> list[tuple[int, BatchHeader]]:
-    """The batches of a segment that the next recovery has to read, with their positions."""
+    """(position, header) of the batches of a segment from the recovery point on.
+
+    These are the batches that the broker verifies when it starts.
+    """
     found = []
-    with suppress(CorruptBatchError):  # the end, which was not synced
+    with suppress(CorruptBatchError):  # an incomplete last batch, which was not synced
         for position, header in iter_batches(path.read_bytes()):
             if header.base_offset >= recovery_point:
                 found.append((position, header))
@@ -164,9 +175,10 @@ def above(path: Path, recovery_point: int) -> list[tuple[int, BatchHeader]]:
 
 
 def back_first(cluster: Cluster, broker_id: int, topic: str) -> bool:
-    """Power returns to one broker, and to the others when it leads, or after a while.
+    """Start this broker first, and the others once it leads the topic, or after `FIRST_FOR_S`.
 
-    Returns whether it led before. It need not, where it cannot know what the others have.
+    Returns whether it led all partitions without the others. It may have to wait for them, since
+    they may have acknowledged records that it does not have.
     """
     cluster.power_of_one(broker_id)
     until_s = time.monotonic() + FIRST_FOR_S
@@ -178,6 +190,7 @@ def back_first(cluster: Cluster, broker_id: int, topic: str) -> bool:
 
 
 def leads_all(cluster: Cluster, broker_id: int, topic: str) -> bool:
+    """Whether, by its own Metadata response, the broker leads every partition of the topic."""
     try:
         found = metadata(LOOPBACK, cluster.node_ports[broker_id])
     except OSError:

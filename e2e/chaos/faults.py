@@ -1,4 +1,4 @@
-"""The table of faults."""
+"""All kinds of faults that a campaign can cause."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -12,20 +12,22 @@ Strike = Callable[[Scene], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that goes wrong.
+    """A kind of fault, like a killed leader or a full disk.
 
-    `strike` is one hit: entering does it and checks that it had an effect, leaving undoes it and
-    returns when the cluster has noticed that too. In between it lasts for `lasts_s`.
+    `strike` is a context manager that causes it once. Entering causes the fault and checks that
+    it had an effect; leaving ends it and returns when the cluster has recovered. The caller keeps
+    the fault for `lasts_s` in between.
     """
 
     name: str
     strike: Strike
     lasts_s: float = 0.0
     is_short: bool = False
-    """Whether it is one of those of the short form."""
+    """Whether the short campaign has it, too."""
 
     @property
     def how(self) -> str:
+        """What the fault does, in one line: the first of the docstring of `strike`."""
         return (self.strike.__doc__ or "").strip().partition("\n")[0]
 
 

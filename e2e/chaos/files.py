@@ -1,4 +1,4 @@
-"""What the disks of all brokers hold of a topic at the end, read from their files."""
+"""Reads a topic's replicas from the segment files on the brokers' disks, at the end of a run."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,18 +10,21 @@ from e2e.chaos.ledger import name_of
 from e2e.sim.history import Batch, Replica
 
 Values = tuple[tuple[int, str], ...]
+"""(offset, name of the value) of each record of a batch."""
 
 
 def replicas_in(volumes: Mapping[int, Path], topic: str, partitions: int) -> Iterator[Replica]:
-    """Every replica, by broker; all are in sync, since it is the end and all is whole.
+    """Every replica on these volumes (broker id -> its data volume).
 
-    Raises `CorruptBatchError` where a file holds what is no batch.
+    All count as in sync, since this is called at the end, when all brokers have caught up. Raises
+    `CorruptBatchError` if a file contains damaged or incomplete batches.
     """
-    known: dict[bytes, Values] = {}  # replicas are alike: each batch is kept and parsed once
+    # Batch -> its records. Replicas have equal batches: so each is stored and parsed only once.
+    parsed: dict[bytes, Values] = {}
     for broker, volume in volumes.items():
         for number in range(partitions):
             for directory in volume.glob(f"**/{topic}-{number}"):
-                batches = tuple(batches_in(directory, known))
+                batches = tuple(batches_in(directory, parsed))
                 yield Replica(
                     broker_id=broker,
                     partition=f"{topic}-{number}",
@@ -31,16 +34,19 @@ def replicas_in(volumes: Mapping[int, Path], topic: str, partitions: int) -> Ite
                 )
 
 
-def batches_in(directory: Path, known: dict[bytes, Values]) -> Iterator[Batch]:
-    """In the order of their offsets."""
+def batches_in(directory: Path, parsed: dict[bytes, Values]) -> Iterator[Batch]:
+    """The batches of one replica in the order of their offsets, with checked checksums.
+
+    `parsed` is a cache: batches that are not in it yet are added.
+    """
     for path in sorted(directory.glob(f"*{LOG_SUFFIX}")):
         content = path.read_bytes()
         for position, header in iter_batches(content):
             data = content[position : position + header.size_bytes]
-            if data not in known:
+            if data not in parsed:
                 view = memoryview(data)
                 check_crc(view, header)
                 found = read_records(view, header)
-                known[data] = tuple((one.offset, name_of(one.value)) for one in found)
-            place = header.base_offset, header.last_offset, header.leader_epoch
-            yield Batch(*place, data, known[data])
+                parsed[data] = tuple((one.offset, name_of(one.value)) for one in found)
+            offsets_and_epoch = header.base_offset, header.last_offset, header.leader_epoch
+            yield Batch(*offsets_and_epoch, data, parsed[data])

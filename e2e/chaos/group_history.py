@@ -1,8 +1,7 @@
-"""What members of consumer groups did and were answered, and what the groups had committed at the
-end.
+"""What members of consumer groups did, the answers they got, and the last committed offsets.
 
-Moments are of this machine's monotonic clock, which all processes share: what was answered before
-something else was asked comes before it, and of all other pairs nobody knows.
+Times are of this machine's monotonic clock, which all processes share. If one request was answered
+before another was sent, their order is known; requests that overlap have no known order.
 """
 
 from collections import Counter, defaultdict
@@ -15,7 +14,7 @@ NEVER_S = float("inf")
 
 
 class Place(NamedTuple):
-    """One partition as a group knows it; `partition` is its label in the history of records."""
+    """A group and one partition that it reads; `partition` is a label like "orders-0"."""
 
     group: str
     partition: str
@@ -26,10 +25,10 @@ class Committed(NamedTuple):
 
     asked_s: float
     answered_s: float
-    """`NEVER_S` where it was not acknowledged: then nobody knows whether it is committed."""
+    """`NEVER_S` if it was not acknowledged: then it may be committed or not."""
     place: Place
     offset: int
-    """What the group is to read next."""
+    """The committed offset: that of the next record to read."""
     member: str
 
     @property
@@ -38,18 +37,20 @@ class Committed(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A committed offset as an answer said it, or as a member began to read at it."""
+    """A committed offset that a client got as an answer, or at which a member began to read."""
 
     asked_s: float
-    """At the earliest: a member's position is asked for after it got the partition."""
+    """The earliest moment of the question. For a member: when it got the partition, as it asks for
+    the committed offset after that."""
     place: Place
     offset: int
-    """`NOTHING_COMMITTED` where there was none."""
+    """`NOTHING_COMMITTED` if there was none."""
     by: str
+    """The name of the member, or of the client that asked."""
 
 
 class Processed(NamedTuple):
-    """Records in a row that a member processed, the last one included."""
+    """A range of consecutive offsets that a member processed; `last` is included."""
 
     place: Place
     first: int
@@ -58,8 +59,7 @@ class Processed(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a member was given or refused; no checker needs it, a person who searches for a cause
-    does."""
+    """An assignment or an error that a member reported: for people who look for a cause only."""
 
     at_s: float
     member: str
@@ -69,33 +69,37 @@ class Said(NamedTuple):
 
 @dataclass(slots=True)
 class GroupHistory:
-    """Written by the threads that listen to members; judged when all of them have ended."""
+    """The history of all groups of a run.
+
+    Threads that read the members' output write to it; it is judged after all of them ended.
+    """
 
     commits: list[Committed] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
     processed: list[Processed] = field(default_factory=list)
     final: dict[Place, int] = field(default_factory=dict)
-    """What was committed at the very end, of every partition of every group."""
+    """The last known committed offset of every partition of every group."""
     problems: Counter[str] = field(default_factory=Counter)
-    """What members were refused and went on after, as clients do."""
+    """Error text -> how often a member got it and then continued, as clients do."""
     said: list[Said] = field(default_factory=list)
     late: dict[str, str] = field(default_factory=dict)
-    """What a group's coordinator says of it that did not get to the end."""
+    """Group -> its state by its coordinator, for groups that did not commit the end in time."""
 
     def note_found(self, asked_s: float, offsets: Mapping[Place, int], by: str) -> None:
-        """The answer to one request."""
+        """Add the committed offsets that `by` got in answer to one request, sent at `asked_s`."""
         self.found += [Found(asked_s, place, offset, by) for place, offset in offsets.items()]
 
     def acknowledged(self) -> int:
-        """Commits that were acknowledged by now: a request may have several."""
+        """How many offsets were committed and acknowledged by now: one request may commit
+        several."""
         return sum(one.is_acknowledged for one in self.commits)
 
     def groups_at_work(self) -> set[str]:
-        """Those of which a commit was acknowledged."""
+        """The groups that have had a commit acknowledged."""
         return {one.place.group for one in self.commits.copy() if one.is_acknowledged}
 
     def furthest(self) -> dict[Place, int]:
-        """The highest offset that was acknowledged, of each partition."""
+        """The highest offset whose commit was acknowledged, for each group and partition."""
         highest: defaultdict[Place, int] = defaultdict(int)
         for one in self.commits:
             if one.is_acknowledged:

@@ -1,6 +1,6 @@
 """Members of groups as programs: our own with two libraries, and Kafka's VerifiableConsumer.
 
-Each object is one life of a member, from its start to its end by leaving or by kill -9.
+Each object is one process of a member, from its start until it leaves the group or is killed.
 """
 
 import json
@@ -17,7 +17,7 @@ from e2e.clients.group_member import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS
 from e2e.kafka.java import java
 
 LEAVE_LIMIT_S = 20
-# It commits what each poll brought, so polls are made to bring much.
+# VerifiableConsumer commits after each poll. So polls are made rare, each with many records.
 RARE_POLLS = {
     "fetch.min.bytes": 2**20,
     "fetch.max.wait.ms": 1_000,
@@ -28,7 +28,7 @@ RARE_POLLS = {
 
 
 class Member(Program):
-    """One process in a group."""
+    """One member of a group, in its own process."""
 
     kind: type[MemberLines] = OwnLines
 
@@ -50,23 +50,29 @@ class Member(Program):
         self.lines.end()
 
     def crash(self) -> None:
-        """kill -9."""
+        """Kill the process (SIGKILL), without leaving the group; an earlier end is noted as an
+        error."""
         self.must_run()
         self.kill()
 
     def leave(self) -> None:
-        """Have it leave the group."""
+        """Let the member leave the group and end."""
         self.ask_to_stop()
         self.wait_left()
 
     def wait_left(self) -> None:
-        """Killed where it takes long, as while brokers are away."""
+        """Wait until the process ended; after `LEAVE_LIMIT_S` it is killed.
+
+        While brokers are unavailable, leaving can take longer.
+        """
         if not self.ended.wait(LEAVE_LIMIT_S):
             self.ledger.disturbances.append(f"{self.name} did not leave")
         self.kill()
 
 
 class JavaMember(Member):
+    """Kafka's VerifiableConsumer."""
+
     kind = JavaLines
 
     def command(self) -> list[str]:
@@ -81,12 +87,13 @@ class JavaMember(Member):
 
 
 class Crowd(Program):
-    """Members of several groups in one process, all of librdkafka."""
+    """Members of several groups in one process, all with librdkafka."""
 
     name = "crowd"
 
     def __init__(self, groups: list[str], bootstrap: str, ledger: Ledger, directory: Path) -> None:
-        """A member for each of `groups`, which may name one several times."""
+        """One member for each entry of `groups`; a group with several members appears several
+        times."""
         super().__init__(bootstrap, ledger, directory)
         self.groups = groups
         self.lines = [OwnLines(one, f"{one}.{n}", ledger) for n, one in enumerate(groups)]
@@ -105,6 +112,7 @@ class Crowd(Program):
 
 
 def worker_command(library: str, bootstrap: str, topic: str, *groups: str) -> list[str]:
+    """The command of `group_worker` with one member for each entry of `groups`."""
     return [sys.executable, "-m", "e2e.chaos.group_worker", library, bootstrap, topic, *groups]
 
 

@@ -1,12 +1,12 @@
 """Members of consumer groups: `python -m e2e.chaos.group_worker LIBRARY BOOTSTRAP TOPIC GROUP…`.
 
-A process of its own, so that it can be killed, with one member for each GROUP. A member processes
-what it reads by saying so, and about once a second it commits that and waits for the answer. Each
-line is a JSON object, written at once and before what it announces is done: what a killed process
-has said, it has said.
+This is a separate process, so that it can be killed, with one member for each GROUP. A member
+prints what it processed as JSON lines, and about once a second it commits that and waits for the
+answer. Each line is written at once, and before the action that it announces: so no action of a
+killed process is missing.
 
-`t` is the machine's monotonic clock in seconds. What is refused for a passing reason is reported
-and tried again, as every user of these libraries has to.
+`t` in a line is the machine's monotonic clock in seconds. Temporary errors are reported and the
+request is repeated, as every user of these libraries has to do.
 """
 
 import json
@@ -41,31 +41,33 @@ AGAIN_S = 0.2
 
 
 class Worker(ABC):
-    """What a member of any library does with the records and partitions it is given."""
+    """One member of a group, independent of its client library."""
 
     name: ClassVar[str]
     passing: ClassVar[tuple[type[Exception], ...]]
-    """What the library raises for a reason that passes, or for what it cannot know."""
+    """The library's exceptions for temporary errors, or for an unknown outcome."""
 
     def __init__(self, number: int, bootstrap: str, topic: str, group: str) -> None:
         self.number, self.bootstrap, self.topic, self.group = number, bootstrap, topic, group
         self.given_s: dict[int, float] = {}
-        """Partitions it was given and has read nothing of, with the moment."""
+        """Partition -> when it was assigned, for partitions of which nothing was read yet."""
         self.runs: dict[int, list[list[int]]] = {}
-        """Partition -> [first, last] of records in a row that are not reported yet."""
+        """Partition -> ranges [first, last] of processed offsets that are not reported yet."""
         self.uncommitted: dict[int, int] = {}
-        """Partition -> what it would read next, where that is not committed."""
+        """Partition -> the offset to commit, for partitions with uncommitted records."""
         self.committed_s = time.monotonic()
+        """When the last commit was begun."""
         self.is_ending = False
 
     def say(self, event: str, **more: object) -> None:
-        """Write a line, whole: a pipe takes so much at once."""
+        """Write one line in one call: so it is complete, even if other threads write or we are
+        killed."""
         when_s = round(time.monotonic(), 4)
         line = json.dumps({"event": event, "t": when_s, "member": self.number, **more})
         os.write(sys.stdout.fileno(), f"{line}\n".encode())
 
     def run(self) -> None:
-        """Until it is asked to end; then leave the group."""
+        """Read and commit until `is_ending`; then commit once more and leave the group."""
         self.until_it_works(self.open)
         while not self.is_ending:
             self.until_it_works(self.poll)
@@ -75,6 +77,7 @@ class Worker(ABC):
         self.close()
 
     def until_it_works(self, what: Callable[[], None]) -> None:
+        """Call `what`, again after each temporary error, until it succeeds or `is_ending`."""
         while not self.is_ending:
             try:
                 what()
@@ -84,22 +87,24 @@ class Worker(ABC):
                 time.sleep(AGAIN_S)
 
     def given(self, partitions: Iterable[int]) -> None:
+        """Called when the group assigned these partitions to the member."""
         partitions = sorted(partitions)
         self.say("given", partitions=partitions)
         self.given_s.update(dict.fromkeys(partitions, time.monotonic()))
 
     def taken(self) -> None:
-        """All partitions are to be given up; what was processed of them is committed first."""
+        """Called when all partitions are revoked: commit what was processed of them first."""
         self.commit()
         self.lost()
 
     def lost(self) -> None:
-        """Others may have all partitions already."""
+        """Forget all partitions without a commit: other members may have them already."""
         self.tell()
-        for known in (self.given_s, self.runs, self.uncommitted):
-            known.clear()
+        for by_partition in (self.given_s, self.runs, self.uncommitted):
+            by_partition.clear()
 
     def process(self, partition: int, offset: int) -> None:
+        """Process one record: keep its offset for the next report and the next commit."""
         if (since_s := self.given_s.pop(partition, None)) is not None:
             self.say("began", partition=partition, offset=offset, since=since_s)
         runs = self.runs.setdefault(partition, [])
@@ -110,13 +115,13 @@ class Worker(ABC):
         self.uncommitted[partition] = offset + 1
 
     def tell(self) -> None:
-        """What was processed since the last report, a line for each partition."""
+        """Report the offsets processed since the last report, one line for each partition."""
         for partition, runs in self.runs.items():
             self.say("processed", partition=partition, runs=runs)
         self.runs.clear()
 
     def commit(self) -> None:
-        """Commit what was processed; after a refused commit the next one contains everything."""
+        """Report and commit what was processed; a failed commit is repeated as part of the next."""
         self.tell()
         self.committed_s = time.monotonic()
         if not self.uncommitted:
@@ -135,11 +140,14 @@ class Worker(ABC):
 
     @abstractmethod
     def poll(self) -> None:
-        """Hand over what is there to `process`, or wait a moment."""
+        """Fetch records for up to `POLL_S`, and call `process` for each."""
 
     @abstractmethod
     def commit_sync(self, offsets: dict[int, int]) -> None:
-        """Raises one of `passing` unless every one of them is committed."""
+        """Commit these offsets (by partition).
+
+        Raises one of `passing` unless all were committed.
+        """
 
     @abstractmethod
     def close(self) -> None: ...
@@ -173,7 +181,8 @@ class LibrdkafkaWorker(Worker):
 
     def poll(self) -> None:
         until_s = time.monotonic() + POLL_S
-        # One by one: then no record of a partition comes after the word that it is gone.
+        # One by one: `consume` could return records of a partition after its revocation was
+        # reported.
         while (left_s := until_s - time.monotonic()) > 0:
             message = self.consumer.poll(left_s)
             if message is None:
@@ -199,16 +208,20 @@ class KafkaPythonWorker(Worker):
     def __init__(self, number: int, bootstrap: str, topic: str, group: str) -> None:
         super().__init__(number, bootstrap, topic, group)
         self.kept: dict[int, int] = {}
-        """`uncommitted` of the partitions that a rebalance revoked."""
+        """`uncommitted` of the partitions that a rebalance revoked, until the next assignment."""
 
     def revoked(self) -> None:
-        """No commit can be waited for here: it follows, or the next owner reads these again."""
+        """Called before a rebalance, when no commit is possible; `uncommitted` is kept.
+
+        If the member gets the partitions back, it commits them later. Otherwise their next owner
+        reads these records again.
+        """
         self.kept |= self.uncommitted
         self.lost()
 
     def given(self, partitions: Iterable[int]) -> None:
-        # kafka-python keeps its position in a partition that it has before and after a rebalance,
-        # so it never reads again what it did not commit before.
+        # If kafka-python has a partition before and after a rebalance, it continues at its old
+        # position: so what was read, but not committed, must still be committed.
         super().given(partitions)
         self.uncommitted |= {
             number: offset for number, offset in self.kept.items() if number in self.given_s
@@ -247,15 +260,15 @@ class KafkaPythonWorker(Worker):
 
 
 class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc] # it has no types
-    """What kafka-python says of partitions."""
+    """Passes kafka-python's calls about assigned and revoked partitions to the worker."""
 
     def __init__(self, worker: KafkaPythonWorker) -> None:
         self.worker = worker
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        # kafka-python 3.0 keeps a question for committed offsets that nobody waited for, and takes
-        # its old answer when it has the same partitions in a later generation: it reads again
-        # what others have committed since, and a checker would blame the coordinator.
+        # kafka-python 3.0 keeps an abandoned request for committed offsets. If it gets the same
+        # partitions in a later generation, it uses the old answer, and reads again what others
+        # have committed since: a checker would report a fault of the coordinator.
         self.worker.consumer._coordinator._offset_fetch_futures.clear()  # noqa: SLF001
         self.worker.given(one.partition for one in assigned)
 
@@ -271,8 +284,8 @@ WORKERS: dict[str, type[Worker]] = {one.name: one for one in (LibrdkafkaWorker, 
 
 
 def main() -> None:
-    """Until SIGTERM. Where a member ends by itself, all do."""
-    # For finding the cause of an anomaly; it goes to the member's own file.
+    """Run all members until SIGTERM; if one fails, the others end, too."""
+    # For people who look for the cause of an anomaly; stderr is a file of this process.
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     library, bootstrap, topic, *groups = sys.argv[1:]
     workers = [WORKERS[library](n, bootstrap, topic, one) for n, one in enumerate(groups)]

@@ -1,7 +1,8 @@
-"""Two consumer groups at work on a topic, whose members come and go, and who asks what they have.
+"""Two consumer groups that read a topic while their members come and go.
 
-In each group are members of two libraries, which share the partitions. One after the other they
-leave, or are killed by kill -9, and come back; each time the group shares its partitions again.
+Each group has members of two libraries, which share the partitions. One after the other they leave
+or are killed (SIGKILL) and come back, each time with a rebalance. Another client asks for the
+groups' committed offsets all the time.
 """
 
 import itertools
@@ -25,12 +26,14 @@ STOP_LIMIT_S = 60
 
 @dataclass(slots=True)
 class Seat:
-    """A member's place in a group, which one process after the other takes."""
+    """A member of a group over time: one process after another, each a new `Member`."""
 
     group: str
     library: str
     starts: int = 0
+    """How many processes were started for it."""
     member: Member | None = None
+    """The current process; None between two."""
 
     @property
     def name(self) -> str:
@@ -38,7 +41,7 @@ class Seat:
 
 
 class Groups:
-    """All members of all groups; a client of a run like others."""
+    """All members of all groups. It has the methods of a `Client` of `workload`."""
 
     def __init__(
         self,
@@ -58,7 +61,8 @@ class Groups:
         ]
         self.resting, self.ending = threading.Event(), threading.Event()
         self.is_abandoned = False
-        # It starts all members itself: they end with the thread that began them.
+        # The thread of `supervise` starts all members: a process ends with the thread that started
+        # it.
         self.threads = [
             threading.Thread(target=work, daemon=True, name=work.__name__)
             for work in (self.supervise, self.poll_committed)
@@ -73,7 +77,7 @@ class Groups:
         return self.history.groups_at_work() == {*self.names}
 
     def rest(self) -> None:
-        """From now on no member leaves, and absent ones return."""
+        """Stop the changes: from now on no member leaves or is killed, and absent ones return."""
         self.resting.set()
 
     def ask_to_stop(self) -> None:
@@ -92,9 +96,11 @@ class Groups:
     # -- members
 
     def supervise(self) -> None:
-        """Start all members, change one every now and then, and end them all."""
+        """Start all members, replace one every `change_every_s`, and end all when asked to stop."""
         for seat in self.seats:
             self.sit_down(seat)
+        # The seat, and whether its member is killed. The lengths 4 and 3 have no common divisor: so
+        # each seat gets both kinds.
         changes = zip(itertools.cycle(self.seats), itertools.cycle([True, False, True]))
         next_s = time.monotonic() + self.change_every_s
         while not self.ending.wait(POLL_S):
@@ -104,6 +110,7 @@ class Groups:
         self.end_all()
 
     def sit_down(self, seat: Seat) -> None:
+        """Start a new process for this member."""
         seat.starts += 1
         name = f"{seat.name}.{seat.starts}"
         where = self.bootstrap, self.ledger, self.directory
@@ -111,7 +118,7 @@ class Groups:
         seat.member.start()
 
     def change(self, seat: Seat, is_crash: bool) -> None:
-        """One leaves or dies, and soon another takes its seat."""
+        """Kill the member (`is_crash`) or let it leave, and replace it after `AWAY_S`."""
         assert seat.member is not None
         if is_crash:
             seat.member.crash()
@@ -123,6 +130,7 @@ class Groups:
             self.sit_down(seat)
 
     def end_all(self) -> None:
+        """Let all members leave their groups; after `abandon`, kill them at once."""
         members = [seat.member for seat in self.seats if seat.member is not None]
         if not self.is_abandoned:
             for one in members:
@@ -132,11 +140,13 @@ class Groups:
         for one in members:
             one.kill()
 
-    # -- who asks
+    # -- committed offsets
 
     def poll_committed(self) -> None:
-        """Ask for the committed offsets of one group after the other; what is not answered is left
-        out."""
+        """Ask for the committed offsets of one group after the other, until asked to stop.
+
+        Requests without an answer are left out of the history.
+        """
         askers = {name: asker(self.bootstrap, name) for name in self.names}
         for name, one in itertools.cycle(askers.items()):
             if self.ending.wait(ASK_EVERY_S / len(askers)):

@@ -1,4 +1,4 @@
-"""Everything a topic holds, read once more when nobody writes: what the verdict rests on."""
+"""Reads all records of a topic at the end of a run, when no records are written any more."""
 
 import time
 
@@ -16,9 +16,9 @@ READ_LIMIT_S = 120
 
 
 def read_everything(bootstrap: str, ledger: Ledger, history: History) -> None:
-    """Fill in `final`, `starts` and `ends`.
+    """Read the topic, and fill in the history's `final` records, `starts` and `ends`.
 
-    A partition that cannot be read to its end in two minutes is left out of `final`.
+    Partitions that cannot be read to their end in `READ_LIMIT_S` are left out of `final`.
     """
     consumer = librdkafka_consumer(bootstrap)
     try:
@@ -37,7 +37,10 @@ def read_everything(bootstrap: str, ledger: Ledger, history: History) -> None:
 
 
 def bounds_of(consumer: Consumer, where: Position) -> tuple[int, int]:
-    """The first offset of a partition, and the one its next record gets."""
+    """The log start and log end offset of a partition.
+
+    Errors are retried for `TRY_FOR_S`, then raised.
+    """
     until_s = time.monotonic() + TRY_FOR_S
     while True:
         try:
@@ -53,21 +56,24 @@ def bounds_of(consumer: Consumer, where: Position) -> tuple[int, int]:
 def read(
     consumer: Consumer, topic: str, bounds: dict[int, tuple[int, int]]
 ) -> dict[int, list[tuple[int, str]]]:
-    """Partition -> (offset, value) of its records, as many as came in time."""
+    """Partition -> (offset, name) of the records that could be read in `READ_LIMIT_S`.
+
+    `bounds` are the partitions' log start and log end offsets.
+    """
     found: dict[int, list[tuple[int, str]]] = {number: [] for number in bounds}
-    open_ones = {number for number, (start, end) in bounds.items() if start < end}
-    consumer.assign([Position(topic, number, bounds[number][0]) for number in sorted(open_ones)])
+    unfinished = {number for number, (start, end) in bounds.items() if start < end}
+    consumer.assign([Position(topic, number, bounds[number][0]) for number in sorted(unfinished)])
     until_s = time.monotonic() + READ_LIMIT_S
-    while open_ones and time.monotonic() < until_s:
+    while unfinished and time.monotonic() < until_s:
         for one in consumer.consume(1000, timeout=0.5):
             if one.error() is None:
                 number, offset = place(one)
                 found[number].append((offset, name_of(one.value())))
                 if offset + 1 >= bounds[number][1]:
-                    open_ones.discard(number)
+                    unfinished.discard(number)
     return found
 
 
 def is_whole(found: list[tuple[int, str]], start: int, end: int) -> bool:
-    """Whether it was read to its end."""
+    """Whether these records of a partition reach its log end offset."""
     return start == end or (bool(found) and found[-1][0] + 1 >= end)

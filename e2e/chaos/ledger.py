@@ -1,4 +1,4 @@
-"""What all clients of one run did and saw, in the form the checkers read."""
+"""The events of all clients of one run, in the form that the checkers read."""
 
 import sys
 import time
@@ -12,7 +12,10 @@ PADDING = b"." * 80
 
 
 class Ledger:
-    """Clients write to it from their own threads; each one's events stay in its order."""
+    """The record of a run on one topic.
+
+    Clients write to it from their own threads; the events of each client keep their order.
+    """
 
     def __init__(self, topic: str, partitions: int) -> None:
         self.topic, self.partitions = topic, partitions
@@ -20,12 +23,12 @@ class Ledger:
         self.began_s = time.monotonic()
         self.events: list[Event] = []
         self.acknowledged_s: defaultdict[int, list[float]] = defaultdict(list)
-        """Partition -> when a record of it was acknowledged, by whichever client."""
+        """Partition -> the times at which its records were acknowledged, to any client."""
         self.groups = GroupHistory()
         self.errors: list[str] = []
-        """What a client gave up: a record, a partition, itself."""
+        """Final failures: a record given up by its producer, a client that ended."""
         self.disturbances: list[str] = []
-        """Connections lost and the like, which client libraries recover from by themselves."""
+        """Lost connections and other errors that client libraries recover from."""
 
     def now_s(self) -> float:
         """Seconds since the run began."""
@@ -34,7 +37,7 @@ class Ledger:
     def note(
         self, kind: Kind, client: str, partition: int, *, value: str = "", offset: int = -1
     ) -> None:
-        """One event, now."""
+        """Add an event with the current time; -1 and "" mean that it has no offset or value."""
         now_s = self.now_s()
         if kind is Kind.ACKED:
             self.acknowledged_s[partition].append(now_s)
@@ -46,9 +49,9 @@ class Ledger:
         return sum(map(len, self.acknowledged_s.values()))
 
     def unavailable_s(self) -> float:
-        """The longest time in which no record of some partition was acknowledged.
+        """The longest time between two acknowledgements in any one partition.
 
-        Between acknowledgements: a partition that had none at all was away from the beginning on.
+        A partition without any acknowledgement counts as unavailable since the run began.
         """
         end_s = self.now_s()
         times = (self.acknowledged_s.get(one, []) for one in range(self.partitions))
@@ -56,19 +59,23 @@ class Ledger:
 
 
 def longest_gap_s(times_s: list[float], without_any_s: float) -> float:
-    """The longest time between two of these moments."""
+    """The longest time between two neighbours of a sorted list; `without_any_s` if it is empty."""
     if not times_s:
         return without_any_s
     return max((later - earlier for earlier, later in pairwise(times_s)), default=0.0)
 
 
 def padded(name: str) -> bytes:
-    """A record's value: its unique name, and something that makes it as long as others' are."""
+    """The bytes of a record: its unique name, a blank, and padding for a realistic size."""
     return name.encode() + b" " + PADDING
 
 
 def name_of(value: bytes | None) -> str:
-    """The name of a record; what is not whole is a value that nobody sent."""
+    """The name in a record's value.
+
+    If the padding is damaged, the whole value is returned instead: it equals no name that was sent,
+    so the checkers report it.
+    """
     name, blank, rest = (value or b"").partition(b" ")
-    is_whole = not blank or rest == PADDING
-    return name.decode() if is_whole else repr(value)
+    is_undamaged = not blank or rest == PADDING
+    return name.decode() if is_undamaged else repr(value)

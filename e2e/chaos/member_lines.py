@@ -1,4 +1,4 @@
-"""What members of groups say of themselves, turned into the history of the groups."""
+"""Turns the lines that members of groups print into the history of the groups."""
 
 import time
 from abc import ABC, abstractmethod
@@ -14,20 +14,20 @@ Line = Mapping[str, Any]
 
 
 class MemberLines(ABC):
-    """What one process of a member printed."""
+    """The printed lines of one member process."""
 
     def __init__(self, group: str, name: str, ledger: Ledger) -> None:
         self.group, self.name, self.ledger = group, name, ledger
         self.history = ledger.groups
         self.pending: dict[int, Committed] = {}
-        """Partition -> a commit that has no answer yet."""
+        """Partition -> its requested commit that has no answer yet."""
 
     @abstractmethod
     def take(self, line: Line) -> None:
-        """One line."""
+        """Add the event of one printed line to the history."""
 
     def end(self) -> None:
-        """The process ended: its last commit may have been stored or not."""
+        """Called when the process has ended: its unanswered commit may have been stored or not."""
         self.history.commits += self.take_pending()
 
     def place(self, partition: int) -> Place:
@@ -39,11 +39,11 @@ class MemberLines(ABC):
             self.pending[partition] = one
 
     def acknowledged(self, at_s: float) -> None:
-        """All that it asked for last."""
+        """Note that all offsets of the last commit request were committed, at `at_s`."""
         self.history.commits += [one._replace(answered_s=at_s) for one in self.take_pending()]
 
     def refused(self, why: str) -> None:
-        """Its last commit failed: it may have been stored or not."""
+        """Note an error; the commits of the last request, if any, may have been stored or not."""
         self.history.commits += self.take_pending()
         self.history.problems[why] += 1
 
@@ -51,11 +51,13 @@ class MemberLines(ABC):
         self.history.said.append(Said(at_s, self.name, event, str(what)))
 
     def take_pending(self) -> list[Committed]:
+        """Return the commits without an answer, and forget them."""
         found = [*self.pending.values()]
         self.pending.clear()
         return found
 
     def began(self, since_s: float, partition: int, offset: int) -> None:
+        """Note the first offset read after an assignment (at `since_s`) as the committed one."""
         self.history.found.append(Found(since_s, self.place(partition), offset, self.name))
 
     def processed(self, partition: int, first: int, last: int) -> None:
@@ -63,7 +65,7 @@ class MemberLines(ABC):
 
 
 class OwnLines(MemberLines):
-    """Of `group_worker`."""
+    """The lines of our own program, `group_worker`."""
 
     def take(self, line: Line) -> None:
         at_s = float(line["t"]) - self.ledger.began_s
@@ -89,15 +91,17 @@ class OwnLines(MemberLines):
 
 
 class JavaLines(MemberLines):
-    """Lines of VerifiableConsumer, which commits after each poll what that returned, and prints
-    both."""
+    """The lines of Kafka's VerifiableConsumer.
+
+    After each poll it prints the records, commits them, and prints that it did.
+    """
 
     def __init__(self, group: str, name: str, ledger: Ledger) -> None:
         super().__init__(group, name, ledger)
         self.given_s: dict[int, float] = {}
-        """Partitions it was given and has read nothing of, with the moment."""
+        """Partition -> when it was assigned, for partitions of which nothing was read yet."""
         self.from_wall_clock_s = time.monotonic() - time.time() - ledger.began_s
-        """What makes a moment of the run of one by the wall clock."""
+        """Added to a time of the wall clock, it gives seconds since the run began."""
 
     def take(self, line: Line) -> None:
         at_s = float(line["timestamp"]) * MS + self.from_wall_clock_s
@@ -110,7 +114,7 @@ class JavaLines(MemberLines):
             case "records_consumed":
                 self.consumed(at_s, line["partitions"])
             case "offsets_committed" if line["success"]:
-                # Its moments are cut to milliseconds.
+                # The tool truncates times to milliseconds: the answer may be up to 1 ms later.
                 self.acknowledged(at_s + MS)
             case "offsets_committed":
                 self.refused(str(line.get("error")))
@@ -118,7 +122,7 @@ class JavaLines(MemberLines):
                 pass
 
     def consumed(self, at_s: float, partitions: list[Line]) -> None:
-        """What a poll brought, which it commits next."""
+        """Note the records that a poll returned; the tool commits them next."""
         offsets: dict[int, int] = {}
         for one in partitions:
             number, first, last = (
@@ -131,7 +135,7 @@ class JavaLines(MemberLines):
                 self.began(since_s, number, first)
             if int(one["count"]) == last - first + 1:
                 self.processed(number, first, last)
-            else:  # it was not given all in between
+            else:  # the range has gaps, and the line does not say which: only its ends are certain
                 self.processed(number, first, first)
                 self.processed(number, last, last)
         self.asked_to_commit(at_s, offsets)

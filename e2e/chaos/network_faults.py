@@ -1,4 +1,4 @@
-"""Leaders cut off from others, and the API server away from all."""
+"""Faults of the network: leaders that are cut off, and an API server that is unavailable."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ ANSWER_LIMIT_S = 60
 
 @contextmanager
 def cut_two_ways(scene: Scene) -> Iterator[None]:
-    """A leader without the API server and other brokers; clients still reach it."""
+    """A leader is cut off from the API server and the other brokers; clients still reach it."""
     broker = scene.some_leader()
     with deposing(scene, broker, cut.whole(scene.ip(broker))):
         yield
@@ -22,7 +22,7 @@ def cut_two_ways(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def cut_one_way(scene: Scene) -> Iterator[None]:
-    """What a leader sends to the API server and to other brokers is lost; it hears them."""
+    """A leader's packets to the API server and other brokers are lost; theirs reach it."""
     broker = scene.some_leader()
     with deposing(scene, broker, cut.outgoing(scene.ip(broker))):
         yield
@@ -30,7 +30,7 @@ def cut_one_way(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def cut_from_api_server(scene: Scene) -> Iterator[None]:
-    """A leader without the API server, but with all other brokers and clients."""
+    """A leader is cut off from the API server only; it reaches all other brokers and clients."""
     broker = scene.some_leader()
     with deposing(scene, broker, cut.from_api_server(scene.ip(broker))):
         yield
@@ -38,7 +38,8 @@ def cut_from_api_server(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def deposing(scene: Scene, broker: int, what: Cut) -> Iterator[None]:
-    """Cut the broker off; the block runs once it leads nothing, and the cut lasts until its end."""
+    """Apply this cut, and run the block once the broker leads nothing; the cut ends with the
+    block."""
     led = scene.led_by(broker)
     with cut.made(what):
         scene.wait_deposed(broker, led)
@@ -48,18 +49,20 @@ def deposing(scene: Scene, broker: int, what: Cut) -> Iterator[None]:
 
 @contextmanager
 def cut_from_clients(scene: Scene) -> Iterator[None]:
-    """Cut a leader off from its clients only."""
+    """A leader is cut off from its clients only; it must keep its leadership."""
     broker = scene.some_leader()
     session = scene.session(broker)
     with cut.made(cut.from_clients(scene.ip(broker), CLIENT_PORTS)):
         yield
         check_effect("a packet dropped", cut.dropped())
-    assert scene.session(broker) == session, "a broker that only clients miss was deposed"
+    assert scene.session(broker) == session, (
+        f"broker {broker} has a new session, though only its clients were cut off from it"
+    )
 
 
 @contextmanager
 def api_server_stopped(scene: Scene) -> Iterator[None]:
-    """The API server ends, and comes back."""
+    """The API server is stopped, and started again."""
     with outage.stopped():
         yield
         check_effect("an API server that answers nothing", not control_plane.api_server_ready())

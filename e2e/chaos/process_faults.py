@@ -1,4 +1,4 @@
-"""Brokers that are killed or stopped, and the operator with them."""
+"""Faults of processes: brokers and operators that are killed or suspended."""
 
 import signal
 import time
@@ -14,7 +14,7 @@ from e2e.cluster.processes import Process
 from e2e.main.replicas import kill, pod_of
 
 STOPPED = "T"
-# Twice as long as a holder waits before it renews a Lease.
+# Twice the interval at which the active operator renews its Lease.
 RENEWALS_S = 4
 
 
@@ -56,7 +56,7 @@ def pod_deleted(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def node_lost(scene: Scene) -> Iterator[None]:
-    """The power of a leader's node fails, and comes back."""
+    """The power of a leader's node fails, and returns."""
     broker = scene.some_leader()
     session, led, where = scene.session(broker), scene.led_by(broker), scene.node(broker)
     try:
@@ -75,7 +75,7 @@ def node_lost(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def leader_paused(scene: Scene) -> Iterator[None]:
-    """SIGSTOP of a leader, until another one leads; then it wakes."""
+    """SIGSTOP of a leader until other brokers lead its partitions; then SIGCONT."""
     broker = scene.some_leader()
     led = scene.led_by(broker)
     with stopped(scene.processes(broker)):
@@ -85,7 +85,7 @@ def leader_paused(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def operator_stopped(scene: Scene) -> Iterator[None]:
-    """SIGSTOP of every replica of the operator, and kill -9 of a leader meanwhile."""
+    """SIGSTOP of every operator pod, and kill -9 of a leader in that time."""
     broker = scene.some_leader()
     session = scene.session(broker)
     pods = scene.operator.pods()
@@ -96,29 +96,31 @@ def operator_stopped(scene: Scene) -> Iterator[None]:
         time.sleep(RENEWALS_S)
         check_effect("renewals of the operator's Lease stopped", renewed(scene) == before)
         yield
-        check_effect("nobody admitted meanwhile", scene.session(broker) == session)
+        check_effect("no new session while no operator runs", scene.session(broker) == session)
     scene.wait_admitted(broker, session)
     scene.operator.wait_whole()
 
 
 def renewed(scene: Scene) -> str:
-    """When the active operator renewed its Lease."""
+    """When the active operator last renewed its Lease, as the API server has it."""
     lease = scene.operator.kubectl.get("lease", names.OPERATOR_LEASE)
     return str(lease["spec"]["renewTime"])
 
 
 @contextmanager
 def stopped(targets: Sequence[Process]) -> Iterator[None]:
-    """Stop the processes with SIGSTOP within the block; check that they stayed stopped."""
-    check_effect("true that there is a process to stop", targets)
+    """Suspend the processes (SIGSTOP) while the block runs, and check that they stayed
+    suspended."""
+    check_effect("a process to suspend", targets)
     with processes.paused(targets):
-        eventually("every process stands still", lambda: all(map(is_stopped, targets)), 5)
+        eventually("every process is suspended", lambda: all(map(is_stopped, targets)), 5)
         yield
-        check_effect("true that they stood still to the end", all(map(is_stopped, targets)))
+        check_effect("all processes suspended to the end", all(map(is_stopped, targets)))
 
 
 def is_stopped(one: Process) -> bool:
-    """Whether SIGSTOP has stopped it; False where it has ended."""
+    """Whether the process is suspended by SIGSTOP; False if it has ended."""
     if not one.alive:
         return False
+    # The field after the program's name in parentheses is the state.
     return Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split()[0] == STOPPED

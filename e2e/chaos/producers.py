@@ -1,9 +1,9 @@
-"""Three producers, each of another library: idempotent, acks=all, and patient.
+"""Producers of two libraries: idempotent, with acks=all and long timeouts (`by_java` is a third).
 
-Their patience is what is set: nothing is given up while a fault lasts, and a request that a
-stopped broker does not answer is sent again after ten seconds. All else is as users have it.
+The timeouts are set so that no record is given up while a fault lasts, and a request without an
+answer is repeated after ten seconds. All other settings are the libraries' defaults.
 
-Each sends at a steady rate, and what could not be sent in time it sends as soon as it can.
+Each sends at a steady rate; records that are late are sent as soon as possible.
 """
 
 import threading
@@ -26,7 +26,7 @@ STOP_LIMIT_S = 120
 
 
 class SteadyProducer(ABC):
-    """Sends to each partition in turn, from a thread of its own, until it is stopped."""
+    """Sends `RECORDS_PER_S` to the partitions in turn, in its own thread, until it is stopped."""
 
     name: ClassVar[str]
 
@@ -40,16 +40,16 @@ class SteadyProducer(ABC):
         self.thread.start()
 
     def ask_to_stop(self) -> None:
-        """Send no more; what was sent is still waited for."""
+        """Send no more records, but still wait for the answers to those sent."""
         self.ending.set()
 
     def abandon(self) -> None:
-        """Send no more, and forget what has no answer yet."""
+        """Send no more records, and drop those without an answer."""
         self.is_abandoned = True
         self.ending.set()
 
     def wait_stopped(self) -> None:
-        """Wait until all that was sent is answered."""
+        """Wait until all sent records have answers; after `STOP_LIMIT_S` note an error."""
         self.thread.join(STOP_LIMIT_S)
         if self.thread.is_alive():
             self.ledger.errors.append(f"{self.name} has records without an answer")
@@ -77,20 +77,20 @@ class SteadyProducer(ABC):
             self.pass_time(next_s - time.monotonic())
 
     def given_up(self, value: str, problem: object) -> None:
-        """A record that the library gives up. Whether it was stored nobody knows."""
+        """Note a record that the library has given up: it may have been stored or not."""
         self.ledger.errors.append(f"{self.name} gave up {value}: {problem}")
 
     @abstractmethod
     def open(self) -> None:
-        """Begin; called in the thread."""
+        """Create the library's producer; called in the thread."""
 
     @abstractmethod
     def send(self, value: str, partition: int) -> None:
-        """Hand over one record; its answer is noted when it comes."""
+        """Give one record to the library; its acknowledgement or failure is noted when it comes."""
 
     @abstractmethod
     def pass_time(self, seconds: float) -> None:
-        """Do nothing for so long; not at all where it is below zero."""
+        """Wait this long, and let the library work; a negative time does not wait."""
 
     @abstractmethod
     def flush(self) -> None:
@@ -120,6 +120,7 @@ class LibrdkafkaProducer(SteadyProducer):
         )
 
     def disturbed(self, error: KafkaError) -> None:
+        """Note an error of librdkafka; from a fatal one it does not recover."""
         errors = self.ledger.errors if error.fatal() else self.ledger.disturbances
         errors.append(f"{self.name}: {error}")
 
@@ -128,10 +129,10 @@ class LibrdkafkaProducer(SteadyProducer):
             if error is not None:
                 self.given_up(value, error)
                 return
-            # A batch that was stored long ago is acknowledged without saying where.
+            # The broker acknowledges a duplicate of an old batch without its offset.
             offset = message.offset()
-            known = -1 if offset is None else offset
-            self.ledger.note(Kind.ACKED, self.name, partition, value=value, offset=known)
+            noted = -1 if offset is None else offset
+            self.ledger.note(Kind.ACKED, self.name, partition, value=value, offset=noted)
 
         while True:
             try:
@@ -139,11 +140,11 @@ class LibrdkafkaProducer(SteadyProducer):
                     self.ledger.topic, padded(value), partition=partition, on_delivery=report
                 )
                 return
-            except BufferError:
+            except BufferError:  # its queue is full
                 self.producer.poll(0.1)
 
     def pass_time(self, seconds: float) -> None:
-        # Polling is what runs the reports.
+        # The delivery reports are called from `poll`.
         self.producer.poll(0)
         until_s = time.monotonic() + seconds
         while (left_s := until_s - time.monotonic()) > 0:
@@ -193,7 +194,7 @@ class KafkaPythonProducer(SteadyProducer):
         del self.producer
 
     def forget(self) -> None:
-        # Its `close` waits for answers first, and ends nothing where they do not come.
+        # `close` alone would wait for answers, and without them leave the sender thread running.
         self.producer._sender.force_close()  # noqa: SLF001
         self.producer.close(timeout=5)
         del self.producer

@@ -1,4 +1,4 @@
-"""Clients that are programs of their own, and print a line for all that happens to them."""
+"""Clients that are separate programs, and print a line for each event."""
 
 import subprocess
 import threading
@@ -10,7 +10,7 @@ from e2e.kafka.process import DIE_WITH_US
 
 
 class Program:
-    """A program whose lines are read by a thread, until it is asked to end and has ended."""
+    """A program and the thread that reads its output, line by line, until it ends."""
 
     name: str
 
@@ -24,12 +24,11 @@ class Program:
         raise NotImplementedError
 
     def line(self, text: str) -> None:
-        """What it printed."""
+        """Handle one printed line. A `ValueError` or `KeyError` is noted as an error."""
         raise NotImplementedError
 
     def start(self) -> None:
-        """Start the program. The calling thread must outlive it: the program ends with that
-        thread."""
+        """Start the program. The kernel kills it when the calling thread ends."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / f"{self.name}.log").open("ab") as errors:
             self.child = subprocess.Popen(
@@ -42,11 +41,12 @@ class Program:
         self.thread.start()
 
     def read(self) -> None:
+        """Handle all printed lines until the program ends; the body of the thread."""
         assert self.child is not None
         assert self.child.stdout is not None
         for text in self.child.stdout:
             if not text.endswith("\n"):
-                break  # it was killed as it wrote
+                break  # the program was killed while it wrote the line
             try:
                 self.line(text.rstrip("\n"))
             except (ValueError, KeyError) as problem:
@@ -54,7 +54,7 @@ class Program:
         self.ended.set()
 
     def must_run(self) -> None:
-        """Note an error in the ledger where the program has ended by itself."""
+        """Note an error in the ledger if the program has ended before it was asked to."""
         if self.child is not None and self.child.poll() is not None:
             self.ledger.errors.append(f"{self.name} ended: {self.child.returncode}")
 
@@ -72,7 +72,7 @@ class Program:
         self.kill()
 
     def kill(self) -> None:
-        """End it, if it has not ended; what it printed is read."""
+        """Kill the program if it still runs, and wait until all its output is handled."""
         if self.child is not None:
             self.child.kill()
             self.child.wait()

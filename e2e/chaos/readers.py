@@ -1,7 +1,7 @@
-"""Readers that follow every partition from its beginning, and one who asks where partitions end.
+"""Readers that follow every partition from its beginning, and a client that asks for end offsets.
 
-Nobody here joins a group, as others do (`groups`). A position that is not in the log is no reason
-to begin elsewhere: it is noted, and the reader stops there.
+They assign partitions themselves and join no group, unlike the members in `groups`. If a broker
+reports their offset as out of range, they note it and do not reset to another offset.
 """
 
 import threading
@@ -28,11 +28,11 @@ STOP_LIMIT_S = 30
 
 
 def librdkafka_consumer(bootstrap: str) -> Consumer:
-    """One that reads at the offset it is given, and chooses none by itself."""
+    """A consumer without offset reset: it reads from assigned offsets only."""
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
-            # It asks for a group's name even where it joins none.
+            # librdkafka requires a group.id even from a consumer that joins no group.
             "group.id": "none",
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
@@ -44,7 +44,7 @@ def librdkafka_consumer(bootstrap: str) -> Consumer:
 
 
 class Reader(ABC):
-    """Works in a thread of its own until it is stopped."""
+    """A client that reads in its own thread until it is stopped."""
 
     name: ClassVar[str]
 
@@ -79,20 +79,22 @@ class Reader(ABC):
             self.ledger.errors.append(f"{self.name} ended: {problem!r}")
 
     def has_read(self, partition: int, value: bytes | None, offset: int) -> None:
+        """Note one record that was read."""
         self.ledger.note(Kind.READ, self.name, partition, value=name_of(value), offset=offset)
         self.read_up_to[partition] = offset + 1
 
     def is_out_of_range(self, partition: int) -> None:
+        """Note that a broker reported this reader's offset as out of range."""
         offset = self.read_up_to[partition]
         self.ledger.note(Kind.OUT_OF_RANGE, self.name, partition, offset=offset)
 
     @abstractmethod
     def open(self) -> None:
-        """Begin at offset 0 of every partition; called in the thread."""
+        """Create the library's consumer, at offset 0 of every partition; called in the thread."""
 
     @abstractmethod
     def poll(self) -> None:
-        """Take what is there, or wait a moment."""
+        """Fetch records and note them, or wait up to about `POLL_S` for some."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -155,7 +157,10 @@ class KafkaPythonReader(Reader):
 
 
 class EndAsker(Reader):
-    """Asks with ListOffsets, one partition after the other. What is not answered is not noted."""
+    """Asks for end offsets with ListOffsets, one partition after the other.
+
+    Requests without an answer are not noted.
+    """
 
     name: ClassVar[str] = "end-asker"
 

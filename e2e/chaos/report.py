@@ -1,4 +1,4 @@
-"""The table of a campaign."""
+"""The results of a chaos campaign as a table, and as lines."""
 
 from collections.abc import Iterable
 
@@ -50,8 +50,9 @@ def numbers(one: Result) -> tuple[str, ...]:
 
 
 def remark(one: Result) -> str:
+    """The last column: the names of the anomalies, or why the run is invalid; "" if all is well."""
     if one.missed:
-        return f"invalid: nobody reports a planted {', '.join(sorted(one.missed))}"
+        return f"invalid: the checkers do not report the planted {', '.join(sorted(one.missed))}"
     return ", ".join(sorted({found.name for found in (*one.anomalies, *one.group_anomalies)}))
 
 

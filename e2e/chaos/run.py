@@ -1,4 +1,4 @@
-"""Kinds of faults, each again and again under load, and the verdict on what clients saw."""
+"""Causes faults repeatedly while clients run, and judges what the clients saw."""
 
 import json
 import time
@@ -24,36 +24,44 @@ SETTLE_S = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came of one kind of fault, or of several one after the other."""
+    """The result of a run with one kind of fault, or with several one after the other."""
 
     name: str
     hits: int
+    """How often a fault was caused."""
     acknowledged: int
+    """Records that were acknowledged to a producer."""
     records_per_s: float
     unavailable_s: float
+    """The longest time between two acknowledgements in any one partition."""
     anomalies: tuple[Anomaly, ...]
     commits: int
     """Offsets whose commit was acknowledged to a member of a group."""
     group_anomalies: tuple[Anomaly, ...]
     errors: tuple[str, ...]
-    """What clients gave up, although their settings have them try for long."""
+    """What clients gave up, although they are configured with very long timeouts."""
     missed: frozenset[str]
-    """What was planted in the history and not reported: then the run is invalid."""
+    """Violations planted in the history that the checkers did not report: if any, the run is
+    invalid."""
 
     def check(self) -> None:
         """Raise `AssertionError` unless the run is valid and nothing is wrong."""
-        assert not self.missed, f"the run is invalid: nobody reports a planted {set(self.missed)}"
+        assert not self.missed, (
+            f"the run is invalid: the checkers do not report the planted {set(self.missed)}"
+        )
         assert not self.anomalies, f"{len(self.anomalies)} anomalies: {self.anomalies[:5]}"
         found = self.group_anomalies
         assert not found, f"{len(found)} anomalies of groups: {found[:5]}"
-        assert not self.errors, f"{len(self.errors)} given up: {self.errors[:5]}"
+        assert not self.errors, (
+            f"{len(self.errors)} failures, like records given up: {self.errors[:5]}"
+        )
 
 
 def run(scene: Scene, faults: Sequence[Fault], seconds: float, directory: Path) -> Result:
-    """Hit the topic's brokers with each fault for `seconds`, each time when they are whole.
+    """Cause each fault repeatedly for about `seconds`, at least once, while clients run.
 
-    Each hits at least once. Raises `HadNoEffect` where a hit had no effect, and `TimeoutError`
-    where brokers do not heal.
+    Each time all replicas must be in sync again first. Raises `HadNoEffect` if a fault had no
+    effect, and `TimeoutError` if the brokers do not recover.
     """
     with Workload(scene.cluster.bootstrap, scene.topic, directory) as load:
         hits = sum(hit_repeatedly(scene, one, seconds - SETTLE_S) for one in faults)
@@ -64,7 +72,10 @@ def run(scene: Scene, faults: Sequence[Fault], seconds: float, directory: Path) 
 
 
 def hit_repeatedly(scene: Scene, fault: Fault, seconds: float) -> int:
-    """Returns how often, when all is whole again."""
+    """Cause the fault again and again for `seconds`; returns how often.
+
+    Returns when all replicas are in sync again after the last time.
+    """
     hits, until_s = 0, time.monotonic() + seconds
     while not hits or time.monotonic() < until_s:
         time.sleep(PAUSE_S)
@@ -78,13 +89,16 @@ def hit_repeatedly(scene: Scene, fault: Fault, seconds: float) -> int:
 def judged(
     name: str, hits: int, load: Workload, volumes: Mapping[int, Path], directory: Path
 ) -> Result:
-    """The verdict, on what clients saw and on what the brokers' disks hold.
+    """The result of a run, from what the clients saw and what is stored on the brokers' disks.
 
-    `volumes` are the brokers' disks; the history of a run with anomalies is kept in `directory`.
+    `volumes` is broker id -> its data volume. If there are anomalies, the history is written to
+    `directory`.
     """
     ledger = load.ledger
     load.history.replicas.extend(replicas_in(volumes, ledger.topic, ledger.partitions))
-    assert len(load.history.replicas) >= len(volumes) * ledger.partitions, "replicas are missing"
+    assert len(load.history.replicas) >= len(volumes) * ledger.partitions, (
+        "the disks have fewer replicas than brokers times partitions"
+    )
     anomalies = check(load.history)
     if anomalies:
         keep(load.history, directory / "history.jsonl")
@@ -106,7 +120,7 @@ def judged(
 
 
 def keep(history: History, path: Path) -> None:
-    """One line an event, and one for each partition as it was at the end."""
+    """Write a JSON line for each event, and one for each partition with its final records."""
     with path.open("w") as file:
         for one in history.events:
             file.write(json.dumps(asdict(one)) + "\n")
@@ -115,7 +129,7 @@ def keep(history: History, path: Path) -> None:
 
 
 def keep_groups(groups: GroupHistory, path: Path) -> None:
-    """One line for each answer that a member or another client got, in the order of their kinds."""
+    """Write a JSON line for each entry of the groups' history, one kind after the other."""
     with path.open("w") as file:
         for kind in (groups.commits, groups.found, groups.processed, groups.said):
             for one in kind:

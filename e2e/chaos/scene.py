@@ -1,4 +1,4 @@
-"""What a fault is done to: the cluster, the operator, and one topic with clients at work on it."""
+"""What a fault can affect: the cluster, the operator, and the topic that the clients use."""
 
 import random
 from dataclasses import dataclass, field
@@ -19,18 +19,21 @@ POLL_EVERY_S = 0.5
 
 
 class HadNoEffect(AssertionError):  # noqa: N818 - the sentence reads better without
-    """A fault had no effect: what clients saw of it proves nothing."""
+    """A fault had no effect, so that the run proves nothing."""
 
 
 def check_effect(what: str, has: object) -> None:
-    """The self-test of a fault. Raises `HadNoEffect` unless `has`."""
+    """Check that a fault had its effect: raises `HadNoEffect` unless `has` is true.
+
+    `what` names the effect in the message.
+    """
     if not has:
-        raise HadNoEffect(f"the fault had no effect: not {what}")
+        raise HadNoEffect(f"the fault had no effect: expected {what}")
 
 
 @dataclass(slots=True)
 class Scene:
-    """All that faults need to know; who is hit is drawn by chance."""
+    """The context of a fault; the affected broker is chosen at random, with a fixed seed."""
 
     cluster: BrokerClusterUnderTest
     operator: Operator
@@ -46,11 +49,11 @@ class Scene:
         return self.chance.choice([one.leader for one in self.places() if one.leader is not None])
 
     def brokers(self) -> list[int]:
-        """All of them, by their ids."""
+        """The ids of all brokers that have replicas of the topic."""
         return sorted({one for place in self.places() for one in place.replicas})
 
     def led_by(self, broker: int) -> dict[int, int]:
-        """Partition -> epoch, of those that a broker leads."""
+        """Partition -> leader epoch, for the topic's partitions that the broker leads now."""
         return {one.partition: one.leader_epoch for one in self.places() if one.leader == broker}
 
     def pod(self, broker: int) -> Manifest:
@@ -66,18 +69,18 @@ class Scene:
         return next(one for one in layout.NODES if one.name == name)
 
     def processes(self, broker: int) -> list[Process]:
-        """The processes of the broker's container, by this machine's ids."""
+        """The processes of the broker's containers, with their pids on this machine."""
         found = containers.in_pod(self.pod(broker)["metadata"]["uid"])
-        check_effect(f"true that broker {broker} had a process to hit", found)
+        check_effect(f"a process of broker {broker}", found)
         return found
 
     def session(self, broker: int) -> int:
-        """The session a broker was admitted to last."""
+        """The session with which the broker was last admitted; 0 before its first."""
         name = names.broker(self.cluster.name, BrokerId(broker))
         return int(self.cluster.kubectl.get("brk", name)["spec"].get("session", 0))
 
     def is_fenced(self, broker: int) -> bool:
-        """Whether the operator counts it as gone."""
+        """Whether the operator has fenced the broker: declared its session dead."""
         name = names.broker(self.cluster.name, BrokerId(broker))
         return bool(self.cluster.kubectl.get("brk", name)["spec"].get("fenced", False))
 
@@ -88,16 +91,19 @@ class Scene:
         return Path(self.cluster.kubectl.get("pv", name)["spec"]["local"]["path"])
 
     def wait_admitted(self, broker: int, after: int) -> None:
-        """Wait until a broker is back, in a later session than `after`."""
+        """Wait until the broker is admitted again, with a higher session than `after`."""
         eventually(
-            f"broker {broker} has a session after {after}",
+            f"broker {broker} has a session above {after}",
             lambda: self.session(broker) > after,
             BACK_LIMIT_S,
             POLL_EVERY_S,
         )
 
     def wait_deposed(self, broker: int, led: dict[int, int]) -> None:
-        """Wait until all that a broker led has another leader, in a later epoch."""
+        """Wait until other brokers lead the partitions that this broker led.
+
+        `led` is partition -> leader epoch as of `led_by`; the epoch must be higher now.
+        """
 
         def has_successors() -> bool:
             now = {one.partition: one for one in self.places()}

@@ -1,4 +1,4 @@
-"""The clients of a run: three producers, three readers, two groups, and the history they leave."""
+"""The clients of a run (producers, readers, consumer groups) and the history they produce."""
 
 import time
 from pathlib import Path
@@ -20,7 +20,10 @@ CATCH_UP_LIMIT_S = 60
 
 
 class Client(Protocol):
-    """Works by itself from its start until it has stopped."""
+    """A client that works in the background from `start` on.
+
+    `ask_to_stop` lets it finish, `wait_stopped` waits for that; `abandon` ends it at once.
+    """
 
     def start(self) -> None: ...
     def ask_to_stop(self) -> None: ...
@@ -29,10 +32,12 @@ class Client(Protocol):
 
 
 class Workload:
-    """At work within the block, from the moment all producers and groups have had answers.
+    """Runs all clients within a `with` block, which begins once all producers and groups had
+    answers.
 
-    Left in order, it waits until every record has its answer and every reader and every group is
-    at the end; all must be whole by then. Left by an exception it ends at once.
+    At the block's regular end it waits until every record has its answer, and every reader and
+    group has reached the end: the cluster must be healthy by then. After an exception all clients
+    are ended at once.
     """
 
     def __init__(
@@ -60,9 +65,9 @@ class Workload:
         self.history = History()
         self.is_abandoned = False
         self.warm_s = self.stopped_s = 0.0
-        """When all producers had answers, and when the first was asked to stop."""
+        """When all producers had answers, and when they were asked to stop; seconds of the run."""
         self.well_from_s: float | None = None
-        """Since when all has been well, up to the end."""
+        """When the cluster had recovered from the last fault; None while faults may follow."""
 
     def __enter__(self) -> Self:
         for one in self.everybody():
@@ -78,13 +83,15 @@ class Workload:
         return (*self.producers, *self.readers, self.groups)
 
     def wait_warm(self) -> None:
+        """Wait until every producer has had an answer and every group has committed."""
         until_s = time.monotonic() + WARM_LIMIT_S
         while len(self.answered_producers()) < len(self.producers) or not self.groups.have_begun():
             if time.monotonic() > until_s:
                 at_work, problems = self.ledger.groups.groups_at_work(), self.ledger.groups.problems
                 raise TimeoutError(
-                    f"answers only for {self.answered_producers()}: {self.ledger.errors[:3]}; "
-                    f"commits only of {at_work}: {problems.most_common(3)}"
+                    f"after {WARM_LIMIT_S} s only the producers {self.answered_producers()} have "
+                    f"answers (errors: {self.ledger.errors[:3]}), and only the groups {at_work} "
+                    f"have committed (errors: {problems.most_common(3)})"
                 )
             time.sleep(0.2)
         self.warm_s = self.ledger.now_s()
@@ -94,15 +101,16 @@ class Workload:
         return {one.client for one in self.ledger.events.copy() if one.kind is Kind.ACKED}
 
     def all_is_well(self) -> None:
-        """Called when everything has healed, and no more faults follow."""
+        """Must be called when the cluster has recovered from the last fault: then groups stay
+        stable."""
         self.well_from_s = self.ledger.now_s()
         self.groups.rest()
 
     def records_per_s(self) -> float:
-        """Records acknowledged per second while producers ran."""
+        """Records acknowledged per second, from the warm start until the producers were stopped."""
         times = (one for found in self.ledger.acknowledged_s.values() for one in found)
-        while_s = self.stopped_s - self.warm_s
-        return sum(self.warm_s <= one <= self.stopped_s for one in times) / max(while_s, 0.001)
+        duration_s = self.stopped_s - self.warm_s
+        return sum(self.warm_s <= one <= self.stopped_s for one in times) / max(duration_s, 0.001)
 
     def __exit__(
         self,
@@ -116,7 +124,8 @@ class Workload:
             self.finish()
 
     def finish(self) -> None:
-        """Wait for all answers, and for what there is to read."""
+        """Stop the producers, read the topic, wait for readers and groups, and complete the
+        history."""
         self.stopped_s = self.ledger.now_s()
         self.groups.rest()
         for one in self.producers:
@@ -137,12 +146,13 @@ class Workload:
             self.history.well.append(well)
 
     def wait_caught_up(self) -> None:
-        """Wait until every reader is at the end; one that never is there is for the checkers."""
+        """Wait until every reader has reached the end; the checkers report one that does not."""
         until_s = time.monotonic() + CATCH_UP_LIMIT_S
         while self.is_behind() and time.monotonic() < until_s:
             time.sleep(0.2)
 
     def is_behind(self) -> bool:
+        """Whether a reader has not read a partition to its end yet."""
         ends = self.history.ends
         return any(
             at < ends[self.ledger.labels[partition]]
@@ -151,7 +161,7 @@ class Workload:
         )
 
     def positions(self) -> list[dict[int, int]]:
-        """What each reader reads next, by partition."""
+        """For each reader: partition -> the offset it reads next."""
         return [*(one.read_up_to for one in self.followers), self.java_reader.read_up_to]
 
     def abandon(self) -> None:
@@ -161,20 +171,22 @@ class Workload:
             one.abandon()
 
     def what_became_of_it(self) -> History:
-        """What is there of all that was promised until now, for a workload that is abandoned.
+        """The history of an abandoned workload: its events until now, and what is stored now.
 
-        Everything sent counts as sent, what Java did not tell of included, so that nothing of it
-        is taken for another's.
+        The events are copied before the topic is read: so each acknowledged record must be found.
         """
-        promised = self.ledger.events.copy()
-        found = History()
-        read_everything(self.bootstrap, self.ledger, found)
-        found.events = promised
-        return found
+        events_before = self.ledger.events.copy()
+        history = History()
+        read_everything(self.bootstrap, self.ledger, history)
+        history.events = events_before
+        return history
 
     def sent_by_java(self) -> list[Event]:
-        """The records in the order in which they were sent, each at its acknowledged offset or
-        where it was read."""
+        """A SENT event for each record of the Java producer, in the order of sending.
+
+        The partition of a record is known from its acknowledgement, or from where it was found at
+        the end; records of which neither is known are left out.
+        """
         places = {
             value: label for label, stored in self.history.final.items() for _, value in stored
         }

@@ -1,4 +1,4 @@
-"""Something that goes on in a thread of its own while something else happens."""
+"""A base class for work that a thread does while a `with` block runs."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -9,15 +9,16 @@ from typing import ClassVar, Self
 
 @dataclass
 class Background(ABC):
-    """Runs from entering the `with` block until leaving it, which waits for its end."""
+    """Runs `run` in a thread while a `with` block runs; the block's end waits for the thread."""
 
     ends_within_s: ClassVar[float] = 120
+    """How long, at most, the block's end waits for the thread."""
     ending: threading.Event = field(default_factory=threading.Event, init=False)
     thread: threading.Thread | None = field(default=None, init=False)
 
     @abstractmethod
     def run(self) -> None:
-        """Until `ending` is set."""
+        """Do the work until `ending` is set."""
 
     def __enter__(self) -> Self:
         self.thread = threading.Thread(target=self.run, daemon=True)

@@ -1,4 +1,4 @@
-"""aiokafka, which speaks the oldest request versions of the five."""
+"""aiokafka, which uses the oldest request versions of the five clients."""
 
 import asyncio
 from collections.abc import Sequence
@@ -26,6 +26,7 @@ class Aiokafka(Client):
 
 
 async def send(bootstrap: str, topic: str, records: Sequence[Record], codec: str) -> None:
+    """Send the records in this order; returns once all are acknowledged."""
     producer = AIOKafkaProducer(
         bootstrap_servers=bootstrap,
         enable_idempotence=True,
@@ -41,6 +42,7 @@ async def send(bootstrap: str, topic: str, records: Sequence[Record], codec: str
 
 
 async def read(bootstrap: str, where: TopicPartition, count: int) -> list[Landed]:
+    """The first `count` records of a partition; fewer if no more arrive in `READ_LIMIT_S`."""
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=None)
     found: list[Landed] = []
     async with consumer:
@@ -53,5 +55,5 @@ async def read(bootstrap: str, where: TopicPartition, count: int) -> list[Landed
                     record = Record(one.value, one.key, tuple(one.headers))
                     found.append(Landed(one.partition, one.offset, record))
         except TimeoutError:
-            pass  # the caller sees that some are missing
+            pass  # the caller sees that records are missing
     return found

@@ -30,7 +30,7 @@ class JavaConsole(Client):
     def consume(
         self, bootstrap: str, topic: str, partition: int, count: int, rack: str = ""
     ) -> list[Landed]:
-        """As every client's `consume`; in a rack, if the caller gives one."""
+        """As `Client.consume`; `rack` is the consumer's client.rack, "" for none."""
         shown = [w for name in FIELDS for w in ("--formatter-property", f"print.{name}=true")]
         where = ("--command-property", f"client.rack={rack}") if rack else ()
         printed = run_tool(
@@ -44,7 +44,7 @@ class JavaConsole(Client):
 
 
 def line(record: Record) -> str:
-    """A record as the console producer reads it; a null marker stands for no headers too."""
+    """A record as a line for the console producer; the null marker also means "no headers"."""
     headers = ",".join(f"{name}:{value.decode()}" for name, value in record.headers)
     return f"{headers or NULL}\t{text(record.key)}\t{text(record.value)}\n"
 
@@ -54,7 +54,7 @@ def text(data: bytes | None) -> str:
 
 
 def landed(printed: str) -> Landed:
-    """`Partition:0<TAB>Offset:7<TAB>headers<TAB>key<TAB>value`."""
+    """Parse a printed line `Partition:0<TAB>Offset:7<TAB>headers<TAB>key<TAB>value`."""
     partition, offset, headers, key, value = printed.split("\t")
     record = Record(
         data(value),
@@ -65,6 +65,7 @@ def landed(printed: str) -> Landed:
 
 
 def pair(header: str) -> tuple[str, bytes]:
+    """Name and value of a printed header, `name:value`."""
     name, _, value = header.partition(":")
     return name, value.encode()
 

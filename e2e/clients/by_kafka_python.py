@@ -8,7 +8,7 @@ from typing import ClassVar
 from e2e.clients.client import READ_LIMIT_S, Client, Landed, Record
 
 with warnings.catch_warnings():
-    # It reads its own files by a function that Python has since deprecated.
+    # The library reads its own files with a function that is deprecated in Python now.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import (  # type: ignore[import-untyped]
         ConsumerRebalanceListener,
@@ -34,7 +34,7 @@ __all__ = [
 
 class KafkaPython(Client):
     name: ClassVar[str] = "kafka-python"
-    # It compresses with further packages, where they are installed.
+    # For the other codecs it needs further packages: only those installed here are tested.
     codecs: ClassVar[tuple[str, ...]] = (
         "none",
         "gzip",

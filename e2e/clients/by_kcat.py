@@ -1,4 +1,4 @@
-"""kcat, as people use it in a shell: one line a record, an older librdkafka inside."""
+"""kcat, as people use it in a shell: one line per record, with an older librdkafka inside."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from e2e.kafka import debian
 
 
 class Kcat(Client):
-    """Headers are arguments of kcat: it runs once for each row of records that share them."""
+    """Runs kcat, which takes headers as arguments: once per run of records with equal headers."""
 
     name: ClassVar[str] = "kcat"
 
@@ -23,7 +23,7 @@ class Kcat(Client):
                 *(debian.program("kcat"), "-P", "-b", bootstrap, "-t", topic, "-z", codec),
                 # -Z: an empty key or value is sent as a null.
                 *("-Z", "-K", "\\t", "-X", "enable.idempotence=true"),
-                # Choose again for each record without a key, not every ten milliseconds.
+                # Choose a partition for each record without a key, not one every ten milliseconds.
                 *("-X", "sticky.partitioning.linger.ms=0"),
                 *(word for name, value in headers for word in ("-H", f"{name}={value.decode()}")),
                 input_text="".join(
@@ -42,13 +42,13 @@ class Kcat(Client):
 
 
 def landed(line: dict[str, Any]) -> Landed:
-    """One line of kcat's JSON."""
+    """The record of one line of kcat's JSON output."""
     record = Record(encoded(line["payload"]), encoded(line["key"]), tuple(headers(line)))
     return Landed(line["partition"], line["offset"], record)
 
 
 def headers(line: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Names and values, which kcat writes alternately into one list."""
+    """(name, value) of each header; kcat prints one flat list, name, value, name, value, …"""
     flat = line.get("headers", [])
     for name, value in zip(flat[::2], flat[1::2], strict=True):
         yield name, value.encode()

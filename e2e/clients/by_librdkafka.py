@@ -16,9 +16,10 @@ from confluent_kafka import (
 
 from e2e.clients.client import READ_LIMIT_S, Client, Landed, Record
 
-# What goes wrong it tells its caller too; a broker that is down is no news here.
+# No log on stderr: errors are raised or reported to the caller as well, and tests stop brokers
+# often.
 QUIET = {"log_level": 0}
-ANY_PARTITION = -1  # the partitioner decides
+ANY_PARTITION = -1  # the client's partitioner chooses
 
 
 class Librdkafka(Client):
@@ -32,7 +33,7 @@ class Librdkafka(Client):
         codec: str = "none",
         partition: int = ANY_PARTITION,
     ) -> None:
-        """As every client's `produce`; to one partition, if the caller gives one."""
+        """As `Client.produce`; all records go to `partition`, unless it is `ANY_PARTITION`."""
         producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -40,7 +41,7 @@ class Librdkafka(Client):
                 "compression.codec": codec,
                 "linger.ms": 5,
                 **QUIET,
-                # Choose again for each record without a key, not every ten milliseconds.
+                # Choose a partition for each record without a key, not one every ten milliseconds.
                 "sticky.partitioning.linger.ms": 0,
             }
         )
@@ -59,8 +60,8 @@ class Librdkafka(Client):
     def consume(
         self, bootstrap: str, topic: str, partition: int, count: int, rack: str = ""
     ) -> list[Landed]:
-        """As every client's `consume`; in a rack, if the caller gives one."""
-        # It asks for a group's name even where it joins none.
+        """As `Client.consume`; `rack` is the consumer's client.rack, "" for none."""
+        # librdkafka requires a group.id even from a consumer that joins no group.
         consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -84,15 +85,16 @@ class Librdkafka(Client):
 
 
 def landed(message: "Message[bytes, bytes]") -> Landed:
+    """A consumed message as the tests compare it."""
     partition, offset = place(message)
     headers = cast("list[tuple[str, bytes]]", message.headers() or [])
     return Landed(partition, offset, Record(message.value(), message.key(), tuple(headers)))
 
 
 def place(message: "Message[bytes, bytes]") -> tuple[int, int]:
-    """Partition and offset of a message that came from, or reached, a broker.
+    """Partition and offset of a message that was consumed, or acknowledged with an offset.
 
-    Not for the errors of an idempotent producer: `partition_of`.
+    An idempotent producer may get no offset: use `partition_of` for its messages.
     """
     offset = message.offset()
     assert offset is not None
@@ -100,10 +102,10 @@ def place(message: "Message[bytes, bytes]") -> tuple[int, int]:
 
 
 def partition_of(message: "Message[bytes, bytes]") -> int:
-    """Where a message is, and that is all an idempotent producer may know of it.
+    """The partition of a message, also of one whose offset is unknown.
 
-    A batch sent again after its answer was lost is acknowledged without an offset where the
-    broker no longer knows which it got.
+    If an idempotent producer repeats a batch whose answer was lost, and the broker no longer
+    remembers the batch's offset, the acknowledgement contains none.
     """
     partition = message.partition()
     assert partition is not None
@@ -111,6 +113,6 @@ def partition_of(message: "Message[bytes, bytes]") -> int:
 
 
 def must_arrive(error: KafkaError | None, _message: "Message[bytes, bytes]") -> None:
-    """Called by librdkafka with what became of a record."""
+    """Raise `KafkaException` for a record with an error; also used as a delivery callback."""
     if error is not None:
         raise KafkaException(error)

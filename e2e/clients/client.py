@@ -1,4 +1,4 @@
-"""A client as the tests see it: something that produces records and reads them back."""
+"""The interface of all tested clients: produce records, and read them back."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ READ_LIMIT_S = 20
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record as a user gives it; None is a null, and not an empty value."""
+    """One record as a user gives it; None is a null, which is not the same as an empty value."""
 
     value: bytes | None
     key: bytes | None = None
@@ -20,7 +20,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """A record and where it was found."""
+    """A record that was read back, with its partition and offset."""
 
     partition: int
     offset: int
@@ -28,10 +28,11 @@ class Landed:
 
 
 class Client(ABC):
-    """Idempotence is on in every producer; no consumer joins a group."""
+    """A client library or tool. Its producer is idempotent, its consumer joins no group."""
 
     name: ClassVar[str]
     codecs: ClassVar[tuple[str, ...]] = CODECS
+    """The compression codecs that it supports here."""
 
     @abstractmethod
     def produce(
@@ -41,4 +42,4 @@ class Client(ABC):
 
     @abstractmethod
     def consume(self, bootstrap: str, topic: str, partition: int, count: int) -> list[Landed]:
-        """The first `count` records of a partition, fewer where no more came in time."""
+        """The first `count` records of a partition; fewer if no more arrive in `READ_LIMIT_S`."""

@@ -1,10 +1,9 @@
 """A disk whose power can be cut: an ext4 file system in a file.
 
-What a program wrote but did not sync is in the kernel's memory only, not yet in the
-image. So the image, copied while the file system is mounted and its writers are dead,
-is what a machine would find after its power came back; mounting the copy lets ext4
-recover as it would then. Unlike pulling a plug it says nothing about a disk that lies
-about having written.
+Data that a program wrote but did not sync is only in the kernel's memory, not in the image. So
+a copy of the image, made while the file system is mounted and all writers are dead, is what a
+machine would find after a power failure. Mounting the copy lets ext4 recover as it would then.
+Unlike a real power failure this cannot reveal a disk that reports a sync too early.
 """
 
 import os
@@ -15,12 +14,12 @@ from typing import Self
 from e2e.cluster.shell import CommandFailed, run
 
 SIZE = "1G"
-# ext4 would otherwise write by itself every five seconds, and spare what was not synced.
+# The default of ext4 is commit=5: it would write unsynced data to the image after five seconds.
 OPTIONS = "loop,noatime,commit=600"
 
 
 class CrashDisk:
-    """Mounted at `path` inside the `with` block; needs root."""
+    """A disk that is mounted at `path` while its `with` block runs; needs root."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "disk"
@@ -28,7 +27,7 @@ class CrashDisk:
 
     @staticmethod
     def refusal(directory: Path) -> str:
-        """Why there can be no such disk here; empty where there can."""
+        """The reason why this machine cannot mount such a disk; "" if it can."""
         if os.geteuid() != 0:
             return "a disk image can be mounted by root only"
         try:
@@ -45,8 +44,11 @@ class CrashDisk:
         return self
 
     def cut_power(self) -> None:
-        """Forget everything that was not synced. The processes that used the disk must have
-        ended."""
+        """Discard all data that was not synced.
+
+        The processes that used the disk must have ended. Unmounting would write the unsynced data,
+        so the image is copied before, and the copy takes its place.
+        """
         after = self.image.with_suffix(".after")
         run("cp", "--sparse=always", str(self.image), str(after))
         run("umount", str(self.path))

@@ -1,15 +1,15 @@
-"""How long a partition acknowledges nothing after its leader was killed, measured at a client.
+"""Measures at a client how long a partition acknowledges nothing after its leader was killed.
 
-The same for Chiplog and for Apache Kafka: the caller gives the bootstrap servers, a
-partition, and a function that kills the partition's leader. The client is librdkafka with the
-settings of a user who has set nothing but `acks=all` (its default too). Of its defaults (2.x)
-these are part of what is measured:
+The measurement is the same for Chiplog and for Apache Kafka: the caller gives the bootstrap
+servers, a partition, and a function that kills the partition's leader. The client is librdkafka
+with the settings of a user who has set nothing but `acks=all` (its default too). Of its defaults
+(2.x) these are part of what is measured:
 
 * `topic.metadata.refresh.fast.interval.ms` 100, growing to `retry.backoff.max.ms` 1000: how often
   it asks for the new leader once it knows that it has none;
-* `retry.backoff.ms` 100, growing to 1000: how soon it sends again what was refused or lost;
+* `retry.backoff.ms` 100, growing to 1000: how soon it sends refused or lost records again;
 * `reconnect.backoff.ms` 100, growing to 10000: how soon it connects again to an address that
-  refused; the killed leader's, and until the new leader is known no other's;
+  refused a connection, here the killed leader's;
 * `linger.ms` 5, `message.timeout.ms` 300000: nothing is given up during a measurement.
 """
 
@@ -29,9 +29,9 @@ EVERY_S = 0.01
 POLL_EVERY_S = 1.0
 PADDING = b"." * 80
 BEFORE_RECORDS = 100
-"""So many are acknowledged before the kill: the connection is warm, the epoch known."""
+"""Acknowledged before the kill, so that the connection is established and the epoch known."""
 AFTER_RECORDS = 100
-"""So many that were sent after the kill are acknowledged before it counts as over."""
+"""Sent after the kill and acknowledged, before the measurement ends."""
 LIMIT_S = 60
 READ_LIMIT_S = 30
 
@@ -50,21 +50,22 @@ class Failover:
     """One kill of a leader as a producer saw it."""
 
     seconds: float
-    """From just before the kill to the first acknowledgement by a successor, that is, of a record
-    that is stored under a later leader epoch than the last one acknowledged before the kill. An
-    answer of the old leader that was still on its way does not count."""
+    """From just before the kill to the first acknowledgement by a new leader.
+
+    That is the first acknowledged record with a higher leader epoch than all records acknowledged
+    before the kill. Answers of the old leader that arrive after the kill do not count."""
     longest_gap_s: float
     """The longest time without any acknowledgement, which began before the kill."""
     acknowledged: tuple[Acknowledged, ...]
     refused: tuple[str, ...]
-    """Why records were given up; none of them counts as acknowledged."""
+    """Errors of the records that the producer gave up."""
     lost: tuple[bytes, ...]
-    """Acknowledged, but not read back at their offset."""
+    """Values that were acknowledged, but not found at their offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A record as it is read back."""
+    """A record that was read back; leader epoch -1 if the answer had none."""
 
     value: bytes | None
     leader_epoch: int
@@ -73,21 +74,20 @@ class Stored:
 def measure_failover(
     bootstrap: str, topic: str, partition: int, kill: Callable[[], object]
 ) -> Failover:
-    """Kill the partition's leader under a trickle of records, one each 10 ms.
+    """Kill the partition's leader while a producer sends one record each 10 ms.
 
-    `kill` does kill -9 and returns when the process is gone. Other records may be in the
-    partition, and others may write to it. Returns when a hundred records that were sent after the
-    kill are acknowledged and all that were acknowledged have been read back. Raises
-    `TimeoutError` where that takes longer than a minute.
+    `kill` kills the leader (SIGKILL) and returns when its process is gone. Other producers may use
+    the partition, too. Returns when `AFTER_RECORDS` records sent after the kill are acknowledged,
+    and all acknowledged records have been read back. Raises `TimeoutError` after `LIMIT_S`.
     """
     with Trickle(bootstrap, topic, partition) as trickle:
         trickle.wait_for(BEFORE_RECORDS)
-        # The client refreshes its metadata once a second since its start: kills must not be in step
-        # with it.
+        # The client refreshes its metadata once a second. Repeated kills at the same point of this
+        # second would bias the measurement.
         time.sleep(random.uniform(0, POLL_EVERY_S))  # noqa: S311
         killed_s = time.monotonic()
         kill()
-        # What is handed over from now on no dead leader can have acknowledged.
+        # Only a new leader can acknowledge records that are sent from now on.
         trickle.wait_for(trickle.sent + AFTER_RECORDS)
     acknowledged = tuple(trickle.acknowledged)
     found = read_back(bootstrap, topic, partition, acknowledged)
@@ -102,7 +102,7 @@ def measure_failover(
 
 @dataclass
 class Trickle(Background):
-    """Sends from its own thread, at fixed moments whatever becomes of the records, until left."""
+    """Sends one record every `EVERY_S` while the `with` block runs, without waiting for answers."""
 
     bootstrap: str
     topic: str
@@ -111,10 +111,10 @@ class Trickle(Background):
     acknowledged: list[Acknowledged] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     _last: int = -1
-    """The newest record that is acknowledged, by its number."""
+    """The highest number of an acknowledged record; they are numbered from 0 as they are sent."""
 
     def wait_for(self, count: int) -> None:
-        """Wait until one of the records after the first `count` is acknowledged."""
+        """Wait until record number `count`, or a later one, is acknowledged."""
         deadline_s = time.monotonic() + LIMIT_S
         while self._last < count:
             if time.monotonic() > deadline_s:
@@ -134,7 +134,8 @@ class Trickle(Background):
             producer.produce(self.topic, value, partition=self.partition, on_delivery=report)
             self.sent += 1
             next_s += EVERY_S
-            # Polling is what runs the reports, so their times are right to a millisecond.
+            # The delivery reports are called from `poll`: so their times are exact to a
+            # millisecond.
             while (left_s := next_s - time.monotonic()) > 0:
                 producer.poll(left_s)
         if left := producer.flush(LIMIT_S):
@@ -143,6 +144,8 @@ class Trickle(Background):
     def _reporter(
         self, number: int, value: bytes
     ) -> Callable[[KafkaError | None, "Message[bytes, bytes]"], None]:
+        """The delivery callback of the record with this number and value."""
+
         def report(error: KafkaError | None, message: "Message[bytes, bytes]") -> None:
             if error is not None:
                 self.refused.append(str(error))
@@ -157,7 +160,10 @@ class Trickle(Background):
 def read_back(
     bootstrap: str, topic: str, partition: int, acknowledged: tuple[Acknowledged, ...]
 ) -> Mapping[int, Stored]:
-    """Offset -> record, from the first to the last that was acknowledged."""
+    """Offset -> record, for all records from the first to the last acknowledged offset.
+
+    It is incomplete if the last offset cannot be read within `READ_LIMIT_S`.
+    """
     first = min(one.offset for one in acknowledged)
     last = max(one.offset for one in acknowledged)
     settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False}
@@ -177,6 +183,7 @@ def read_back(
 
 
 def is_found(one: Acknowledged, found: Mapping[int, Stored]) -> bool:
+    """Whether the acknowledged record was read back at its offset."""
     stored = found.get(one.offset)
     return stored is not None and stored.value == one.value
 
@@ -184,17 +191,22 @@ def is_found(one: Acknowledged, found: Mapping[int, Stored]) -> bool:
 def first_of_successor_s(
     acknowledged: tuple[Acknowledged, ...], found: Mapping[int, Stored], killed_s: float
 ) -> float:
-    """When the first record was acknowledged that lies under a later epoch than before the kill."""
-    known = [
+    """When the first record with a higher leader epoch than epoch_before the kill was
+    acknowledged."""
+    times_and_epochs = [
         (one.at_s, found[one.offset].leader_epoch) for one in acknowledged if is_found(one, found)
     ]
-    before = max(epoch for at_s, epoch in known if at_s <= killed_s)
-    after = [at_s for at_s, epoch in known if epoch > before]
-    if not after:
-        raise ValueError(f"no record has a later leader epoch than {before}: who was killed?")
-    return min(after)
+    epoch_before = max(epoch for at_s, epoch in times_and_epochs if at_s <= killed_s)
+    times_after_s = [at_s for at_s, epoch in times_and_epochs if epoch > epoch_before]
+    if not times_after_s:
+        raise ValueError(
+            f"no record has a higher leader epoch than {epoch_before}: "
+            "`kill` did not kill the leader"
+        )
+    return min(times_after_s)
 
 
 def longest_gap_s(acknowledged: tuple[Acknowledged, ...]) -> float:
+    """The longest time between two successive acknowledgements."""
     times = sorted(one.at_s for one in acknowledged)
     return max((later - earlier for earlier, later in pairwise(times)), default=0)

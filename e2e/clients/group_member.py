@@ -1,4 +1,4 @@
-"""A consumer in a group as tests see it, whichever library it is of."""
+"""A member of a consumer group, with one interface for all client libraries."""
 
 import threading
 import time
@@ -15,8 +15,8 @@ HEARTBEAT_INTERVAL_MS = 500
 class GroupMember(ABC):
     """Reads a topic in a group, from the beginning where nothing is committed.
 
-    It commits after each poll what that brought, and waits until that is answered. All is as the
-    library has it, but for quicker heartbeats.
+    After each poll it commits the records and waits for the answer. Its settings are the library's
+    defaults, except for faster heartbeats and a shorter session timeout.
     """
 
     name: ClassVar[str]
@@ -33,12 +33,12 @@ class GroupMember(ABC):
 
     @classmethod
     def slug(cls) -> str:
-        """Its name as a part of others."""
+        """Its name without a comma and blanks, to be used in the names of topics and groups."""
         return cls.name.replace(", ", "-")
 
     @abstractmethod
     def run(self) -> None:
-        """Until `ending` is set; then leave the group."""
+        """Read until `ending` is set; then leave the group."""
 
     def _run(self) -> None:
         try:
@@ -51,7 +51,7 @@ class GroupMember(ABC):
         return self
 
     def stop(self) -> None:
-        """Have it leave. Raises `AssertionError` where anything went wrong."""
+        """Let it leave the group and end. Raises `AssertionError` if it had any error."""
         self.ending.set()
         self.thread.join(SETTLE_LIMIT_S)
         assert not self.thread.is_alive(), f"{self.name} does not end"
@@ -59,19 +59,25 @@ class GroupMember(ABC):
 
 
 def wait_until(what: str, members: Sequence[GroupMember], holds: Callable[[], bool]) -> None:
-    """Raises `TimeoutError` with what the members know."""
+    """Wait until `holds()` returns True.
+
+    Raises `TimeoutError` after `SETTLE_LIMIT_S`, with `what` and the state of the members.
+    """
     until_s = time.monotonic() + SETTLE_LIMIT_S
     while not holds():
         if time.monotonic() > until_s:
-            known = [(one.assigned, len(one.read), one.problems) for one in members]
-            raise TimeoutError(f"{what}: {known}")
+            states = [(one.assigned, len(one.read), one.problems) for one in members]
+            raise TimeoutError(
+                f"not within {SETTLE_LIMIT_S} s: {what}; members (partitions, number of records "
+                f"read, errors): {states}"
+            )
         time.sleep(POLL_S)
 
 
 def wait_shared(members: Sequence[GroupMember], partitions: int) -> list[int]:
-    """Wait until each partition has exactly one owner, and every member knows what it has.
+    """Wait until all members have an assignment, and each partition is assigned exactly once.
 
-    Returns how many each has, the most first.
+    Returns the number of partitions of each member, in descending order.
     """
 
     def is_shared() -> bool:
@@ -84,7 +90,7 @@ def wait_shared(members: Sequence[GroupMember], partitions: int) -> list[int]:
 
 
 def have_read(members: Sequence[GroupMember], count: int) -> None:
-    """Wait until they have read so many records together."""
+    """Wait until the members have read at least `count` records together."""
     wait_until(f"{count} records are read", members, lambda: count_of(members) >= count)
 
 

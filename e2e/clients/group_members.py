@@ -43,6 +43,7 @@ class KafkaPythonMember(GroupMember):
             while not self.ending.is_set():
                 found = consumer.poll(timeout_ms=POLL_MS)
                 owned = frozenset(one.partition for one in consumer.assignment())
+                # Before the first assignment it also has none: then `assigned` stays None.
                 self.assigned = owned if owned or self.assigned is not None else None
                 for records in found.values():
                     self.read += [(one.partition, one.offset) for one in records]
@@ -70,13 +71,14 @@ class LibrdkafkaMember(GroupMember):
             }
         )
 
-        def changed(of: Consumer, _: Any) -> None:
+        def revoked(of: Consumer, _: Any) -> None:
             self.assigned = frozenset(one.partition for one in of.assignment())
 
         def assigned(of: Consumer, partitions: Any) -> None:
+            # The new partitions are not part of `assignment()` yet.
             self.assigned = frozenset(one.partition for one in (*of.assignment(), *partitions))
 
-        consumer.subscribe([self.topic], on_assign=assigned, on_revoke=changed)
+        consumer.subscribe([self.topic], on_assign=assigned, on_revoke=revoked)
         try:
             while not self.ending.is_set():
                 messages = consumer.consume(100, timeout=POLL_MS / 1000)
@@ -93,7 +95,7 @@ class LibrdkafkaMember(GroupMember):
 
 
 class CooperativeMember(LibrdkafkaMember):
-    """Gives up only what another is to have (KIP-429)."""
+    """Revokes only those partitions that another member gets (KIP-429)."""
 
     name: ClassVar[str] = "librdkafka, cooperative"
     strategy: ClassVar[str] = "cooperative-sticky"
@@ -134,7 +136,7 @@ class AiokafkaMember(GroupMember):
 
 
 class JavaMember(GroupMember):
-    """Kafka's own VerifiableConsumer, which prints a line of JSON for all that happens."""
+    """Kafka's own VerifiableConsumer, which prints each event as a line of JSON."""
 
     name: ClassVar[str] = "java"
 
@@ -155,6 +157,7 @@ class JavaMember(GroupMember):
             self.watch(child)
 
     def watch(self, child: "subprocess.Popen[str]") -> None:
+        """Handle the program's output until it ends; it is terminated once `ending` is set."""
         assert child.stdout is not None
 
         def stop() -> None:
@@ -167,6 +170,7 @@ class JavaMember(GroupMember):
         child.wait(SETTLE_LIMIT_S)
 
     def take(self, event: dict[str, Any]) -> None:
+        """Handle one printed event."""
         match event["name"]:
             case "partitions_assigned":
                 self.assigned = frozenset(one["partition"] for one in event["partitions"])

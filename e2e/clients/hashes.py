@@ -1,6 +1,6 @@
-"""The hash by which Java's clients choose partitions, written down once more.
+"""Murmur2, the hash by which Java clients choose the partition of a key.
 
-The clients under test bring their own; this one is what they are compared with.
+The tested clients have their own implementations, which are compared with this one.
 """
 
 M = 0x5BD1E995

@@ -1,4 +1,4 @@
-"""A client that behaves, and notices how long it is made to wait."""
+"""A well-behaved client that measures how long it waits for its broker."""
 
 import time
 from statistics import quantiles
@@ -14,9 +14,10 @@ PAUSE_S = 0.002
 
 
 class Honest(Background):
-    """Sends a record at a time, from its own thread, until the `with` block is left.
+    """Sends records one after the other, each after the answer to the one before.
 
-    Leaving raises `TimeoutError` where a record was not acknowledged in time.
+    It runs while the `with` block runs; the block's end raises `TimeoutError` if a record was not
+    acknowledged within `ANSWER_LIMIT_S`.
     """
 
     ends_within_s = 2 * ANSWER_LIMIT_S
@@ -26,7 +27,9 @@ class Honest(Background):
         self.topic = topic
         self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **QUIET})
         self.waits_ms: list[float] = []
+        """How long each record waited for its acknowledgement."""
         self.unanswered = 0
+        """1 if the last record got no answer in time, else 0."""
 
     def run(self) -> None:
         while not self.ending.wait(PAUSE_S):
@@ -49,4 +52,6 @@ class Honest(Background):
     ) -> None:
         super().__exit__(kind, error, trace)
         if kind is None and self.unanswered:
-            raise TimeoutError(f"no answer to an honest record for {ANSWER_LIMIT_S} s")
+            raise TimeoutError(
+                f"a record to {self.topic} was not acknowledged within {ANSWER_LIMIT_S} s"
+            )

@@ -1,7 +1,8 @@
-"""What arrives at a port that is open to a network: everything but Kafka requests.
+"""Malformed input to a broker's port: all kinds of bytes that are no valid Kafka requests.
 
-Each attack is a name and the bytes that one connection sends. A broker may answer with
-a well-formed frame or close; it may not fall silent, and it may not remember.
+Each attack is a name and the bytes that one connection sends. A broker must answer with a
+well-formed frame or close the connection; it must not leave the connection open without an answer,
+nor keep memory for it.
 """
 
 import random
@@ -22,15 +23,17 @@ MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """`half_closes`: it says that nothing more comes; else the broker must act by itself."""
+    """The bytes that one connection sends."""
 
     name: str
     data: bytes
     half_closes: bool = False
+    """Whether the client shuts down its sending side after `data`. If not, the broker must react
+    without seeing an end of the input."""
 
 
 def attacks() -> Iterator[Attack]:
-    """All of them, the same in every run."""
+    """All attacks; the random bytes are the same in every run."""
     chance = random.Random(9092)  # noqa: S311 - the same in every run
     yield Attack("random bytes", chance.randbytes(MIB), half_closes=True)
     yield Attack("an HTTP request", b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n")
@@ -50,10 +53,12 @@ def attacks() -> Iterator[Attack]:
 
 
 def header(api_key: int, version: int, client_id_length: int = -1) -> bytes:
+    """A request header up to the client id's length; -1 is a null client id."""
     return struct.pack(">hhih", api_key, version, CORRELATION_ID, client_id_length)
 
 
 def framed(data: bytes) -> bytes:
+    """The data after its length as four bytes: a frame of the Kafka protocol."""
     return struct.pack(">i", len(data)) + data
 
 
@@ -62,18 +67,19 @@ def request(api_key: int, version: int, body: bytes) -> bytes:
 
 
 def produce_head() -> bytes:
-    """No transactional id, acks=all, 5 s."""
+    """The first fields of a Produce request: no transactional id, acks=all, timeout 5 s."""
     return struct.pack(">hhi", -1, -1, 5_000)
 
 
 def fetch_head() -> bytes:
-    """A consumer that is zero, 1 MiB, read uncommitted."""
+    """The first fields of a Fetch request: replica id -1 (a consumer), no wait, at least 0 bytes,
+    at most 1 MiB, isolation level read_uncommitted."""
     return struct.pack(">iiiib", -1, 0, 0, MIB, 0)
 
 
 def bomb(topic: str, inflated_mib: int) -> bytes:
-    """A Produce request with a small batch that inflates to `inflated_mib`."""
-    # A row of zstd frames is one zstd stream.
+    """A Produce request with a small batch that decompresses to `inflated_mib` MiB."""
+    # Concatenated zstd frames are one valid zstd stream.
     inflating = bytes(cramjam.zstd.compress(bytes(10 * MIB))) * (inflated_mib // 10)
     name = topic.encode()
     partition = struct.pack(">ii", 1, 0)
@@ -83,14 +89,17 @@ def bomb(topic: str, inflated_mib: int) -> bytes:
 
 
 def batch(compressed: bytes) -> bytes:
-    """A record batch of one record, with a checksum that is right."""
+    """A record batch (format 2) with these compressed records, and a correct checksum."""
+    # Attributes, last offset delta, two timestamps, producer id and epoch, sequence, record count.
     checked = struct.pack(">hiqqqhii", ZSTD, 0, 0, 0, -1, -1, -1, 1) + compressed
+    # Partition leader epoch, magic, checksum.
     rest = struct.pack(">ibI", 0, 2, crc32c.crc32c(checked)) + checked
+    # Base offset and length.
     return struct.pack(">qi", 0, len(rest)) + rest
 
 
 def exactly(connection: socket.socket, size: int) -> bytes:
-    """`size` bytes of a connection; `ConnectionError` where it ends before."""
+    """Read exactly `size` bytes; raises `ConnectionError` if the connection ends before."""
     data = bytearray()
     while len(data) < size:
         piece = connection.recv(size - len(data))

@@ -1,8 +1,8 @@
-"""A producer under way while its broker crashes, and the ledger of what it was promised.
+"""A producer that sends while its broker crashes, and the ledger of its acknowledgements.
 
-The ledger is written by librdkafka's delivery reports alone: a record counts from the
-moment its producer was told that it is stored. Values are unique, so that whatever is
-found later can be named.
+Only librdkafka's delivery reports write to the ledger: a record counts as acknowledged once its
+producer got the report. Values are unique, so that every record that is read later can be
+identified.
 """
 
 from dataclasses import dataclass, field
@@ -23,14 +23,15 @@ class Ledger:
     """The answers that a producer got."""
 
     acknowledged: dict[bytes, tuple[int, int | None]] = field(default_factory=dict)
-    """Value -> partition and offset, of those acknowledged."""
+    """Value -> partition and offset of each acknowledged record; the offset may be unknown."""
     refused: list[str] = field(default_factory=list)
+    """Errors of the records that were not acknowledged."""
 
 
 class Load(Background):
-    """Produces to all partitions of a topic round-robin, from its own thread, until left.
+    """Produces to all partitions of a topic in turn while the `with` block runs.
 
-    Leaving waits until every record sent is either acknowledged or refused.
+    The block's end waits until every record is either acknowledged or refused.
     """
 
     ends_within_s = FLUSH_LIMIT_S
@@ -63,10 +64,11 @@ class Load(Background):
                 )
                 self.sent += 1
                 self.producer.poll(0)
-            except BufferError:  # the broker is away: its queue is full
+            except BufferError:  # the producer's queue is full, since the broker is unavailable
                 self.producer.poll(0.01)
 
     def report(self, error: KafkaError | None, message: "Message[bytes, bytes]") -> None:
+        """The delivery callback: note the answer in the ledger."""
         if error is None:
             where = partition_of(message), message.offset()
             self.ledger.acknowledged[message.value() or b""] = where
@@ -74,7 +76,7 @@ class Load(Background):
             self.ledger.refused.append(str(error))
 
     def acknowledged(self) -> int:
-        """How many records are promised by now."""
+        """How many records are acknowledged by now."""
         return len(self.ledger.acknowledged)
 
     def has_acknowledged(self, count: int) -> bool:
@@ -88,4 +90,4 @@ class Load(Background):
     ) -> None:
         super().__exit__(kind, error, trace)
         if kind is None and (left := self.producer.flush(FLUSH_LIMIT_S)):
-            raise TimeoutError(f"{left} records neither acknowledged nor refused")
+            raise TimeoutError(f"{left} records were neither acknowledged nor refused in time")

@@ -1,4 +1,4 @@
-"""What a topic holds after a crash, held against what its producer was promised."""
+"""Compares the records of a topic after a crash with its producer's acknowledgements."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -10,31 +10,36 @@ from e2e.clients.topics import end_offsets
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Everything that is not as it should be; all empty where all is well."""
+    """Lost, duplicate and missing records; all lists are empty if there are none."""
 
     lost: list[bytes]
-    """Acknowledged, and not at its offset; where no offset was answered, nowhere."""
+    """Acknowledged values that are not stored at their offset. A value that was acknowledged
+    without an offset is lost if it is stored nowhere."""
     twice: list[bytes]
-    """Found at more than one offset."""
+    """Values that are stored at more than one offset."""
     gaps: list[tuple[int, int]]
-    """Partition and offset that no record has, below the end."""
+    """Partition and offset below the log end offset at which there is no record."""
 
 
 def differences(bootstrap: str, topic: str, partitions: int, ledger: Ledger) -> Differences:
-    """Read the whole topic and compare."""
+    """Read the whole topic and compare it with the ledger."""
     found: dict[tuple[int, int], bytes | None] = {}
     gaps: list[tuple[int, int]] = []
     for number, end in enumerate(end_offsets(bootstrap, topic, range(partitions))):
         landed = Librdkafka().consume(bootstrap, topic, number, end)
         found |= {(number, one.offset): one.record.value for one in landed}
         gaps += [(number, n) for n in range(end) if (number, n) not in found]
-    times = Counter(found.values())
+    count_by_value = Counter(found.values())
     return Differences(
         lost=[
             value
             for value, (partition, offset) in ledger.acknowledged.items()
-            if (times[value] == 0 if offset is None else found.get((partition, offset)) != value)
+            if (
+                count_by_value[value] == 0
+                if offset is None
+                else found.get((partition, offset)) != value
+            )
         ],
-        twice=[value for value, count in times.items() if value is not None and count > 1],
+        twice=[value for value, count in count_by_value.items() if value is not None and count > 1],
         gaps=gaps,
     )

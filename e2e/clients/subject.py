@@ -1,4 +1,4 @@
-"""Which broker the tests are about: Chiplog, or Apache Kafka where REFERENCE=kafka."""
+"""The broker that the tests run against: Chiplog, or Apache Kafka with REFERENCE=kafka."""
 
 import os
 
@@ -11,7 +11,8 @@ SUBJECTS: dict[str, type[BrokerProcess]] = {"": StandaloneBroker, "kafka": Kafka
 
 
 def subject() -> type[BrokerProcess]:
+    """The class of the tested broker. Raises `Refused` for an unknown value of REFERENCE."""
     name = os.environ.get("REFERENCE", "")
     if name not in SUBJECTS:
-        raise Refused(f"REFERENCE={name}: only `kafka` is known")
+        raise Refused(f"REFERENCE={name} is unknown: use REFERENCE=kafka, or unset it for Chiplog")
     return SUBJECTS[name]

@@ -1,4 +1,4 @@
-"""Making topics and asking where they end, without a Java start for each."""
+"""Creates topics and asks for their end offsets, without starting a JVM each time."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -11,6 +11,7 @@ from e2e.clients.by_librdkafka import QUIET, Librdkafka
 from e2e.clients.client import Landed
 
 LIMIT_S = 20
+# Answers of a broker that does not lead the partition yet.
 NOT_YET = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -30,8 +31,8 @@ def create_topic(
 ) -> None:
     """Create a topic and return when every partition of it answers.
 
-    Apache Kafka says that a topic is created before its partitions can be written to. A
-    producer that is quick enough then has its first batch refused and its second taken.
+    Apache Kafka reports a topic as created before its partitions accept records: a fast producer
+    could have its first batch refused and its second accepted.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     topic = NewTopic(name, partitions, replicas, config=dict(config or {}))
@@ -40,10 +41,10 @@ def create_topic(
 
 
 def end_offsets(bootstrap: str, topic: str, partitions: Iterable[int]) -> list[int]:
-    """The offset the next record of each partition gets.
+    """The offset that the next record of each partition gets.
 
-    A broker that has just started, or just made the topic, may answer that it does not
-    lead a partition yet; clients are meant to ask again then, and this does.
+    A broker that has just started, or just created the topic, may answer that it does not lead a
+    partition yet. Clients are expected to ask again then, and so does this function for `LIMIT_S`.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -60,13 +61,13 @@ def end_offsets(bootstrap: str, topic: str, partitions: Iterable[int]) -> list[i
 
 
 def topic_names(bootstrap: str) -> set[str]:
-    """All topics there are."""
+    """The names of all topics, internal ones included."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     return set(admin.list_topics(timeout=LIMIT_S).topics)
 
 
 def stored(bootstrap: str, topic: str, partitions: Iterable[int]) -> list[list[Landed]]:
-    """Every record of these partitions, by partition."""
+    """All records of each of these partitions, in the order of `partitions`."""
     numbers = list(partitions)
     ends = end_offsets(bootstrap, topic, numbers)
     return [

@@ -39,9 +39,10 @@ HELM_VERSION_FLAGS = " ".join(
     )
     for part, value in (("Major", _MAJOR), ("Minor", _MINOR))
 )
-# A machine says by these how it reaches the module proxy.
+# Prefixes of the environment variables that tell Go how this machine reaches the module proxy.
 PASSED_ON = ("GO", "HOME", "PATH", "HTTP", "HTTPS", "NO_PROXY", "http", "https", "no_proxy", "SSL")
-# Program -> (package, linker flags, directories whose content it is made from beside go.mod).
+# Target -> (Go package, linker flags, source directories: with go.mod and go.sum they make its
+# key).
 TARGETS = {
     "kubebox": ("./cmd/kubebox", VERSION_FLAGS, ("cmd/kubebox",)),
     "coredns": ("./cmd/coredns", "", ("cmd/coredns",)),
@@ -51,13 +52,15 @@ TARGETS = {
     "actionlint": ("github.com/rhysd/actionlint/cmd/actionlint", "", ()),
 }
 OTHER_MODULES = {"actionlint": layout.CHECKOUT / "e2e" / "workflows"}
-"""What is no part of the cluster has dependencies of its own: neither has the other built again."""
+"""Targets with a Go module of their own: a change of the one module rebuilds no program of the
+other."""
 
 
 def program(name: str) -> Path:
-    """A built program's path, built first where its sources changed.
+    """The path of a program, which is built first if there is no build of the current sources.
 
-    `name` is one of `TARGETS` or `KUBERNETES_PROGRAMS` (links to kubebox).
+    `name` is one of `TARGETS`, or of `KUBERNETES_PROGRAMS`, which are links to the one binary
+    `kubebox`.
     """
     target = "kubebox" if name in KUBERNETES_PROGRAMS else name
     package, link_flags, directories = TARGETS[target]
@@ -74,7 +77,7 @@ def program(name: str) -> Path:
 
 
 def compile_into(directory: Path, target: str, package: str, link_flags: str) -> None:
-    """Build one target into a directory."""
+    """Build one target of `TARGETS` into a directory."""
     with step(f"building {target} (Go)"):
         go(
             *("build", "-trimpath", f"-ldflags=-s -w {link_flags}", "-o", str(directory / target)),
@@ -87,7 +90,8 @@ def compile_into(directory: Path, target: str, package: str, link_flags: str) ->
 
 
 def go(*arguments: str, module: Path = MODULE) -> str:
-    """Run the go command in a module, with caches of the project's own."""
+    """Run the go command in a module's directory, with the project's own caches; returns its
+    output."""
     environment = {
         **{name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)},
         "GOCACHE": str(layout.cache() / "go-build"),

@@ -1,4 +1,5 @@
-"""What is made once and kept by content: by one process at a time, whole or not at all."""
+"""Directories that are made once and then reused, by one process at a time, completely or not at
+all."""
 
 import fcntl
 import shutil
@@ -8,11 +9,11 @@ from pathlib import Path
 
 
 def cached(directory: Path, make: Callable[[Path], object]) -> Path:
-    """`directory`, which `make` fills first where it is not there yet.
+    """Return `directory`; if it does not exist yet, `make` fills it first.
 
-    `make` gets an empty directory beside it, which gets the final name once it is whole. Others
-    that want the same wait for it and do not make it a second time. What a process that was ended
-    left behind is in nobody's way.
+    `make` gets an empty temporary directory next to it, which is renamed once it is complete.
+    Other processes that need the same directory wait on a lock instead of making it again. The
+    leftovers of a killed process have another name and do no harm.
     """
     if directory.exists():
         return directory
@@ -23,7 +24,7 @@ def cached(directory: Path, make: Callable[[Path], object]) -> Path:
             making = Path(tempfile.mkdtemp(prefix=f"{directory.name}.", dir=directory.parent))
             try:
                 make(making)
-                making.chmod(0o755)  # mkdtemp keeps others out, a kept directory does not
+                making.chmod(0o755)  # mkdtemp makes it private; all users may read the cache
                 making.rename(directory)
             finally:
                 shutil.rmtree(making, ignore_errors=True)

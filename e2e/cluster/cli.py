@@ -22,7 +22,8 @@ app = typer.Typer(
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """A refusal is one line and exit status 2, never a traceback."""
+    """Turn a `Refused` that the block raises into one printed line and exit status 2, without a
+    traceback."""
     try:
         yield
     except Refused as refused:
@@ -32,7 +33,10 @@ def refusals() -> Iterator[None]:
 
 @app.command()
 def up(
-    fresh: Annotated[bool, typer.Option(help="Drop what an earlier cluster stored.")] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option(help="Delete the data of an earlier cluster (etcd, volumes, logs) first."),
+    ] = False,
 ) -> None:
     """Start the cluster and wait until its nodes are Ready."""
     with refusals():
@@ -43,23 +47,30 @@ def up(
 
 @app.command()
 def down(
-    forget: Annotated[bool, typer.Option(help="Delete everything it stored, images too.")] = False,
+    forget: Annotated[
+        bool, typer.Option(help="Also delete all that it stored: etcd, volumes, images.")
+    ] = False,
 ) -> None:
-    """Stop the cluster: nothing of it runs, is mounted or is configured. What it stored stays."""
+    """Stop the cluster and undo its mounts, addresses and firewall rules. Its stored data stays."""
     with refusals():
         target = current_target()
         target.down()
         if not isinstance(target, Local):
-            return  # kind keeps nothing, and what another cluster stores is not ours
+            return  # a deleted kind cluster leaves no data; the data of CLUSTER=current is not ours
         if forget:
             sweep.remove_state()
         elif layout.STATE.exists():
-            console.print(f"{layout.STATE} keeps what it stored: --forget (FORGET=1) deletes it")
+            console.print(
+                f"{layout.STATE} keeps the stored data: "
+                "`make cluster-down FORGET=1` (--forget) deletes it"
+            )
 
 
 @app.command("images")
 def images_command(
-    spark: Annotated[bool, typer.Option(help="Also the large one of the Spark jobs.")] = False,
+    spark: Annotated[
+        bool, typer.Option(help="Also build the large image of the Spark jobs.")
+    ] = False,
 ) -> None:
     """Build the images that changed and load them into the nodes."""
     with refusals():
@@ -71,7 +82,8 @@ def images_command(
 
 @app.command("kill-node")
 def kill_node(name: str) -> None:
-    """End everything on a node at once, as a power failure would."""
+    """Kill all processes of a node (kubelet, containerd, containers) at once, like a power
+    failure."""
     with refusals():
         require_local()
         node.kill(node_named(name))
@@ -79,7 +91,7 @@ def kill_node(name: str) -> None:
 
 @app.command("start-node")
 def start_node(name: str) -> None:
-    """Bring a killed node back."""
+    """Start a killed node again and wait until it is Ready."""
     with refusals():
         require_local()
         cluster.start_node(node_named(name))
@@ -97,9 +109,10 @@ def node_named(name: str) -> layout.Node:
     for one in layout.NODES:
         if one.name == name:
             return one
-    raise Refused(f"no node {name}: {', '.join(one.name for one in layout.NODES)}")
+    names = ", ".join(one.name for one in layout.NODES)
+    raise Refused(f"there is no node {name}: name one of {names}")
 
 
 def require_local() -> None:
     if not isinstance(current_target(), Local):
-        raise Refused("only the nodes of CLUSTER=local are ours to change")
+        raise Refused("kill-node and start-node work only with CLUSTER=local")

@@ -21,6 +21,7 @@ from e2e.cluster.layout import Node
 
 
 def expected_processes() -> list[str]:
+    """The recorded names of all processes that a running cluster has."""
     names = [*control_plane.NAMES]
     for one in layout.NODES:
         names += [node.containerd_name(one), node.kubelet_name(one)]
@@ -29,12 +30,15 @@ def expected_processes() -> list[str]:
 
 def is_running() -> bool:
     """Whether every process of a cluster runs and the API server answers."""
-    whole = all(processes.recorded(name) for name in expected_processes())
-    return whole and control_plane.api_server_ready()
+    all_run = all(processes.recorded(name) for name in expected_processes())
+    return all_run and control_plane.api_server_ready()
 
 
 def runs_this_build() -> bool:
-    """Whether the running programs are the ones this checkout would start."""
+    """Whether the running programs are the ones that this checkout would start.
+
+    Three programs stand for all: their paths contain the hash of the sources they were built from.
+    """
     return all(
         (one := processes.recorded(name))
         and str(build.program(name)) in processes.command_line(one.pid)
@@ -45,9 +49,9 @@ def runs_this_build() -> bool:
 def up(*, fresh: bool = False) -> None:
     """Start the cluster and wait until three nodes are Ready.
 
-    A healthy cluster made from the same programs is kept as it is. Anything else of
-    a cluster, of whichever checkout and however it ended, is cleared first. `fresh`
-    also drops what the cluster stored. Raises `Refused` where it cannot run here.
+    A healthy cluster made from the same programs is kept as it is. The remains of any other
+    cluster, of any checkout, are cleared first. `fresh` also deletes the data that the
+    earlier cluster stored. Raises `Refused` if the cluster cannot run on this machine.
     """
     preflight.require_this_machine()
     packages.install()
@@ -79,13 +83,15 @@ def up(*, fresh: bool = False) -> None:
 
 
 def prepare_node(one: Node) -> None:
-    """Runtime up, the image of every pod's sandbox there, kubelet started."""
+    """Wait for the node's containerd, import the image of the pod sandboxes and start the
+    kubelet."""
     node.wait_containerd(one)
     images.import_pause(one)
     node.start_kubelet(one)
 
 
 def wait_ready(nodes: tuple[Node, ...], since: datetime.datetime) -> None:
+    """Wait up to 90 s until these nodes are Ready and renewed their Leases after `since`."""
     names = {one.name for one in nodes}
     processes.wait_until(
         f"{', '.join(sorted(names))} Ready",
@@ -103,7 +109,7 @@ def start_node(one: Node) -> None:
 
 
 def down() -> None:
-    """Stop everything and leave no trace but what is stored on disk."""
+    """Stop the cluster and undo all its changes to this machine; its stored data stays."""
     with step("stopping the cluster"):
         control_plane.stop()
         sweep.sweep()

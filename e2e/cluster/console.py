@@ -1,8 +1,8 @@
-"""What a person sees while the cluster is built, started and stopped.
+"""The output for people while the cluster is built, started and stopped.
 
-On a terminal each step is a line with a spinner; elsewhere (CI) a step prints one
-line when it ends. `Refused` is how any part says "not on this machine": the
-command prints its one line and exits with status 2.
+On a terminal each step is a line with a spinner; elsewhere (CI) a step prints one line when it
+ends. Code that cannot do its work on this machine raises `Refused`: commands print its text and
+exit with status 2.
 """
 
 import time
@@ -22,7 +22,7 @@ class Refused(Exception):  # noqa: N818 - read as "Refused: port 6443 is taken b
 def step(title: str) -> Iterator[None]:
     """Show `title` while the block runs, then how long it took.
 
-    A failed step is named too, so that the traceback that follows has a subject.
+    If the block fails, the title is printed, too: a traceback follows, and the title says of what.
     """
     started_s = time.monotonic()
     try:

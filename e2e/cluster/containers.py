@@ -1,6 +1,6 @@
-"""The processes inside pods, as the machine sees them: to measure them and to kill them.
+"""Finds the processes of pods on this machine, to measure and to kill them.
 
-From inside a pod its first process cannot be killed by force; from here it can.
+Inside a pod nobody can SIGKILL its first process (pid 1); from the machine it is possible.
 """
 
 import os
@@ -17,12 +17,13 @@ SANDBOX = "/pause"
 
 
 def in_pod(uid: str) -> list[Process]:
-    """Every process of a pod's containers, but not the sandbox's own."""
+    """Every process of the pod with this uid, except the pause program of its sandbox."""
     found = [process for pid in pids(uid) if (process := processes.process(pid))]
     return [one for one in found if not processes.command_line(one.pid).startswith(SANDBOX)]
 
 
 def pids(uid: str) -> Iterator[int]:
+    """The pids in all cgroups of the pod with this uid."""
     for node in CGROUPS.glob("chiplog-*"):
         # Groups are removed while we read; a glob would fail on that.
         for group, _, _ in os.walk(node):
@@ -38,5 +39,5 @@ def kill(uid: str) -> int:
 
 
 def usage(uid: str) -> Usage:
-    """CPU time and resident memory of a pod's containers together."""
+    """CPU time and resident memory of all processes of the pod's containers together."""
     return sum((of_process(one.pid) for one in in_pod(uid)), Usage())

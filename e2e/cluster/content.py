@@ -1,4 +1,4 @@
-"""Cache keys: what was made from the same content is never made twice."""
+"""Cache keys from file contents: what was made from the same content is not built again."""
 
 import hashlib
 from collections.abc import Iterable
@@ -6,9 +6,10 @@ from pathlib import Path
 
 
 def content_key(paths: Iterable[Path], *also: str) -> str:
-    """16 hex digits over the names and contents of files (directories: all below) and `also`.
+    """A key of 16 hex digits for these files, or directories with all files in them, and `also`.
 
-    The key does not depend on where the checkout lies, on times or on owners.
+    It depends on their names, contents and execute permissions, but not on the path of the
+    checkout, on times or on owners.
     """
     digest = hashlib.sha256("\0".join(also).encode())
     for root in paths:

@@ -1,4 +1,4 @@
-"""The programs that run once a cluster: their flags, order and readiness."""
+"""The programs of the control plane, one of each in the cluster: flags, start order, readiness."""
 
 import datetime
 import ssl
@@ -10,8 +10,9 @@ from e2e.cluster import build, layout, pki, processes
 from e2e.cluster.layout import Port
 from e2e.cluster.shell import run
 
-# A plain TERM takes the API server up to a minute while watches are open, so every
-# program is killed after a short patience: etcd keeps its state, it is its last.
+# In the order in which they are stopped. While watches are open, the API server takes up to a
+# minute to end after SIGTERM, so every program is killed after a few seconds. etcd ends last, so
+# that nothing writes to it any more.
 NAMES = (
     "agent",
     "coredns",
@@ -35,7 +36,7 @@ def etcd() -> list[str | Path]:
         f"--listen-peer-urls={peer}",
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=local={peer}",
-        # A crash of the process loses nothing by it, only one of the machine would.
+        # Safe against a crash of etcd; only a crash of the machine would lose writes.
         "--unsafe-no-fsync",
         "--log-level=warn",
     ]
@@ -117,6 +118,7 @@ def proxy() -> list[str | Path]:
 
 
 def coredns() -> list[str | Path]:
+    """CoreDNS, which answers for the cluster's own names only; all others do not exist."""
     corefile = layout.STATE / "Corefile"
     corefile.write_text(
         f"""{layout.CLUSTER_DOMAIN} in-addr.arpa {{
@@ -152,14 +154,14 @@ def agent() -> list[str | Path]:
 
 
 def start_api_server() -> None:
-    """etcd and the API server, up to the API's own word that it is ready."""
+    """Start etcd and the API server, and wait until the API server reports that it is ready."""
     processes.running("etcd", etcd())
     processes.running("kube-apiserver", api_server())
     processes.wait_until("API server ready", api_server_ready, 60, "kube-apiserver")
 
 
 def start_rest() -> None:
-    """Everything that talks to the API server; the `wait_...` functions say when it works."""
+    """Start the other programs without waiting: see `wait_volumes` and `wait_services`."""
     kubectl("apply", "--server-side", "-f", str(layout.SOURCE / "manifests" / "bootstrap.yaml"))
     processes.running("kube-controller-manager", controller_manager())
     processes.running("kube-scheduler", scheduler())
@@ -169,9 +171,9 @@ def start_rest() -> None:
 
 
 def wait_volumes() -> None:
-    """Wait until every sized volume is mounted again.
+    """Wait until the agent has mounted again every volume that has a size limit.
 
-    Before that no kubelet may run: a pod would write into the directory beneath its volume.
+    No kubelet may run before that: a pod would write into the directory under the mount point.
     """
     wait_for("agent", layout.AGENT, "/readyz")
 
@@ -183,11 +185,12 @@ def wait_services() -> None:
 
 
 def wait_for(name: str, port: Port, path: str) -> None:
+    """Wait up to 60 s until the program `name` answers an HTTP GET on this port and path."""
     processes.wait_until(f"{name} ready", partial(answers, port, path), 60, name)
 
 
 def answers(port: Port, path: str) -> bool:
-    """Whether a plain HTTP GET is answered with 200."""
+    """Whether an HTTP GET is answered with status 200 within 2 s."""
     try:
         with urllib.request.urlopen(f"http://{port.ip}:{port.number}{path}", timeout=2) as answer:
             return bool(answer.status == 200)
@@ -220,10 +223,10 @@ def stop() -> None:
 
 
 def ready_nodes(since: datetime.datetime) -> set[str]:
-    """Nodes that are Ready and renewed their lease after `since`.
+    """Names of the nodes that are Ready and renewed their Lease after `since`.
 
-    After a restart the API server still calls a node Ready that has not come back yet:
-    only a new lease is news.
+    After a restart the API server still reports nodes as Ready that do not run yet: only a Lease
+    renewed after the start shows that a kubelet is alive.
     """
     nodes = kubectl(
         "get",

@@ -1,7 +1,7 @@
-"""Pods cut off from parts of the cluster, or from their clients; packets are dropped silently.
+"""Network cuts: nft rules that silently drop a pod's packets to and from parts of the cluster.
 
-`off` is the worse of the two whole cuts: clients on this machine still reach the pod, and what
-nobody can reach can mislead nobody.
+`off` leaves the pod reachable for clients on this machine. That is harder on Chiplog than a pod
+that nobody reaches: an isolated leader could still answer its clients wrongly.
 """
 
 import json
@@ -21,7 +21,7 @@ FROM_API_SERVER = f"ip saddr {layout.API_SERVER.ip} tcp sport {layout.API_SERVER
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What is dropped: conditions of nft, by the hook that packets pass."""
+    """The packets to drop: for each nft hook the conditions; a packet that meets one is dropped."""
 
     forward: tuple[str, ...] = ()
     input: tuple[str, ...] = ()
@@ -42,12 +42,13 @@ class Cut:
 
 
 def chain(name: str, conditions: tuple[str, ...]) -> str:
+    """An nft chain on the hook `name` that drops and counts packets that meet a condition."""
     drops = "".join(f"    {one} counter drop\n" for one in conditions)
     return f"  chain {name} {{\n    {HOOK.format(name)}\n{drops}  }}\n"
 
 
 def whole(pod_ip: str) -> Cut:
-    """Without the API server and without any other pod."""
+    """Cut the pod off from the API server and from all other pods, in both directions."""
     return Cut(
         forward=(f"ip saddr {pod_ip}", f"ip daddr {pod_ip}"),
         input=(f"ip saddr {pod_ip} {TO_API_SERVER}",),
@@ -56,18 +57,19 @@ def whole(pod_ip: str) -> Cut:
 
 
 def outgoing(pod_ip: str) -> Cut:
-    """What it sends to the API server and to other pods; what they send arrives."""
+    """Drop only what the pod sends to the API server and to other pods; it still receives."""
     return Cut(forward=(f"ip saddr {pod_ip}",), input=(f"ip saddr {pod_ip} {TO_API_SERVER}",))
 
 
 def from_api_server(pod_ip: str) -> Cut:
-    """Without the API server, but with all other pods."""
-    one = whole(pod_ip)
-    return Cut(input=one.input, output=one.output)
+    """Cut the pod off from the API server, in both directions; other pods stay reachable."""
+    both = whole(pod_ip)
+    # Only traffic between pods is forwarded; the API server is a process of this machine.
+    return Cut(input=both.input, output=both.output)
 
 
 def from_clients(pod_ip: str, ports: tuple[int, ...]) -> Cut:
-    """Without the processes of this machine that connect to these ports; all else is as it was."""
+    """Cut off clients on this machine that connect to these ports of the pod, and nothing else."""
     listed = ", ".join(map(str, ports))
     return Cut(
         input=(f"ip saddr {pod_ip} tcp sport {{ {listed} }}",),
@@ -76,14 +78,17 @@ def from_clients(pod_ip: str, ports: tuple[int, ...]) -> Cut:
 
 
 def everything(cidr: str) -> Cut:
-    """Without anybody at all: a machine that has no power."""
+    """Drop everything from and to the addresses of `cidr`, as if that machine had no power."""
     both = (f"ip saddr {cidr}", f"ip daddr {cidr}")
     return Cut(forward=both, input=both[:1], output=both[1:])
 
 
 @contextmanager
 def made(cut: Cut) -> Iterator[None]:
-    """Within the block, on open connections too. One cut at a time."""
+    """Apply the cut while the block runs, to open connections, too.
+
+    There can be only one cut at a time: all use the same nft table.
+    """
     run("nft", "-f", "-", input_text=cut.rules())
     try:
         yield
@@ -93,13 +98,13 @@ def made(cut: Cut) -> Iterator[None]:
 
 @contextmanager
 def off(pod_ip: str) -> Iterator[None]:
-    """Without the API server and without any other pod, on open connections too."""
+    """Cut the pod off from the API server and all other pods while the block runs."""
     with made(whole(pod_ip)):
         yield
 
 
 def dropped() -> int:
-    """How many packets the cut of now has dropped."""
+    """How many packets the current cut has dropped up to now."""
     found = json.loads(run("nft", "--json", "list", "table", "inet", TABLE))
     return sum(
         part["counter"]["packets"]

@@ -1,8 +1,8 @@
-"""etcd put back to a copy of an earlier moment, as an administrator restores a backup.
+"""Restores etcd from a copy made earlier, as an administrator restores a backup.
 
-Nodes and pods run on meanwhile: only what the API server knows goes back. Everything of
-Kubernetes that holds a watch is started again after it, as its documentation asks for; what runs
-in pods is not.
+Nodes and pods continue to run: only the API server's objects return to their earlier state. The
+components of Kubernetes that hold watches are restarted afterwards, as its documentation demands;
+what runs in pods is not restarted.
 """
 
 import shutil
@@ -18,7 +18,10 @@ SERVERS = ("kube-apiserver", "etcd")
 
 @contextmanager
 def taken() -> Iterator[Callable[[], None]]:
-    """Copy etcd's data now; what is yielded puts the copy in the place of what came since."""
+    """Copy etcd's data on entry, and yield the function that restores etcd from this copy.
+
+    The API server and etcd are stopped for the copy; when the block begins, they run again.
+    """
     processes.stop(SERVERS, patience_s=2)
     try:
         shutil.rmtree(COPY, ignore_errors=True)
@@ -32,7 +35,7 @@ def taken() -> Iterator[Callable[[], None]]:
 
 
 def put_back() -> None:
-    """Returns when the API server and what belongs to it run again."""
+    """Replace etcd's data with the copy; returns when control plane and kubelets run again."""
     kubelets = [node.kubelet_name(one) for one in layout.NODES]
     processes.stop(kubelets)
     control_plane.stop()
@@ -42,6 +45,7 @@ def put_back() -> None:
     finally:
         control_plane.start_api_server()
         control_plane.start_rest()
+        # No kubelet may start a pod before its volumes are mounted.
         control_plane.wait_volumes()
         for one in layout.NODES:
             node.start_kubelet(one)

@@ -1,7 +1,7 @@
-"""The firewall rules that kube-proxy and the agent make, and how they go again.
+"""The firewall rules that kube-proxy and the cluster's agent make, and their removal.
 
-Kubernetes' chains are all named KUBE-*. Whether those found are this cluster's is
-not judged here: `host.py` keeps the record of that.
+Kubernetes' chains are all named KUBE-*. Whether the chains found belong to this cluster is not
+decided here: `host.py` keeps the record of that.
 """
 
 import shutil
@@ -14,19 +14,19 @@ FAMILIES = ("iptables", "ip6tables")
 
 
 def has_kubernetes_chains() -> bool:
-    """Whether any KUBE-* chain stands on this machine."""
+    """Whether this machine has any KUBE-* chain."""
     if shutil.which("iptables-save") is None:
         return False
     return any(":KUBE-" in run(f"{family}-save") for family in FAMILIES)
 
 
 def tables() -> list[str]:
-    """`family name` of every nft table."""
+    """Every nft table of this machine as "family name", like "inet chiplog-netpol"."""
     return [line.removeprefix("table ") for line in run("nft", "list", "tables").splitlines()]
 
 
 def remove(tables_before: Collection[str]) -> None:
-    """Remove all KUBE-* chains, the agent's table, and tables made since and now empty."""
+    """Remove all KUBE-* chains, the agent's table, and the empty tables not in `tables_before`."""
     for family in FAMILIES:
         if script := removal(run(f"{family}-save")):
             run(f"{family}-restore", "--noflush", input_text=script)
@@ -45,6 +45,7 @@ def removal(saved: str) -> str:
     refuses to remove a chain that something still names.
     """
     script: list[str] = []
+    # Of the current table: its KUBE-* chains, and "-D" commands for the rules that jump into them.
     chains: list[str] = []
     jumps: list[str] = []
     for line in saved.splitlines():
@@ -55,6 +56,7 @@ def removal(saved: str) -> str:
         elif line.startswith("-A ") and not line.startswith("-A KUBE-") and " KUBE-" in line:
             jumps.append(line.replace("-A ", "-D ", 1))
         elif line == "COMMIT" and (chains or jumps):
+            # With --noflush, ":CHAIN - [0:0]" empties a chain that exists.
             script += [table, *(f":{chain} - [0:0]" for chain in chains), *jumps]
             script += [*(f"-X {chain}" for chain in chains), "COMMIT"]
     return "\n".join([*script, ""]) if script else ""

@@ -18,7 +18,7 @@ class Helm:
     def __call__(
         self, *arguments: str, input_text: str | None = None, timeout_s: float = 240
     ) -> str:
-        """Run helm; raises `CommandFailed` with all that it printed."""
+        """Run helm and return what it printed; raises `CommandFailed` where it fails."""
         return run(
             *(str(build.program("helm")), f"--kubeconfig={self.kubeconfig}"),
             *(f"--namespace={self.namespace}", *arguments),
@@ -29,16 +29,26 @@ class Helm:
     def install(
         self, release: str, chart: Path, *arguments: str, values: Mapping[str, object] | None = None
     ) -> str:
-        """Install a chart, or bring an installed one to this state, and wait until it works.
+        """Install a chart, or upgrade the release if it exists, and wait until it is ready.
 
-        `upgrade --install` would not do: it does not hand all flags to the install it becomes.
+        `upgrade --install` is not used: it ignores some flags where it turns into an install.
         """
-        act = ("upgrade",) if self.has(release) else ("install", "--create-namespace")
+        subcommand = ("upgrade",) if self.has(release) else ("install", "--create-namespace")
         return self(
-            *(*act, release, str(chart), "--wait", "--timeout", "3m", "--values", "-", *arguments),
+            *(
+                *subcommand,
+                release,
+                str(chart),
+                "--wait",
+                "--timeout",
+                "3m",
+                "--values",
+                "-",
+                *arguments,
+            ),
             input_text=json.dumps(values or {}),
         )
 
     def has(self, release: str) -> bool:
-        """Whether there is such a release, in whatever state."""
+        """Whether the namespace has a release of this name, in any state."""
         return release in self("list", "--short").split()

@@ -1,9 +1,9 @@
-"""What the cluster changes on the machine itself, recorded so that all of it is undone.
+"""What the cluster changes on the machine itself, recorded so that all of it can be undone.
 
-Addresses on `lo`, one route, kernel settings, the nodes' bridges, firewall rules.
-The record is written before the first change and removed after the last is undone:
-while it exists, what it covers is ours to remove, whichever checkout made it;
-without it nothing of the kind is touched.
+It changes addresses on `lo`, one route, kernel settings, the nodes' bridges and firewall rules.
+The record of the former state is written before the first change and removed after the last is
+undone. While it exists, these things are a local cluster's and may be removed, no matter which
+checkout made them; without it none of them is touched.
 """
 
 import json
@@ -27,7 +27,8 @@ SETTINGS = (
     "vm/overcommit_memory",
     "vm/panic_on_oom",
 )
-# Pods reach each other by routing; policies see traffic within one bridge as well.
+# The first lets pods of different nodes reach each other; the second makes network policies apply
+# between pods on one bridge, too.
 WANTED = {"net/ipv4/ip_forward": "1", "net/bridge/bridge-nf-call-iptables": "1"}
 
 
@@ -36,7 +37,10 @@ def setting(name: str) -> Path:
 
 
 def remember() -> None:
-    """Record the machine as it is, unless an earlier record still stands."""
+    """Record the machine's settings and nft tables, unless there is a record already.
+
+    An earlier record describes the machine before any change, so it is kept.
+    """
     if RECORD.exists():
         return
     settings = {
@@ -49,7 +53,10 @@ def remember() -> None:
 
 
 def prepare() -> None:
-    """Give the machine what the nodes need. May be called again while they run."""
+    """Set up the addresses, the route and the kernel settings that the nodes need.
+
+    May be called again while the nodes run.
+    """
     remember()
     for name, value in WANTED.items():
         if setting(name).exists():
@@ -62,7 +69,10 @@ def prepare() -> None:
 
 
 def restore() -> None:
-    """Undo `prepare` and what the cluster's programs added. No process of it may be left."""
+    """Undo `prepare` and what the cluster's programs added; does nothing without a record.
+
+    No process of the cluster may run any more.
+    """
     if not RECORD.exists():
         return
     before = json.loads(RECORD.read_text())
@@ -79,7 +89,11 @@ def restore() -> None:
 
 
 def wait_for_links() -> None:
-    """The kernel removes the pods' links a moment after their last process ended."""
+    """Wait until the pods' network links are gone.
+
+    The kernel removes them a moment after the last process of a pod ended. Raises `CommandFailed`
+    after 10 s.
+    """
     deadline_s = time.monotonic() + 10
     while (left := run("ip", "-o", "link")) and any(
         f"master {node.bridge} " in left for node in layout.NODES

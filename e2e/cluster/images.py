@@ -1,9 +1,9 @@
-"""Container images, made without a container engine and loaded into the three nodes.
+"""Builds container images without a container engine, and loads them into the three nodes.
 
-The base image is a Debian tree made by debootstrap; every other image comes from an
-ordinary Dockerfile whose base is a build argument, so that the same file builds where
-a registry is at hand. Tags carry a hash of what the image was made from: an image
-that did not change is neither built nor imported again.
+The base image is a Debian tree made by debootstrap. Every other image is built from a Dockerfile
+whose base image is a build argument, so that users with a registry can build from the same file.
+Tags contain a hash of all sources: an image that did not change is neither built nor imported
+again.
 """
 
 import os
@@ -31,38 +31,40 @@ PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x8
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image by name and the tag that says what it was made from."""
+    """The name and tag of an image; the tag contains a hash of its sources."""
 
     name: str
     tag: str
 
     @property
     def reference(self) -> str:
-        """The image reference for pods; `IMAGE_PREFIX` moves it to a registry."""
+        """The image reference for pods; the environment variable IMAGE_PREFIX adds a registry."""
         return f"{os.environ.get('IMAGE_PREFIX', '')}{self.name}:{self.tag}"
 
     @property
     def archive(self) -> Path:
+        """The OCI archive of the image in the cache; it exists once the image is built."""
         return layout.cache() / "images" / f"{self.name.replace('/', '-')}-{self.tag}.tar"
 
     @property
     def bill(self) -> Path:
-        """Its bill of materials, the same as in the image."""
+        """A copy of the bill of materials that the image contains, next to its archive."""
         return self.archive.with_suffix(".cdx.json")
 
 
-SAID = (Path(image_labels.__file__), Path(sbom.__file__))
-"""What images say of themselves is part of what they are made from: of the base, hence of all."""
+METADATA_SOURCES = (Path(image_labels.__file__), Path(sbom.__file__))
+"""These modules write labels and bills of materials into all images. They are part of the base
+image's key, and so of all keys: a change rebuilds every image."""
 
 
 def base() -> Image:
-    """The image all others stand on."""
-    key = content_key([Path(debian.__file__), *SAID])
+    """Name and tag of the base image of all others."""
+    key = content_key([Path(debian.__file__), *METADATA_SOURCES])
     return Image("chiplog/base", f"{VERSION}-{key}")
 
 
 def build_base() -> Image:
-    """Make the base image's archive unless it is there."""
+    """Build the base image unless its archive exists."""
     image = base()
     if image.archive.exists():
         return image
@@ -81,7 +83,8 @@ def build_base() -> Image:
 
 
 def pack(image: Image, tree: Path) -> None:
-    """Turn a directory into an image archive."""
+    """Build an image from a directory tree, and write its archive."""
+    # The last printed line is the name of the new container.
     container = buildah("from", "scratch").strip().splitlines()[-1]
     try:
         buildah("add", "--quiet", container, str(tree), "/")
@@ -97,9 +100,10 @@ def pack(image: Image, tree: Path) -> None:
 
 
 def write_bill(image: Image, parts: Iterable[sbom.Part], path: Path) -> None:
-    """Write an image's bill of materials to where it is put into the image, and beside its archive.
+    """Write an image's bill of materials to `path`, from where it is copied into the image, and
+    next to its archive.
 
-    The archive comes last: where it is, the bill is, too.
+    This happens before the archive is written: so an archive always has its bill.
     """
     text = sbom.document(image.name, image.tag, parts)
     path.write_text(text)
@@ -110,7 +114,8 @@ def write_bill(image: Image, parts: Iterable[sbom.Part], path: Path) -> None:
 
 
 def build_pause() -> Image:
-    """The image of every pod's sandbox: one static program."""
+    """Build the image of the pod sandboxes, which is one static program."""
+    # The program is in a directory named pause-KEY, whose key becomes the tag.
     image = Image("chiplog/pause", build.program("pause").parent.name.removeprefix("pause-"))
     if not image.archive.exists():
         with step(f"making {image.name}"):
@@ -126,10 +131,10 @@ def build_pause() -> Image:
 
 
 def save(image: Image) -> None:
-    """Write an image to its archive; only a whole archive gets the final name."""
+    """Write an image to its archive; the file gets its final name only when it is complete."""
     image.archive.parent.mkdir(parents=True, exist_ok=True)
     making = image.archive.with_suffix(f".{os.getpid()}")
-    # Uncompressed: it is read on this machine alone, and unpacking is what takes time.
+    # Uncompressed, since decompression is the slowest part of an import on the same machine.
     buildah(
         *("push", "--quiet", "--disable-compression", image.reference),
         f"oci-archive:{making}:docker.io/{image.name}:{image.tag}",
@@ -138,7 +143,10 @@ def save(image: Image) -> None:
 
 
 def buildah(*arguments: str, timeout_s: float = 1800) -> str:
-    """buildah with its own storage in the cache, without namespaces it may not have."""
+    """Run buildah with its own storage in the cache; returns its output.
+
+    `chroot` isolation needs no namespaces, which some machines do not allow.
+    """
     storage = layout.cache() / "buildah"
     return run(
         *("buildah", "--root", str(storage), "--runroot", str(layout.RUN / "buildah")),
@@ -150,13 +158,13 @@ def buildah(*arguments: str, timeout_s: float = 1800) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """An image of ours that is built from a Dockerfile."""
+    """An image that is built from a Dockerfile, a lock of Python requirements, and our packages."""
 
     name: str
     dockerfile: Path
     lock: Path
     packages: tuple[Path, ...]
-    """Python packages that are copied into it."""
+    """Directories of our Python packages that are copied into it."""
 
 
 CORE = layout.CHECKOUT / "core" / "chiplog_core"
@@ -185,7 +193,7 @@ COMPONENTS = (
 
 
 def build_component(component: Component) -> Image:
-    """Build an image from its Dockerfile unless its content was built before."""
+    """Build an image from its Dockerfile unless an archive of the same content exists."""
     below = build_base()
     sources = [component.dockerfile, component.lock, *component.packages]
     image = Image(component.name, f"{VERSION}-{content_key(sources, below.tag)}")
@@ -210,10 +218,10 @@ def build_component(component: Component) -> Image:
 
 
 def copy_packages(packages: Sequence[Path], context: Path) -> None:
-    """Put Python packages, or parts of them, where a Dockerfile expects them."""
+    """Copy Python packages, or single files of them, into `packages/` of a build context."""
     ignored = shutil.ignore_patterns("__pycache__")
     for package in packages:
-        # core/chiplog_core is chiplog_core there.
+        # Without the first part of the path: core/chiplog_core becomes packages/chiplog_core.
         target = context.joinpath("packages", *package.relative_to(layout.CHECKOUT).parts[1:])
         if package.is_dir():
             shutil.copytree(package, target, ignore=ignored)
@@ -223,7 +231,7 @@ def copy_packages(packages: Sequence[Path], context: Path) -> None:
 
 
 def installed_in(image: Image) -> str:
-    """What Debian's package manager says is installed in an image that is stored."""
+    """The text of dpkg's status file in an image of buildah's storage."""
     container = buildah("from", "--pull-never", image.reference).strip().splitlines()[-1]
     try:
         return buildah("run", container, "cat", f"/{debian_packages.INSTALLED}")
@@ -232,12 +240,12 @@ def installed_in(image: Image) -> str:
 
 
 def is_stored(image: Image) -> bool:
-    """Whether buildah has it, beside or instead of its archive."""
+    """Whether the image is in buildah's storage; that does not depend on its archive."""
     return image.reference in buildah("images", "--format", "{{.Name}}:{{.Tag}}")
 
 
 def build_from(dockerfile: Path, context: Path, *, below: Image, image: Image) -> None:
-    """Build one image on another, which is stored."""
+    """Build `image` with the base image `below`, which must be in buildah's storage."""
     buildah(
         *("bud", "--quiet", "--layers=false", "--pull-never"),
         *("--build-arg", f"BASE_IMAGE={below.reference}", "--tag", image.reference),
@@ -247,12 +255,16 @@ def build_from(dockerfile: Path, context: Path, *, below: Image, image: Image) -
 
 
 def wheels(lock: Path) -> Path:
-    """The wheels a lock names, checked against its hashes; for the images' Python, not ours."""
+    """A directory with the wheels of a lock, for the Python version of the images.
+
+    Each wheel is checked against the lock's hash.
+    """
     directory = layout.cache() / "wheels" / f"{lock.stem}-{content_key([lock])}"
     return cached(directory, lambda making: download_wheels(lock, making))
 
 
 def download_wheels(lock: Path, directory: Path) -> None:
+    """Download the wheels of a lock, for the images' Python, into a directory."""
     run(
         *(sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes"),
         *("--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"),
@@ -263,7 +275,7 @@ def download_wheels(lock: Path, directory: Path) -> None:
 
 
 def import_pause(one: Node) -> None:
-    """Load the sandbox image under the fixed name that containerd is configured with."""
+    """Import the sandbox image, and tag it with the fixed name in containerd's configuration."""
     image = build_pause()
     import_into(one, image)
     node.ctr(one, "images", "tag", "--force", f"docker.io/{image.reference}", pause_name())
@@ -274,7 +286,7 @@ def pause_name() -> str:
 
 
 def import_into(one: Node, image: Image) -> None:
-    """Load an image into a node's runtime unless it has it."""
+    """Import an image into a node's containerd, unless it has the image."""
     reference = f"docker.io/{image.name}:{image.tag}"
     if reference in node.ctr(one, "images", "list", "--quiet").split():
         return
@@ -282,7 +294,7 @@ def import_into(one: Node, image: Image) -> None:
 
 
 def load(wanted: Sequence[Image]) -> None:
-    """Load images into all nodes, the nodes side by side."""
+    """Import images one after the other, each into all nodes in parallel."""
     for image in wanted:
         title = f"loading {image.reference} into {len(layout.NODES)} nodes"
         with step(title), ThreadPoolExecutor() as pool:
@@ -290,5 +302,8 @@ def load(wanted: Sequence[Image]) -> None:
 
 
 def built() -> list[Image]:
-    """Every image of ours, built where it is missing; each under the tag of its content now."""
+    """All our images except that of the Spark jobs, built if they are missing.
+
+    Their tags are those of the current sources.
+    """
     return [build_base(), *map(build_component, COMPONENTS)]

@@ -1,4 +1,4 @@
-"""kubectl for tests: the front door, with waits that say what they waited for."""
+"""kubectl for tests, and waiting for conditions with an error that names the condition."""
 
 import json
 import time
@@ -22,7 +22,7 @@ class Kubectl:
     def __call__(
         self, *arguments: str, input_text: str | None = None, timeout_s: float = 120
     ) -> str:
-        """Run kubectl; raises `CommandFailed` with all that it printed."""
+        """Run kubectl and return what it printed; raises `CommandFailed` where it fails."""
         program = str(build.program("kubectl"))
         return run(
             *(program, f"--kubeconfig={self.kubeconfig}", f"--namespace={self.namespace}"),
@@ -35,13 +35,13 @@ class Kubectl:
         return self("apply", "-f", "-", input_text=manifest)
 
     def get(self, *what: str) -> Any:
-        """One object, or a list's object, as the API server returns it."""
+        """`kubectl get`: one object, or a List object with `items`, parsed from JSON."""
         return json.loads(self("get", *what, "-o", "json"))
 
     def fails(self, *arguments: str, input_text: str | None = None) -> str:
-        """What kubectl prints for a call that must be refused.
+        """Run a kubectl call that must fail, and return what it printed.
 
-        Raises `AssertionError` where it is accepted.
+        Raises `AssertionError` if the call succeeds.
         """
         try:
             output = self(*arguments, input_text=input_text)
@@ -56,14 +56,14 @@ class Kubectl:
     def recreate_namespace(self) -> None:
         self.delete_namespace()
         self("create", "namespace", self.namespace)
-        # Pods are refused until the controller made the account they run as.
+        # Pods are refused until the controller has created the ServiceAccount that they run as.
         eventually("default service account", lambda: bool(self.get("serviceaccount", "default")))
 
     def delete_namespace(self) -> None:
         """Delete the namespace with all that is in it.
 
-        Kubernetes looks for pods in it after five seconds. If there are any, it looks again only
-        when all the time is over that they have to end, so they are ended before.
+        Kubernetes checks the namespace for pods after five seconds. If it finds any, its next
+        check comes only after their whole grace period, so the pods are deleted here first.
         """
         self("delete", "namespace", self.namespace, "--ignore-not-found", "--wait=false")
 
@@ -79,11 +79,11 @@ class Kubectl:
 def eventually(
     what: str, holds: Callable[[], bool], limit_s: float = 60, every_s: float = 0.2
 ) -> float:
-    """Wait until `holds()`; an exception of kubectl or an assertion counts as "not yet".
+    """Wait until `holds()` returns True, and return the seconds it took.
 
-    Each poll is a process: where others are measured meanwhile, it should be rare.
-
-    Returns the seconds it took. Raises `TimeoutError` naming `what` and the last failure.
+    An exception of kubectl or an assertion counts as "not yet". `every_s` is the pause between two
+    calls: where each starts a process and something else is measured, it should be long. Raises
+    `TimeoutError` after `limit_s`, with `what` (what was waited for) and the last failure.
     """
     started_s = time.monotonic()
     last: Exception | None = None
@@ -95,4 +95,4 @@ def eventually(
         except (CommandFailed, AssertionError, OSError, KeyError) as failed:
             last = failed
         time.sleep(every_s)
-    raise TimeoutError(f"{what}: not within {limit_s:.0f} s; last: {last}") from last
+    raise TimeoutError(f"{what}: not within {limit_s:.0f} s; last failure: {last}") from last

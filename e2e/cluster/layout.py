@@ -1,8 +1,8 @@
 """Where everything of the local cluster lies: nodes, addresses, ports and paths.
 
 Addresses come from 198.18.0.0/15, the range reserved for benchmarks (RFC 2544),
-so that they cannot be those of a network this machine is connected to. Whatever
-listens, listens on 127.0.0.1 or in that range.
+so that they cannot collide with a network this machine is connected to. All programs
+listen on 127.0.0.1 or in that range only.
 """
 
 import os
@@ -19,8 +19,8 @@ DNS_IP = "198.18.255.1"
 CLUSTER_DOMAIN = "cluster.local"
 NODE_PORTS = (30000, 32767)
 
-# Carried in the environment of every process of the cluster and inherited by
-# what they start: how a cluster is found again after its pid files were lost.
+# Environment variable of every process of the cluster, inherited by the processes that it
+# starts: by it a cluster is found again after its pid files were lost.
 PROCESS_MARK = "CHIPLOG_CLUSTER_PROCESS"
 
 CONTEXT = "chiplog-local"
@@ -42,7 +42,7 @@ class Node:
 
     @property
     def cgroup(self) -> str:
-        """The cgroup under every v1 controller that holds this node's pods."""
+        """Name of the cgroup that holds this node's pods; it exists under every v1 controller."""
         return f"chiplog-{self.name}"
 
 
@@ -56,7 +56,7 @@ CONTROL_PLANE_IP = NODES[0].ip
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An address this cluster listens on, and what for."""
+    """A TCP or UDP port that a program of this cluster listens on; `purpose` names that program."""
 
     ip: str
     number: int
@@ -94,7 +94,7 @@ PORTS = (
 CHECKOUT = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).resolve().parent
 
-# One cluster a machine, hence fixed places: a second checkout must find them.
+# A machine has at most one cluster. The paths are fixed, so that any checkout finds it.
 STATE = Path("/var/lib/chiplog-cluster")
 RUN = Path("/run/chiplog-cluster")
 LOGS = STATE / "log"
@@ -104,23 +104,23 @@ NFT_TABLE = "chiplog-netpol"
 
 
 def cache() -> Path:
-    """Everything that can be made again from the network: builds, images, downloads."""
+    """The directory of builds, images and downloads, all of which can be made again if deleted."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "chiplog"
 
 
 def kubeconfig(user: str) -> Path:
-    """The kubeconfig of one component (`admin`, `scheduler`, a node's name …)."""
+    """The kubeconfig of a user of `pki.CLIENTS` (`admin`, `scheduler`, a node's name …)."""
     return STATE / "kubeconfig" / user
 
 
 def node_state(node: Node) -> Path:
-    """What a node keeps while it is off: images, containers, kubelet state."""
+    """Directory of what a node keeps while it is stopped: images, containers, kubelet state."""
     return STATE / "nodes" / node.name
 
 
 def node_run(node: Node) -> Path:
-    """A node's sockets and namespaces, gone with the machine."""
+    """Directory of a node's sockets and namespaces, which do not survive a reboot."""
     return RUN / node.name
 
 

@@ -1,4 +1,5 @@
-"""What is mounted where, and undoing it below one directory."""
+"""The mount points and loop devices of this machine, and how those in one directory are
+unmounted."""
 
 import json
 from pathlib import Path
@@ -7,25 +8,32 @@ from e2e.cluster.shell import run
 
 
 def points() -> list[str]:
-    """All mount points of the machine, in the order they were mounted."""
+    """The paths of all mount points that this process sees, in the order they were mounted."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    # The kernel writes blanks and the like as octal escapes.
+    # Field 4 is the mount point; the kernel writes blanks in it as octal escapes, like \040.
     return [line.split()[4].encode().decode("unicode_escape") for line in lines]
 
 
 def below(directory: Path) -> list[str]:
-    """Mount points in a directory, the last mounted first."""
+    """The mount points in a directory, the last mounted first: the order in which to unmount
+    them."""
     return [point for point in reversed(points()) if Path(point).is_relative_to(directory)]
 
 
 def unmount_below(directory: Path) -> None:
-    """Unmount everything in a directory, also what is still in use somewhere."""
+    """Unmount everything in a directory.
+
+    `--lazy` detaches a file system that a process still uses, too, instead of failing.
+    """
     for point in below(directory):
         run("umount", "--lazy", point)
 
 
 def loop_devices(directory: Path) -> list[str]:
-    """Loop devices whose file lies (or lay, before it was removed) in a directory."""
+    """Device names, like /dev/loop3, of the loop devices whose backing file is in a directory.
+
+    Files that were removed since are included: the kernel still reports their former path.
+    """
     listing = run("losetup", "--list", "--json", "--output", "NAME,BACK-FILE").strip()
     devices = json.loads(listing)["loopdevices"] if listing else []
     return [

@@ -1,8 +1,7 @@
 """One node: a containerd and a kubelet with directories, sockets and cgroups of their own.
 
-Three of them share a kernel. What each would take for itself by default (sockets,
-network names, address files, log and plugin directories, the whole memory) is therefore
-named here, one by one.
+Three nodes share one kernel. The defaults that would collide (sockets, network names, address
+files, log and plugin directories, the whole memory) are therefore set for each node here.
 """
 
 import json
@@ -19,11 +18,12 @@ from e2e.cluster.layout import Node
 from e2e.cluster.shell import run
 
 CGROUPS = Path("/sys/fs/cgroup")
-# Fixed in the kubelet, whatever its own directory is.
+# The kubelet has this path compiled in: --root-dir does not change it.
 PLUGIN_SOCKET = Path("/var/lib/kubelet/device-plugins/kubelet.sock")
+# Kubelets start one after the other: see `start_kubelet`.
 KUBELETS = threading.Lock()
 PAUSE_IMAGE = "chiplog/pause:local"
-# What is left to the machine and to the control plane when memory is shared out.
+# Memory that is left to the machine and the control plane; the nodes share the rest.
 MEMORY_KEPT_BYTES = 4 * 2**30
 
 
@@ -36,7 +36,7 @@ def kubelet_name(node: Node) -> str:
 
 
 def start_containerd(node: Node) -> None:
-    """Start the container runtime; `wait_containerd` says when it answers."""
+    """Start the node's containerd without waiting for it: see `wait_containerd`."""
     state, run_directory = layout.node_state(node), layout.node_run(node)
     for directory in (state / "cni", run_directory):
         directory.mkdir(parents=True, exist_ok=True)
@@ -49,6 +49,8 @@ def start_containerd(node: Node) -> None:
 
 
 def wait_containerd(node: Node) -> None:
+    """Wait up to 30 s until the node's containerd answers."""
+
     def answers() -> bool:
         return "Server:" in ctr(node, "version", check=False)
 
@@ -56,11 +58,11 @@ def wait_containerd(node: Node) -> None:
 
 
 def start_kubelet(node: Node) -> None:
-    """Start it, and return when it has the socket that all kubelets of this machine share.
+    """Start the node's kubelet, and return when it listens on `PLUGIN_SOCKET`.
 
-    Each removes the socket of the one before it and makes its own. A kubelet that finds another's
-    in between ends: "address already in use". Raises `TimeoutError` where it ends, or has none
-    after 60 s.
+    All kubelets use this one path: each removes the socket of the one before and binds its own.
+    If two did so at the same time, one would exit with "address already in use", hence the lock.
+    Raises `TimeoutError` if the kubelet exits or does not listen within 60 s.
     """
     make_cgroups(node)
     config = layout.node_state(node) / "kubelet.yaml"
@@ -84,16 +86,16 @@ def start_kubelet(node: Node) -> None:
 
 
 def stop(node: Node) -> None:
-    """End the kubelet, then every container, then the runtime."""
+    """Stop the node: end the kubelet, then kill every container, then end containerd."""
     processes.stop([kubelet_name(node)])
     kill_containers(node)
     processes.stop([containerd_name(node)])
 
 
 def kill(node: Node) -> None:
-    """The node's power fails: everything on it ends at once, nothing is cleaned up.
+    """Simulate a power failure: SIGKILL all processes of the node, without any cleaning up.
 
-    The kubelet goes first: it would report the death of each container.
+    The kubelet is killed first, since it would report each dead container to the API server.
     """
     kubelet = processes.recorded(kubelet_name(node))
     processes.end([kubelet] if kubelet else [], signal.SIGKILL, 10)
@@ -105,6 +107,7 @@ def kill(node: Node) -> None:
 def kill_containers(node: Node) -> None:
     """SIGKILL every process of the node's pods, and the shims that watch them."""
     socket = str(layout.containerd_socket(node))
+    # Several times: a killed shim's container may start one more process.
     for _ in range(20):
         shims = [
             one
@@ -118,7 +121,8 @@ def kill_containers(node: Node) -> None:
 
 
 def ctr(node: Node, *arguments: str, check: bool = True, timeout_s: float = 300) -> str:
-    """containerd's own client, in the namespace that Kubernetes uses."""
+    """Run ctr, containerd's own client, in the namespace that Kubernetes uses; returns its
+    output."""
     return run(
         *("ctr", "--address", str(layout.containerd_socket(node)), "-n", "k8s.io", *arguments),
         check=check,
@@ -127,9 +131,9 @@ def ctr(node: Node, *arguments: str, check: bool = True, timeout_s: float = 300)
 
 
 def make_cgroups(node: Node) -> None:
-    """The node's cgroup must stand under every v1 controller before its kubelet starts.
+    """Create the node's cgroup under every v1 controller, which its kubelet expects to exist.
 
-    A new cpuset is empty, and no process may enter an empty one.
+    A new cpuset cgroup allows no CPU, and so no process: it gets the CPUs of its parent.
     """
     for controller in controllers():
         group = controller / node.cgroup
@@ -140,7 +144,7 @@ def make_cgroups(node: Node) -> None:
 
 
 def remove_cgroups(node: Node) -> None:
-    """Remove the node's cgroups, children first; they must hold no process any more."""
+    """Remove the node's cgroups, children first; no process may be left in them."""
     for controller in controllers():
         groups = [path for path, _, _ in os.walk(controller / node.cgroup)]
         for group in reversed(groups):
@@ -148,16 +152,23 @@ def remove_cgroups(node: Node) -> None:
 
 
 def controllers() -> list[Path]:
-    """The mounted cgroup hierarchies, each once (`cpu` may be a link to `cpu,cpuacct`)."""
+    """The mount points of the cgroup v1 hierarchies.
+
+    A link like `cpu` to `cpu,cpuacct` is no mount point, so each hierarchy appears once.
+    """
     return [Path(point) for point in mounts.points() if Path(point).parent == CGROUPS]
 
 
 def memory_bytes() -> int:
+    """The machine's physical memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def cni(node: Node) -> dict[str, object]:
-    """A bridge per node. Pods of different nodes meet because this one kernel routes."""
+    """The CNI configuration of a node: a bridge for its pods.
+
+    Pods of different nodes reach each other because the one kernel routes between the bridges.
+    """
     addresses = {
         "type": "host-local",
         "ranges": [[{"subnet": node.pod_cidr}]],
@@ -208,7 +219,10 @@ disabled_plugins = [
 
 
 def kubelet_config(node: Node) -> dict[str, object]:
-    """A KubeletConfiguration; every node offers an equal share of the machine's memory."""
+    """The KubeletConfiguration; every node offers an equal share of the machine's memory.
+
+    A kubelet sees the whole machine, so what is beyond the share is declared as reserved.
+    """
     share_bytes = max(memory_bytes() - MEMORY_KEPT_BYTES, 2**30) // len(layout.NODES)
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",

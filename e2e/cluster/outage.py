@@ -1,4 +1,4 @@
-"""The API server away for a while, by each of the two ways in which it goes."""
+"""Two kinds of API server outages: it refuses connections, or it does not answer."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ API_SERVER = "kube-apiserver"
 
 @contextmanager
 def stopped() -> Iterator[None]:
-    """Without the API server: connections to it are refused."""
+    """Stop the API server while the block runs: connections to it are refused."""
     processes.stop((API_SERVER,), patience_s=1)
     try:
         yield
@@ -20,10 +20,10 @@ def stopped() -> Iterator[None]:
 
 @contextmanager
 def frozen() -> Iterator[None]:
-    """Freeze the API server within the block: connections to it hang."""
+    """Suspend the API server while the block runs: connections to it hang without an answer."""
     server = processes.recorded(API_SERVER)
     if server is None:
-        raise RuntimeError("the API server does not run")
+        raise RuntimeError("the API server does not run, so it cannot be suspended")
     with processes.paused([server]):
         yield
     processes.wait_until("API server ready", control_plane.api_server_ready, 60, name=API_SERVER)

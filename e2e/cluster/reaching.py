@@ -1,4 +1,4 @@
-"""Whether a pod can connect to an address, seen from inside of the pod."""
+"""Checks from inside a pod whether it can connect to an address."""
 
 from e2e.cluster.kubectl import Kubectl
 
@@ -13,7 +13,10 @@ except OSError:
 
 
 def reaches(kubectl: Kubectl, pod: str, address: str, port: int) -> bool:
-    """Whether a connection is taken within a second; the pod needs Python."""
-    said = kubectl.execute(pod, "python3", "-c", CONNECT % (address, port)).strip()
-    assert said in {"open", "closed"}, said
-    return said == "open"
+    """Whether the pod can open a TCP connection to this address within one second.
+
+    The pod's image must contain Python.
+    """
+    output = kubectl.execute(pod, "python3", "-c", CONNECT % (address, port)).strip()
+    assert output in {"open", "closed"}, output
+    return output == "open"

@@ -1,4 +1,4 @@
-"""Running programs: one function, so that a failure always carries what was printed."""
+"""Runs programs, with an error that contains what the failed program printed."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class CommandFailed(Exception):  # noqa: N818 - the sentence reads better without "Error"
-    """A program ended with another status than 0; the text holds the end of its output."""
+    """A program ended with an exit status other than 0; the text has the end of its output."""
 
     def __init__(self, command: Sequence[str], status: int, output: str) -> None:
         tail = output.strip()[-2000:]
@@ -25,8 +25,8 @@ def run(
 ) -> str:
     """Run a program to its end and return what it printed on both outputs.
 
-    Raises `CommandFailed` for another exit status than 0 where `check` holds, and
-    `subprocess.TimeoutExpired` after `timeout_s`.
+    Raises `CommandFailed` for an exit status other than 0, unless `check` is False, and
+    `subprocess.TimeoutExpired` after `timeout_s`. `env` replaces the whole environment.
     """
     done = subprocess.run(
         command,

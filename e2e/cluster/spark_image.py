@@ -1,8 +1,8 @@
-"""The image of the Spark jobs: six times as large as the others, and built only where it is wanted.
+"""The image of the Spark jobs: six times as large as the others, and built only on demand.
 
-It stands on a runtime of its own, Java and Spark without our code, which is made again only when
-one of those changes. The image is no part of `images.built()`: callers that need it ask for it
-here.
+Its base image is the runtime image: Java and Spark without our code, which is built again only
+when Java or Spark changes. `images.built()` does not include the image: callers that need it call
+`build` here.
 """
 
 import os
@@ -22,13 +22,13 @@ JAVA = "openjdk-17-jre-headless"
 LOCK = layout.CHECKOUT / "requirements" / "spark.lock"
 DIRECTORY = layout.CHECKOUT / "spark-jobs"
 JARS = DIRECTORY / "pom.xml"
-"""What Spark itself does not have: Delta Lake."""
+"""Lists the jars that are added to Spark's own: Delta Lake."""
 UNUSED = DIRECTORY / "runtime" / "unused.txt"
 PACKAGES = (images.CORE, images.KUBE, images.WIRE, DIRECTORY / "chiplog_spark")
 
 
 def build() -> Image:
-    """The jobs' image, built unless its content was built before."""
+    """The image of the Spark jobs; it is built unless an archive of the same content exists."""
     below = runtime()
     dockerfile = DIRECTORY / "Dockerfile"
     key = content_key([dockerfile, JARS, *PACKAGES], below.tag)
@@ -47,7 +47,10 @@ def build() -> Image:
 
 
 def parts(below: Image, added: Path) -> Iterator[sbom.Part]:
-    """What is in it: of the runtime below, and the jars that are added."""
+    """The parts of the image for its bill of materials.
+
+    `below` is the runtime image, `added` the directory of the jars that are added to it.
+    """
     wheels = spark_wheels.wheels(LOCK)
     yield sbom.chiplog(VERSION)
     yield from sbom.debian_packages(images.installed_in(below), debian.RELEASE)
@@ -57,20 +60,23 @@ def parts(below: Image, added: Path) -> Iterator[sbom.Part]:
 
 
 def unused() -> list[str]:
-    """Patterns of what the runtime takes out of the installed packages."""
+    """Patterns of the installed files that the runtime image deletes to become smaller."""
     lines = UNUSED.read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def runtime() -> Image:
-    """What the jobs' image stands on."""
+    """Name and tag of the runtime image: Java and Spark without our code."""
     made_from = [DIRECTORY / "runtime", LOCK, Path(debian_packages.__file__)]
     key = content_key(made_from, JAVA, images.base().tag)
     return Image("chiplog/spark-runtime", f"{VERSION}-{key}")
 
 
 def build_runtime(image: Image) -> None:
-    """Build it unless buildah has it; it has no archive, since no node needs it by itself."""
+    """Build the runtime image unless buildah's storage has it.
+
+    It gets no archive, since nodes run only the image that is built on it.
+    """
     if images.is_stored(image):
         return
     below = images.build_base()
@@ -82,7 +88,7 @@ def build_runtime(image: Image) -> None:
         shutil.copytree(
             spark_wheels.wheels(LOCK),
             context / "wheels",
-            copy_function=os.link,  # half a gigabyte, in the same file system
+            copy_function=os.link,  # instead of a copy: half a gigabyte, in the same file system
         )
         shutil.copy(UNUSED, context)
         images.build_from(DIRECTORY / "runtime" / "Dockerfile", context, below=below, image=image)

@@ -1,11 +1,11 @@
-"""A runner of `SparkApplication`s for tests: what Kubeflow's operator does, as far as we need it.
+"""Runs `SparkApplication`s for tests, in place of Kubeflow's Spark operator.
 
-No package registry carries that operator. This one lists applications once a second, runs the
-real `spark-submit --deploy-mode cluster` with each manifest's own fields, follows the driver's pod
-and posts the real states. Nothing of it is part of Chiplog.
+No package registry has that operator. This runner lists applications once a second, runs the real
+`spark-submit --deploy-mode cluster` with the fields of each manifest, watches the driver's pod and
+writes the same states as Kubeflow's operator. It is not part of Chiplog.
 
-Bounded: so many applications at a time, each for so long; the others wait. What the runner does not
-translate makes a submission fail, by name.
+A limited number of applications runs at a time, each with a time limit; the others wait. A field
+that the runner does not support makes the submission fail, with the field's name in the error.
 """
 
 import asyncio
@@ -40,36 +40,40 @@ SUBMIT_OPTIONS: Final = "-Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much, and how long."""
+    """Limits of the runner."""
 
     applications: int = 4
-    """At a time."""
+    """How many applications run at the same time."""
     submit_s: float = 180.0
+    """How long spark-submit may take."""
     run_s: float = 1800.0
-    """One attempt, from its submission to its end; image pulls and Pending count."""
+    """How long an attempt may take from its submission to its end, image pulls included."""
     poll_s: float = 1.0
 
 
 def install_definition(kubectl: Kubectl) -> None:
-    """Make the API server offer SparkApplications."""
+    """Install the CRD of SparkApplications."""
     kubectl("apply", "-f", str(DEFINITION))
     kubectl("wait", "--for=condition=Established", f"--filename={DEFINITION}", "--timeout=30s")
 
 
 def remove_definition(kubectl: Kubectl) -> None:
-    """Take it away, with all SparkApplications there are."""
+    """Delete the CRD of SparkApplications, and with it all SparkApplications."""
     kubectl("delete", "--ignore-not-found", "-f", str(DEFINITION))
 
 
 class SparkRunner:
-    """Runs applications while it is entered as a context manager."""
+    """Runs all SparkApplications, in a thread, while its `with` block runs.
+
+    The block's end raises `RuntimeError` if the runner itself failed.
+    """
 
     def __init__(self, kubeconfig: Path, limits: Limits | None = None) -> None:
         self.kubeconfig, self.limits = kubeconfig, limits or Limits()
         self.connection = find(kubeconfig)
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self._work, name="spark-runner", daemon=True)
-        self.ended: asyncio.Task[None] | None = None
+        self.runner: asyncio.Task[None] | None = None
         self.failure: BaseException | None = None
 
     def __enter__(self) -> Self:
@@ -80,41 +84,45 @@ class SparkRunner:
         self.loop.call_soon_threadsafe(self._stop)
         self.thread.join(60)
         if self.failure is not None:
-            raise RuntimeError("the runner of Spark applications broke") from self.failure
+            raise RuntimeError("the runner of Spark applications failed") from self.failure
 
     def _stop(self) -> None:
-        if self.ended is not None:
-            self.ended.cancel()
+        if self.runner is not None:
+            self.runner.cancel()
 
     def _work(self) -> None:
+        """The body of the thread: runs the loop until `_stop`, and keeps an exception in
+        `failure`."""
         try:
-            self.ended = self.loop.create_task(self._run())
+            self.runner = self.loop.create_task(self._run())
             with suppress(asyncio.CancelledError):
-                self.loop.run_until_complete(self.ended)
+                self.loop.run_until_complete(self.runner)
         except Exception as error:  # noqa: BLE001 - raised by the context's exit
             self.failure = error
         finally:
             self.loop.close()
 
     async def _run(self) -> None:
+        """Start a task for each new application, and cancel those of deleted applications."""
         async with HttpKubeApi(self.connection) as api, asyncio.TaskGroup() as group:
-            places = asyncio.Semaphore(self.limits.applications)
-            known: dict[str, asyncio.Task[None]] = {}
+            free_slots = asyncio.Semaphore(self.limits.applications)
+            tasks: dict[str, asyncio.Task[None]] = {}
             while True:
-                with suppress(Unavailable, NotFound):  # nobody installed the definition yet
+                with suppress(Unavailable, NotFound):  # NotFound: the CRD is not installed
                     found = (await api.list_(APPLICATIONS)).items
-                    there = {one["metadata"]["uid"]: one for one in found}
-                    for uid, application in there.items():
-                        if uid not in known and not application.get("status"):
+                    applications = {one["metadata"]["uid"]: one for one in found}
+                    for uid, application in applications.items():
+                        # One with a status was begun by an earlier runner.
+                        if uid not in tasks and not application.get("status"):
                             one = Application(api, application, self.limits, self.kubeconfig)
-                            known[uid] = group.create_task(one.run(places))
-                    for uid in known.keys() - there.keys():
-                        known.pop(uid).cancel()
+                            tasks[uid] = group.create_task(one.run(free_slots))
+                    for uid in tasks.keys() - applications.keys():
+                        tasks.pop(uid).cancel()
                 await asyncio.sleep(self.limits.poll_s)
 
 
 class Application:
-    """One application, from its first submission to its last attempt's end."""
+    """One application, from its first submission to the end of its last attempt."""
 
     def __init__(self, api: KubeApi, manifest: Manifest, limits: Limits, kubeconfig: Path) -> None:
         self.api, self.manifest, self.limits, self.kubeconfig = api, manifest, limits, kubeconfig
@@ -123,8 +131,9 @@ class Application:
         self.pod = driver_pod(manifest)
         self.progress = Progress(State.SUBMITTED)
 
-    async def run(self, places: asyncio.Semaphore) -> None:
-        async with places:
+    async def run(self, free_slots: asyncio.Semaphore) -> None:
+        """Make one attempt after the other, as the application's restartPolicy says."""
+        async with free_slots:
             while True:
                 await self._attempt()
                 step = spark_states.next_step(self.manifest["spec"], self.progress)
@@ -136,6 +145,7 @@ class Application:
                 await self._remove_driver()
 
     async def _attempt(self) -> None:
+        """Submit once and follow the driver to its end; every state is written to the status."""
         output = await self._submit()
         if output is not None:
             await self._post(spark_states.not_submitted(self.progress, output))
@@ -148,12 +158,15 @@ class Application:
                     with suppress(Unavailable):
                         await self._post(spark_states.followed(self.progress, await self._driver()))
         except TimeoutError:
-            why = f"the runner of tests waits no longer than {self.limits.run_s:.0f} s"
+            why = f"the driver did not end within {self.limits.run_s:.0f} s, the runner's limit"
             await self._post(Progress(State.FAILED, why, self.progress.executions))
             await self._remove_driver()
 
     async def _submit(self) -> str | None:
-        """Call spark-submit; what it printed where it failed, None where it worked."""
+        """Call spark-submit.
+
+        Returns None if it succeeded, else what it printed or why it failed.
+        """
         with TemporaryDirectory() as directory:
             try:
                 call = submission(self.manifest, server_of(self.kubeconfig), Path(directory))
@@ -183,13 +196,17 @@ class Application:
             return text or "spark-submit failed" if process.returncode else None
 
     async def _driver(self) -> Manifest | None:
+        """The driver's pod; None if it does not exist."""
         try:
             return await self.api.get(kinds.PODS, self.namespace, self.pod)
         except NotFound:
             return None
 
     async def _remove_driver(self) -> None:
-        """The next attempt's driver has the same name."""
+        """Delete the driver's pod and wait until it is gone: the next attempt's has the same name.
+
+        After 60 polls it returns in any case.
+        """
         for _ in range(60):
             pod = await self._driver()
             if pod is None:
@@ -200,8 +217,11 @@ class Application:
             await asyncio.sleep(self.limits.poll_s)
 
     async def _post(self, progress: Progress) -> None:
-        """Write the application's status if it changed; where the application was deleted,
-        nothing."""
+        """Write the application's status if it changed; does nothing if the application was
+        deleted.
+
+        Raises `ApiError` if the API server is unavailable for 60 attempts.
+        """
         if progress == self.progress and progress.submissions:
             return
         self.progress = progress
@@ -219,16 +239,19 @@ class Application:
                 return
             else:
                 return
-        raise ApiError(f"the state of {self.namespace}/{self.name} could not be posted")
+        raise ApiError(
+            f"the status of SparkApplication {self.namespace}/{self.name} was not written: the API "
+            "server was unavailable 60 times"
+        )
 
 
 def server_of(kubeconfig: Path) -> str:
-    """The API server's address."""
+    """The API server's address in a kubeconfig."""
     return find(kubeconfig).server
 
 
 def spark_home() -> Path:
-    """Spark as PySpark brings it to this environment."""
+    """The directory of the Spark that PySpark has installed into this Python environment."""
     found = importlib.util.find_spec("pyspark")
     assert found is not None
     assert found.origin is not None, "pyspark is not installed: `make setup`"
@@ -236,7 +259,8 @@ def spark_home() -> Path:
 
 
 def environment(home: Path, kubeconfig: Path) -> dict[str, str]:
-    """The environment of spark-submit, without this machine's own Spark or Kubernetes settings."""
+    """The environment variables of spark-submit, without this machine's Spark and Kubernetes
+    settings."""
     inherited = {
         name: value
         for name, value in os.environ.items()

@@ -1,8 +1,8 @@
-"""What becomes of a `SparkApplication` as its driver fares: values in, values out.
+"""The states of a `SparkApplication`, from the state of its driver's pod: pure functions.
 
-The states and their words are those of Kubeflow's operator
-(https://github.com/kubeflow/spark-operator/blob/master/docs/api-docs.md); of the intermediate ones
-only those are posted that last.
+States and messages are those of Kubeflow's operator
+(https://github.com/kubeflow/spark-operator/blob/master/docs/api-docs.md), without the intermediate
+states that last only for a moment.
 """
 
 from dataclasses import dataclass, replace
@@ -26,40 +26,43 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an application has come."""
+    """The progress of an application.
+
+    Each function below returns the next one, from the one `before`.
+    """
 
     state: State
     error: str = ""
     executions: int = 0
-    """How often a driver was started for it."""
+    """How many drivers were started for it."""
     submissions: int = 0
-    """How often spark-submit was called since a driver last ran."""
+    """How often spark-submit was called since a driver last failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What there is to do now."""
+    """What the runner must do after an attempt."""
 
     again_after_s: float | None = None
-    """Submit again after so long; None where it has ended."""
+    """Seconds until the next submission; None if there is none: the application has ended."""
 
 
 def submitted(before: Progress) -> Progress:
-    """spark-submit made the driver's pod."""
+    """The progress after spark-submit created the driver's pod."""
     return Progress(State.SUBMITTED, "", before.executions + 1, before.submissions + 1)
 
 
 def not_submitted(before: Progress, output: str) -> Progress:
-    """spark-submit failed, or there was no way to call it."""
+    """The progress after spark-submit failed, or could not be called."""
     count = before.submissions + 1
-    # Without Java's stack, which may be longer than all that is kept, and says nothing of why.
-    said = "\n".join(one for one in output.splitlines() if not one.startswith(("\tat ", "\t... ")))
-    error = f"failed to run spark-submit: {said.strip()[-2000:]}"
+    # Without Java stack traces: they may be longer than the 2,000 characters that are kept.
+    lines = "\n".join(one for one in output.splitlines() if not one.startswith(("\tat ", "\t... ")))
+    error = f"failed to run spark-submit: {lines.strip()[-2000:]}"
     return Progress(State.SUBMISSION_FAILED, error, before.executions, count)
 
 
 def followed(before: Progress, pod: Manifest | None) -> Progress:
-    """By the driver's pod; None where it is gone."""
+    """The progress by the phase of the driver's pod; None if the pod does not exist."""
     if pod is None:
         return replace(before, state=State.FAILED, error="driver pod not found")
     match pod.get("status", {}).get("phase"):
@@ -75,7 +78,7 @@ def followed(before: Progress, pod: Manifest | None) -> Progress:
 
 
 def why_failed(pod: Manifest) -> str:
-    """The words of Kubeflow's operator, for the container that ended by itself."""
+    """Why a driver's pod failed, in the words of Kubeflow's operator."""
     for container in pod["status"].get("containerStatuses", []):
         ended = container.get("state", {}).get("terminated")
         if ended is not None:
@@ -86,28 +89,31 @@ def why_failed(pod: Manifest) -> str:
 
 
 def next_step(spec: Manifest, now: Progress) -> Next:
-    """Whether an application that ended is to be tried again, by its restartPolicy."""
+    """Whether and when to submit an application again, by its restartPolicy.
+
+    Failed submissions and failed drivers have their own limits of retries.
+    """
     policy = spec.get("restartPolicy", {"type": "Never"})
     if now.state is State.SUBMISSION_FAILED:
         allowed = policy.get("onSubmissionFailureRetries", 0)
-        tried, wait_s = now.submissions, policy.get("onSubmissionFailureRetryInterval", 5)
+        attempts, wait_s = now.submissions, policy.get("onSubmissionFailureRetryInterval", 5)
         retries = policy["type"] != "Never"
     elif now.state is State.FAILED:
         allowed = policy.get("onFailureRetries", 0)
-        tried, wait_s = now.executions, policy.get("onFailureRetryInterval", 5)
+        attempts, wait_s = now.executions, policy.get("onFailureRetryInterval", 5)
         retries = policy["type"] == "OnFailure"
     else:
         return Next()
-    return Next(float(wait_s)) if retries and tried <= allowed else Next()
+    return Next(float(wait_s)) if retries and attempts <= allowed else Next()
 
 
 def pending(before: Progress) -> Progress:
-    """The state of an application that is to be submitted again."""
+    """The progress of a failed application that will be submitted again."""
     return replace(before, state=State.PENDING_RERUN, error="", submissions=0)
 
 
 def status_of(progress: Progress, driver_pod: str) -> Manifest:
-    """The status to post."""
+    """The status of the SparkApplication for this progress."""
     return {
         "applicationState": {"state": progress.state.value, "errorMessage": progress.error},
         "driverInfo": {"podName": driver_pod},

@@ -1,8 +1,8 @@
-"""What `spark-submit` is called with for a `SparkApplication`: values in, values out.
+"""The arguments of `spark-submit` for a `SparkApplication`: pure functions.
 
-The fields are translated as Kubeflow's operator translates them
+Fields are translated as by Kubeflow's operator
 (https://github.com/kubeflow/spark-operator/blob/master/docs/api-docs.md). A field that is not
-translated here is refused: a test must not pass because a wish was ignored.
+translated here is refused: a test must not pass because its field was ignored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ DRIVER_CONTAINER: Final = "spark-kubernetes-driver"
 EXECUTOR_CONTAINER: Final = "spark-kubernetes-executor"
 APPLICATION_LABEL: Final = "sparkoperator.k8s.io/app-name"
 
-# Fields that say nothing to spark-submit: the runner's loop reads them, or nobody need.
+# Accepted fields that spark-submit does not need: the runner's loop reads some, others are ignored.
 OF_THE_LOOP: Final = frozenset(
     {"pythonVersion", "restartPolicy", "sparkVersion", "timeToLiveSeconds", "type"}
 )
@@ -26,7 +26,7 @@ TRANSLATED: Final = frozenset(
         *("mainApplicationFile", "mode", "sparkConf"),
     }
 )
-# Field of driver or executor -> configuration key; {} is which of the two.
+# Field of driver or executor -> Spark configuration key; {} stands for "driver" or "executor".
 OF_PODS: Final = {
     "cores": "spark.{}.cores",
     "coreRequest": "spark.kubernetes.{}.request.cores",
@@ -38,16 +38,16 @@ OF_PODS: Final = {
 
 
 class Unsubmittable(ValueError):  # noqa: N818 - named for what it says
-    """The manifest asks for what this cannot translate; says which field."""
+    """The manifest has a field or value that is not translated here; the text names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A call of spark-submit."""
+    """The arguments of a call of spark-submit, and the files that it reads."""
 
     arguments: tuple[str, ...]
     templates: Mapping[Path, Manifest]
-    """The pods' templates, and the files in which the arguments expect them."""
+    """Path, as used in the arguments -> the pod template that must be written there."""
 
 
 def driver_pod(application: Manifest) -> str:
@@ -56,14 +56,17 @@ def driver_pod(application: Manifest) -> str:
 
 
 def submission(application: Manifest, server: str, directory: Path) -> Submission:
-    """The call for a `SparkApplication`, to an API server like `https://10.0.0.1:6443`.
+    """The call of spark-submit for a `SparkApplication`.
 
-    `directory` is where the templates will be. Raises `Unsubmittable`.
+    `server` is the API server's address, like https://10.0.0.1:6443; `directory` is where the
+    caller will write the templates. Raises `Unsubmittable` for fields that are not translated.
     """
     spec = application["spec"]
     _refuse(sorted(set(spec) - OF_THE_LOOP - TRANSLATED), "spec")
     if spec["type"] != "Python" or spec.get("mode", "cluster") != "cluster":
-        raise Unsubmittable("spec.type and spec.mode: only Python in cluster mode is run here")
+        raise Unsubmittable(
+            "spec.type and spec.mode: this test runner supports only Python in cluster mode"
+        )
     templates = {
         directory / "driver.json": _template(spec["driver"], _owned(application)),
         directory / "executor.json": _template(spec["executor"], {}),
@@ -90,6 +93,7 @@ def submission(application: Manifest, server: str, directory: Path) -> Submissio
 
 
 def _general(application: Manifest) -> Iterator[tuple[str, str]]:
+    """Spark configuration (key, value) that is not specific to driver or executor."""
     metadata, spec = application["metadata"], application["spec"]
     yield "spark.kubernetes.namespace", metadata["namespace"]
     yield "spark.kubernetes.driver.pod.name", driver_pod(application)
@@ -105,8 +109,9 @@ def _general(application: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _pods(role: str, fields: Manifest) -> Iterator[tuple[str, str]]:
-    known = {*OF_PODS, "template", *(["instances"] if role == "executor" else [])}
-    _refuse(sorted(set(fields) - known), f"spec.{role}")
+    """Spark configuration (key, value) of a role, "driver" or "executor"."""
+    translated = {*OF_PODS, "template", *(["instances"] if role == "executor" else [])}
+    _refuse(sorted(set(fields) - translated), f"spec.{role}")
     for field, key in OF_PODS.items():
         if field in fields:
             yield key.format(role), str(fields[field])
@@ -115,18 +120,22 @@ def _pods(role: str, fields: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _template(fields: Manifest, metadata: Manifest) -> Manifest:
+    """The pod template of driver or executor, with further metadata."""
     given = fields.get("template", {})
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {**given.get("metadata", {}), **metadata},
-        # Without a container Spark has nothing to add image and arguments to.
+        # The list must exist: Spark adds image and arguments to a container of the template.
         "spec": given.get("spec", {"containers": []}),
     }
 
 
 def _owned(application: Manifest) -> Manifest:
-    """The driver's pod goes when its application goes; everything else goes with the pod."""
+    """Metadata that makes the application own the driver's pod.
+
+    If the application is deleted, Kubernetes deletes the pod, and with it what the pod owns.
+    """
     metadata = application["metadata"]
     reference = {
         "apiVersion": application["apiVersion"],
@@ -139,6 +148,7 @@ def _owned(application: Manifest) -> Manifest:
 
 
 def _refuse(unknown: list[str], where: str) -> None:
+    """Raise `Unsubmittable` if there are unknown fields in this part of the manifest."""
     if unknown:
         fields = ", ".join(f"{where}.{name}" for name in unknown)
-        raise Unsubmittable(f"{fields}: not translated by the runner of tests")
+        raise Unsubmittable(f"{fields}: not supported by this test runner")

@@ -1,4 +1,4 @@
-"""Removing every trace of a cluster, however it was started and ended.
+"""Removes every trace of a local cluster, no matter how it was started and ended.
 
 Nothing here relies on pid files or on a clean stop: processes are found by their
 mark and their cgroup, mounts and loop devices by their directory, the rest by the
@@ -16,7 +16,8 @@ POD_LOG_LINKS = Path("/var/log/containers")
 
 
 def sweep() -> None:
-    """Leave no process, mount, loop device, namespace, link, address, rule or cgroup."""
+    """End the cluster's processes, and undo its mounts, network, firewall rules and cgroups."""
+    # In this order: what a process still uses cannot be removed.
     end_processes()
     for directory in (layout.STATE, layout.RUN):
         mounts.unmount_below(directory)
@@ -31,7 +32,10 @@ def sweep() -> None:
 
 
 def end_processes() -> None:
-    """SIGKILL until none is left: a killed shim's container may start one more."""
+    """SIGKILL the cluster's processes until none is left.
+
+    Several times, as the container of a killed shim may start one more process.
+    """
     targets: list[processes.Process] = []
     for _ in range(20):
         targets = processes.marked()
@@ -44,15 +48,15 @@ def end_processes() -> None:
 
 
 def remove_directory(directory: Path) -> None:
-    """Delete a directory in which nothing is mounted any more: never another file system's
-    files."""
+    """Delete a directory. Raises `RuntimeError` if anything is mounted in it, so that the files of
+    a mounted file system are never deleted."""
     if left := mounts.below(directory):
-        raise RuntimeError(f"still mounted, so nothing there is deleted: {left}")
+        raise RuntimeError(f"{directory} is not deleted, since these are still mounted: {left}")
     shutil.rmtree(directory)
 
 
 def remove_log_links() -> None:
-    """Kubelets link every container's log from one fixed directory; drop the links to ours."""
+    """Remove our links from /var/log/containers, where every kubelet links its containers' logs."""
     if not POD_LOG_LINKS.is_dir():
         return
     for link in POD_LOG_LINKS.iterdir():
@@ -61,7 +65,7 @@ def remove_log_links() -> None:
 
 
 def forget() -> None:
-    """Delete what the cluster stored except images, so that the next start is a new cluster."""
+    """Delete the stored data except images, so that the next start makes a new cluster."""
     for name in ("etcd", "volumes", "log", "pki", "kubeconfig"):
         if (layout.STATE / name).exists():
             remove_directory(layout.STATE / name)

@@ -1,9 +1,9 @@
-"""Which Kubernetes the tests run on: ours, kind's, or one the user names.
+"""The Kubernetes cluster that the tests run on: ours, kind's, or one that the user names.
 
 `CLUSTER=local` (the default) is the cluster of this directory. `CLUSTER=kind` makes one
-with kind and a Docker engine. `CLUSTER=current` takes a context of the user's own
-kubeconfig, and only one that was named in `CONTEXT`: nothing is ever installed into
-whatever happens to be selected.
+with kind and a Docker engine. `CLUSTER=current` takes the context of the user's own
+kubeconfig that `CONTEXT` names: nothing is installed into the context that happens to be
+selected.
 """
 
 import os
@@ -25,14 +25,15 @@ KIND_CONFIG = layout.CHECKOUT / "e2e" / "kind" / "cluster.yaml"
 class Target(ABC):
     """A cluster to run on."""
 
-    # Whether nodes can be killed, disks filled and networks cut here.
+    # Whether tests can kill nodes, fill disks and cut networks here.
     has_faults = False
-    # Whether images are brought to its nodes, or pulled by them.
+    # True: `load` brings images to the nodes. False: the nodes pull them from a registry.
     loads_images = True
 
     @abstractmethod
     def up(self, *, fresh: bool) -> None:
-        """Make it run; does nothing where it does."""
+        """Start the cluster if it does not run; with `fresh`, without the data of an earlier
+        one."""
 
     @abstractmethod
     def down(self) -> None:
@@ -40,12 +41,12 @@ class Target(ABC):
 
     @abstractmethod
     def load(self, wanted: Sequence[Image]) -> None:
-        """Bring images to its nodes."""
+        """Load images into all nodes, so that pods can use them without a registry."""
 
     @property
     @abstractmethod
     def kubeconfig(self) -> Path:
-        """The file that reaches it."""
+        """The kubeconfig file of the cluster."""
 
 
 class Local(Target):
@@ -68,16 +69,21 @@ class Local(Target):
 
 
 class Kind(Target):
-    """Three kind nodes. Needs the programs `kind` and `docker`, and an engine that answers."""
+    """A kind cluster of three nodes.
+
+    Needs the programs `kind` and `docker`, and a Docker engine.
+    """
 
     def up(self, *, fresh: bool) -> None:
         for program in ("docker", "kind"):
             if shutil.which(program) is None:
-                raise Refused(f"CLUSTER=kind needs the program {program}, which is not in PATH")
+                raise Refused(f"CLUSTER=kind needs the program {program}: install it into PATH")
         try:
             run("docker", "info", timeout_s=30)
         except CommandFailed as failed:
-            raise Refused("CLUSTER=kind needs a Docker engine: `docker info` fails") from failed
+            raise Refused(
+                "CLUSTER=kind needs a Docker engine, and `docker info` fails: start the engine"
+            ) from failed
         if fresh:
             self.down()
         if KIND_NAME not in run("kind", "get", "clusters").split():
@@ -93,16 +99,17 @@ class Kind(Target):
         run("kind", "delete", "cluster", "--name", KIND_NAME, timeout_s=300)
 
     def load(self, wanted: Sequence[Image]) -> None:
-        """Load the image with each node's containerd: `kind load image-archive` takes no OCI
-        archives."""
+        """Import the images with each node's containerd, since `kind load image-archive` does not
+        accept OCI archives."""
         nodes = run("kind", "get", "nodes", "--name", KIND_NAME).split()
         for image in wanted:
             with step(f"loading {image.reference} into {len(nodes)} nodes"):
-                for one in nodes:
-                    self._load_into(one, image)
+                for node in nodes:
+                    self._load_into(node, image)
 
-    def _load_into(self, one: str, image: Image) -> None:
-        ctr = ("docker", "exec", "--privileged", "--interactive", one, "ctr", "-n", "k8s.io")
+    def _load_into(self, node: str, image: Image) -> None:
+        """Import an image into a node, which is a Docker container, unless it has the image."""
+        ctr = ("docker", "exec", "--privileged", "--interactive", node, "ctr", "-n", "k8s.io")
         name = f"docker.io/{image.name}:{image.tag}"
         if name in run(*ctr, "images", "list", "--quiet").split():
             return
@@ -115,7 +122,7 @@ class Kind(Target):
 
 
 class Current(Target):
-    """A context of the user's kubeconfig, asked for by name."""
+    """A cluster of the user's own: a context of their kubeconfig, given by name."""
 
     loads_images = False
 
@@ -124,19 +131,23 @@ class Current(Target):
 
     def up(self, *, fresh: bool) -> None:
         if fresh:
-            raise Refused("CLUSTER=current is yours: it is never made anew")
+            raise Refused(
+                "a fresh start would delete your own cluster: not possible with CLUSTER=current"
+            )
         flags = ("--context", self.context, "--kubeconfig", str(self.kubeconfig))
         try:
             run("kubectl", *flags, "get", "--raw", "/readyz", timeout_s=30)
         except (CommandFailed, FileNotFoundError) as failed:
-            raise Refused(f"context {self.context} does not answer: {failed}") from failed
-        console.print("fault lanes are skipped: the nodes of CLUSTER=current are not ours to kill")
+            raise Refused(
+                f"the API server of CONTEXT={self.context} is not ready or not reachable: {failed}"
+            ) from failed
+        console.print("CLUSTER=current: tests that kill nodes or cut networks are skipped")
 
     def down(self) -> None:
-        console.print("CLUSTER=current is yours: nothing to stop")
+        console.print("CLUSTER=current is your own cluster: it is not stopped")
 
     def load(self, wanted: Sequence[Image]) -> None:
-        """Nothing: its nodes pull them from where IMAGE_PREFIX says."""
+        """Does nothing: the nodes pull the images from the registry in `IMAGE_PREFIX`."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -153,6 +164,6 @@ def current_target() -> Target:
         case "current":
             if context := os.environ.get("CONTEXT"):
                 return Current(context)
-            raise Refused("CLUSTER=current needs CONTEXT=<a context of your kubeconfig>")
+            raise Refused("CLUSTER=current needs CONTEXT=NAME: name a context of your kubeconfig")
         case other:
             raise Refused(f"CLUSTER={other} is unknown: use local, kind or current")

@@ -1,4 +1,4 @@
-"""Programs for people: what `make tools` puts into `.tools/bin`.
+"""The programs that `make tools` puts into `.tools/bin` for people to use.
 
 kubectl and helm are the cluster's own builds. promtool, which tests alert rules, comes out of
 Debian's package: building it takes minutes and shares nothing with the rest.
@@ -41,15 +41,24 @@ def link_all(directory: Path) -> list[Path]:
 
 
 def promtool() -> Path:
-    """promtool out of Debian's package, which is unpacked and not installed: no service starts."""
+    """The path of promtool, out of Debian's package prometheus.
+
+    The package is unpacked and not installed, since installing it would start its service.
+    """
     if not (present("apt-get") and present("dpkg-deb")):
-        raise Refused("promtool comes from Debian's package prometheus, and apt-get is not here")
+        raise Refused(
+            "promtool is taken from Debian's package prometheus, which needs the programs "
+            "apt-get and dpkg-deb: run this on Debian"
+        )
     directory = layout.cache() / "tools" / f"promtool-{package_digest()[:16]}"
     return cached(directory, unpack) / "promtool"
 
 
 def package_digest() -> str:
-    """SHA-256 of the package apt would install, which is what apt checks a download against."""
+    """SHA-256 of the package version that apt would install, as the package index has it.
+
+    If apt does not know the package yet, the index is updated once.
+    """
     for attempt in ("as it is", "updated"):
         if attempt == "updated":
             with apt_alone():
@@ -58,11 +67,14 @@ def package_digest() -> str:
         for line in shown.splitlines():
             if line.startswith("SHA256: "):
                 return line.removeprefix("SHA256: ")
-    raise Refused(f"apt knows no package {PROMTOOL_PACKAGE}: promtool needs Debian's main archive")
+    raise Refused(
+        f"apt knows no package {PROMTOOL_PACKAGE}, which contains promtool: add Debian's section "
+        "main to apt's sources"
+    )
 
 
 def unpack(directory: Path) -> None:
-    """Download the package and keep the one program of it in a directory."""
+    """Download the package and put promtool, the only program needed of it, into a directory."""
     with step("fetching promtool (Debian)"), tempfile.TemporaryDirectory() as work:
         download(Path(work))
         (package,) = Path(work).glob("*.deb")
@@ -71,7 +83,10 @@ def unpack(directory: Path) -> None:
 
 
 def download(directory: Path) -> None:
-    """Fetch the package; what apt knows of the archive may be older than the archive."""
+    """Download the package into a directory.
+
+    A failure may mean that apt's index is older than the archive: update it and try once more.
+    """
     command = ("apt-get", "download", "-qq", PROMTOOL_PACKAGE)
     try:
         run(*command, cwd=directory, timeout_s=300)

@@ -1,4 +1,4 @@
-"""What a process has taken of the machine: CPU time and memory."""
+"""Measures the CPU time and memory of processes."""
 
 import os
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process, or several together, have taken up to now."""
+    """The CPU time up to now and the resident memory of a process, or of several together."""
 
     cpu_s: float = 0.0
     rss_bytes: int = 0

@@ -1,1 +1,1 @@
-"""The custom resources, judged by a real API server."""
+"""Tests of the custom resource definitions on a real API server."""

@@ -1,4 +1,4 @@
-"""The kinds of this checkout on a real API server, and nobody who acts on them."""
+"""Fixtures: the CRDs of this checkout on a real API server, without an operator."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ KINDS = tuple(definition.model.KIND.plural for definition in DEFINITIONS)
 
 @pytest.fixture(scope="module")
 def definitions(target: Target) -> None:
-    """The CRDs of this checkout, established."""
+    """Apply the CRDs of this checkout, and wait until the API server serves them."""
     kubectl = Kubectl(target.kubeconfig, "default")
     for definition in DEFINITIONS:
         path = str(CRDS / definition.file_name)
@@ -32,14 +32,17 @@ def definitions(target: Target) -> None:
 
 @pytest.fixture(scope="module")
 def no_operator(target: Target) -> Iterator[None]:
-    """An operator that a demo or an earlier run left would write what these tests write."""
+    """Scale operators to 0 while the tests run, and back afterwards.
+
+    An operator left by a demo or an earlier run would overwrite what these tests write.
+    """
     kubectl = Kubectl(target.kubeconfig, "chiplog-system")
     labelled = ("-l", "app.kubernetes.io/name=chiplog-operator")
     found = kubectl.get("deployments", *labelled)["items"]
     scales = {one["metadata"]["name"]: one["spec"]["replicas"] for one in found}
     for name in scales:
         kubectl("scale", f"deployment/{name}", "--replicas=0")
-    eventually("no operator", lambda: not kubectl.get("pods", *labelled)["items"], 90)
+    eventually("no operator pod is left", lambda: not kubectl.get("pods", *labelled)["items"], 90)
     yield
     for name, replicas in scales.items():
         kubectl("scale", f"deployment/{name}", f"--replicas={replicas}")

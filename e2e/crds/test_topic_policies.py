@@ -1,4 +1,4 @@
-"""A real API server says to Topics under policies what the program says."""
+"""A real API server judges Topics by the policies as the program does, with the same messages."""
 
 import json
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def binding(name: str, **reference: object) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def team(target: Target, definitions: None, no_operator: None) -> Iterator[Kubectl]:
-    """The team's namespace, with the topics from before, under policies that are in force."""
+    """The team's namespace, with Topics that existed before the policies took effect."""
     home, team = Kubectl(target.kubeconfig, HOME), Kubectl(target.kubeconfig, TEAM)
     for one in (home, team):
         one.recreate_namespace()
@@ -77,7 +77,8 @@ def team(target: Target, definitions: None, no_operator: None) -> Iterator[Kubec
     of_home = binding(f"{NAME}.home", namespace=HOME)
     for made in (policy, binding(NAME), of_home):
         home.apply(json.dumps(made))
-    # Clusters are seen in the order in which they are made: where the last is, all are.
+    # The API server notices clusters in the order in which they are created: once the policy
+    # applies to the last one, it applies to all.
     for case in (*ACCEPTED, *REFUSED):
         home.apply(cluster(case))
     eventually("the policies are in force", lambda: bool(refused(team, REFUSED[-1])))
@@ -91,6 +92,7 @@ def team(target: Target, definitions: None, no_operator: None) -> Iterator[Kubec
 
 
 def refused(kubectl: Kubectl, case: Case) -> str:
+    """The message with which the case's Topic is refused; fails if it is accepted."""
     manifest = topic(case, case.spec, kubectl.namespace)
     said = kubectl.fails("apply", "--dry-run=server", "-f", "-", input_text=manifest)
     return " ".join(said.split())

@@ -1,6 +1,6 @@
-"""`make demo`: what Chiplog does, shown on a real Kubernetes, from nothing.
+"""`make demo`: shows what Chiplog does on a real Kubernetes, which it sets up first.
 
-Each step prints what it did and then asks a second, independent way whether it is true: kcat for
-what kafka-python did, `kubectl exec` for what the operator says, and the other way round. The
-first answer that does not fit ends the demo with another exit status than 0.
+Each step prints what it did, and then checks it in a second, independent way: by kcat what
+kafka-python did, by `kubectl exec` what the operator reports, and the other way round. The first
+check that fails ends the demo with an exit status other than 0.
 """

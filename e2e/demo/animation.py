@@ -1,7 +1,7 @@
-"""Frames of a terminal as one animated SVG: nothing to fetch, no script, text that can be selected.
+"""Draws frames of a terminal as one animated SVG, without scripts or external files.
 
-A line of text is one element for as long as it is to be seen, and CSS says when that is. Where
-nothing is animated, the last frame is there.
+Its text can be selected. Each line of text is one element, which CSS makes visible for its time.
+A viewer that does not animate shows the last frame.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,8 @@ Line = tuple[Span, ...]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a terminal shows from a moment on, in seconds after the first frame."""
+    """What the terminal shows from `at_s` on, in seconds after the first frame, to the next
+    frame."""
 
     at_s: float
     lines: tuple[Line, ...]
@@ -43,7 +44,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One line, while it is to be seen in one place."""
+    """A line of text that is visible in one row from `from_s` until `until_s`."""
 
     row: int
     line: Line
@@ -52,7 +53,10 @@ class Shown:
 
 
 def shown(frames: Sequence[Frame], end_s: float) -> Iterator[Shown]:
-    """Every line of every row for as long as it stays the same; blank ones are left out."""
+    """The lines of all rows, each with the time in which its row stays the same.
+
+    Blank lines are left out. The last frame is visible until `end_s`.
+    """
     ends_s = [*(one.at_s for one in frames[1:]), end_s]
     for row in range(max(len(one.lines) for one in frames)):
         lines = [one.lines[row] if row < len(one.lines) else () for one in frames]
@@ -63,7 +67,7 @@ def shown(frames: Sequence[Frame], end_s: float) -> Iterator[Shown]:
 
 
 def animated(frames: Sequence[Frame], end_s: float, title: str) -> str:
-    """The SVG, which begins again after `end_s`."""
+    """The text of the SVG; its animation starts again after `end_s`."""
     rows = max(len(one.lines) for one in frames)
     columns = max(sum(len(span.text) for span in line) for one in frames for line in one.lines)
     width = round(columns * CHARACTER_WIDTH + 2 * MARGIN)
@@ -91,7 +95,10 @@ def animated(frames: Sequence[Frame], end_s: float, title: str) -> str:
 
 
 def _timed(name: str, one: Shown, end_s: float) -> str:
-    """Hidden, but for its time. In the last frame also where nothing is animated."""
+    """CSS that makes a line visible only for its time.
+
+    Without animation, exactly the lines of the last frame are visible.
+    """
     begin, end = (100 * moment / end_s for moment in (one.from_s, one.until_s))
     steps = {0.0: "hidden", begin: "visible"} | ({end: "hidden"} if end < 100 else {})
     keys = "".join(f"{at:.2f}%{{visibility:{what}}}" for at, what in sorted(steps.items()))

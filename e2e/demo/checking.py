@@ -1,7 +1,7 @@
-"""What the demo says when something is not as it has to be: expected, found, and what to do.
+"""The demo's checks, and the error that says what was expected, what was found and what to do.
 
-A working cluster's answers are never wrong for long: those that do not fit are asked for again
-until the limit, which is there so that nothing hangs and is generous enough for a loaded machine.
+A check that fails is repeated until a time limit, since a working cluster may give another answer
+for a moment. The limit is long enough for a busy machine.
 """
 
 import subprocess
@@ -20,27 +20,30 @@ LIMIT_S: Final = 300.0
 EVERY_S: Final = 0.5
 
 AGAIN: Final = (
-    "see what `kubectl -n demo get pods,brokerclusters,topics` says (`make tools` fetches kubectl, "
+    "look at `kubectl -n demo get pods,brokerclusters,topics` (`make tools` installs kubectl, "
     "`make cluster-up` prints its KUBECONFIG), then run `make demo` again: it continues with the "
-    "existing cluster. `.venv/bin/python -m e2e.cluster down --forget` begins with nothing"
+    "existing cluster. To start from nothing, run `make cluster-down FORGET=1` before"
 )
 
 NOT_YET: Final = (
     *(AssertionError, CommandFailed, KafkaError, KafkaException, OSError, KeyError),
     *(ValueError, subprocess.TimeoutExpired),
 )
-"""What asking may raise while a cluster starts, moves a leadership or is busy."""
+"""Errors that a question may raise while a cluster starts, moves a leadership or is busy."""
 
 
 class Broken(Exception):  # noqa: N818 - read as "Broken: expected … found …"
-    """Something is not as it has to be. The text names what was expected, found, and the remedy."""
+    """A check of the demo failed.
+
+    The text says what was expected, what was found and what to do.
+    """
 
     def __init__(self, *, expected: str, found: object, remedy: str = AGAIN) -> None:
         super().__init__(f"expected: {expected}\nfound:    {found}\nto do:    {remedy}")
 
 
 def check(holds: bool, *, expected: str, found: object, remedy: str = AGAIN) -> None:
-    """Raise `Broken` unless it holds."""
+    """Raise `Broken` with these texts unless `holds` is true."""
     if not holds:
         raise Broken(expected=expected, found=found, remedy=remedy)
 
@@ -53,10 +56,10 @@ def until(
     every_s: float = EVERY_S,
     remedy: str = AGAIN,
 ) -> T:
-    """What `ask` returns as soon as it raises nothing of `NOT_YET`.
+    """Call `ask` until it raises none of `NOT_YET`, and return its result.
 
-    Raises `Broken` after `limit_s`, with what the last call found; whatever else `ask` raises
-    ends the wait.
+    Raises `Broken` after `limit_s`, with the error of the last call. Any other exception of `ask`
+    is raised at once. `expected` says in the message what was waited for.
     """
     deadline_s = time.monotonic() + limit_s
     while True:
@@ -70,5 +73,5 @@ def until(
 
 
 def reason(error: BaseException) -> str:
-    """An error in words, also where it has none itself."""
+    """The text of an error, or the name of its class if it has no text."""
     return str(error).strip() or type(error).__name__

@@ -1,4 +1,4 @@
-"""The demo from its first line to its last."""
+"""The demo: all its steps in order, and its exit status."""
 
 import subprocess
 import sys
@@ -25,14 +25,14 @@ UNEXPECTED = (
     *(AssertionError, CommandFailed, KafkaError, KafkaException, OSError, TimeoutError),
     subprocess.TimeoutExpired,
 )
-"""What the parts that the demo shares with tests raise."""
+"""Errors of the functions that the demo shares with tests."""
 
 
 def main() -> None:
     """Run the demo.
 
-    Exit status 2 where this machine cannot, 1 where something is not as it has to be; either is
-    said in words, and so is what to do.
+    Exit status 2 if the demo cannot run on this machine, 1 if a check fails, 130 if interrupted.
+    In each case a message says what to do.
     """
     try:
         target = current_target()
@@ -41,17 +41,17 @@ def main() -> None:
         console.print(f"demo: {refused}", markup=False)
         sys.exit(2)
     except Broken as broken:
-        console.print(f"demo: this step did not end well\n{broken}", markup=False, style="red")
+        console.print(f"demo: a check failed\n{broken}", markup=False, style="red")
         sys.exit(1)
     except KeyboardInterrupt:
-        console.print("demo: interrupted; what was begun still runs: `make cluster-down` ends it")
+        console.print("demo: interrupted; the cluster still runs: `make cluster-down` stops it")
         sys.exit(130)
     console.print(next_steps.text(target, cluster), markup=False)
 
 
 def run(target: Target) -> BrokerClusterUnderTest:
-    """Every step in its order."""
-    with part("1. A Kubernetes of three nodes, and the images in it"):
+    """Run all steps in order; returns the cluster, which is left running."""
+    with part("1. A Kubernetes cluster of three nodes, with the images loaded"):
         target.up(fresh=False)
         operator = Operator.on(target, also=(spark(target),))
         cluster = BrokerClusterUnderTest(Kubectl(target.kubeconfig, NAMESPACE))
@@ -60,11 +60,11 @@ def run(target: Target) -> BrokerClusterUnderTest:
         install.charts(operator, cluster)
         install.show(operator, cluster)
 
-    with part("3. kubectl apply -f examples/orders.yaml: a topic of six partitions, each on three"):
+    with part("3. kubectl apply -f examples/orders.yaml: a topic with six partitions"):
         topic.apply(cluster)
         topic.show(cluster)
 
-    with part("4. A first program with kafka-python: keyed JSON in, and out in each key's order"):
+    with part("4. A first program with kafka-python: JSON records, read in order for each key"):
         before = topic.end_offsets(cluster.bootstrap)
         orders = first_program.produce(cluster.bootstrap)
         topic.check_texts(cluster.bootstrap, before, [one.text for one in orders])
@@ -73,7 +73,7 @@ def run(target: Target) -> BrokerClusterUnderTest:
     with part("5. On the volumes: Kafka's own segment files"):
         volumes.show(cluster)
 
-    with part("6. A compacted topic, before and after: the last price of each product stays"):
+    with part("6. A compacted topic: only the last price of each product is kept"):
         compaction.show(cluster)
 
     with part("7. The broker that leads a partition is killed while orders come in"):
@@ -82,26 +82,29 @@ def run(target: Target) -> BrokerClusterUnderTest:
 
 
 def spark(target: Target) -> Image:
-    """The image of the Spark jobs, and what it took: a Verification and a Rebalance need it."""
-    images.build_base()  # of all images: it costs nothing more for this one
+    """Build and load the image of the Spark jobs, which a Verification and a Rebalance need.
+
+    Prints how long it took.
+    """
+    images.build_base()  # not part of the printed time: all images need the base image
     began_s = time.monotonic()
     image = spark_image.build()
     target.load([image])
     minutes = (time.monotonic() - began_s) / 60
     console.print(
-        f"of this, {minutes:.1f} minutes for the image of the Spark jobs "
-        f"(it is {image.archive.stat().st_size / 1e6:.0f} MB, and kept)"
+        f"the image of the Spark jobs took {minutes:.1f} minutes to build and load "
+        f"({image.archive.stat().st_size / 1e6:.0f} MB; it is kept for the next run)"
     )
     return image
 
 
 @contextmanager
 def part(title: str) -> Iterator[None]:
-    """A titled step; what its parts raise becomes `Broken`, with the title."""
+    """Print the title of a step; an error within the step becomes `Broken`, with this title."""
     console.print(f"\n[bold]{title}[/]")
     try:
         yield
     except UNEXPECTED as failed:
         raise Broken(
-            expected=f"“{title}” to go well", found=reason(failed), remedy=AGAIN
+            expected=f"step “{title}” without an error", found=reason(failed), remedy=AGAIN
         ) from failed

@@ -1,7 +1,6 @@
-"""A compacted topic, before and after: of each product only the last price stays.
+"""A step of the demo: a topic before and after compaction, which keeps each product's last price.
 
-What is read back by kafka-python is held against kcat, and what `kubectl exec` lists against what
-clients can still read.
+The records are read with both kafka-python and kcat, and `kubectl exec` lists the segment files.
 """
 
 import json
@@ -22,40 +21,40 @@ from e2e.main.replicas import leader_of, pod_of
 TOPIC = "prices"
 PRODUCTS, ROUNDS = 20, 500
 GONE = "product-0"
-"""Its last record is a tombstone: it is not sold any more."""
+"""A product whose last record is a tombstone: it is not sold any more."""
 SEGMENT_S = 1.0
 CONFIG = {
     "cleanup.policy": "compact",
-    # So that it is to be seen now, and not when a segment is a week old and half of it is dirty.
+    # Compact at once. By default a segment is compacted after a week, and if half of it is dirty.
     "segment.ms": int(SEGMENT_S * 1000),
     "min.cleanable.dirty.ratio": "0.01",
 }
-NOT_YET = CONFIG | {"cleanup.policy": "delete"}
-"""What is read before is whole, however quick compaction is: it is asked for after that."""
+BEFORE_CONFIG = CONFIG | {"cleanup.policy": "delete"}
+"""The configuration until all records have been read once: nothing is compacted before that."""
 READ_LIMIT_S = 60
 SEND_LIMIT_S = 300
 
 
 def show(cluster: BrokerClusterUnderTest) -> None:
-    """Write every price, wait until the old ones are gone, read what is left.
+    """Write all prices, wait until the old ones are compacted away, and read what is left.
 
-    The topic begins empty, also where an earlier demo left one: offsets and counts are this one's.
+    The topic of an earlier demo is deleted first, so that offsets and counts are of this run.
     """
-    with step(f"making the topic {TOPIC}"):
+    with step(f"creating the topic {TOPIC}"):
         cluster.kubectl("delete", "topics.chiplog.dev", TOPIC, "--ignore-not-found")
         cluster.wait_gone("topics.chiplog.dev", TOPIC, LIMIT_S)
-        apply(cluster, NOT_YET)
+        apply(cluster, BEFORE_CONFIG)
     bootstrap = cluster.bootstrap
     expected = produce(bootstrap)
-    sent = PRODUCTS * ROUNDS + 2
+    sent = PRODUCTS * ROUNDS + 2  # and the tombstone, and the record that ends its segment
     before = until(f"kcat reads the {sent} prices that were sent", lambda: all_of(bootstrap, sent))
     table = Table("", "records", "segment files", "bytes", title=TOPIC)
     table.add_row("before", str(len(before)), *on_leader(cluster))
     with step("cleanup.policy=compact, and waiting until the old prices are gone"):
         apply(cluster, CONFIG)
         after = until(
-            f"at most {2 * PRODUCTS} records left of {sent}: the last of each product, and those "
-            "after them",
+            f"at most {2 * PRODUCTS} of {sent} records left: the last of each product, "
+            "and those of the active segment",
             lambda: cleaned(bootstrap),
         )
     table.add_row("after", str(len(after)), *on_leader(cluster))
@@ -63,14 +62,17 @@ def show(cluster: BrokerClusterUnderTest) -> None:
     moved = {offset: key for offset, key in after.items() if before.get(offset) != key}
     check(
         not moved,
-        expected="each record that is left to have the offset it had",
-        found=f"records with another one: {moved}",
+        expected="compaction keeps the offset of each record",
+        found=f"records at another offset (offset: key): {moved}",
     )
     last_prices(bootstrap, expected)
 
 
 def last_prices(bootstrap: str, expected: dict[str, str]) -> None:
-    """What a program that starts now reads is the last price of each product that is sold."""
+    """Check that a program that starts now reads the last price of each product still sold.
+
+    `expected` is product -> last price.
+    """
     found = consume(bootstrap)
     for product in sorted(found.keys() | expected.keys()):
         check(
@@ -83,34 +85,38 @@ def last_prices(bootstrap: str, expected: dict[str, str]) -> None:
 
 
 def apply(cluster: BrokerClusterUnderTest, config: Mapping[str, object]) -> None:
-    """The topic with this configuration; returns when clients can write to it."""
+    """Apply the topic with this configuration; returns when clients can write to it."""
     manifest = topic_manifest(TOPIC, 1, cluster.name, replicas=3, config=config)
     cluster.kubectl.apply(json.dumps(manifest))
     cluster.wait_ready("topics.chiplog.dev", TOPIC, LIMIT_S)
 
     def has_leader() -> None:
         answer = client_metadata(cluster.bootstrap)
-        assert answer.is_whole(TOPIC, 1), f"kcat is told leaders {answer.leaders.get(TOPIC)}"
+        assert answer.is_whole(TOPIC, 1), f"kcat gets the leaders {answer.leaders.get(TOPIC)}"
 
     until(f"clients get the leader of {TOPIC}-0", has_leader)
 
 
 def all_of(bootstrap: str, count: int) -> dict[int, str]:
-    """What kcat reads; raises `AssertionError` where it is not so many records."""
+    """Offset -> key of all records; raises `AssertionError` unless there are `count`."""
     found = kept(bootstrap)
     assert len(found) == count, f"{len(found)} records"
     return found
 
 
 def cleaned(bootstrap: str) -> dict[int, str]:
-    """What kcat reads; raises `AssertionError` while there are many old prices."""
+    """Offset -> key of all records; raises `AssertionError` while many old prices are left."""
     found = kept(bootstrap)
     assert len(found) <= 2 * PRODUCTS, f"{len(found)} records"
     return found
 
 
 def produce(bootstrap: str) -> dict[str, str]:
-    """Product -> its last price. The last record ends a segment: an active one is not cleaned."""
+    """Send all prices; returns product -> last price of the products still sold.
+
+    The tombstone and one more record are sent later, each into a new segment: the active segment is
+    never compacted, so the record after the tombstone makes the tombstone's segment inactive.
+    """
     producer = KafkaProducer(
         bootstrap_servers=bootstrap,
         acks="all",
@@ -130,13 +136,15 @@ def produce(bootstrap: str) -> dict[str, str]:
         price = None if product == GONE else last[product].encode()
         producer.send(TOPIC, key=product.encode(), value=price).get(timeout=SEND_LIMIT_S)
     producer.close()
-    console.print(f"{PRODUCTS * ROUNDS} prices of {PRODUCTS} products; {GONE} is sold no more")
+    console.print(
+        f"sent {PRODUCTS * ROUNDS} prices of {PRODUCTS} products, and a tombstone for {GONE}"
+    )
     del last[GONE]
     return last
 
 
 def kept(bootstrap: str) -> dict[int, str]:
-    """Offset -> key, of everything that kcat reads."""
+    """Offset -> key of every record of the topic, read with kcat."""
     printed = run(
         *(debian.program("kcat"), "-C", "-b", bootstrap, "-t", TOPIC, "-q", "-e"),
         *("-p", "0", "-o", "beginning", "-f", "%o %k\\n"),
@@ -147,7 +155,7 @@ def kept(bootstrap: str) -> dict[int, str]:
 
 
 def on_leader(cluster: BrokerClusterUnderTest) -> tuple[str, str]:
-    """How many segment files there are, and their bytes."""
+    """How many segment files the leader has, and their total bytes, as text for the table."""
 
     def listed() -> dict[str, int]:
         return cluster.segments(pod_of(cluster, leader_of(cluster, TOPIC, 0)), TOPIC, 0)
@@ -157,12 +165,12 @@ def on_leader(cluster: BrokerClusterUnderTest) -> tuple[str, str]:
 
 
 def consume(bootstrap: str) -> dict[str, str]:
-    """Product -> price, as a program that starts now builds its table."""
+    """Product -> price, as a program that starts now reads them from the whole topic."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap)
     place = TopicPartition(TOPIC, 0)
     consumer.assign([place])
     consumer.seek_to_beginning(place)
-    (end,) = until(f"where {TOPIC}-0 ends", lambda: consumer.end_offsets([place]).values())
+    (end,) = until(f"the end offset of {TOPIC}-0", lambda: consumer.end_offsets([place]).values())
     found: dict[str, str] = {}
     deadline_s = time.monotonic() + LIMIT_S
     while consumer.position(place) < end and time.monotonic() < deadline_s:

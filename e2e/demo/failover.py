@@ -1,4 +1,5 @@
-"""A leader is killed while orders come in: what is seen of it, and what is lost."""
+"""A step of the demo: a leader is killed while orders are sent, and no acknowledged order is
+lost."""
 
 import time
 
@@ -18,14 +19,14 @@ from e2e.main.replicas import Place
 
 PARTITION = 0
 BEFORE, AFTER = 300, 300
-"""So many orders are acknowledged before the kill, and after all is whole again."""
+"""Orders that must be acknowledged before the kill, and after all replicas are in sync again."""
 NAME = f"{TOPIC}-{PARTITION}"
 
 
 def kill_leader(cluster: BrokerClusterUnderTest, before: list[int], texts: list[str]) -> None:
-    """Kill the leader of `orders-0` under load, and check that everything is there.
+    """Kill the leader of `orders-0` under load, and check that no acknowledged order is lost.
 
-    `texts` are the records that were in the topic after the offsets `before`.
+    `texts` are the records that the topic has now from the offsets `before` on.
     """
     with step("waiting until all replicas are in sync"):
         replicas.wait_in_sync(cluster, LIMIT_S)
@@ -35,62 +36,65 @@ def kill_leader(cluster: BrokerClusterUnderTest, before: list[int], texts: list[
         led = until(f"{NAME} has a leader", lambda: leading(cluster))
         killed_s = time.monotonic()
         how = kill(cluster, led)
-        console.print(f"{how}: broker {led.leader}, which leads {NAME}")
+        console.print(f"{how}: killed broker {led.leader}, the leader of {NAME}")
         with step(f"waiting until {NAME} has another leader epoch"):
-            seen = until(
+            after = until(
                 f"{NAME} with a leader epoch above {led.leader_epoch}",
                 lambda: later(cluster, led.leader_epoch),
             )
-        describe(seen, "after it")
-        with step("waiting until the broker is back and all replicas are in sync again"):
+        describe(after, "after the kill")
+        with step("waiting until the broker runs and all replicas are in sync again"):
             replicas.wait_in_sync(cluster, LIMIT_S)
-        whole_s = time.monotonic() - killed_s
-        describe(observed(cluster), f"{whole_s:.0f} s after the kill")
+        in_sync_s = time.monotonic() - killed_s
+        describe(observed(cluster), f"{in_sync_s:.0f} s after the kill")
         acknowledged(load, len(load.acknowledged) + AFTER)
     require_none_refused(load)
     gap_s = load.gap_s(PARTITION, killed_s)
     console.print(
-        f"for {gap_s:.2f} s no order in {NAME} was acknowledged; "
-        f"broker {led.leader} was in sync with everything again after {whole_s:.0f} s"
+        f"no order in {NAME} was acknowledged for {gap_s:.2f} s; "
+        f"all replicas of broker {led.leader} were in sync again after {in_sync_s:.0f} s"
     )
     console.print(
-        f"{len(load.acknowledged)} orders were acknowledged during this time, none was refused"
+        f"{len(load.acknowledged)} orders were acknowledged in this step, none was refused"
     )
     topic.check_texts(cluster.bootstrap, before, [*texts, *(one.text for one in load.acknowledged)])
 
 
 def acknowledged(load: Load, count: int) -> None:
-    """Wait until so many orders are acknowledged; raises `Broken` as soon as one is refused."""
+    """Wait until `count` orders are acknowledged; raises `Broken` as soon as one is refused."""
     with progress() as bars:
         bar = bars.add_task("orders acknowledged", total=count)
 
         def enough() -> None:
             require_none_refused(load)
             bars.update(bar, completed=len(load.acknowledged))
-            assert len(load.acknowledged) >= count, f"{len(load.acknowledged)} are"
+            assert len(load.acknowledged) >= count, f"{len(load.acknowledged)} orders"
 
         until(f"{count} orders are acknowledged", enough, every_s=0.1)
 
 
 def require_none_refused(load: Load) -> None:
-    """Raise `Broken` where a producer got an error for an order."""
+    """Raise `Broken` if the producer got an error for an order."""
     if load.refused:
         raise Broken(
-            expected="every order to be acknowledged, as two of three brokers serve all the time",
-            found=f"{len(load.refused)} refused; the first: {load.refused[0]}",
+            expected="every order is acknowledged, since two of three brokers run all the time",
+            found=f"{len(load.refused)} orders refused; the first error: {load.refused[0]}",
         )
 
 
 def leading(cluster: BrokerClusterUnderTest) -> Place:
-    """The partition as its map has it now; raises `AssertionError` where nobody leads it."""
+    """The partition by its PartitionMap; raises `AssertionError` if it has no leader."""
     place = replicas.places(cluster, TOPIC)[PARTITION]
-    assert place.leader is not None, f"nobody leads {NAME}"
+    assert place.leader is not None, f"{NAME} has no leader"
     return place
 
 
 def kill(cluster: BrokerClusterUnderTest, led: Place) -> str:
-    """End the leader without letting it hand over; returns how."""
-    assert led.leader is not None, f"nobody leads {NAME}"
+    """Kill the leader without a graceful handover; returns the method as text.
+
+    Only on the local cluster its process can be killed; elsewhere its pod is deleted.
+    """
+    assert led.leader is not None, f"{NAME} has no leader"
     if current_target().has_faults:
         replicas.kill(cluster, led.leader)
         return "kill -9"
@@ -100,14 +104,14 @@ def kill(cluster: BrokerClusterUnderTest, led: Place) -> str:
 
 
 def observed(cluster: BrokerClusterUnderTest) -> list[Place]:
-    """The topic by its map, once kcat gets the same leaders and in-sync replicas."""
+    """The topic's partitions by the PartitionMap, once kcat gets the same leaders and ISRs."""
     return until("kcat gets the same leaders as the PartitionMap", lambda: agreed(cluster))
 
 
 def later(cluster: BrokerClusterUnderTest, leader_epoch: int) -> list[Place]:
-    """The same places, once there is a leader in a later epoch.
+    """As `agreed`; raises `AssertionError` unless the partition has a higher leader epoch.
 
-    Which replicas are in sync then depends on who is quicker, this check or the broker's return.
+    The ISR may or may not have the killed broker: it may already be back.
     """
     places = agreed(cluster)
     found = places[PARTITION].leader_epoch
@@ -116,18 +120,20 @@ def later(cluster: BrokerClusterUnderTest, leader_epoch: int) -> list[Place]:
 
 
 def agreed(cluster: BrokerClusterUnderTest) -> list[Place]:
-    """The topic by its map; raises `AssertionError` where kcat gets something else."""
+    """The topic's partitions by the PartitionMap; raises `AssertionError` if kcat gets others."""
     places = replicas.places(cluster, TOPIC)
     answer = client_metadata(cluster.bootstrap, TOPIC)
     of_map = {one.partition: (one.leader, set(one.in_sync)) for one in places}
     leaders, in_sync = answer.leaders[TOPIC], answer.in_sync[TOPIC]
     of_kcat = {number: (leaders[number], set(in_sync[number])) for number in range(PARTITIONS)}
-    assert of_kcat == of_map, f"kcat is told {of_kcat}, the PartitionMap says {of_map}"
+    assert of_kcat == of_map, (
+        f"(leader, ISR) by partition: kcat gets {of_kcat}, the PartitionMap has {of_map}"
+    )
     return places
 
 
 def describe(places: list[Place], when: str) -> None:
-    """The topic as `kafka-topics.sh --describe` shows it; kcat got the same."""
+    """Print the topic as `kafka-topics.sh --describe` does; `when` is part of the title."""
     table = Table("Partition", "Leader", "Replicas", "Isr", title=f"{TOPIC}, {when}")
     for one in places:
         table.add_row(

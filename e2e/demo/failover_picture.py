@@ -1,9 +1,8 @@
-"""`python -m e2e.demo.failover_picture`: a failover on the demo's cluster, recorded as it happens.
+"""`python -m e2e.demo.failover_picture`: records a failover on the demo's cluster as a picture.
 
 A producer sends orders with acks=all, the topic is described several times a second as `chiplog
-topics describe` does, and the pod of a leader is deleted by kubectl. What is seen, when it is seen,
-is drawn into `docs/images/killed-leader.svg`. At the end every acknowledged order is read back by
-kcat.
+topics describe` does, and kubectl deletes the pod of a leader. `docs/images/killed-leader.svg`
+shows this in the original timing. At the end kcat reads back every acknowledged order.
 """
 
 import subprocess
@@ -34,12 +33,13 @@ TITLE: Final = "a leader dies on Kubernetes"
 PARTITION: Final = 0
 POLL_EVERY_S: Final = 0.1
 BEFORE_S, AFTER_S, STILL_S = 3.0, 2.0, 5.0
-"""Before the kill, after all is whole again, and how long the last frame stays."""
+"""Recorded seconds before the kill and after all replicas are in sync again; how long the last
+frame is shown."""
 
 
 @dataclass
 class Recording:
-    """The cluster and what has been seen of it."""
+    """The cluster, and the frames recorded of it."""
 
     cluster: BrokerClusterUnderTest
     load: Load
@@ -48,7 +48,9 @@ class Recording:
     frames: list[Frame] = field(default_factory=list)
     head: tuple[Line, ...] = ()
     foot: tuple[Line, ...] = ()
+    """Lines above and below the table."""
     last: Topic | None = None
+    """The last answer of a broker."""
 
     def __post_init__(self) -> None:
         connection = Connection(bootstrap_servers=self.cluster.bootstrap, timeout_s=2.0)
@@ -59,7 +61,10 @@ class Recording:
         return time.monotonic() - self.began_s
 
     def observe(self) -> Topic | None:
-        """One frame of how it is now; the last answer stays while no broker answers."""
+        """Record a frame if anything changed, and return the topic as it is now.
+
+        While no broker answers, that is the last answer.
+        """
         before = self.last
         with suppress(CannotDo):
             (self.last,) = self.admin.describe_topics([TOPIC])
@@ -83,7 +88,11 @@ class Recording:
 
 
 def described(found: Topic | None, before: Topic | None) -> Sequence[Line]:
-    """As a table: who leads is bright where that has just changed, who is missing is red."""
+    """The topic as a table; `before` is the answer before, if any.
+
+    Leaders are highlighted if they have just changed or are not the preferred ones. A replica that
+    is not in the ISR is a red dot.
+    """
     if found is None:
         return ()
     lines: list[Line] = [(Span("PARTITION  LEADER  REPLICAS  IN SYNC", "dim"),)]
@@ -109,26 +118,29 @@ def described(found: Topic | None, before: Topic | None) -> Sequence[Line]:
 
 
 def prompt(command: str) -> Line:
+    """A line with a shell prompt and a command."""
     return (Span("$ ", "prompt"), Span(command, "prompt"))
 
 
 def plain(text: str, style: str = "") -> tuple[Line, ...]:
+    """A printed text as lines of one style."""
     return tuple((Span(line.rstrip(), style),) for line in text.strip().splitlines())
 
 
 def is_whole(found: Topic | None) -> bool:
+    """Whether the topic is known and all its replicas are in sync."""
     return found is not None and not any(one.is_under_replicated for one in found.partitions)
 
 
 def main() -> None:
-    """Record the picture into its place in the docs."""
+    """Record a failover and write the picture into the docs."""
     target = current_target()
     cluster = BrokerClusterUnderTest(Kubectl(target.kubeconfig, NAMESPACE))
     replicas.wait_preferred(cluster, LIMIT_S)
     before = topic.end_offsets(cluster.bootstrap)
     with Load(cluster.bootstrap, first_number=0) as load:
         recorded, gap_s = record(Recording(cluster, load))
-    check(not load.refused, expected="no order refused", found=load.refused[:1])
+    check(not load.refused, expected="every order is acknowledged", found=load.refused[:1])
     texts = [one.text for one in load.acknowledged]
     topic.check_texts(cluster.bootstrap, before, texts)
     recorded.foot += (
@@ -147,7 +159,10 @@ def main() -> None:
 
 
 def record(recording: Recording) -> tuple[Recording, float]:
-    """The pod of a leader is deleted; returns when all is whole again, with the longest pause."""
+    """Delete the pod of a leader, and record until all replicas are in sync again.
+
+    Also returns the longest time without an acknowledgement for the partition, in seconds.
+    """
     cluster = recording.cluster
     shown = cluster.kubectl("get", "brokerclusters.chiplog.dev")
     recording.head = (
@@ -169,6 +184,7 @@ def record(recording: Recording) -> tuple[Recording, float]:
         stderr=subprocess.DEVNULL,
         text=True,
     )
+    # Until a replica is missing, the table is still that of before the deletion.
     printed, was_broken = "", False
     while time.monotonic() < killed_s + LIMIT_S:
         found = recording.observe()
@@ -180,7 +196,10 @@ def record(recording: Recording) -> tuple[Recording, float]:
         if was_broken and is_whole(found):
             break
     else:
-        raise Broken(expected="all replicas in sync again", found=f"not within {LIMIT_S:.0f} s")
+        raise Broken(
+            expected=f"all replicas in sync again within {LIMIT_S:.0f} s",
+            found="some are not in sync",
+        )
     seconds = time.monotonic() - killed_s
     recording.foot += ((Span(f"broker {leader} is back, all in sync: {seconds:.0f} s", "dim"),),)
     recording.observe_for(AFTER_S)
@@ -189,7 +208,7 @@ def record(recording: Recording) -> tuple[Recording, float]:
 
 
 def columns(table: str) -> str:
-    """kubectl's table without its last columns, so that it fits beside the rest."""
+    """kubectl's table without the columns after READY, so that it is no wider than the rest."""
     header, *rows = table.strip().splitlines()
     end = header.index("READY   REASON") + len("READY")
     return "\n".join(line[:end].rstrip() for line in (header, *rows))

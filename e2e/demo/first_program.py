@@ -1,7 +1,7 @@
-"""What a user's first program does, with kafka-python: send orders, read them back.
+"""A step of the demo: a first program with kafka-python, which sends orders and reads them back.
 
-Each customer's orders are numbered. They share a key, so they share a partition, so they come
-out in the order in which they went in: that is what is checked.
+Each customer's orders are numbered. They have one key and so are in one partition: they must be
+read in the order in which they were sent.
 """
 
 import json
@@ -21,7 +21,7 @@ TOPIC = "orders"
 CUSTOMERS, ORDERS_EACH = 50, 40
 ITEMS = ("anchor", "compass", "lantern", "rope", "sextant")
 LIMIT_S = 300
-"""So that nothing hangs: a second is enough on a machine that does nothing else."""
+"""Far more than needed (a second on an idle machine): it only prevents waiting for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,12 @@ class Order:
 
     @property
     def text(self) -> str:
-        """As it is sent."""
+        """The order as JSON, which is the value of its record."""
         return json.dumps({"customer": self.customer, "number": self.number, "item": self.item})
 
 
 def progress() -> Progress:
+    """Progress bars, which are shown only on a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(*columns, console=console, disable=not console.is_terminal)
 
@@ -61,12 +62,12 @@ def produce(bootstrap: str) -> list[Order]:
         for future in bars.track(sent, description="producing"):
             future.get(timeout=LIMIT_S)
     producer.close()
-    console.print(f"{len(orders)} orders of {CUSTOMERS} customers, every one acknowledged")
+    console.print(f"sent {len(orders)} orders of {CUSTOMERS} customers; all were acknowledged")
     return orders
 
 
 def consume(bootstrap: str, begin: list[int], orders: list[Order]) -> None:
-    """Read everything after `begin` and check the order within each key."""
+    """Read all records from the offsets `begin` (one per partition) on; check the order by key."""
     numbers: dict[str, list[int]] = defaultdict(list)
     partitions: dict[str, set[int]] = defaultdict(set)
     for record in records(bootstrap, begin, len(orders)):
@@ -76,22 +77,25 @@ def consume(bootstrap: str, begin: list[int], orders: list[Order]) -> None:
     for customer in (f"customer-{number}" for number in range(CUSTOMERS)):
         check(
             numbers[customer] == [*range(ORDERS_EACH)],
-            expected=f"the orders 0 to {ORDERS_EACH - 1} of {customer}, in this order",
-            found=numbers[customer],
+            expected=f"kafka-python reads {customer}'s orders 0 to {ORDERS_EACH - 1} in this order",
+            found=f"orders {numbers[customer]}",
         )
         check(
             len(partitions[customer]) == 1,
-            expected=f"the orders of {customer} in one partition, as they have one key",
+            expected=f"all orders of {customer} are in one partition, as they have one key",
             found=f"partitions {sorted(partitions[customer])}",
         )
     spread = len(set.union(*partitions.values()))
     console.print(
-        f"{len(orders)} orders read from {spread} partitions, in order for each of {CUSTOMERS} keys"
+        f"read {len(orders)} orders from {spread} partitions, in order for each of {CUSTOMERS} keys"
     )
 
 
 def records(bootstrap: str, begin: list[int], count: int) -> list[Any]:
-    """So many of kafka-python's records, from the offsets `begin` on."""
+    """`count` records, read with kafka-python from the offsets `begin` (one per partition) on.
+
+    Raises `Broken` if there are fewer, or more, within `LIMIT_S`.
+    """
     places = [TopicPartition(TOPIC, number) for number in range(len(begin))]
     consumer = KafkaConsumer(bootstrap_servers=bootstrap)
     consumer.assign(places)
@@ -108,6 +112,6 @@ def records(bootstrap: str, begin: list[int], count: int) -> list[Any]:
     check(
         len(found) == count,
         expected=f"kafka-python reads the {count} orders within {LIMIT_S} s",
-        found=f"{len(found)}",
+        found=f"{len(found)} orders",
     )
     return found

@@ -1,4 +1,4 @@
-"""The two releases of the demo, and whether they are what helm says."""
+"""A step of the demo: install the two charts, and check that the pods match the releases."""
 
 import json
 
@@ -19,9 +19,9 @@ BROKERS = 3
 
 
 def charts(operator: Operator, cluster: BrokerClusterUnderTest) -> None:
-    """Install both charts, and return when the operator runs and all brokers are Ready.
+    """Install both charts; returns when the operator runs and all brokers are Ready.
 
-    The cluster is that of the example, as values of the chart.
+    The cluster is that of `examples/orders.yaml`, given as values of the chart.
     """
     with step(f"helm install {of_operator.RELEASE} charts/chiplog-operator"):
         end_interrupted(Helm(operator.kubeconfig, of_operator.NAMESPACE), of_operator.RELEASE)
@@ -34,13 +34,11 @@ def charts(operator: Operator, cluster: BrokerClusterUnderTest) -> None:
         end_interrupted(helm, RELEASE)
         helm.install(RELEASE, CHART, values=values)
         cluster.wait_cluster_ready(LIMIT_S)
-        until(
-            f"{BROKERS} brokers that run the image just built", lambda: running(operator, cluster)
-        )
+        until(f"{BROKERS} brokers that run the current image", lambda: running(operator, cluster))
 
 
 def end_interrupted(helm: Helm, release: str) -> None:
-    """Take back what helm had begun when a demo was interrupted: it refuses to go on with that."""
+    """Undo an install or upgrade that was interrupted: helm refuses to continue a pending one."""
     found = json.loads(helm("list", "--pending", "--filter", f"^{release}$", "-o", "json"))
     for one in found:
         if one["status"] == "pending-install":
@@ -50,7 +48,7 @@ def end_interrupted(helm: Helm, release: str) -> None:
 
 
 def show(operator: Operator, cluster: BrokerClusterUnderTest) -> None:
-    """The two releases by helm, held against the pods that the nodes run."""
+    """Print the two releases as helm lists them, and check the status and the brokers' pods."""
     table = Table("release", "namespace", "chart", "status")
     ours = {
         (of_operator.RELEASE, of_operator.NAMESPACE),
@@ -61,17 +59,20 @@ def show(operator: Operator, cluster: BrokerClusterUnderTest) -> None:
             table.add_row(one["name"], one["namespace"], one["chart"], one["status"])
             check(
                 one["status"] == "deployed",
-                expected=f"helm says that release {one['name']} is deployed",
-                found=one["status"],
+                expected=f"helm lists release {one['name']} with status deployed",
+                found=f"status {one['status']}",
             )
     console.print(table)
     running(operator, cluster)
     zones = [f"{one['metadata']['name']} in {one['spec']['rack']}" for one in cluster.own("brk")]
-    console.print(f"{BROKERS} brokers run the image just built: {', '.join(zones)}")
+    console.print(f"{BROKERS} brokers run the current image: {', '.join(zones)}")
 
 
 def running(operator: Operator, cluster: BrokerClusterUnderTest) -> None:
-    """Raises `AssertionError` while a broker does not, or still runs an image from before."""
+    """Raise `AssertionError` unless all brokers are Ready with the current image.
+
+    Pods that are being deleted do not count.
+    """
     image = operator.references["chiplog/broker"]
     ready = [
         pod["metadata"]["name"]
@@ -80,4 +81,4 @@ def running(operator: Operator, cluster: BrokerClusterUnderTest) -> None:
         and pod["spec"]["containers"][0]["image"].endswith(image)
         and not pod["metadata"].get("deletionTimestamp")
     ]
-    assert len(ready) == BROKERS, f"ready with {image}: {', '.join(ready) or 'none'}"
+    assert len(ready) == BROKERS, f"Ready pods with image {image}: {', '.join(ready) or 'none'}"

@@ -1,6 +1,6 @@
-"""Orders sent one after another, from a thread, while something happens to the cluster.
+"""A producer that sends orders from a thread while something happens to the cluster.
 
-librdkafka with acks=all and idempotence: what was acknowledged must be there afterwards, once.
+It is librdkafka with acks=all and idempotence: each acknowledged order must be stored exactly once.
 """
 
 import time
@@ -17,12 +17,12 @@ from e2e.demo.first_program import CUSTOMERS, ITEMS, TOPIC, Order
 
 EVERY_S = 0.005
 LIMIT_S = 110
-"""Less than `Background` waits for the thread."""
+"""For the last answers; less than the 120 s that `Background` waits for the thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """One order that all in-sync replicas have, and when it was acknowledged."""
+    """One acknowledged order: its record's value, its partition, and when it was acknowledged."""
 
     text: str
     partition: int
@@ -31,16 +31,23 @@ class Acknowledged:
 
 @dataclass
 class Load(Background):
-    """Sends until it is left; leaving waits until every order is acknowledged or refused."""
+    """Sends an order every `EVERY_S` while the `with` block runs.
+
+    The block's end waits until every order is acknowledged or refused.
+    """
 
     bootstrap: str
     first_number: int
-    """The orders of each customer are numbered from here on."""
+    """The number of each customer's first order: earlier ones were sent before."""
     acknowledged: list[Acknowledged] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    """Errors of the orders that were not acknowledged."""
 
     def gap_s(self, partition: int, since_s: float) -> float:
-        """The longest time after `since_s` in which no record of the partition was acknowledged."""
+        """The longest time without an acknowledged order of the partition, from `since_s` on.
+
+        It ends with the last acknowledgement. Raises `Broken` if there is none after `since_s`.
+        """
         later = [
             one.at_s
             for one in self.acknowledged
@@ -49,7 +56,7 @@ class Load(Background):
         check(
             bool(later),
             expected=f"orders in {TOPIC}-{partition} are acknowledged after the kill",
-            found=f"none of {len(self.acknowledged)} was",
+            found=f"of {len(self.acknowledged)} acknowledged orders none is after the kill",
         )
         return max(after - before for before, after in pairwise([since_s, *later]))
 
@@ -70,9 +77,13 @@ class Load(Background):
             number += 1
             producer.poll(0)
         if left := producer.flush(LIMIT_S):
-            self.refused.append(f"{left} orders neither acknowledged nor refused")
+            self.refused.append(
+                f"{left} orders were neither acknowledged nor refused within {LIMIT_S} s"
+            )
 
     def _reporter(self, text: str) -> Callable[[KafkaError | None, "Message[bytes, bytes]"], None]:
+        """The delivery callback of the order with this text."""
+
         def report(error: KafkaError | None, message: "Message[bytes, bytes]") -> None:
             if error is not None:
                 self.refused.append(str(error))

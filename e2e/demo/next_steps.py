@@ -1,4 +1,4 @@
-"""What to try on the demo's cluster: commands to copy, each of which a test runs as it stands."""
+"""What to try on the demo's cluster: commands to copy. A test runs each of them unchanged."""
 
 from dataclasses import dataclass
 from textwrap import indent
@@ -7,13 +7,13 @@ from typing import Final
 from e2e.cluster.target import Target
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 
-BEGINNING: Final = "All of it held, and the cluster is left running."
+BEGINNING: Final = "All checks passed. The cluster is left running."
 INDENT: Final = "    "
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Lines of a shell, and what they are for."""
+    """Shell commands to copy, and a sentence about their purpose."""
 
     about: str
     lines: str
@@ -21,27 +21,27 @@ class Step:
 
 STEPS: Final = (
     Step(
-        "Write a record, and read five:",
+        "Write a record, and read five records:",
         """\
 echo 'customer-7|{"item": "anchor"}' | chiplog produce orders --key-separator '|'
 chiplog consume orders --from-beginning --max-messages 5""",
     ),
     Step(
-        "How the cluster is, by what its brokers say, by what Kubernetes says, and at work:",
+        "Show the cluster's state as its brokers and as Kubernetes report it, and its traffic:",
         """\
 chiplog status
 chiplog status --cluster demo --namespace demo
 chiplog top --iterations 2""",
     ),
     Step(
-        "Let Spark read every replica and prove that nothing is lost or damaged (about a minute):",
+        "Let Spark read every replica and check that nothing is lost or damaged (about a minute):",
         """\
 kubectl -n demo apply -f crds/examples/verification-minimal.yaml
 kubectl -n demo wait verification/all-topics --for=condition=Verified --timeout=10m
 kubectl -n demo get verifications""",
     ),
     Step(
-        "Let Spark measure the load of the brokers and propose moves of leaders, and approve them:",
+        "Let Spark measure the brokers' load and propose moves of leaderships, and approve them:",
         """\
 kubectl -n demo apply -f examples/rebalance.yaml
 kubectl -n demo wait rebalance/even-load --for=jsonpath={.status.state}=ProposalReady --timeout=10m
@@ -49,7 +49,7 @@ kubectl -n demo get rebalance even-load -o jsonpath='{.status.proposal.figures}{
 kubectl -n demo annotate rebalance even-load chiplog.dev/rebalance=approve""",
     ),
     Step(
-        "Kill the leader of orders-0 yourself (BROKER@SESSION); seconds later another one leads:",
+        "Kill the leader of orders-0, shown as BROKER@SESSION; seconds later another broker leads:",
         """\
 leader() { kubectl -n demo get partitionmap demo.orders \\
   -o jsonpath='{.spec.generations[0].partitions[0].leader}{"\\n"}'; }
@@ -62,9 +62,9 @@ END: Final = Step("Stop everything:", "make cluster-down")
 
 
 def setting(target: Target, cluster: BrokerClusterUnderTest) -> Step:
-    """What the other commands need, once in a shell."""
+    """The commands that prepare a shell for the other steps: PATH and addresses."""
     return Step(
-        "What to try next, in this directory. Once in the shell that you use:",
+        "What to try next, in this directory. First prepare the shell that you use:",
         f"""\
 make tools
 export PATH="$PWD/.tools/bin:$PWD/.venv/bin:$PATH"
@@ -74,11 +74,11 @@ export CHIPLOG_BOOTSTRAP={cluster.bootstrap}""",
 
 
 def text(target: Target, cluster: BrokerClusterUnderTest) -> str:
-    """All of them, for somebody who sees Chiplog for the first time."""
+    """All steps as text, which the demo prints at its end."""
     steps = (setting(target, cluster), *STEPS, END)
     parts = [
         f"\n{BEGINNING}",
         *(f"{step.about}\n{indent(step.lines, INDENT)}" for step in steps),
-        "docs/tutorial.md explains these; docs/index.md leads to everything else.",
+        "docs/tutorial.md explains these commands; docs/index.md links to all other pages.",
     ]
     return "\n\n".join(parts)

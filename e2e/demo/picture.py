@@ -1,7 +1,7 @@
-"""`python -m e2e.demo.picture [BOOTSTRAP]`: what `chiplog top` shows of a cluster at work, drawn.
+"""`python -m e2e.demo.picture [BOOTSTRAP]`: draws what `chiplog top` shows of a cluster under load.
 
-Without an address it is the demo's cluster that is drawn. The topic `orders` must be there: the
-demo's load goes into it meanwhile, and two consumers of the group `billing` read it.
+Without an address it uses the demo's cluster. The topic `orders` must exist: in the meantime the
+demo's load is written to it, and two consumers of the group `billing` read it.
 """
 
 import re
@@ -29,11 +29,11 @@ PICTURE: Final = layout.CHECKOUT / "docs" / "images" / "top.svg"
 COMMAND: Final = ("top", "--interval", "5s", "--iterations", "3")
 CONSUMERS: Final = 2
 FONT: Final = re.compile(r"@font-face \{.*?\}\n", re.DOTALL)
-"""What rich puts into each picture, and a viewer would have to fetch."""
+"""Fonts that rich refers to in each picture, and that a viewer would have to download."""
 
 
 def main(arguments: list[str]) -> None:
-    """Record the picture into its place in the docs."""
+    """Record the output of `chiplog top` under load and write the picture into the docs."""
     bootstrap = arguments[0] if arguments else of_the_demo()
     with ExitStack() as load:
         load.enter_context(Load(bootstrap, first_number=0))
@@ -50,13 +50,14 @@ def of_the_demo() -> str:
 
 
 def chiplog(*arguments: str, bootstrap: str) -> tuple[str, ...]:
+    """The command line of this environment's `chiplog` with these arguments."""
     program = Path(sys.executable).with_name("chiplog")
     return (str(program), *arguments, "--bootstrap-server", bootstrap)
 
 
 @contextmanager
 def consumer(bootstrap: str) -> Iterator[None]:
-    """A member of the group that reads the orders until it is left."""
+    """A member of the group `billing` that reads the orders while the block runs."""
     command = chiplog("consume", TOPIC, "--group", "billing", bootstrap=bootstrap)
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     try:
@@ -67,13 +68,13 @@ def consumer(bootstrap: str) -> Iterator[None]:
 
 
 def last_screen(printed: str) -> str:
-    """The last of the screens printed, as a terminal shows it."""
+    """The last of the printed screens, from its header on."""
     begin = printed.rindex("BROKER  ")
     return printed[begin:].strip()
 
 
 def picture(shown: str) -> str:
-    """A terminal with the command and what it shows, as SVG without anything to fetch."""
+    """An SVG of a terminal with the command and this output, without external files."""
     lines = ["$ chiplog top", "", *shown.splitlines()]
     console = Console(
         record=True, file=StringIO(), width=max(map(len, lines)) + 2, legacy_windows=False

@@ -1,4 +1,5 @@
-"""The topic `orders`: applied, and its leaders as the map, and as clients, see them."""
+"""A step of the demo: apply the topic `orders`, and compare its leaders in the PartitionMap with
+those that clients get."""
 
 from collections import Counter
 
@@ -14,34 +15,38 @@ from e2e.main.cluster_metadata import ClientMetadata, client_metadata
 
 TOPIC, PARTITIONS = "orders", 6
 READ_LIMIT_S = 60
-SOMEBODY_ELSE = (
-    f"does another program write to {TOPIC}? End it and run `make demo` again; if not, it is a bug"
+OTHER_PRODUCER = (
+    f"if another program writes to {TOPIC}, end it and run `make demo` again; otherwise this is a "
+    "bug of Chiplog"
 )
 
 
 def apply(cluster: BrokerClusterUnderTest) -> None:
-    """Apply the example as a user does; the cluster in it is the one helm has just installed."""
+    """Apply the example as a user does; returns when each broker leads two partitions.
+
+    The BrokerCluster in the file must equal the one that helm has installed.
+    """
     generation = cluster.kubectl.get("cbc", cluster.name)["metadata"]["generation"]
     with step("applying it"):
         cluster.kubectl("apply", "--server-side", "-f", str(ORDERS))
         now = cluster.kubectl.get("cbc", cluster.name)["metadata"]["generation"]
         check(
             now == generation,
-            expected=f"the BrokerCluster in {ORDERS.name} to be what the chart made: generation "
-            f"{generation}",
-            found=f"generation {now}, so applying it changed the cluster",
-            remedy="did somebody else edit brokercluster/demo? Run `make demo` again",
+            expected=f"the BrokerCluster in {ORDERS.name} equals that of the chart, so that "
+            f"metadata.generation of brokercluster/{cluster.name} stays {generation}",
+            found=f"generation {now}: applying the file changed the spec",
+            remedy=f"if brokercluster/{cluster.name} was edited, just run `make demo` again",
         )
         cluster.wait_cluster_ready(LIMIT_S)
         cluster.wait_ready("ct", TOPIC, LIMIT_S)
-    # At once where all is new. After brokers were restarted, leaderships go back to where they
-    # belong when the cluster has been at rest for half a minute.
+    # True at once for a new topic. After restarts of brokers, preferred leaders are elected again
+    # once the cluster has been stable for half a minute.
     with step("waiting until each broker leads two partitions"):
         until(f"two leaders of {TOPIC} on each broker", lambda: spread(cluster))
 
 
 def show(cluster: BrokerClusterUnderTest) -> None:
-    """Leaders from the PartitionMap, compared with what kcat gets."""
+    """Print the leaders, once kcat gets the same as the PartitionMap has."""
     console.print(cluster.kubectl("get", "brokerclusters,topics").strip(), markup=False)
     answer = until(f"two leaders of {TOPIC} on each broker", lambda: spread(cluster))
     table = Table("broker", "address that is advertised to clients", "leads")
@@ -53,47 +58,54 @@ def show(cluster: BrokerClusterUnderTest) -> None:
 
 
 def spread(cluster: BrokerClusterUnderTest) -> ClientMetadata:
-    """What kcat gets, where the map says the same and each broker leads two partitions.
+    """The metadata that kcat gets.
 
-    Raises `AssertionError` with what differs.
+    Raises `AssertionError` unless the PartitionMap has the same leaders and each broker leads two
+    partitions.
     """
+    # In the map a leader is BROKER@SESSION; -1 is none, as in Metadata.
     leaders = {
         int(one["partition"]): int(one["leader"].partition("@")[0]) if one.get("leader") else -1
         for one in cluster.partitions_of(TOPIC)
     }
     answer = client_metadata(cluster.bootstrap)
     found = answer.leaders.get(TOPIC, {})
-    assert found == leaders, f"kcat is told leaders {found}, the PartitionMap says {leaders}"
+    assert found == leaders, f"leaders: kcat gets {found}, the PartitionMap has {leaders}"
     assert answer.is_whole(TOPIC, PARTITIONS), f"leaders {found}, brokers {sorted(answer.brokers)}"
-    assert sorted(answer.led(TOPIC).values()) == [2, 2, 2], f"partition: leader {found}"
+    assert sorted(answer.led(TOPIC).values()) == [2, 2, 2], f"leaders by partition: {found}"
     return answer
 
 
 def end_offsets(bootstrap: str) -> list[int]:
     return until(
-        f"the offset at which each partition of {TOPIC} ends",
+        f"the end offset of each partition of {TOPIC}",
         lambda: topics.end_offsets(bootstrap, TOPIC, range(PARTITIONS)),
     )
 
 
 def check_texts(bootstrap: str, before: list[int], texts: list[str]) -> None:
-    """Count and content by kcat, which shares no line of code with who wrote them: every text
-    after the offsets `before`, each exactly once, and nothing else."""
+    """Check with kcat that the topic has exactly these records from the offsets `before` on, each
+    once.
+
+    kcat shares no code with the programs that wrote them.
+    """
     found = until(f"kcat reads {len(texts)} records", lambda: all_texts(bootstrap, before, texts))
     others = Counter(found) - Counter(texts)
     check(
         not others,
-        expected=f"kcat reads the {len(texts)} records that were sent, each once, and no other",
-        found=f"{others.total()} more; one is {next(iter(others), '')}",
-        remedy=SOMEBODY_ELSE,
+        expected=f"kcat reads the {len(texts)} records that were sent, each once, and no others",
+        found=f"{others.total()} other or duplicate records, like {next(iter(others), '')}",
+        remedy=OTHER_PRODUCER,
     )
     console.print(f"kcat reads the same {len(found)} records")
 
 
 def all_texts(bootstrap: str, before: list[int], texts: list[str]) -> list[str]:
-    """What kcat reads; raises `AssertionError` where one of `texts` is not among it.
+    """All records from the offsets `before` on; raises `AssertionError` if one of `texts` is
+    missing.
 
-    Right after another broker began to lead, consumers may see less for a moment than is stored.
+    Just after a change of leader, the high watermark may be lower than the stored records for a
+    moment: callers try again.
     """
     found: list[str] = []
     for partition, (begin, end) in enumerate(zip(before, end_offsets(bootstrap), strict=True)):
@@ -104,5 +116,5 @@ def all_texts(bootstrap: str, before: list[int], texts: list[str]) -> list[str]:
                 timeout_s=READ_LIMIT_S,
             ).splitlines()
     missing = Counter(texts) - Counter(found)
-    assert not missing, f"{missing.total()} records are missing; one is {next(iter(missing))}"
+    assert not missing, f"{missing.total()} records are missing, like {next(iter(missing))}"
     return found

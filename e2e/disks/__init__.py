@@ -1,1 +1,1 @@
-"""The real disk beside the simulated one, and real file systems that lose what they were given."""
+"""Compares the real disk with the simulated one, and provides real file systems that lose data."""

@@ -1,6 +1,6 @@
-"""File systems as brokers have them, ext4 and xfs, in sparse files.
+"""The file systems that brokers use, ext4 and xfs, in sparse files.
 
-Each is mounted from a loop device, and gone with its file after the `with` block.
+Each is mounted from a loop device; after the `with` block it is unmounted and its file deleted.
 """
 
 import fcntl
@@ -20,20 +20,22 @@ from e2e.disks.undone import Undone
 
 KINDS: Final = ("ext4", "xfs")
 PACKAGES: Final = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}
-# xfs takes no less than 300 MB. The file is sparse.
+# mkfs.xfs demands at least 300 MB. The file is sparse, so it takes only what is written.
 SIZE_BYTES: Final = 512 * 2**20
 OPTIONS: Final = {
-    # It would otherwise write by itself every five seconds, and spare what was not synced.
+    # The default of ext4 is commit=5: it would write unsynced data to the image after five seconds.
     "ext4": "loop,noatime,discard,commit=600",
-    # A mount namespace that was made meanwhile, by whomever, keeps an image mounted as it was
-    # before a power cut, and xfs takes none of the same UUID beside it by default. Files that
-    # grow have no more blocks than they need: it would take them from files that are gone.
+    # nouuid: a mount namespace that another program created in the meantime may keep the image from
+    # before a power cut mounted, and xfs refuses a second file system with the same UUID.
+    # allocsize: without it growing files get more blocks than they need, which deleted files had
+    # before.
     "xfs": "loop,noatime,discard,nouuid,allocsize=4k",
 }
-# EXT4_IOC_SHUTDOWN, which xfs has as XFS_IOC_GOINGDOWN; how: the log is not flushed either.
+# The ioctl EXT4_IOC_SHUTDOWN, called XFS_IOC_GOINGDOWN in xfs. Its argument 2 means: stop all
+# writes without flushing the journal.
 SHUTDOWN: Final = 0x8004587D
 WITHOUT_LOG_FLUSH: Final = struct.pack("I", 2)
-# Whatever a file system knows of itself lies in the beginning, and is written when it is made.
+# ext4: all metadata is at the beginning of the device, and written by mkfs and not later.
 MAKE: Final = {
     "ext4": (
         *("mkfs.ext4", "-q", "-F", "-J", "size=8", "-N", "8192"),
@@ -44,9 +46,9 @@ MAKE: Final = {
 
 
 def refusal(kind: str, directory: Path) -> str:
-    """Why there can be no such file system here; empty where there can."""
+    """The reason why this machine cannot mount this kind of file system; "" if it can."""
     if os.geteuid() != 0:
-        return f"{kind} can be mounted by root only"
+        return f"only root can mount {kind}"
     try:
         with FileSystem(kind, directory / "tried"):
             return ""
@@ -55,7 +57,7 @@ def refusal(kind: str, directory: Path) -> str:
 
 
 class FileSystem:
-    """Mounted at `path` inside the `with` block; needs root."""
+    """A file system that is mounted at `path` while its `with` block runs; needs root."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         self.kind = kind
@@ -72,6 +74,7 @@ class FileSystem:
         return self
 
     def _enter(self, entered: ExitStack) -> None:
+        """Make and mount the file system; `entered` collects what undoes it."""
         self.path.mkdir(parents=True, exist_ok=True)
         entered.callback(self.image.unlink, missing_ok=True)
         entered.enter_context(Undone(*self._undoing()))
@@ -79,6 +82,7 @@ class FileSystem:
         self.mount()
 
     def _undoing(self) -> Sequence[Sequence[str]]:
+        """The commands that unmount it, which run even if this process is killed."""
         return [unmounted(self.path)]
 
     def _make(self) -> None:
@@ -86,25 +90,29 @@ class FileSystem:
         run(*MAKE[self.kind], str(self.image))
 
     def _reserve(self, image: Path) -> None:
-        """Give room in this file to what must always have some. It is not mounted yet."""
+        """Allocate blocks in the image for what must always be writable; called before it is
+        mounted.
+
+        Nothing here; see `DroppingFileSystem`.
+        """
 
     def mount(self) -> None:
         run("mount", "-o", OPTIONS[self.kind], str(self.image), str(self.path))
 
     def unmount(self) -> None:
-        """The processes that used it have ended."""
+        """Unmount it. The processes that used it must have ended."""
         run("umount", str(self.path))
 
     def forget_cache(self) -> None:
-        """What is read from now on comes from the device. Nothing may be in use."""
+        """Mount it again, so that reads come from the device. No process may use it."""
         self.unmount()
         self.mount()
 
     def cut_power(self) -> None:
-        """Forget everything that was not synced. The processes that used it must have ended.
+        """Discard all data that was not synced. The processes that used it must have ended.
 
-        What a program wrote but did not sync is in the kernel's memory only, not yet in the file.
-        From the shutdown on nothing more of it gets there: the copy is of one moment.
+        Unsynced data is only in the kernel's memory. After the shutdown the file system writes
+        nothing more to the image, so the copy made then is what a power failure would leave.
         """
         directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -128,14 +136,16 @@ class FileSystem:
 
 
 class DroppingFileSystem(FileSystem):
-    """One whose device drops what it is given, from `fill` to `make_room`.
+    """A file system whose device drops writes to new blocks from `fill` until `make_room`.
 
-    The file lies on a tmpfs. Where that is full, no block gets room that has none yet: those of
-    files' data, mostly. The log of an xfs, and journal, bitmaps and inodes of an ext4, have room
-    reserved: the file system would end without.
+    The image is a sparse file on a tmpfs. While the tmpfs is full, a write to a block of the image
+    that is not allocated yet fails, and the kernel drops the data: mostly that of files. Space for
+    an xfs log, and for journal, bitmaps and inodes of ext4, is reserved: without it the file system
+    would shut down.
     """
 
     ROOM: Final = "2G"
+    """Size of the tmpfs while it is not filled."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         super().__init__(kind, directory)
@@ -146,16 +156,16 @@ class DroppingFileSystem(FileSystem):
 
     def _enter(self, entered: ExitStack) -> None:
         self.device.mkdir(parents=True, exist_ok=True)
-        # Registered first, so that it is undone also where a later step or its cleanup fails.
+        # Registered first, so that it is undone even if a later step or its cleanup fails.
         entered.enter_context(Undone(unmounted(self.device)))
         run("mount", "-t", "tmpfs", "-o", f"size={self.ROOM}", "none", str(self.device))
-        # Unmounting has to reach the slave mount namespaces of processes with another boot id too:
-        # otherwise they would keep the file system, with its cache, alive.
+        # Brokers with another boot id run in slave mount namespaces: only from a shared mount does
+        # unmounting reach them. Otherwise they would keep the file system and its cache alive.
         run("mount", "--make-shared", str(self.device))
         super()._enter(entered)
 
     def _undoing(self) -> Sequence[Sequence[str]]:
-        # What a file system still has to write when it is unmounted it tries again without end.
+        # First make the tmpfs large again: unmounting retries failing writes without end.
         return [resized(self.device, self.ROOM), *super()._undoing()]
 
     def _make(self) -> None:
@@ -164,7 +174,7 @@ class DroppingFileSystem(FileSystem):
         self._reserve(self.image)
 
     def _reserve(self, image: Path) -> None:
-        # Nothing that is written already changes.
+        # Allocating does not change bytes that are written already.
         with image.open("r+b") as file:
             os.posix_fallocate(file.fileno(), self._reserved.start, len(self._reserved))
 
@@ -173,38 +183,43 @@ class DroppingFileSystem(FileSystem):
         self._trim()
 
     def _trim(self) -> None:
-        """Blocks of files that are gone have no room: what comes next would find it there.
+        """Release the blocks of deleted files from the image, so that new files cannot use them.
 
-        Those of files that are deleted while it is mounted lose theirs soon, by `discard`.
+        While it is mounted, the option `discard` does so with files that are deleted then.
         """
         run("fstrim", str(self.path))
 
     def fill(self) -> None:
-        """There is no room left on the device."""
-        # What is in the journal only has no place of its own yet; without one the whole file
-        # system would end, and be read-only.
+        """Fill the device, so that it drops all writes to new blocks."""
+        # Freezing writes the journal to its final blocks. If these could not be allocated, the
+        # whole file system would shut down, or become read-only.
         for how in ("--freeze", "--unfreeze"):
             run("fsfreeze", how, str(self.path))
         self._trim()
         self.stay_full()
 
     def stay_full(self) -> None:
-        """Nor is there any of what was deleted since `fill`."""
+        """Fill the device again, after blocks were released since `fill`.
+
+        It shrinks the tmpfs to the size in use. Raises `TimeoutError` if that fails 20 times.
+        """
         for _ in range(20):
             usage = os.statvfs(self.device)
             if usage.f_bfree == 0:
                 return
             used_bytes = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
-            with suppress(CommandFailed):  # something has been written meanwhile
+            with suppress(CommandFailed):  # more has been written in the meantime
                 run(*resized(self.device, str(used_bytes)))
-        raise TimeoutError(f"{self.device} does not become full")
+        raise TimeoutError(f"the tmpfs {self.device} still has free space after 20 attempts")
 
     def make_room(self) -> None:
+        """Let the device accept all writes again."""
         run(*resized(self.device, self.ROOM))
 
 
 def ext4_metadata(image: Path) -> range:
-    """The range of bytes of a new ext4 that holds its metadata, journal included."""
+    """The byte range of a new ext4 image with its metadata and journal: all before the free
+    blocks."""
     described = run("dumpe2fs", str(image))
     free = min(int(one) for one in re.findall(r"^  Free blocks: (\d+)", described, re.MULTILINE))
     (block_bytes,) = re.findall(r"^Block size: +(\d+)", described, re.MULTILINE)
@@ -212,21 +227,26 @@ def ext4_metadata(image: Path) -> range:
 
 
 def xfs_log(image: Path) -> range:
-    """The bytes of the log of an xfs. Its address has the allocation group in its upper bits."""
+    """The byte range of the log in an xfs image.
+
+    Its address has the number of its allocation group in the upper bits, and the block
+    block_in_group the group in the lower ones.
+    """
     wanted = ("logstart", "logblocks", "agblocks", "agblklog", "blocksize")
     described = run("xfs_db", "-r", "-c", "sb 0", "-c", f"p {' '.join(wanted)}", str(image))
     start, blocks, group_blocks, group_bits, block_bytes = (
         int(re.findall(rf"^{name} = (\d+)", described, re.MULTILINE)[0]) for name in wanted
     )
-    group, within = divmod(start, 1 << group_bits)
-    first = (group * group_blocks + within) * block_bytes
+    group, block_in_group = divmod(start, 1 << group_bits)
+    first = (group * group_blocks + block_in_group) * block_bytes
     return range(first, first + blocks * block_bytes)
 
 
 def unmounted(path: Path) -> Sequence[str]:
-    """Also where it is in use still."""
+    """The command that unmounts a path, even while it is in use."""
     return ("umount", "--lazy", str(path))
 
 
 def resized(path: Path, size: str) -> Sequence[str]:
+    """The command that changes the size of a mounted tmpfs."""
     return ("mount", "-o", f"remount,size={size}", str(path))

@@ -1,6 +1,7 @@
-"""One log in a data directory, held by a process that is killed: `python -m e2e.disks.log_process`.
+"""A process with one partition log, for tests to kill: `python -m e2e.disks.log_process DIRECTORY`.
 
-It says what it found, then does what each line of its input asks for, and answers with a line.
+It first prints what the log contains. Then it appends what each line of its input asks for
+(`Asked`), and answers with a line (`Said`). All lines are JSON.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = UUID("5b3f3d3e-8f43-4d5c-9c57-0123456789ab")
-# Some batches a segment, so that what is dropped lies in several.
+# Only a few batches fit into a segment, so that dropped writes affect several segments.
 CONFIG = LogConfig(segment_bytes=64 * 1024)
 FETCH_BYTES = 2**20
 
@@ -37,20 +38,24 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Said:
-    """What the process answers."""
+    """One printed line of the process: its first, or an answer."""
 
     error: str = ""
-    """Why the directory is not open, or takes nothing more."""
+    """Why the data directory could not be opened, or an append failed; "" for no error."""
     quarantined: str = ""
+    """Why the log was quarantined (set aside as damaged) when the directory was opened."""
     durable_end: int = 0
-    """What the replica vouches for: everything below."""
+    """The durable end offset: all records below it are synced."""
     values: dict[int, str] = field(default_factory=dict)
-    """Of records below the durable end, or of those just acknowledged, by offset."""
+    """Offset -> value: first of all records below the durable end, then of those just appended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Batches of one record each, one made durable after the other; then a checkpoint."""
+    """One line of input: records to append, each in its own batch, which is made durable at once.
+
+    `value_bytes` pads each value to this length. `checkpoint` asks for a checkpoint afterwards.
+    """
 
     values: list[str]
     value_bytes: int = 0
@@ -58,13 +63,13 @@ class Asked:
 
 
 class _Logged:
-    """Says on the error stream what the data directory notifies of."""
+    """The listener of the data directory: writes its notifications to stderr."""
 
     def log_damaged(self, partition: TopicPartition, found: DamagedLogError) -> None:
         logger.error("%s is damaged: %s", partition, found)
 
     def log_compacts(self) -> None:
-        """Nothing is compacted here."""
+        """Nothing is compacted here, so there is nothing to do."""
 
     def logs_opened(self, progress: Progress) -> None:
         logger.debug("opened so far: %s", progress)
@@ -80,6 +85,7 @@ async def opened(root: Path) -> LogDirectory:
 
 
 async def serve(root: Path) -> None:
+    """Open or create the log, print its content, then answer each line of the input."""
     try:
         directory = await opened(root)
         if not directory.quarantined:
@@ -98,6 +104,7 @@ async def serve(root: Path) -> None:
 
 
 async def done(directory: LogDirectory, log: PartitionLog, asked: Asked) -> Said:
+    """Append and checkpoint as asked; the answer has the records that were made durable."""
     said = Said()
     try:
         for value in asked.values:
@@ -113,11 +120,13 @@ async def done(directory: LogDirectory, log: PartitionLog, asked: Asked) -> Said
 
 
 def batch(value: str, value_bytes: int) -> memoryview:
+    """A batch of one record, its value padded with blanks to `value_bytes`."""
     padded = value.encode().ljust(value_bytes)
     return memoryview(build_batch([NewRecord(padded, timestamp_ms=0)], BatchOptions()))
 
 
 def values_in(log: PartitionLog, up_to_offset: int) -> Iterator[tuple[int, str]]:
+    """(offset, value) of all records of the log below an offset, without padding."""
     offset = log.log_start_offset
     while offset < up_to_offset:
         piece = log.read(offset, FETCH_BYTES, up_to_offset)
@@ -136,7 +145,7 @@ def say(said: Said) -> None:
 
 
 def parsed(line: str) -> Said:
-    """What a process said."""
+    """A printed line of the process as an object."""
     found: dict[str, Any] = json.loads(line)
     values = {int(offset): value for offset, value in found.pop("values").items()}
     return Said(**found, values=values)

@@ -1,7 +1,7 @@
-"""The machine's disk and a simulated one, given the same calls at the same time.
+"""Makes the same random calls on the machine's disk and on the simulated one.
 
-Whatever one answers or raises the other has to answer or raise. What is stored is compared through
-the port, and on the machine's side past it, too: by what the file system says.
+Both must return the same values and raise the same errors. The stored files are compared through
+the port `Disk`, and for the machine's disk also directly in the file system.
 """
 
 import asyncio
@@ -23,13 +23,14 @@ MOST_BYTES: Final = 20_000
 
 
 class Outcome(NamedTuple):
-    """What a call came to."""
+    """The result of a call: its value, or the class and errno of its error."""
 
     value: object = None
     error: str = ""
 
 
 def outcome_of(call: Callable[[], object]) -> Outcome:
+    """Make a call; its `OSError` becomes an `Outcome`, too."""
     try:
         return Outcome(call())
     except OSError as error:
@@ -37,6 +38,7 @@ def outcome_of(call: Callable[[], object]) -> Outcome:
 
 
 async def outcome_later(call: Callable[[], Awaitable[object]]) -> Outcome:
+    """As `outcome_of`, for a call that is awaited."""
     try:
         return Outcome(await call())
     except OSError as error:
@@ -49,7 +51,7 @@ def refused(error: OSError) -> Outcome:
 
 @dataclass(slots=True)
 class OpenFile:
-    """One file under both disks, open in both."""
+    """The same file, open on both disks."""
 
     real: File
     simulated: Any
@@ -57,7 +59,7 @@ class OpenFile:
 
 @dataclass(slots=True)
 class Seen:
-    """What the calls of a run came to, so that a run that shows nothing is known."""
+    """Counts calls and errors of a run, so that a test can check that the run covered enough."""
 
     calls: dict[str, int] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
@@ -69,7 +71,7 @@ class Seen:
 
 
 class SideBySide:
-    """Both disks, and the calls that chance chooses for them."""
+    """Both disks, and the random calls on them; each method below `run` is one kind of call."""
 
     def __init__(self, directory: Path, seed: int, seen: Seen) -> None:
         self.directory = directory
@@ -80,9 +82,10 @@ class SideBySide:
         self.files: list[OpenFile] = []
         self.syncs: list[asyncio.Task[None]] = []
         self.history: list[str] = []
+        """All calls so far, as text for messages."""
 
     async def run(self, calls: int) -> None:
-        """Raises `AssertionError` where the two differ."""
+        """Make this many random calls; raises `AssertionError` if the two disks differ."""
         for _ in range(calls):
             await self.chance.choices(tuple(MOVES), tuple(MOVES.values()))[0](self)
             self.compare_files()
@@ -107,12 +110,13 @@ class SideBySide:
         self.both(f"make_directory {path}", lambda disk: disk.make_directory(path))
 
     async def rename(self) -> None:
-        """Within a directory, as the port's users do."""
+        """Rename a file or directory within one directory, as the brokers do."""
         directory = self.chance.choice(DIRECTORIES)
         old, new = (join(directory, self.chance.choice((*NAMES, "one", "two"))) for _ in range(2))
         real = outcome_of(lambda: self.real.rename(old, new))
         if real == refused(OSError(errno.EEXIST, "")):
-            # What xfs says of a directory that is not empty; rename(2) allows both.
+            # The error of xfs if the target is a directory that is not empty; rename(2) allows
+            # both.
             real = refused(OSError(errno.ENOTEMPTY, ""))
         simulated = outcome_of(lambda: self.simulated.rename(old, new))
         self.agree(f"rename {old} {new}", real, simulated)
@@ -134,7 +138,7 @@ class SideBySide:
         self.both(f"lock {path}", lambda disk: disk.lock(path))
 
     async def open(self) -> None:
-        """Open a file as its only writer: an open handle is closed first."""
+        """Open a file as its only writer: another open handle of the same file is closed first."""
         path, create = self.path(), self.chance.random() < 0.7
         simulated: Any = outcome_of(lambda: self.simulated.open(path, create=create))
         for one in self.files.copy():
@@ -173,7 +177,8 @@ class SideBySide:
         self.both_files(f"read_into {at} {size}", into)
 
     async def sync(self) -> None:
-        """Others go on meanwhile, and may close the file."""
+        """Start a sync in the background: later calls run at the same time, and may close the
+        file."""
         if self.files:
             one = self.chance.choice(self.files)
             self.syncs.append(asyncio.create_task(self.synced(one)))
@@ -184,7 +189,7 @@ class SideBySide:
             await self.closed(self.chance.choice(self.files))
 
     async def hold(self) -> None:
-        """Close a file that somebody holds: what it says stays the same until then."""
+        """Close a file on which `hold` was called: it must stay readable until `release`."""
         if self.files:
             one = self.chance.choice(self.files)
             one.real.hold()
@@ -200,6 +205,7 @@ class SideBySide:
     # --- both at once -----------------------------------------------------------------
 
     def both(self, what: str, call: Callable[[Disk], object]) -> None:
+        """Make a call on both disks and compare; `what` describes it in messages."""
         self.agree(
             what, outcome_of(lambda: call(self.real)), outcome_of(lambda: call(self.simulated))
         )
@@ -210,6 +216,7 @@ class SideBySide:
         self.agree(what, real, simulated)
 
     def both_files(self, what: str, call: Callable[[File], object]) -> None:
+        """Make a call on one random open file of both disks and compare."""
         if self.files:
             one = self.chance.choice(self.files)
             real, simulated = (
@@ -219,6 +226,7 @@ class SideBySide:
             self.agree(what, real, simulated)
 
     async def synced(self, one: OpenFile) -> None:
+        """Sync the real file, which must succeed; the simulated file is not synced here."""
         real = await outcome_later(one.real.sync)
         self.agree("sync", real, Outcome())
 
@@ -227,15 +235,17 @@ class SideBySide:
         self.agree("close", outcome_of(one.real.close), outcome_of(one.simulated.close))
 
     def agree(self, what: str, real: Outcome, simulated: Outcome) -> None:
+        """Note a call; raises `AssertionError` unless both disks had the same outcome."""
         self.history.append(what)
         self.seen.note(what.split(maxsplit=1)[0], real)
         assert real == simulated, (
-            f"{self.calls_made()}: {brief(real)}, simulated {brief(simulated)}"
+            f"{self.calls_made()}: real disk {brief(real)}, simulated disk {brief(simulated)}"
         )
 
     # --- what is stored ---------------------------------------------------------------
 
     def compare_files(self) -> None:
+        """Raise `AssertionError` if an open file has other sizes or bytes on the two disks."""
         for one in self.files:
             size = one.real.size()
             assert size == one.simulated.size(), self.calls_made()
@@ -243,13 +253,14 @@ class SideBySide:
             assert one.real.read(0, size + 1) == one.simulated.read(0, size + 1), self.calls_made()
 
     def stored(self) -> dict[str, bytes | None]:
-        """By the file system; None for a directory."""
+        """Path -> content of all files on the machine's disk; None for a directory."""
         return {
             str(path.relative_to(self.directory)): None if path.is_dir() else path.read_bytes()
             for path in self.directory.rglob("*")
         }
 
     def simulated_tree(self, directory: str = "") -> dict[str, bytes | None]:
+        """As `stored`, for the simulated disk."""
         found: dict[str, bytes | None] = {}
         for name in self.simulated.names(directory):
             path = join(directory, name)
@@ -268,6 +279,7 @@ class SideBySide:
         return self.chance.randbytes(self.chance.choice((0, 1, 511, 4096, MOST_BYTES)))
 
     def calls_made(self) -> str:
+        """The last calls, for messages."""
         return f"after {len(self.history)} calls, the last of them {self.history[-3:]}"
 
 
@@ -279,6 +291,7 @@ def brief(outcome: Outcome) -> str:
     return repr(outcome)[:200]
 
 
+# Call -> its weight in the random choice.
 MOVES: Final[dict[Callable[[SideBySide], Awaitable[None]], int]] = {
     SideBySide.list_names: 3,
     SideBySide.make_directory: 2,

@@ -1,4 +1,4 @@
-"""What is undone however this process ends, kill -9 included."""
+"""Cleanup commands that run no matter how this process ends, even by SIGKILL."""
 
 import shlex
 import subprocess
@@ -10,10 +10,10 @@ LIMIT_S = 60
 
 
 class Undone:
-    """Commands that a shell of its own runs when the `with` block, or this process, has ended.
+    """Commands that a separate shell runs when the `with` block, or this process, has ended.
 
-    It waits for the end of a pipe that nobody else holds. A command that fails, since there is
-    nothing to undo, is no failure.
+    The shell reads from a pipe until its end, which comes when this process closes the pipe or
+    ends. Commands that fail are ignored: then there was nothing to undo.
     """
 
     def __init__(self, *commands: Sequence[str]) -> None:
@@ -22,7 +22,7 @@ class Undone:
         self._shell: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        # A session of its own: an interrupt from the keyboard goes to all of ours.
+        # In its own session, so that Ctrl-C, which reaches all processes of ours, does not end it.
         self._shell = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -43,4 +43,5 @@ class Undone:
 
 
 def _line(command: Sequence[str]) -> str:
+    """A command as a line of a shell script."""
     return " ".join(map(shlex.quote, command))

@@ -1,8 +1,8 @@
-"""etcd and kube-apiserver, the programs of the local cluster, on ports of their own.
+"""etcd and kube-apiserver, built for the local cluster, as processes on free ports.
 
-Nobody works on the objects but who is started for it: there is no controller, no scheduler and
-no node. The administrator is known by a token; any other client gets a token for its account, as
-a pod does.
+There is no controller, no scheduler and no node: nothing acts on the objects except the programs
+that tests start. The administrator authenticates with a token; every other client gets a token of
+its ServiceAccount, as a pod does.
 """
 
 import json
@@ -24,18 +24,17 @@ from e2e.loopback.child import Child
 
 READY_LIMIT_S = 120
 ASK_LIMIT_S = 60
-SERVICES = "198.19.0.0/16"  # addresses that nobody uses: there is no kube-proxy
+SERVICES = "198.19.0.0/16"  # Services get addresses, but without a kube-proxy they do not work
 MERGE_PATCH = "application/merge-patch+json"
 
 Manifest = dict[str, Any]
 
 
 class ApiServer:
-    """A context manager: within the block the server answers; afterwards it is
-    killed."""
+    """Runs etcd and the API server while the `with` block runs; at its end they are killed."""
 
     def __init__(self, directory: Path, node_ports: range) -> None:
-        """`node_ports` is where the addresses of NodePort Services come from."""
+        """`node_ports` is the range from which NodePort Services get their ports."""
         self.directory, self.node_ports = directory, node_ports
         self.client_port, self.peer_port, self.port = free_ports(3)
         self.token = secrets.token_hex(16)
@@ -48,7 +47,7 @@ class ApiServer:
 
     @property
     def authority(self) -> Path:
-        """What signed the server's certificate; the server makes both at its first start."""
+        """The certificate that clients trust: the server's own, self-signed at its first start."""
         return self.certificates / "apiserver.crt"
 
     def __enter__(self) -> Self:
@@ -73,7 +72,7 @@ class ApiServer:
         self.running.close()
 
     def kubeconfig(self, name: str, token: str, namespace: str = "default") -> Path:
-        """A file for programs that are known by `token`."""
+        """Write a kubeconfig for a program that authenticates with `token`."""
         cluster = {"server": self.url, "certificate-authority": str(self.authority)}
         document = {
             "apiVersion": "v1",
@@ -91,7 +90,7 @@ class ApiServer:
         return path
 
     def account(self, name: str, token: str, namespace: str) -> Path:
-        """A directory as a pod has it, for a program that is known by `token`."""
+        """A directory like a pod's ServiceAccount volume, with this token, for a program."""
         directory = self.directory / name
         directory.mkdir(mode=0o700, exist_ok=True)
         ca = self.authority.read_text()
@@ -100,11 +99,14 @@ class ApiServer:
         return directory
 
     def administrator(self) -> Path:
-        """The kubeconfig of who may do everything."""
+        """Write the administrator's kubeconfig, with all permissions."""
         return self.kubeconfig("administrator", self.token)
 
     def ask(self, method: str, path: str, body: Manifest | None = None) -> Manifest:
-        """One request as the administrator. Raises `OSError`, `HTTPError` where it is refused."""
+        """Make a request as the administrator and return the JSON answer.
+
+        Raises `HTTPError` if it is refused, another `OSError` if the server does not answer.
+        """
         request = urllib.request.Request(
             self.url + path,
             method=method,
@@ -120,7 +122,7 @@ class ApiServer:
             return found
 
     def find(self, path: str) -> Manifest | None:
-        """An object, or None where there is none yet."""
+        """The object at this path; None if it does not exist."""
         try:
             return self.ask("GET", path)
         except urllib.error.HTTPError as refused:
@@ -129,7 +131,7 @@ class ApiServer:
             return None
 
     def account_token(self, namespace: str, account: str) -> str:
-        """What a pod that runs as this account finds in its volume."""
+        """A new token of this ServiceAccount, as a pod gets it."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         body = {"spec": {"expirationSeconds": 86_400}}
         return str(self.ask("POST", path, body)["status"]["token"])
@@ -138,6 +140,7 @@ class ApiServer:
         return self.authority.exists() and bool(self.ask("GET", "/api/v1/namespaces/default"))
 
     def _write_secrets(self) -> None:
+        """Write the administrator's token and the key that signs ServiceAccount tokens."""
         tokens, signer = self.directory / "tokens.csv", self.directory / "accounts.key"
         for path in (tokens, signer):
             path.touch(mode=0o600)
@@ -174,11 +177,12 @@ class ApiServer:
             f"--cert-dir={self.certificates}",
             f"--service-cluster-ip-range={SERVICES}",
             f"--service-node-port-range={first}-{last}",
-            # It would tell pods where the API is: there are none, and loopback is refused.
+            # It would write the endpoints of the Service `kubernetes`, and refuses loopback
+            # addresses.
             "--endpoint-reconciler-type=none",
             "--authorization-mode=RBAC",
             f"--token-auth-file={self.directory / 'tokens.csv'}",
-            # Adds to pods what a kubelet would have to serve.
+            # The plugin would add a token volume to pods, which only a kubelet could provide.
             "--disable-admission-plugins=ServiceAccount",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.directory / 'accounts.key'}",

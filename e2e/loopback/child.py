@@ -1,4 +1,4 @@
-"""Programs that end with this process."""
+"""Programs that the kernel kills when this process ends."""
 
 import subprocess
 import threading
@@ -14,7 +14,8 @@ POLL_S = 0.5
 
 @dataclass(slots=True)
 class Child:
-    """A program by its command; what it prints goes to `output`."""
+    """A program, which can be started several times; its output is appended to the file
+    `output`."""
 
     command: Sequence[str | Path]
     output: Path
@@ -34,19 +35,19 @@ class Child:
         return self.process is not None and self.process.poll() is None
 
     def send_kill(self) -> None:
-        """kill -9, without waiting until it has ended."""
+        """Send SIGKILL without waiting for the end."""
         if self.process is not None:
             self.process.kill()
 
     def kill(self) -> None:
-        """kill -9, and wait until it has ended. Nothing happens where it does not run."""
+        """Send SIGKILL and wait for the end; does nothing if the program does not run."""
         child, self.process = self.process, None
         if child is not None:
             child.kill()
             child.wait()
 
     def tail(self, lines: int = 15) -> str:
-        """The end of what it printed."""
+        """The last lines of its output, for messages."""
         try:
             return "\n".join(self.output.read_text(errors="replace").splitlines()[-lines:])
         except FileNotFoundError:
@@ -54,12 +55,14 @@ class Child:
 
 
 class Supervised:
-    """A program that is started again when it ends, as by a Deployment; within a `with` block."""
+    """Runs a program while the `with` block runs, and restarts it when it ends, like a
+    Deployment."""
 
     def __init__(self, child: Child) -> None:
         self.child = child
         self._ending = threading.Event()
-        # It starts the program itself: the kernel ends a program with the thread that began it.
+        # This thread starts the program: the kernel kills a program when the thread that started it
+        # ends.
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:

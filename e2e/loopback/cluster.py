@@ -1,4 +1,4 @@
-"""A BrokerCluster of three, its operator and its brokers as processes of this machine."""
+"""A BrokerCluster of three brokers; operator and brokers are processes of this machine."""
 
 import base64
 import json
@@ -22,14 +22,15 @@ from e2e.loopback.nodes import Pod
 SIZE = 3
 NAME, NAMESPACE, OPERATOR_NAMESPACE = "loopback", "loopback", "chiplog-system"
 LISTENER = "external"
-# Below the ports of `free_ports`, beside those of the local cluster: its kube-proxy has the
-# usual range of node ports, on 127.0.0.1 too.
+# Below the ports of `free_ports`, and outside of the usual range of node ports, which the kube-
+# proxy of the local cluster uses on 127.0.0.1, too.
 NODE_PORTS = range(23_000, 24_000)
 NODE_PORTS_NEEDED = 16
+"""Enough for the listeners of one cluster."""
 
 
 class LoopbackCluster(Running):
-    """Killed with all it stored afterwards."""
+    """Three brokers, their operator and an API server, which run while the `with` block runs."""
 
     title = "Chiplog"
 
@@ -38,7 +39,8 @@ class LoopbackCluster(Running):
         super().__init__()
         self.directory, self.settings = directory, dict(settings or {})
         self.server = ApiServer(directory / "api", free_node_ports())
-        # A network of its own for the internal listeners: their port is the same everywhere.
+        # Random loopback addresses: all internal listeners have the same port, also those of other
+        # clusters on this machine.
         second, third = (random.randrange(1, 255) for _ in range(2))  # noqa: S311
         self.addresses = {
             BrokerId(number): f"127.{second}.{third}.{number}" for number in range(1, SIZE + 1)
@@ -47,38 +49,43 @@ class LoopbackCluster(Running):
         self.pods: dict[int, Pod] = {}
         self.node_ports: dict[int, int] = {}
         self.metrics_ports: dict[int, int] = {}
-        """On loopback, where each broker is asked by Prometheus."""
+        """Broker id -> port of its metrics on loopback."""
         self.metrics = ""
-        """Where the operator is asked by Prometheus."""
+        """Address of the operator's metrics, host:port."""
 
     @property
     def bootstrap(self) -> str:
         return ",".join(f"{LOOPBACK}:{port}" for port in self.node_ports.values())
 
     def ports(self) -> dict[int, int]:
+        """Broker id -> port for clients, for the brokers that run."""
         return {n: port for n, port in self.node_ports.items() if self.brokers[n].runs}
 
     def kill(self, broker_id: int) -> None:
+        """Kill a broker (SIGKILL); its pod's status reports that a moment later."""
         self.brokers[broker_id].kill()
         self.pods[broker_id].was_killed()
 
     def start_again(self, broker_id: int) -> None:
+        """Start a killed broker again, without waiting until it is ready."""
         self.pods[broker_id].started()
         self.brokers[broker_id].start()
 
     def volume(self, broker_id: int) -> Path:
-        """The directory of what a broker stores."""
+        """The directory that a broker has in place of its volume."""
         return self.directory / f"broker-{broker_id}" / "volume"
 
     def around(self, broker_id: int) -> Sequence[str | Path]:
-        """What the command of a broker is given to, if anything."""
+        """The beginning of a broker's command line: a program that runs the rest; none by
+        default."""
         return ()
 
     def durability(self, wanted: str) -> Mapping[str, str]:
+        """The setting for a durability, `Fsync` or `PageCache`."""
         return {"chiplog.durability": wanted}
 
     def start(self) -> None:
-        """Everything, in the order in which a user would install it."""
+        """Start all programs in the order of an installation; returns when all brokers serve."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.running.enter_context(self.server)
         self._define()
@@ -94,11 +101,12 @@ class LoopbackCluster(Running):
             raise TimeoutError("\n".join([str(late), *self._conditions(), *tails])) from late
 
     def _conditions(self) -> list[str]:
-        """What the operator says of the BrokerCluster."""
+        """The conditions of the BrokerCluster, for messages."""
         found = self.server.ask("GET", f"{own_path(api.BROKER_CLUSTER)}/{NAME}")
         return [str(one) for one in found.get("status", {}).get("conditions", [])]
 
     def _define(self) -> None:
+        """Create the namespaces and Chiplog's CRDs."""
         kubectl = Kubectl(self.server.administrator(), NAMESPACE)
         for name in (NAMESPACE, OPERATOR_NAMESPACE):
             kubectl("create", "namespace", name)
@@ -107,6 +115,7 @@ class LoopbackCluster(Running):
         kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 
     def _operator(self) -> Child:
+        """The operator's process, not started yet."""
         health, self.metrics = (f"{LOOPBACK}:{port}" for port in free_ports(2))
         command: list[str | Path] = [
             *(sys.executable, "-m", "chiplog_operator"),
@@ -118,19 +127,19 @@ class LoopbackCluster(Running):
         return Child(command, self.directory / "operator.log")
 
     def _start_broker(self, broker_id: BrokerId) -> None:
-        """The process of a broker, once the operator has made what its pod stands on."""
-        made: list[Manifest] = []
+        """Start a broker, once the operator has created the objects that its pod needs."""
+        created: list[Manifest] = []
 
-        def is_made() -> bool:
+        def is_created() -> bool:
             found = self.server.find(stateful_set_path(broker_id))
-            made.extend([found] if found else [])
-            return bool(made)
+            created.extend([found] if found else [])
+            return bool(created)
 
-        # StatefulSets are made last.
-        wait_for(f"the StatefulSet of broker {broker_id}", is_made)
+        # The operator creates StatefulSets last: then the other objects exist, too.
+        wait_for(f"the StatefulSet of broker {broker_id}", is_created)
         directory = self.directory / f"broker-{broker_id}"
         directory.mkdir()
-        (container,) = made[0]["spec"]["template"]["spec"]["containers"]
+        (container,) = created[0]["spec"]["template"]["spec"]["containers"]
         service = names.external_broker_service(NAME, broker_id)
         ports = self.server.ask("GET", core_path("services", service))["spec"]["ports"]
         (self.node_ports[broker_id],) = (p["nodePort"] for p in ports if p["name"] == LISTENER)
@@ -139,7 +148,7 @@ class LoopbackCluster(Running):
         self.pods[broker_id] = Pod(
             self.server, NAME, NAMESPACE, broker_id, termination_log, address
         )
-        self.pods[broker_id].create(made[0])
+        self.pods[broker_id].create(created[0])
         broker = Child(self._command(broker_id, directory, container["args"]), directory / "output")
         self.brokers[broker_id] = broker
         self.running.callback(broker.kill)
@@ -148,7 +157,10 @@ class LoopbackCluster(Running):
     def _command(
         self, broker_id: BrokerId, directory: Path, arguments: list[str]
     ) -> list[str | Path]:
-        """The container's command, with what lies elsewhere than in a pod."""
+        """The container's command with other paths and addresses than in a pod.
+
+        `arguments` are those of the pod's container: alternately an option and its value.
+        """
         names_file = self.directory / "names.json"
         names_file.write_text(json.dumps(self._host_names()))
         (self.metrics_ports[broker_id],) = free_ports(1)
@@ -174,7 +186,7 @@ class LoopbackCluster(Running):
         ]
 
     def _host_names(self) -> dict[str, str]:
-        """The names of the brokers' pods, which only a DNS server in Kubernetes knows."""
+        """DNS name -> address of each broker's pod: there is no DNS server here."""
         service = names.brokers_service(NAME)
         return {
             f"{names.pod(NAME, broker_id)}.{service}.{NAMESPACE}.svc": address
@@ -182,7 +194,7 @@ class LoopbackCluster(Running):
         }
 
     def _properties(self, broker_id: BrokerId, directory: Path) -> Path:
-        """The operator's file, but listening on the broker's node port."""
+        """Write the operator's configuration file, with the broker's node port as its listener."""
         found = self.server.ask("GET", core_path("configmaps", names.broker_config(NAME)))
         ((name, text),) = found["data"].items()
         lines = [line for line in text.splitlines() if not line.startswith("listeners=")]
@@ -192,6 +204,7 @@ class LoopbackCluster(Running):
         return path
 
     def _credentials(self, directory: Path) -> Path:
+        """Write the cluster's internal Secret as files, like a mounted Secret."""
         found = self.server.ask("GET", core_path("secrets", names.internal_secret(NAME)))
         secret = directory / "credentials"
         secret.mkdir(mode=0o700)
@@ -201,7 +214,7 @@ class LoopbackCluster(Running):
 
 
 class WithoutBrokers(LoopbackCluster):
-    """An API server and an operator."""
+    """An API server and an operator only, without a BrokerCluster."""
 
     def start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -211,18 +224,21 @@ class WithoutBrokers(LoopbackCluster):
 
 
 def free_node_ports() -> range:
-    """Ports in a row on which nothing listens now."""
+    """`NODE_PORTS_NEEDED` consecutive ports on which nothing listens now."""
     starts = list(range(NODE_PORTS.start, NODE_PORTS.stop, NODE_PORTS_NEEDED))
     random.shuffle(starts)
     for start in starts:
         found = range(start, start + NODE_PORTS_NEEDED)
         if all(map(is_free, found)):
             return found
-    raise OSError(f"no {NODE_PORTS_NEEDED} free ports in a row in {NODE_PORTS}")
+    raise OSError(
+        f"no {NODE_PORTS_NEEDED} consecutive ports are free in the range from {NODE_PORTS.start} "
+        f"to {NODE_PORTS.stop - 1}"
+    )
 
 
 def broker_cluster(settings: Mapping[str, str]) -> Manifest:
-    """Three brokers, reached on loopback."""
+    """The BrokerCluster's manifest, with a listener for clients on loopback."""
     listener = {"name": LISTENER, "type": "nodeport", "port": 9094, "advertisedHost": LOOPBACK}
     return {
         "apiVersion": api.API_VERSION,

@@ -1,11 +1,14 @@
-"""A broker beside others on one machine: `python -m e2e.loopback.member NAMES ADDRESS API …`.
+"""One of several brokers on this machine: `python -m e2e.loopback.member NAMES ADDRESS API ACCOUNT
+…`.
 
-The broker as it is, with three things of a pod made up for: NAMES is a JSON file with an address
-for the name of each broker's pod, where there is no DNS; ADDRESS is this one's own, where the
-port of the internal listener is the same for all; API is
-the port of the API server on this machine and ACCOUNT the directory of the broker's account: by a
-kubeconfig it would load a library that brokers in pods do without, and that would be measured.
-What follows are the broker's own arguments.
+It runs the unchanged broker, and replaces what a pod would have:
+
+  * NAMES is a JSON file with the address of each broker pod's DNS name, as there is no DNS; *
+  ADDRESS is this broker's own, as all internal listeners have the same port; * API is the port of
+  the API server on this machine, ACCOUNT a directory like a ServiceAccount volume. A kubeconfig
+  would load a library that brokers in pods do not need, which would distort measurements.
+
+The further arguments are the broker's own.
 """
 
 import asyncio
@@ -31,7 +34,7 @@ P = TypeVar("P", bound=BaseProtocol)
 
 
 class NamedNet(SystemNet):
-    """TCP to names that only this process knows."""
+    """TCP connections with a table of names in place of DNS."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names
@@ -41,7 +44,7 @@ class NamedNet(SystemNet):
 
 
 def main() -> None:
-    """As `chiplog_broker.main.main`."""
+    """Run the broker as `chiplog_broker.main.main` does, with the replacements above."""
     names_file, address, api, account, *given = sys.argv[1:]
     options = arguments(given)
     set_up(options.log_level)

@@ -1,8 +1,9 @@
-"""What nodes would do for a broker: its pod, as the operator sees it, and word of its end.
+"""What a node would do for a broker: create its pod's status, and report the end of its process.
 
-The operator believes that a process ended when the kubelet says so, and else waits until its Lease
-has expired. There is no kubelet here, so its word is written here, as late as the slowest of those
-that were measured on the local cluster came (0.33 to 0.74 s from kill -9 to a watcher).
+The operator takes a process as ended when the kubelet reports it, and otherwise waits until its
+Lease has expired. There is no kubelet here, so this module writes the report, with the longest
+delay that was measured on the local cluster (0.33 to 0.74 s from kill -9 until a watch reported
+it).
 """
 
 import threading
@@ -28,7 +29,7 @@ class Pod:
     broker_id: BrokerId
     termination_log: Path
     address: str
-    """Its own on loopback, where the operator checks whether its process runs."""
+    """The broker's address on loopback, at which the operator checks whether it runs."""
     _reporting: threading.Timer | None = field(default=None, init=False)
 
     @property
@@ -40,8 +41,7 @@ class Pod:
         return f"/api/v1/namespaces/{self.namespace}/pods"
 
     def create(self, stateful_set: Manifest) -> None:
-        """Create the pod as its controller would; it is Ready at once, since nothing here waits for
-        that."""
+        """Create the pod as the StatefulSet controller would; it is Ready at once."""
         template = stateful_set["spec"]["template"]
         claim = {"claimName": names.volume_claim(self.cluster, self.broker_id)}
         volume = {"name": VOLUME, "persistentVolumeClaim": claim}
@@ -52,23 +52,27 @@ class Pod:
         self.started()
 
     def started(self) -> None:
-        """A process runs in it; what was reported of the one before stays reported."""
+        """Report that a new process runs, and the end of the one before as the last state.
+
+        A report about the one before that is still delayed is waited for.
+        """
         if self._reporting is not None:
             self._reporting.join()
-        # The kubelet makes the file for each container again.
+        # A kubelet creates this file for each container; the broker writes its incarnation there.
         ended = self.termination_log.read_text() if self.termination_log.exists() else ""
         self.termination_log.write_text("")
         last = {"lastState": terminated(ended)} if ended else {}
-        self._say("True", {"name": "broker", "state": {"running": {}}, **last})
+        self._write_status("True", {"name": "broker", "state": {"running": {}}, **last})
 
     def was_killed(self) -> None:
-        """Tell so, some time from now."""
+        """Report after `REPORTED_AFTER_S` that the process was killed."""
         status = {"name": "broker", "state": terminated(self.termination_log.read_text())}
-        self._reporting = threading.Timer(REPORTED_AFTER_S, self._say, ("False", status))
+        self._reporting = threading.Timer(REPORTED_AFTER_S, self._write_status, ("False", status))
         self._reporting.daemon = True
         self._reporting.start()
 
-    def _say(self, ready: str, container: Manifest) -> None:
+    def _write_status(self, ready: str, container: Manifest) -> None:
+        """Write the pod's status; `ready` is the status of its condition Ready."""
         status = {
             "phase": "Running",
             "podIP": self.address,
@@ -79,5 +83,8 @@ class Pod:
 
 
 def terminated(incarnation: str) -> Manifest:
-    """The state of a container whose process was killed; the name is what it wrote itself."""
+    """The state of a container whose process was killed (128 + SIGKILL).
+
+    The message is what the broker wrote as its termination message: its incarnation.
+    """
     return {"terminated": {"exitCode": 137, "reason": "Error", "message": incarnation}}

@@ -1,4 +1,4 @@
-"""What the operator takes while nothing happens, beside its limits."""
+"""Measures memory and CPU of an idle operator, and compares them with their limits."""
 
 import time
 from typing import Final
@@ -11,13 +11,16 @@ MEMORY_LIMIT_MIB: Final = 200
 IDLE_LIMIT_PERCENT: Final = 2
 IDLE_S: Final = 20
 REST_S: Final = MOVES_FOR_MS / 1000 + 2
-# Times are shown beside their limit; a test fails only where something hangs.
+# The measured CPU is only shown next to its limit. A test fails at this multiple of the limit.
 HANG: Final = 5
 
 
 def note_at_rest(operator: Operator) -> None:
-    """Memory now and CPU while nothing happens, of the replica that leads and of the other."""
-    # What the last changes caused is over, also the more frequent polls of groups.
+    """Note memory and idle CPU of the active operator and of the standby in the test's summary.
+
+    Raises `AssertionError` far above the limits.
+    """
+    # Wait until the work after the last change is over, and groups are polled less often again.
     time.sleep(REST_S)
     before = operator.usage()
     time.sleep(IDLE_S)
@@ -27,7 +30,7 @@ def note_at_rest(operator: Operator) -> None:
         idle = 100 * (used.cpu_s - before[name].cpu_s) / IDLE_S
         mib = used.rss_bytes / 2**20
         measured.note(
-            f"operator {'that leads' if name == leader else 'that waits'}: "
+            f"operator, {'active' if name == leader else 'standby'}: "
             f"{mib:.0f} MiB (limit {MEMORY_LIMIT_MIB}), "
             f"idle {idle:.1f} % of a core (limit {IDLE_LIMIT_PERCENT})"
         )

@@ -1,4 +1,4 @@
-"""A BrokerCluster as its users reach it: kubectl, and the address its status names."""
+"""A BrokerCluster as users see it: by kubectl, and at the bootstrap address in its status."""
 
 import json
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Which process of a pod this is: another uid or one more restart is another one."""
+    """Identifies a process of a pod: with another uid or another restart count it is another
+    one."""
 
     uid: str
     restarts: int
@@ -28,14 +29,14 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class BrokerClusterUnderTest:
-    """One BrokerCluster and its namespace."""
+    """One BrokerCluster; `kubectl` uses its namespace."""
 
     kubectl: Kubectl
     name: str = "demo"
 
     @property
     def bootstrap(self) -> str:
-        """The bootstrap address for clients outside, from the status."""
+        """The bootstrap address for clients outside the cluster, from its status."""
         status = self.kubectl.get("cbc", self.name).get("status", {})
         found = [
             one["bootstrapServers"]
@@ -46,7 +47,10 @@ class BrokerClusterUnderTest:
         return str(found[0])
 
     def wait_ready(self, kind: str, name: str, limit_s: float = READY_LIMIT_S) -> float:
-        """Wait until an object's Ready condition says True of its newest spec; returns seconds."""
+        """Wait until an object's condition Ready is True for its newest spec.
+
+        Returns the seconds it took.
+        """
 
         def ready() -> bool:
             one = self.kubectl.get(kind, name)
@@ -59,7 +63,7 @@ class BrokerClusterUnderTest:
         return self.wait_ready("cbc", self.name, limit_s)
 
     def wait_gone(self, kind: str, name: str, limit_s: float = READY_LIMIT_S) -> float:
-        """Wait until there is no such object; returns seconds."""
+        """Wait until the object does not exist; returns the seconds it took."""
 
         def gone() -> bool:
             left = self.kubectl("get", kind, name, "--ignore-not-found", "-o", "json").strip()
@@ -69,22 +73,22 @@ class BrokerClusterUnderTest:
         return eventually(f"{kind}/{name} is gone", gone, limit_s)
 
     def own(self, kinds: str) -> list[Manifest]:
-        """The objects of some kinds (`sts,svc`) that the operator made for this cluster."""
+        """The objects of these kinds (like "sts,svc") that belong to this cluster."""
         items: list[Manifest] = self.kubectl.get(kinds)["items"]
         return [one for one in items if self.name in {cluster_by_label(one), cluster_by_spec(one)}]
 
     def uids(self, kinds: str) -> dict[str, str]:
-        """The uids of these objects, by name."""
+        """Name -> uid of the objects of these kinds that belong to this cluster."""
         return {one["metadata"]["name"]: one["metadata"]["uid"] for one in self.own(kinds)}
 
     def pods(self) -> list[Manifest]:
-        """The brokers'."""
+        """The pods of the brokers."""
         selector = f"{labels.CLUSTER}={self.name},{labels.COMPONENT}={labels.BROKER}"
         found: list[Manifest] = self.kubectl.get("pods", "-l", selector)["items"]
         return found
 
     def broker_pods(self) -> dict[str, Life]:
-        """The process of every broker, by the name of its pod."""
+        """Name of a broker's pod -> its current process."""
         return {
             pod["metadata"]["name"]: Life(pod["metadata"]["uid"], restarts(pod))
             for pod in self.pods()
@@ -96,7 +100,7 @@ class BrokerClusterUnderTest:
         return found
 
     def partitions_of(self, topic_name: str) -> list[Manifest]:
-        """The partitions a topic's name means now, as its map has them."""
+        """The entries of the topic's current generation in its PartitionMap."""
         spec = self.map_of(topic_name)["spec"]
         current = [one for one in spec["generations"] if one["topicId"] == spec.get("current")]
         assert len(current) == 1, json.dumps(spec)
@@ -104,7 +108,10 @@ class BrokerClusterUnderTest:
         return partitions
 
     def epochs(self) -> dict[str, tuple[object, ...]]:
-        """Who leads what in which epoch, and every broker's session: equal while nothing moves."""
+        """Sessions of all brokers; leader, leader epoch and ISR of all partitions.
+
+        Two results are equal if no broker was admitted or fenced and nothing moved in between.
+        """
         found: dict[str, tuple[object, ...]] = {
             f"broker {one['metadata']['name']}": (
                 one["spec"]["session"],
@@ -122,7 +129,8 @@ class BrokerClusterUnderTest:
         return found
 
     def segments(self, pod: str, topic: str, partition: int) -> dict[str, int]:
-        """Names and sizes of the segment files of a partition on a broker's volume."""
+        """Name -> bytes of a partition's segment files on a broker's volume, listed by kubectl
+        exec."""
         directory = f"{DATA}/{topic}-{partition}"
         script = f"import os; [print(e.name, e.stat().st_size) for e in os.scandir({directory!r})]"
         listed = self.kubectl.execute(pod, "python3", "-c", script)
@@ -135,13 +143,13 @@ def cluster_by_label(one: Manifest) -> str:
 
 
 def cluster_by_spec(one: Manifest) -> str:
-    """Brokers and maps name their cluster themselves."""
+    """The cluster that a Broker or PartitionMap names in its spec; "" for other kinds."""
     spec = one.get("spec", {})
     return str(spec.get("cluster", "")) if one["kind"] in {"Broker", "PartitionMap"} else ""
 
 
 def is_ready(one: Manifest) -> bool:
-    """Whether its Ready condition is True and was judged from the newest spec."""
+    """Whether the condition Ready is True and its observedGeneration is the newest."""
     generation = one["metadata"]["generation"]
     return any(
         condition["type"] == "Ready"
@@ -152,19 +160,19 @@ def is_ready(one: Manifest) -> bool:
 
 
 def shown(one: Manifest) -> str:
-    """What a failed wait says about an object."""
+    """An object's name and status, for the message of a failed wait."""
     seen = {name: one["metadata"].get(name) for name in ("generation", "deletionTimestamp")}
     return f"{one['kind']} {one['metadata']['name']} {seen}: {json.dumps(one.get('status'))}"
 
 
 def restarts(pod: Manifest) -> int:
-    """How often the pod's containers ended and were started again."""
+    """The restart counts of the pod's containers together."""
     statuses = pod.get("status", {}).get("containerStatuses", ())
     return sum(int(one["restartCount"]) for one in statuses)
 
 
 def example(config: dict[str, object]) -> str:
-    """`examples/orders.yaml` with broker configuration that makes retention quick to see."""
+    """`examples/orders.yaml`, with these keys added to the broker configuration."""
     cluster, topic = yaml.safe_load_all(ORDERS.read_text())
     cluster["spec"]["config"] = {**cluster["spec"].get("config", {}), **config}
     return str(yaml.safe_dump_all([cluster, topic]))
@@ -173,7 +181,7 @@ def example(config: dict[str, object]) -> str:
 def topic_manifest(
     name: str, partitions: int = 1, cluster: str = "demo", **spec: object
 ) -> Manifest:
-    """A Topic as a user writes it."""
+    """A Topic's manifest; `spec` adds or replaces fields."""
     return {
         "apiVersion": "chiplog.dev/v1alpha1",
         "kind": "Topic",

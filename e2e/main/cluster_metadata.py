@@ -1,4 +1,4 @@
-"""What a cluster tells its clients, asked with kcat: brokers, partitions, leaders."""
+"""A cluster's metadata as clients get it, read with kcat: brokers, partitions, leaders."""
 
 import json
 from collections import Counter
@@ -15,7 +15,7 @@ class ClientMetadata:
     """One answer to a Metadata request."""
 
     brokers: dict[int, str]
-    """Id -> the address that is advertised to clients."""
+    """Broker id -> the address that is advertised to clients."""
     leaders: dict[str, dict[int, int]]
     """Topic -> partition -> id of its leader, -1 where there is none."""
     in_sync: dict[str, dict[int, tuple[int, ...]]]
@@ -26,19 +26,20 @@ class ClientMetadata:
         return Counter(self.leaders.get(topic, {}).values())
 
     def is_whole(self, topic: str, partitions: int) -> bool:
-        """Whether the topic has so many partitions, each with a leader that is there."""
+        """Whether the topic has this number of partitions, each led by a broker of the answer."""
         leaders = self.leaders.get(topic, {})
         return sorted(leaders) == [*range(partitions)] and set(leaders.values()) <= {*self.brokers}
 
 
 def client_metadata(bootstrap: str, topic: str | None = None) -> ClientMetadata:
-    """What the cluster answers about all topics, or about one."""
+    """The cluster's answer about all topics, or about one; topics with an error are left out."""
     one = () if topic is None else ("-t", topic)
     printed = run(
         *(debian.program("kcat"), "-b", bootstrap, "-L", "-J", *one),
         *("-X", "socket.timeout.ms=5000", "-m", "5"),
         timeout_s=LIMIT_S,
     )
+    # Warnings may come before the JSON.
     answer = json.loads(printed[printed.index("{") :])
     topics = [one for one in answer["topics"] if not one.get("error")]
     return ClientMetadata(

@@ -1,4 +1,4 @@
-"""ConsumerGroup objects as their users apply them and read them, and what groups have committed."""
+"""ConsumerGroup objects as users apply and read them, and the groups' committed offsets."""
 
 import json
 import time
@@ -18,7 +18,7 @@ LIMIT_S = 30
 
 @dataclass(frozen=True, slots=True)
 class GroupUnderTest:
-    """One ConsumerGroup, of a group of the same name."""
+    """A ConsumerGroup object, whose group id is its name."""
 
     kubectl: Kubectl
     cluster: str
@@ -37,15 +37,14 @@ class GroupUnderTest:
         self.kubectl("delete", "ccg", self.name, "--ignore-not-found", timeout_s=60)
 
     def status(self) -> dict[str, Any]:
-        """The status, if it is of the newest spec. Raises `AssertionError` where it is of an older
-        one."""
+        """The status. Raises `AssertionError` if it is not of the newest spec."""
         found = self.kubectl.get("ccg", self.name)
         status: dict[str, Any] = found.get("status", {})
         assert status.get("observedGeneration") == found["metadata"]["generation"], status
         return status
 
     def wait_reset(self, state: str, reset_id: str, limit_s: float = LIMIT_S) -> dict[str, Any]:
-        """Wait until the reset of this id is in this state; what the status says of it."""
+        """Wait until the reset with this id is in this state; returns `status.reset`."""
         seen: dict[str, Any] = {}
 
         def reached() -> bool:
@@ -57,7 +56,7 @@ class GroupUnderTest:
         return seen
 
     def condition(self, kind: str) -> tuple[str, str, str]:
-        """Status, reason and message; empty texts where there is none."""
+        """Status, reason and message of a condition; three empty strings if there is none."""
         for one in self.status().get("conditions", ()):
             if one["type"] == kind:
                 return one["status"], one["reason"], one.get("message", "")
@@ -67,7 +66,7 @@ class GroupUnderTest:
 def produce(
     bootstrap: str, topic: str, partitions: int, count: int, timestamp_ms: int | None = None
 ) -> None:
-    """Produce `count` records to each partition, all with one timestamp."""
+    """Produce `count` records to each partition, with this timestamp or the current time."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **QUIET})
     for number in range(count):
         for partition in range(partitions):
@@ -76,14 +75,17 @@ def produce(
                 b"%d" % number,
                 partition=partition,
                 on_delivery=must_arrive,
-                timestamp=timestamp_ms or 0,  # 0 is now
+                timestamp=timestamp_ms or 0,  # 0 means now
             )
         producer.poll(0)
-    assert producer.flush(LIMIT_S) == 0, "records that were not acknowledged"
+    assert producer.flush(LIMIT_S) == 0, f"records not acknowledged within {LIMIT_S} s"
 
 
 def read_all(bootstrap: str, group_id: str, topic: str, silence_s: float = 5) -> Counter[int]:
-    """Read with the group until nothing more comes, commit, and leave; records by partition."""
+    """Read with a member of the group until no record comes for `silence_s`, commit, and leave.
+
+    Returns partition -> number of records.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -103,7 +105,7 @@ def read_all(bootstrap: str, group_id: str, topic: str, silence_s: float = 5) ->
                 must_arrive(one.error(), one)
                 found[place(one)[0]] += 1
                 quiet_since_s = None
-            # Before it has partitions nothing can come.
+            # Before the member has partitions, silence means nothing.
             if quiet_since_s is None and consumer.assignment():
                 quiet_since_s = time.monotonic()
             if quiet_since_s is not None and time.monotonic() - quiet_since_s > silence_s:
@@ -116,7 +118,7 @@ def read_all(bootstrap: str, group_id: str, topic: str, silence_s: float = 5) ->
 
 
 def committed(bootstrap: str, group_id: str) -> Mapping[tuple[str, int], int]:
-    """Every offset the group has committed."""
+    """(topic, partition) -> committed offset, for all partitions with a commit of the group."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     wanted = [ConsumerGroupTopicPartitions(group_id)]
     answer = admin.list_consumer_group_offsets(wanted)[group_id].result(LIMIT_S)

@@ -1,4 +1,4 @@
-"""What is kept of a test that failed: the objects' own words, and the logs behind them."""
+"""Collects what explains a failed test: objects with their conditions, Events and logs."""
 
 import subprocess
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ CONDITIONS = (
 
 
 def gather(kubectl: Kubectl) -> Iterator[tuple[str, str]]:
-    """Title and text of everything worth reading; what cannot be had says why."""
+    """(title, text) of objects, Events and logs; where kubectl fails, the text is its error."""
     yield "objects", said(kubectl, "get", "cbc,ct", "-o", CONDITIONS)
     yield "brokers and maps", said(kubectl, "get", "brk,pmap,sts,pods,pvc", "-o", "wide")
     yield "Spark jobs", said(kubectl, "get", "verifications,jobs", "-o", "yaml")
@@ -28,7 +28,7 @@ def gather(kubectl: Kubectl) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def printed(kubectl: Kubectl) -> Iterator[None]:
-    """What fails in the block, outside of a test, prints what was found where it happened."""
+    """If the block fails, print the evidence; for fixtures, where no test report has it."""
     try:
         yield
     except BaseException:
@@ -38,7 +38,7 @@ def printed(kubectl: Kubectl) -> Iterator[None]:
 
 
 def logs(kubectl: Kubectl, what: str) -> Iterator[tuple[str, str]]:
-    """The end of every pod's log in a namespace, and of its process before, if there was one."""
+    """The last log lines of all pods in a namespace, and of their previous containers, if any."""
     for pod in said(kubectl, "get", "pods", "-o", "name").split():
         if not pod.startswith("pod/"):
             continue
@@ -49,7 +49,7 @@ def logs(kubectl: Kubectl, what: str) -> Iterator[tuple[str, str]]:
 
 
 def said(kubectl: Kubectl, *arguments: str) -> str:
-    """What kubectl printed, also where it failed: a failed test must not fail twice."""
+    """What kubectl printed; if it fails, its error as text, so that the test's own error stays."""
     try:
         return kubectl(*arguments, timeout_s=30)
     except (CommandFailed, OSError, subprocess.TimeoutExpired) as failed:

@@ -1,5 +1,5 @@
-"""The lag of a group as four parties tell it: Kafka's requests, the ConsumerGroup, a watch on it,
-and the operator's metrics.
+"""The lag of a group from four sources: Kafka's requests, the ConsumerGroup's status, a watch on
+it, and the operator's metrics.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ BURST_RECORDS = 1_000
 READERS = 8
 
 ReadMetrics = Callable[[], str]
-"""What Prometheus would scrape of the active operator."""
+"""Returns the metrics of the active operator, as Prometheus scrapes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group of one topic, and its ConsumerGroup object."""
+    """A group that reads one topic, and its ConsumerGroup object of the same name."""
 
     kubectl: Kubectl
     bootstrap: str
@@ -41,20 +41,22 @@ class Group:
     def apply(self, cluster: str, **spec: object) -> None:
         """Create the object and wait until its status reports the group."""
         self.kubectl.apply(json.dumps(group_manifest(self.name, cluster, **spec)))
-        eventually(f"ccg/{self.name} tells a state", lambda: "state" in self.status(), 30)
+        eventually(
+            f"ccg/{self.name} has a state in its status", lambda: "state" in self.status(), 30
+        )
 
     def status(self) -> dict[str, object]:
         found: dict[str, object] = self.kubectl.get("ccg", self.name).get("status", {})
         return found
 
     def reported(self) -> dict[int, int]:
-        """Partition -> lag, as the object has it."""
+        """Partition -> lag, from the object's status."""
         partitions = self.status().get("partitions", ())
         assert isinstance(partitions, list)
         return {one["partition"]: one["lag"] for one in partitions}
 
     def measured(self, metrics: str) -> dict[int, int]:
-        """Partition -> lag, as metrics have it."""
+        """Partition -> lag, from the operator's metrics in Prometheus' text format."""
         found = {}
         for line in metrics.splitlines():
             if line.startswith(f"{LAG_METRIC}{{") and f'consumergroup="{self.name}"' in line:
@@ -63,7 +65,10 @@ class Group:
         return found
 
     def by_kafka(self) -> dict[int, int]:
-        """ListOffsets minus OffsetFetch, of partitions with a commit."""
+        """Partition -> lag, from Kafka's requests: high watermark minus committed offset.
+
+        Partitions without a commit are left out.
+        """
         with self._consumer() as consumer:
             committed = consumer.committed(self._all(), timeout=20)
             return {
@@ -73,7 +78,7 @@ class Group:
             }
 
     def commit(self, behind: Mapping[int, int]) -> None:
-        """Commit so many records before the end of each partition."""
+        """Commit offsets with this lag: `behind` is partition -> records before the end."""
         with self._consumer() as consumer:
             ends = {n: self._end(consumer, n) for n in behind}
             consumer.commit(
@@ -95,7 +100,7 @@ class Group:
 
 
 class _Closed(Consumer):
-    """Closed when the block is left."""
+    """A consumer that is closed at the end of its `with` block."""
 
     def __enter__(self) -> "_Closed":
         return self
@@ -114,7 +119,10 @@ def group_manifest(name: str, cluster: str, **spec: object) -> dict[str, object]
 
 
 def produce(bootstrap: str, topic: str, partitions: int, count: int) -> float:
-    """Produce to all partitions round-robin; when the last record was acknowledged (monotonic)."""
+    """Produce `count` records to the partitions in turn.
+
+    Returns when the last was acknowledged, by the monotonic clock.
+    """
     last_s = 0.0
 
     def report(error: KafkaError | None, _: "Message[bytes, bytes]") -> None:
@@ -131,10 +139,11 @@ def produce(bootstrap: str, topic: str, partitions: int, count: int) -> float:
 
 
 def seconds_until_shown(group: Group, limit_s: float) -> float:
-    """Seconds from the acknowledgement of the last of 1,000 records until the object reports a lag
-    of 1,000.
+    """Produce 1,000 records; returns the seconds until the object's status has a lag of 1,000.
 
-    The group has to have consumed all before. May be negative by the time an acknowledgement takes.
+    The time begins with the acknowledgement of the last record. It may be slightly negative, since
+    the producer gets the acknowledgement after the record is stored. The group's lag must be 0
+    before.
     """
     with TopicWatch(group.kubectl, "ccg", LAG_LINE, "--watch") as watch:
         watch.until(group.name, "0;")
@@ -143,7 +152,7 @@ def seconds_until_shown(group: Group, limit_s: float) -> float:
 
 
 def read_often(group: Group, reads: int) -> list[int]:
-    """The lags that so many reads of the object find, of all partitions and in all."""
+    """Read the object `reads` times; returns all lags found, of each partition and in total."""
     return asyncio.run(_read_often(group, reads))
 
 

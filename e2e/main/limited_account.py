@@ -1,5 +1,8 @@
-"""An account that may only create Topics, Verifications and BrokerClusters, beside objects of
-others whose names a cluster of ours would use."""
+"""A ServiceAccount that may only create Topics, Verifications and BrokerClusters.
+
+In its namespace there are objects of other owners, with names that a BrokerCluster would use. The
+account must not be able to change or read them through the operator.
+"""
 
 import json
 from collections.abc import Mapping
@@ -16,8 +19,9 @@ MAY = [
         "verbs": ["create", "get", "list"],
     }
 ]
+# Objects of other owners.
 THEIRS: list[dict[str, Any]] = [
-    # What a BrokerCluster `payments` would call its own, and a Strimzi cluster of that name.
+    # Names that a BrokerCluster `payments` would use, and a Strimzi cluster of that name.
     {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -50,18 +54,20 @@ THEIRS: list[dict[str, Any]] = [
 
 
 class Limited:
-    """What the account does, and what is everybody else's."""
+    """The account's actions, and checks that objects of other owners stay unchanged."""
 
     def __init__(self, kubectl: Kubectl) -> None:
         self.kubectl = kubectl
         self.before: dict[str, str] = {}
+        """`theirs` when the test began."""
 
     @property
     def account(self) -> str:
-        """Its name, as the API server knows it."""
+        """Its user name for the API server."""
         return account_in(self.kubectl.namespace)
 
     def begin(self) -> None:
+        """Create the account with its permissions, and the objects of other owners."""
         made: list[dict[str, Any]] = [
             {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "limited"}},
             {
@@ -78,7 +84,7 @@ class Limited:
         self.before = self.theirs()
 
     def theirs(self) -> dict[str, str]:
-        """Every object of somebody else's, as it is stored, without what its controller says."""
+        """kind/name -> content of each object of another owner, without its status."""
         return {
             f"{one['kind']}/{one['metadata']['name']}": json.dumps(
                 self._stored(one["kind"].lower(), one["metadata"]["name"]), sort_keys=True
@@ -98,10 +104,12 @@ class Limited:
         }
 
     def create(self, kind: str, name: str, **spec: Any) -> None:
+        """Create an object of Chiplog as the account."""
         manifest = self._manifest(kind, name, spec)
         self.kubectl("create", "--as", self.account, "-f", "-", input_text=manifest)
 
     def refused(self, kind: str, name: str, **spec: Any) -> str:
+        """The message with which the account's object is refused; fails if it is accepted."""
         manifest = self._manifest(kind, name, spec)
         said = self.kubectl.fails("create", "--as", self.account, "-f", "-", input_text=manifest)
         return " ".join(said.split())
@@ -111,33 +119,36 @@ class Limited:
         return json.dumps({**about, "spec": spec})
 
     def has_condition(self, kind: str, name: str, *words: str) -> None:
-        """Its condition is not True, and says all of this."""
+        """Wait until the object's Ready is False and its conditions contain all these words."""
 
-        def said() -> bool:
+        def is_reported() -> bool:
             conditions = self.kubectl.get(kind, name).get("status", {}).get("conditions", [])
             messages = " ".join(f"{one['status']} {one.get('message', '')}" for one in conditions)
             assert all(word in messages for word in words), conditions
             return any(one["type"] == "Ready" and one["status"] == "False" for one in conditions)
 
-        eventually(f"{kind} {name} has a condition with {words}", said, LIMIT_S)
+        eventually(f"{kind} {name} has a condition with {words}", is_reported, LIMIT_S)
 
     def has_nothing(self) -> None:
-        """Nothing of anybody else's was changed, nothing runs, and nothing may be read."""
+        """Check that no other owner's object was changed, no pod runs, and no permission was
+        gained."""
         assert self.theirs() == self.before
         assert self.kubectl.get("jobs")["items"] == []
         of_payments = self.kubectl.get("statefulsets", "-l", "chiplog.dev/cluster=payments")
-        assert of_payments["items"] == [], "no pod mounts what is not the cluster's"
+        assert of_payments["items"] == [], (
+            "a StatefulSet was created: its pods could mount other owners' objects"
+        )
         for verb, what in (("get", "secrets"), ("create", "pods"), ("patch", "deployments")):
             assert not can(self.kubectl, verb, what)
 
 
 def account_in(namespace: str) -> str:
-    """The limited account's name."""
+    """The limited account's user name for the API server."""
     return f"system:serviceaccount:{namespace}:limited"
 
 
 def can(kubectl: Kubectl, verb: str, what: str) -> bool:
-    """Whether the account may do this in the namespace."""
+    """Whether the account has this permission in the namespace."""
     account = account_in(kubectl.namespace)
     try:
         return kubectl("auth", "can-i", verb, what, "--as", account).strip() == "yes"

@@ -1,4 +1,4 @@
-"""What a PartitionMap said at every moment: each version that kubectl could get hold of."""
+"""Records the states of a topic's PartitionMap, by asking again and again."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ EVERY_S = 0.3
 
 
 class MapWatch(Background):
-    """Asks for a topic's partitions over and over, from the moment the block is entered."""
+    """Reads a topic's partitions every `EVERY_S` while the `with` block runs."""
 
     ends_within_s = 60
 
@@ -19,13 +19,13 @@ class MapWatch(Background):
         super().__init__()
         self.ask: Callable[[], list[Place]] = lambda: places(cluster, topic)
         self.seen: list[tuple[Place, ...]] = []
-        """Each different answer, in order."""
+        """The answers in order, without repetitions."""
 
     def run(self) -> None:
         while not self.ending.wait(EVERY_S):
             try:
                 found = tuple(self.ask())
             except (CommandFailed, AssertionError, OSError):
-                continue  # the API server is away
+                continue  # the API server is unavailable
             if not self.seen or self.seen[-1] != found:
                 self.seen.append(found)

@@ -1,7 +1,7 @@
-"""A connection to one broker that stays as it was opened, whichever broker leads in the meantime.
+"""A client that stays connected to one broker, even after another broker became the leader.
 
-Client libraries find the new leader; this one goes on asking the old one, as a client does that
-was cut off together with it. What it is answered there is what counts.
+Client libraries change to the new leader. This client continues to ask the old one, like a client
+that was cut off from the network together with it: tests check what the old leader answers.
 """
 
 from types import TracebackType
@@ -12,13 +12,14 @@ from chiplog_wire.records.writer import NewRecord, build_batch
 from e2e.kafka.connection import Connection
 
 VERSION = 7
+"""Of the Produce request."""
 ALL_IN_SYNC = -1
 TIMEOUT_MS = 5_000
 NO_ERROR = 0
 
 
 class OpenConnection:
-    """Sends records with acks=all to one partition, and says what became of each."""
+    """Sends records with acks=all to one partition through one connection."""
 
     def __init__(self, address: tuple[str, int], topic: str, partition: int) -> None:
         self.topic, self.partition = topic, partition
@@ -33,7 +34,10 @@ class OpenConnection:
         self.connection.send(ApiKey.PRODUCE, VERSION, values)
 
     def error(self, limit_s: float) -> int | None:
-        """The error code of the next answer; None where the connection ends or stays silent."""
+        """The error code of the next answer.
+
+        None if the connection ends, or no answer comes within `limit_s`.
+        """
         try:
             answer = self.connection.receive(limit_s)
         except OSError:
@@ -43,7 +47,7 @@ class OpenConnection:
         return int(one.error_code)
 
     def is_acknowledged(self, value: bytes, limit_s: float = 10) -> bool:
-        """Send a record; whether the broker says that all in-sync replicas have it."""
+        """Send a record; returns whether the broker acknowledges it within `limit_s`."""
         try:
             self.send(value)
         except OSError:

@@ -1,4 +1,4 @@
-"""The operator as its chart installs it."""
+"""The operator, installed by its chart."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,17 +23,18 @@ CHART = layout.CHECKOUT / "charts" / "chiplog-operator"
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """The operator's release, and the processes that run of it."""
+    """The operator's Helm release, its pods and its Lease."""
 
     kubeconfig: Path
     references: Mapping[str, str]
-    """Name of an image of ours -> what the nodes find it by."""
+    """Name of an image of ours -> its reference for pods."""
 
     @classmethod
     def on(cls, target: Target, also: Sequence[Image] = ()) -> Self:
-        """An operator for a cluster, with the current images loaded into its nodes.
+        """Build the images, load them into the cluster's nodes, and return the operator.
 
-        `also` are images that are there already, like the one of the Spark jobs.
+        It is not installed yet. `also` are further images, which are loaded already, like that of
+        the Spark jobs.
         """
         found = images.built()
         target.load(found)
@@ -44,13 +45,13 @@ class Operator:
         return Kubectl(self.kubeconfig, NAMESPACE)
 
     def install(self) -> None:
-        """Install it from the checkout's chart, or bring what is installed to that state."""
+        """Install the chart of this checkout, or upgrade the installed release."""
         spark = self.references.get(SPARK)
         Helm(self.kubeconfig, NAMESPACE).install(
             *(RELEASE, CHART),
-            # Definitions that a test applied by itself belong to the release from now on.
+            # CRDs that a test applied without Helm belong to the release from now on.
             *("--take-ownership", "--force-conflicts"),
-            # Each test has a namespace of its own.
+            # Each test has its own namespace.
             *("--set", "watchAllNamespaces=true"),
             *("--set-string", f"image.reference={self.references['chiplog/operator']}"),
             *("--set-string", f"brokerImage.reference={self.references['chiplog/broker']}"),
@@ -61,29 +62,29 @@ class Operator:
         Helm(self.kubeconfig, NAMESPACE)("uninstall", RELEASE, "--ignore-not-found", "--wait")
 
     def pods(self) -> list[dict[str, Any]]:
-        """Its pods, as the API server has them."""
+        """The operator's pods."""
         labels = f"app.kubernetes.io/name=chiplog-operator,app.kubernetes.io/instance={RELEASE}"
         items: list[dict[str, Any]] = self.kubectl.get("pods", "-l", labels)["items"]
         return items
 
     def leader(self) -> dict[str, Any]:
-        """The pod whose process holds the Lease."""
+        """The pod of the active operator: the one that holds the Lease."""
         holder = str(self.kubectl.get("lease", names.OPERATOR_LEASE)["spec"]["holderIdentity"])
         found = [pod for pod in self.pods() if pod["metadata"]["name"] in holder]
-        assert len(found) == 1, f"the Lease's holder {holder} is none of its pods"
+        assert len(found) == 1, f"the Lease's holder {holder} is none of the operator's pods"
         return found[0]
 
     def usage(self) -> dict[str, Usage]:
-        """What each of its pods has taken of the machine, by the pod's name."""
+        """Name of a pod -> CPU time and memory of its processes."""
         return {
             pod["metadata"]["name"]: containers.usage(pod["metadata"]["uid"]) for pod in self.pods()
         }
 
     def wait_whole(self, limit_s: float = 90) -> float:
-        """Wait until all replicas are Ready and one that runs now holds the Lease.
+        """Wait until all replicas are Ready and a running one holds the Lease; returns seconds.
 
-        A process that was just killed is still called Ready, and still named by the Lease: only
-        a Lease renewed after this began is news.
+        A pod whose process was just killed is still Ready and still holds the Lease for a moment:
+        so the Lease must have been renewed after this call began.
         """
         began = datetime.now(UTC)
 
@@ -96,4 +97,4 @@ class Operator:
             assert datetime.fromisoformat(renewed) > began, f"the Lease was renewed at {renewed}"
             return bool(self.leader())
 
-        return eventually("the operator is whole", whole, limit_s)
+        return eventually("all operator pods are Ready and one renews the Lease", whole, limit_s)

@@ -1,4 +1,4 @@
-"""Who leads and who is in sync, as a PartitionMap says it, and waiting until all is whole again."""
+"""Leaders and in-sync replicas from PartitionMaps, and waiting until all replicas are in sync."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from e2e.cluster import containers
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest
 
-# A killed container comes back after 11 to 16 seconds; then it has to copy what it missed.
+# A killed container is restarted after 11 to 16 seconds; then its replicas must catch up.
 WHOLE_LIMIT_S = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One partition and where it lies; all brokers by their ids."""
+    """One partition's replicas, ISR and leader, as broker ids."""
 
     partition: int
     replicas: tuple[int, ...]
@@ -24,18 +24,18 @@ class Place:
 
     @property
     def is_whole(self) -> bool:
-        """Every replica is in sync, and one of them leads."""
+        """Whether every replica is in sync and one of them leads."""
         return sorted(self.in_sync) == sorted(self.replicas) and self.leader is not None
 
     @property
     def is_preferred(self) -> bool:
-        """Whole, and led by the first of its replicas."""
+        """Whether every replica is in sync and the preferred one leads."""
         return self.is_whole and self.leader == self.replicas[0]
 
 
 def place(state: Manifest) -> Place:
-    """The place of one partition from its entry in a PartitionMap, where replicas are written
-    `id@session`."""
+    """Parse a partition's entry of a PartitionMap, in which leader and ISR are written
+    ID@SESSION."""
     leader = state.get("leader")
     return Place(
         partition=int(state["partition"]),
@@ -56,7 +56,7 @@ def places(cluster: BrokerClusterUnderTest, topic: str) -> list[Place]:
 
 
 def leader_of(cluster: BrokerClusterUnderTest, topic: str, partition: int) -> int:
-    """The broker that leads it now."""
+    """The id of the partition's leader; raises `AssertionError` if it has none."""
     leader = places(cluster, topic)[partition].leader
     assert leader is not None, f"{topic}-{partition} has no leader"
     return leader
@@ -67,28 +67,32 @@ def pod_of(cluster: BrokerClusterUnderTest, broker: int) -> str:
 
 
 def kill(cluster: BrokerClusterUnderTest, broker: int) -> None:
-    """kill -9 of a broker's container, past Kubernetes; returns when the process is gone."""
+    """Kill a broker's processes (SIGKILL) without Kubernetes; returns when they are gone."""
     uid = cluster.broker_pods()[pod_of(cluster, broker)].uid
-    assert containers.kill(uid), f"broker {broker} has no process"
+    assert containers.kill(uid), f"broker {broker} has no process to kill"
 
 
 def wait_in_sync(cluster: BrokerClusterUnderTest, limit_s: float = WHOLE_LIMIT_S) -> float:
-    """Wait until every partition of every topic is whole; returns seconds.
+    """Wait until all replicas of all topics are in sync and every partition has a leader.
 
-    Leaderships stay where they are: they go back after half a minute of rest.
+    Returns the seconds it took. Preferred leaders are elected only half a minute later: see
+    `wait_preferred`.
     """
     is_whole = partial(every_place, cluster, lambda one: one.is_whole)
     return eventually("all replicas are in sync", is_whole, limit_s, every_s=0.5)
 
 
 def wait_preferred(cluster: BrokerClusterUnderTest, limit_s: float = WHOLE_LIMIT_S) -> float:
-    """Wait until nothing is left to move by itself; returns seconds."""
+    """Wait until all replicas are in sync and all preferred leaders lead; returns seconds."""
     is_preferred = partial(every_place, cluster, lambda one: one.is_preferred)
     return eventually("preferred replicas lead", is_preferred, limit_s, every_s=0.5)
 
 
 def every_place(cluster: BrokerClusterUnderTest, holds: Callable[[Place], bool]) -> bool:
-    """True; raises `AssertionError` with the first places for which it does not hold."""
+    """Whether `holds` is true for every partition of all topics.
+
+    Never returns False: raises `AssertionError` with the first partitions for which it is not true.
+    """
     others = [
         f"{one['spec']['topicName']}: {found}"
         for one in cluster.own("pmap")

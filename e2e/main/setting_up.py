@@ -1,4 +1,4 @@
-"""A cluster and its topics, as fixtures make them: applied, Ready, and known to clients."""
+"""Creates clusters and topics for fixtures, and waits until clients can use them."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -29,10 +29,10 @@ def cluster_in(
     operator: Operator | None = None,
     settled: Callable[[BrokerClusterUnderTest], None] = lambda _: None,
 ) -> Iterator[BrokerClusterUnderTest]:
-    """A BrokerCluster that is Ready, in a namespace that admits restricted pods only.
+    """A Ready BrokerCluster while the block runs, in a namespace that admits restricted pods only.
 
-    `settled` waits for what else has to be there. What a test leaves broken is repaired, with the
-    `operator` brought back where one is given. The namespace is gone afterwards.
+    `settled` can wait for more than Ready. A cluster that a test leaves broken is repaired, after
+    the `operator`, if given, was installed again. The namespace is deleted after the block.
     """
     one = BrokerClusterUnderTest(Kubectl(target.kubeconfig, namespace), name)
 
@@ -50,7 +50,7 @@ def cluster_in(
 
 
 def restricted_namespace(one: BrokerClusterUnderTest) -> Kubectl:
-    """The cluster's namespace, empty, where restricted pods alone are admitted."""
+    """Create the cluster's namespace again, empty, admitting restricted pods only."""
     one.kubectl.recreate_namespace()
     one.kubectl("label", "namespace", one.kubectl.namespace, RESTRICTED)
     return one.kubectl
@@ -59,8 +59,10 @@ def restricted_namespace(one: BrokerClusterUnderTest) -> Kubectl:
 def kept_whole(
     one: BrokerClusterUnderTest, set_up: Callable[[], None], operator: Operator | None
 ) -> AbstractContextManager[None]:
-    """Within the block, a cluster that a test leaves broken is repaired; where that fails, it is
-    set up again by `set_up`."""
+    """While the block runs, a cluster that a test leaves broken is repaired.
+
+    If that fails, it is deleted and created again by `set_up`.
+    """
 
     def repair() -> None:
         if operator is not None:
@@ -85,8 +87,11 @@ def kept_whole(
 
 
 def take_down(one: BrokerClusterUnderTest) -> None:
-    """Delete the cluster, then its namespace: in a namespace that is being deleted the operator
-    could create nothing, and would report it."""
+    """Delete the cluster, then its namespace.
+
+    In a namespace that is being deleted the operator could not create objects, and would report
+    errors.
+    """
     one.kubectl("delete", "cbc", one.name, "--ignore-not-found", "--wait=false")
     one.kubectl.delete_namespace()
 
@@ -94,7 +99,7 @@ def take_down(one: BrokerClusterUnderTest) -> None:
 def make_topic(
     cluster: BrokerClusterUnderTest, name: str, partitions: int = 1, **spec: object
 ) -> str:
-    """Applies a Topic; returns what clients call it, when they can use it."""
+    """Apply a Topic, and wait until clients can use it; returns its name for clients."""
     manifest = topic_manifest(name, partitions, cluster.name, **spec)
     cluster.kubectl.apply(json.dumps(manifest))
     cluster.wait_ready("ct", name, TOPIC_LIMIT_S)
@@ -104,10 +109,10 @@ def make_topic(
 
 
 def wait_for_metadata(cluster: BrokerClusterUnderTest, topic: str, partitions: int) -> None:
-    """Until clients' metadata has every partition of a topic, with a leader."""
+    """Wait until clients' metadata has every partition of the topic with a leader."""
     bootstrap = cluster.bootstrap
     eventually(
-        f"clients are told of {topic}",
+        f"the metadata of clients has all partitions of {topic} with leaders",
         lambda: client_metadata(bootstrap).is_whole(topic, partitions),
         METADATA_LIMIT_S,
     )

@@ -1,8 +1,9 @@
-"""Clusters that many tests share: one that a test leaves broken fails no test after it.
+"""Clusters that many tests share: a cluster that one test leaves broken must not fail the next
+test.
 
-After every test that uses a shared cluster it is checked. One that is not Ready is given some
-time, then repaired, then replaced: the same namespace and name, so everything that tests hold
-of it stays valid. All of that is outside of every test, and of every test's time limit.
+A shared cluster is checked after every test that uses it. If it is not Ready after some time, it is
+repaired, and if that fails, replaced by one with the same namespace and name, so that fixtures stay
+valid. All this happens between the tests, outside of their time limits.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -23,7 +24,11 @@ PAUSED = "ReconciliationPaused"
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Something that may make a cluster whole, and how long that may take."""
+    """An action that may make a cluster work again.
+
+    `name` is a participle for messages, like "repaired"; `limit_s` is how long the cluster may take
+    to become Ready after it.
+    """
 
     name: str
     apply: Callable[[], None]
@@ -32,7 +37,11 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A cluster that tests share. `wait_whole` raises `TimeoutError` after so many seconds."""
+    """A cluster that tests share.
+
+    `wait_whole` waits until it works; it gets a limit in seconds, and raises `TimeoutError` after
+    it.
+    """
 
     name: str
     wait_whole: Callable[[float], object]
@@ -40,9 +49,10 @@ class Shared:
     patience_s: float = PATIENCE_S
 
     def repair(self) -> str:
-        """The name of the remedy that helped; empty where it was whole.
+        """Wait until the cluster works, applying one remedy after the other if it does not.
 
-        Raises what the last remedy raised, or `TimeoutError` where none helped.
+        Returns the name of the remedy that helped; "" if none was needed. If none helped, raises
+        the error of the last one.
         """
         try:
             self.wait_whole(self.patience_s)
@@ -54,7 +64,7 @@ class Shared:
             try:
                 remedy.apply()
                 self.wait_whole(remedy.limit_s)
-            except Exception as why:  # noqa: BLE001 - the next remedy may help all the same
+            except Exception as why:  # noqa: BLE001 - the next remedy may still help
                 failure = why
             else:
                 return remedy.name
@@ -66,7 +76,7 @@ _shared: dict[str, Shared] = {}
 
 @contextmanager
 def shared(one: Shared) -> Iterator[None]:
-    """While the block runs, the cluster is checked after every test that asks for `cluster`."""
+    """While the block runs, check the cluster after every test with the fixture `cluster`."""
     _shared[one.name] = one
     try:
         yield
@@ -76,7 +86,7 @@ def shared(one: Shared) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # outside of the timer of every test
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """After a test: what it left broken is repaired before the next one begins."""
+    """After a test, repair all shared clusters before the next test begins."""
     done = yield
     if "cluster" in getattr(item, "fixturenames", ()):
         for one in list(_shared.values()):
@@ -85,15 +95,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _repair(one: Shared, after: str) -> None:
+    """Repair a cluster if needed, and note it; `after` is the test that has just ended."""
     try:
         if how := one.repair():
-            measured.note(f"{one.name} was not whole after {after}: it was {how}")
-    except Exception as why:  # noqa: BLE001 - the next test says so by itself
-        measured.note(f"{one.name} was not whole after {after}, and nothing helped: {why}")
+            measured.note(f"{one.name} did not work after {after}: it was {how}")
+    except Exception as why:  # noqa: BLE001 - the next test reports it by failing
+        measured.note(f"{one.name} did not work after {after}, and no remedy helped: {why}")
 
 
 def wait_whole(one: BrokerClusterUnderTest, limit_s: float) -> float:
-    """Until the cluster is Ready and nobody has paused it; returns seconds."""
+    """Wait until the cluster is Ready and not paused; returns the seconds it took."""
 
     def whole() -> bool:
         found = one.kubectl.get("cbc", one.name)
@@ -103,11 +114,11 @@ def wait_whole(one: BrokerClusterUnderTest, limit_s: float) -> float:
         assert not paused, shown(found)
         return True
 
-    return eventually(f"bc/{one.name} is whole", whole, limit_s, every_s=0.5)
+    return eventually(f"cbc/{one.name} is Ready and not paused", whole, limit_s, every_s=0.5)
 
 
 def repair(one: BrokerClusterUnderTest) -> None:
-    """Remove the pause, and restart the brokers that are not Ready."""
+    """Remove the pause annotation, and restart the brokers that are not Ready."""
     one.kubectl("annotate", "cbc", one.name, f"{labels.PAUSE}-")
     broken = [pod["metadata"]["name"] for pod in one.pods() if not _is_pod_ready(pod)]
     if broken:

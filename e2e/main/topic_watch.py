@@ -1,6 +1,5 @@
-"""When an object appears, turns Ready or says something else, to the millisecond, by
-`kubectl get --watch`.
-"""
+"""Measures by `kubectl get --watch` when an object appears or changes its status, to the
+millisecond."""
 
 import queue
 import subprocess
@@ -18,14 +17,14 @@ LINE = (
 
 
 class TopicWatch:
-    """A watch on the Topics of a namespace, or on another kind, from when the block is entered."""
+    """A watch on the Topics of a namespace, or on another kind, while the `with` block runs."""
 
     def __init__(
         self, kubectl: Kubectl, kind: str = "ct", line: str = LINE, how: str = "--watch-only"
     ) -> None:
-        """`line` is what is printed of each object: its name, `=`, and what `until` compares.
+        """`line` is the output format of an object: its name, `=`, and the text for `until`.
 
-        With `how` as --watch, what there is comes first, and every change after it.
+        `how` is --watch-only for changes only, or --watch for existing objects first.
         """
         self.child = subprocess.Popen(
             [
@@ -41,12 +40,17 @@ class TopicWatch:
         self.thread = threading.Thread(target=self.read, daemon=True)
 
     def read(self) -> None:
+        """Put each printed line with its time into `lines`; the body of the thread."""
         assert self.child.stdout is not None
         for line in self.child.stdout:
             self.lines.put((time.monotonic(), line.strip()))
 
     def until(self, name: str, status: str = "", limit_s: float = 30) -> float:
-        """The moment when an object of this name was seen, Ready where `status` is "True"."""
+        """Wait for an object with this name, whose line continues after `=` with `status`.
+
+        Returns when the line came, by the monotonic clock. With the default format, status "True"
+        means Ready. Raises `TimeoutError` after `limit_s`.
+        """
         deadline_s = time.monotonic() + limit_s
         while (left_s := deadline_s - time.monotonic()) > 0:
             try:
@@ -55,11 +59,13 @@ class TopicWatch:
                 break
             if line.startswith(f"{name}={status}"):
                 return when_s
-        raise TimeoutError(f"kubectl get --watch saw no {name} {status} within {limit_s:.0f} s")
+        raise TimeoutError(
+            f"kubectl get --watch printed no line {name}={status}… within {limit_s:.0f} s"
+        )
 
     def __enter__(self) -> Self:
         self.thread.start()
-        # Nothing says that the watch is there; a request after a moment's wait comes after it.
+        # kubectl does not report when its watch has begun: a second is enough for that.
         time.sleep(1)
         return self
 

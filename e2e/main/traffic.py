@@ -1,7 +1,7 @@
-"""Clients at work while something happens to the cluster, and what they noticed of it.
+"""Clients that run while something happens to the cluster, and what they noticed of it.
 
-One producer and one consumer, both librdkafka, both asking for metadata again every second. The
-producer sends at a steady, modest pace: what matters is a pause or an error, not a limit.
+There is one producer and one consumer, both librdkafka, with a metadata refresh every second. The
+producer sends at a low, steady rate: tests look for pauses and errors, not for throughput.
 """
 
 import threading
@@ -26,7 +26,7 @@ from e2e.clients.by_librdkafka import QUIET, partition_of
 from e2e.clients.topics import stored
 
 RECORDS_PER_S = 100
-# A record that is not acknowledged by then is an error that the client notices.
+# A record that is not acknowledged in this time is an error for the client.
 DELIVERY_LIMIT_MS = 10_000
 CATCH_UP_LIMIT_S = 20
 
@@ -40,16 +40,17 @@ class Noticed:
     at_s: defaultdict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Partition -> when each of its records was acknowledged, by the monotonic clock."""
     read: Counter[bytes] = field(default_factory=Counter)
+    """Value -> how often the consumer read it."""
     errors: list[str] = field(default_factory=list)
-    """Records that were refused, and what a reader was refused."""
+    """Errors of records and of the consumer's reads."""
     disturbances: list[str] = field(default_factory=list)
-    """Connections lost and the like, which the client libraries recover from by themselves."""
+    """Lost connections and other errors that client libraries recover from."""
 
     def slowest_ms(self) -> float:
         return max(self.acknowledged.values())
 
     def longest_gaps_s(self) -> dict[int, float]:
-        """Partition -> the longest time in which none of its records was acknowledged."""
+        """Partition -> the longest time between two acknowledgements."""
         return {
             partition: max(later - earlier for earlier, later in pairwise(sorted(times_s)))
             for partition, times_s in sorted(self.at_s.items())
@@ -57,10 +58,10 @@ class Noticed:
 
 
 class Traffic:
-    """Produces to all partitions of a topic round-robin and reads everything, until it is left.
+    """Produces to all partitions of a topic in turn and reads them, while the `with` block runs.
 
-    Leaving waits until every record is acknowledged or refused, and until the reader has read
-    as many as were acknowledged, or a limit is over.
+    The block's end waits until every record is acknowledged or refused, and until the consumer has
+    read all acknowledged records, for at most `CATCH_UP_LIMIT_S`.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Traffic:
             "topic.metadata.refresh.interval.ms": 1000,
             "reconnect.backoff.max.ms": 200,
             # kube-proxy may send a connection to the address of a pod that has just gone, where
-            # nobody answers: docs/kubernetes.md, "Connect". The default is 30 s.
+            # no one answers: docs/kubernetes.md, "Connect". The default is 30 s.
             "socket.connection.setup.timeout.ms": 1000,
             "error_cb": self.disturbed,
             **QUIET,
@@ -91,13 +92,13 @@ class Traffic:
                 "message.timeout.ms": delivery_limit_ms,
             }
         )
-        # It asks for a group's name even where it joins none.
+        # librdkafka requires a group.id even from a consumer that joins no group.
         self.consumer = Consumer(
             {
                 **common,
                 "group.id": "none",
                 "enable.auto.commit": False,
-                # A position that a broker does not know is an error, not a silent jump to the end.
+                # An offset out of range must be an error, not a silent reset to the end.
                 "auto.offset.reset": "error",
             }
         )
@@ -108,17 +109,20 @@ class Traffic:
         ]
 
     def disturbed(self, error: KafkaError) -> None:
+        """Note an error that the library recovers from."""
         self.noticed.disturbances.append(str(error))
 
     def note(self, error: KafkaError) -> None:
+        """Note an error of a record or of a read."""
         self.noticed.errors.append(str(error))
 
     def produce(self) -> None:
+        """Send records until `ending`, then wait for all answers; the body of a thread."""
         while not self.ending.wait(1 / RECORDS_PER_S):
             self.send()
             self.producer.poll(0)
         if left := self.producer.flush(2 * self.delivery_limit_s):
-            self.noticed.errors.append(f"{left} records neither acknowledged nor refused")
+            self.noticed.errors.append(f"{left} records were neither acknowledged nor refused")
 
     def send(self) -> None:
         started_s = time.monotonic()
@@ -134,7 +138,8 @@ class Traffic:
     def answered(
         self, started_s: float, error: KafkaError | None, message: "Message[bytes, bytes]"
     ) -> None:
-        """What became of a record. It is found by its value: its offset may be unknown."""
+        """Note the answer for a record, which is identified by its value: its offset may be
+        unknown."""
         if error is not None:
             self.note(error)
             return
@@ -143,6 +148,8 @@ class Traffic:
         self.noticed.at_s[partition_of(message)].append(now_s)
 
     def consume(self) -> None:
+        """Read until the producer has ended and all acknowledged records are read, or a time
+        limit."""
         places = range(self.partitions)
         self.consumer.assign([TopicPartition(self.topic, n, OFFSET_BEGINNING) for n in places])
         deadline_s: float | None = None
@@ -152,6 +159,7 @@ class Traffic:
                     self.note(error)
                 else:
                     self.noticed.read[one.value() or b""] += 1
+            # The first thread is the producer's.
             if deadline_s is None and not self.threads[0].is_alive():
                 deadline_s = time.monotonic() + CATCH_UP_LIMIT_S
             if deadline_s is not None and self.has_read_all():
@@ -177,14 +185,14 @@ class Traffic:
             thread.join(3 * self.delivery_limit_s + CATCH_UP_LIMIT_S)
 
     def check(self) -> None:
-        """Raise `AssertionError` where a client noticed anything."""
+        """Raise `AssertionError` if a client noticed anything, even a lost connection."""
         assert not self.noticed.disturbances, Counter(self.noticed.disturbances).most_common(5)
         self.check_records()
 
     def check_records(self) -> None:
-        """Raise `AssertionError` unless every record was acknowledged, and read exactly once.
+        """Raise `AssertionError` unless every record was acknowledged and read exactly once.
 
-        Connections may have been lost meanwhile: this is what clients promise to make good.
+        Lost connections are allowed: client libraries recover from them.
         """
         noticed = self.noticed
         assert not noticed.errors, Counter(noticed.errors).most_common(5)
@@ -193,29 +201,30 @@ class Traffic:
         assert not wrong, wrong
 
     def read_wrongly(self) -> str:
-        """Which records were not read exactly once, a part for each partition; empty if none.
+        """The records that were not read exactly once, as text; "" if there are none.
 
-        What the reader lacks is read once more by a new reader, so that a record that the
-        lost brokers and a stalled reader can be distinguished.
+        Records that the consumer did not read are looked for by a new one. So a message can tell
+        records that the brokers lost from a consumer that stalled.
         """
         noticed = self.noticed
-        lacking = noticed.acknowledged.keys() - noticed.read.keys()
-        again = self.found_again() if lacking else set[bytes]()
+        unread = noticed.acknowledged.keys() - noticed.read.keys()
+        stored_values = self.found_again() if unread else set[bytes]()
         groups = {
-            "acknowledged, and no new reader finds them": lacking - again,
-            "a new reader finds them, the first reader did not": lacking & again,
+            "acknowledged, but not stored: a new reader does not find them": unread - stored_values,
+            "stored, but not read by the first reader": unread & stored_values,
             "read more than once": {one for one, times in noticed.read.items() if times > 1},
             "read, though never acknowledged": noticed.read.keys() - noticed.acknowledged.keys(),
         }
         return "; ".join(f"{why}: {self.places(ones)}" for why, ones in groups.items() if ones)
 
     def found_again(self) -> set[bytes]:
-        """The values that a new reader finds, up to the end of each partition."""
+        """The values of all records that a new consumer reads from the topic."""
         found = stored(self.bootstrap, self.topic, range(self.partitions))
         return {one.record.value or b"" for partition in found for one in partition}
 
     def places(self, values: Collection[bytes]) -> str:
-        """Partition, how many of these records are in it, and the first and the last of them."""
+        """For each partition, how many of these records it has and their first and last number, as
+        text."""
         by_partition: defaultdict[int, list[int]] = defaultdict(list)
         for number in map(int, sorted(values)):
             by_partition[number % self.partitions].append(number)

@@ -48,7 +48,7 @@ def whole_batches_bytes(path: Path) -> int:
 def damage(path: Path, chance: random.Random) -> str:
     """Flip any bit, or cut any number of bytes from the end; says what it did."""
     size = whole_batches_bytes(path)
-    check_effect(f"true that there is anything in {path.name}", size)
+    check_effect(f"content in {path.name} to damage", size)
     if chance.random() < 0.5:
         return f"bit of byte {flip_a_bit(path, chance, range(size))} flipped"
     left = chance.randrange(size)

@@ -32,7 +32,7 @@ def sleeper() -> Iterator[Process]:
 
 def test_a_fault_without_effect_is_an_error() -> None:
     check_effect("one", 1)
-    with pytest.raises(HadNoEffect, match="not a packet dropped"):
+    with pytest.raises(HadNoEffect, match="expected a packet dropped"):
         check_effect("a packet dropped", 0)
 
 
@@ -48,7 +48,7 @@ def test_a_process_that_somebody_woke_did_not_stand_still(sleeper: Process) -> N
 
 
 def test_there_must_be_a_process_to_stop() -> None:
-    with pytest.raises(HadNoEffect, match="a process to stop"), stopped([]):
+    with pytest.raises(HadNoEffect, match="a process to suspend"), stopped([]):
         pass
 
 
@@ -73,9 +73,9 @@ def check_all(content: bytes) -> None:
 
 
 def test_there_must_be_something_to_damage(tmp_path: Path) -> None:
-    with pytest.raises(HadNoEffect, match="a file to damage"):
+    with pytest.raises(HadNoEffect, match="a segment file of orders-0 to damage"):
         segment(tmp_path, "orders", 0)
     empty = tmp_path / "empty"
     empty.touch()
-    with pytest.raises(HadNoEffect, match="a batch to damage"), flipped(empty):
+    with pytest.raises(HadNoEffect, match="a complete batch to damage"), flipped(empty):
         pass

@@ -80,8 +80,8 @@ def test_a_committed_offset_is_never_below_one_acknowledged_before_the_request(o
     one.found.append(Found(2.31, PLACE, offset, "first-java.2"))
     (found,) = check_groups(one, records(10))
     assert (found.name, found.partition) == ("offset-regression", f"first: {LABEL}")
-    assert "was acknowledged 10" in found.what
-    assert f"first-java.2 found {offset}" in found.what
+    assert "the commit of offset 10 by first-librdkafka.1 was acknowledged" in found.what
+    assert f"first-java.2 asked at 2.310 s and got {offset}" in found.what
 
 
 def test_a_commit_may_be_seen_or_not_until_it_is_acknowledged() -> None:
@@ -113,7 +113,8 @@ def test_a_record_that_nobody_processed_is_skipped_once_it_is_committed_past() -
     one.processed = [Processed(PLACE, 0, 5, "a"), Processed(PLACE, 7, 9, "a")]
     (found,) = check_groups(one, records(10))
     assert found.name == "group-skipped"
-    assert "1 records below 10 were not processed, the first at 6" in found.what
+    what = "1 records below the committed offset 10 were not processed, the first at offset 6"
+    assert what in found.what
     one.commits, one.final = [committed(6, 1.0, 1.2), committed(10, 2.0)], {PLACE: 10}
     assert names(one) == [], "nobody was told that it is committed"
 

@@ -1,5 +1,6 @@
-"""What a user does in the first hour, on whatever brokers are given.
+"""Tests of what a user does in the first hour, on any brokers.
 
-The test classes here are run twice: `e2e/clients/tests/test_first_hour.py` has a broker by itself,
-`e2e/main/tests/first_hour` a cluster on Kubernetes. Each gives a fixture `place`.
+The test classes here are run twice: by `e2e/clients/tests/test_first_hour.py` on a standalone
+broker, and by `e2e/main/tests/first_hour` on a cluster in Kubernetes. Both provide the fixture
+`place`.
 """

@@ -1,4 +1,4 @@
-"""Consumers of four libraries in groups: partitions are shared, and nobody starts over."""
+"""Consumer groups with four libraries: members share partitions and continue after a restart."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +11,9 @@ RECORDS = 200
 
 
 def in_every_library(task: Callable[[type[GroupMember]], None]) -> None:
-    """Most of the time members wait for each other, so the libraries run at the same time.
+    """Run the task with each kind of member, at the same time, since members mostly wait.
 
-    Raises an `ExceptionGroup` of what failed, each with a note that names the library.
+    Raises an `ExceptionGroup` of the failures, each with a note that names the library.
     """
     with ThreadPoolExecutor(len(MEMBERS)) as pool:
         running = [(kind, pool.submit(task, kind)) for kind in MEMBERS]
@@ -24,11 +24,11 @@ def in_every_library(task: Callable[[type[GroupMember]], None]) -> None:
             error.add_note(f"library: {kind.name}")
             failed.append(error)
     if failed:
-        raise ExceptionGroup("not with every library", failed)
+        raise ExceptionGroup("the task failed with some libraries", failed)
 
 
 class TestGroups(Lesson):
-    """Members as tests see them, whichever library they are of; Java's is a process."""
+    """Groups with the members of `MEMBERS`: threads of this process, Java's in its own process."""
 
     def test_a_member_that_comes_back_goes_on_where_it_was(
         self, place: Place, new_topic: NewTopic, start: Start

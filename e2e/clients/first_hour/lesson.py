@@ -1,4 +1,4 @@
-"""What all tests of the first hour share: where they are, topics, and members of groups."""
+"""The fixtures that all tests of the first hour share: brokers, topics, members of groups."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -19,23 +19,25 @@ LONGEST_STEM = 60
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Brokers, and how many replicas of a topic they can hold."""
+    """The brokers of a test, and the replication factor that they allow."""
 
     bootstrap: str
     replicas: int
 
     def produce(self, topic: str, count: int) -> None:
-        """Records that are spread by their keys."""
+        """Write `count` records with different keys, which spread them over the partitions."""
         records = [Record(b"value %d" % n, b"key %d" % n) for n in range(count)]
         Librdkafka().produce(self.bootstrap, topic, records)
 
 
 NewTopic = Callable[..., str]
+"""(partitions, name) -> the name of the created topic; both are optional."""
 Start = Callable[[type[GroupMember], str, str], GroupMember]
+"""(kind of member, group id, topic) -> the started member."""
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
-    """Nothing happens where there is no such topic."""
+    """Delete a topic if it exists."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     try:
         admin.delete_topics([name], operation_timeout=DELETE_LIMIT_S)[name].result(DELETE_LIMIT_S)
@@ -45,11 +47,12 @@ def delete_topic(bootstrap: str, name: str) -> None:
 
 
 class Lesson:
-    """Base of the test classes. They need a fixture `place` of the module that runs them."""
+    """Base of the test classes; the module that runs them must define the fixture `place`."""
 
     @pytest.fixture
     def doomed_topic(self, place: Place, request: pytest.FixtureRequest) -> Iterator[str]:
-        """A name for a topic, which is deleted after the test if it is there."""
+        """A topic name made from the test's name; the topic, if created, is deleted after the
+        test."""
         stem = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name.removeprefix("test_")).strip("-")
         name = f"hour-{stem[:LONGEST_STEM]}"
         yield name
@@ -57,7 +60,7 @@ class Lesson:
 
     @pytest.fixture
     def new_topic(self, place: Place, doomed_topic: str) -> Iterator[NewTopic]:
-        """Creates a topic, of (partitions, name of its own), that is deleted after the test."""
+        """A function (partitions, name) that creates a topic, which is deleted after the test."""
         made: list[str] = []
 
         def create(partitions: int = 1, name: str = doomed_topic) -> str:
@@ -71,7 +74,7 @@ class Lesson:
 
     @pytest.fixture
     def start(self, place: Place) -> Iterator[Start]:
-        """Starts a member, of (library, group, topic); all have left when the test ends."""
+        """A function (kind, group id, topic) that starts a member, which leaves after the test."""
         made: list[GroupMember] = []
 
         def one_more(kind: type[GroupMember], group_id: str, topic: str) -> GroupMember:
@@ -79,6 +82,7 @@ class Lesson:
             return made[-1]
 
         yield one_more
+        # First ask all, then wait: each leave takes a rebalance.
         for one in made:
             one.ending.set()
         for one in made:

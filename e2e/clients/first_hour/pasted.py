@@ -1,4 +1,4 @@
-"""Programs that a user pastes: sends, reads, commits, beginnings, replays."""
+"""Runs the example programs that users paste: produce, consume, commit, reset and replay."""
 
 import re
 import time
@@ -25,7 +25,7 @@ AGAIN_S = 0.3
 
 
 class TestPasted(Lesson):
-    """Each program in `programs` is run unchanged."""
+    """Each program in `programs` is run without changes."""
 
     def test_orders_as_json_and_a_consumer_that_comes_back(
         self, place: Place, new_topic: NewTopic
@@ -91,7 +91,7 @@ class TestPasted(Lesson):
         assert sorted(found) == sorted(all_sent)
 
     def test_where_a_group_without_commits_begins(self, place: Place, new_topic: NewTopic) -> None:
-        """The records that `latest` waits for are sent until every program has one."""
+        """Programs with policy `latest` wait for new records, which are sent until all have one."""
         topic = new_topic(1, "hour-reset")
         client = Librdkafka()
         client.produce(place.bootstrap, topic, [Record(b"first")])
@@ -128,9 +128,13 @@ class TestPasted(Lesson):
 
 
 def wait_for_latest(programs: dict[tuple[str, str], Program], bootstrap: str, topic: str) -> None:
-    """Send a record now and then until all programs have ended."""
+    """Send a record every `AGAIN_S` until all programs have ended.
+
+    `programs` is (library, policy) -> program. Raises `AssertionError` after `LIMIT_S`.
+    """
     until_s = time.monotonic() + LIMIT_S
     while not all(one.has_ended for one in programs.values()):
-        assert time.monotonic() < until_s, sorted(programs)
+        running = sorted(which for which, one in programs.items() if not one.has_ended)
+        assert time.monotonic() < until_s, f"not ended after {LIMIT_S} s: {running}"
         Librdkafka().produce(bootstrap, topic, [Record(b"later")])
         time.sleep(AGAIN_S)

@@ -1,4 +1,4 @@
-"""The programs of `programs`, run as a user runs them; only the bootstrap address is given."""
+"""Runs the programs of `programs` as a user does; only the bootstrap address is given."""
 
 import os
 import re
@@ -23,7 +23,7 @@ ROW = re.compile(r"partition=(\d+) offset=(\d+) key=(\S+) value=(.*)")
 
 
 class Row(NamedTuple):
-    """A record as the programs print it; their word for no key is None or null."""
+    """A record as the programs print it; without a key, `key` is "None" or "null"."""
 
     partition: int
     offset: int
@@ -32,19 +32,19 @@ class Row(NamedTuple):
 
 
 def rows(lines: list[str]) -> list[Row]:
-    """The records among what a program printed."""
+    """The records among the printed lines of a program; other lines are ignored."""
     found = [match for line in lines if (match := ROW.fullmatch(line))]
     return [Row(int(one[1]), int(one[2]), one[3], one[4]) for one in found]
 
 
 class Program:
-    """A process that runs from entering the `with` block until leaving it at the latest."""
+    """A process that is started with the `with` block, and killed at its end if it still runs."""
 
     def __init__(self, command: list[str], bootstrap: str) -> None:
         self.command = command
         self.environment = {**os.environ, "BOOTSTRAP": bootstrap}
         self.lines: list[str] = []
-        """What it printed so far, without ends of lines."""
+        """The lines it has printed so far, without newlines."""
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed when it has ended
         self.child: subprocess.Popen[str]
         self.reader = threading.Thread(target=self._read, daemon=True)
@@ -79,48 +79,57 @@ class Program:
         return self.child.poll() is not None
 
     def wait_for_rows(self, count: int) -> list[Row]:
-        """Wait until it printed so many records. Raises `AssertionError` with what it printed."""
+        """Wait until it has printed `count` records.
+
+        Raises `AssertionError` with its output if it ends before, or after `LIMIT_S`.
+        """
         until_s = time.monotonic() + LIMIT_S
         while len(rows(self.lines)) < count:
-            assert time.monotonic() < until_s, self._said("prints too little")
-            assert not self.has_ended, self._said("has ended")
+            assert time.monotonic() < until_s, self._message(
+                f"has not printed {count} records after {LIMIT_S} s"
+            )
+            assert not self.has_ended, self._message(f"ended before it had printed {count} records")
             time.sleep(POLL_S)
         return rows(self.lines)
 
     def result(self, status: int = 0) -> list[str]:
-        """What it printed to its end, which has to come with this status."""
+        """Wait for its end and return its printed lines.
+
+        Raises `AssertionError` with its output if the exit status is another one.
+        """
         try:
             found = self.child.wait(LIMIT_S)
         except subprocess.TimeoutExpired as late:
-            raise AssertionError(self._said(f"has not ended after {LIMIT_S} s")) from late
+            raise AssertionError(self._message(f"has not ended after {LIMIT_S} s")) from late
         self.reader.join(LIMIT_S)
-        assert found == status, self._said(f"ended with {found}")
+        assert found == status, self._message(f"ended with status {found} instead of {status}")
         return self.lines
 
     def stop(self, status: int) -> list[str]:
-        """What it printed until it obeyed SIGTERM."""
+        """End it with SIGTERM and return its printed lines; see `result`."""
         self.child.terminate()
         return self.result(status)
 
-    def _said(self, what: str) -> str:
+    def _message(self, what: str) -> str:
+        """An error message: the command, `what` happened, and the output."""
         self.errors.seek(0)
         printed = "\n".join(self.lines)
         return f"{' '.join(self.command)[-100:]} {what}:\n{printed}\n{self.errors.read()[-4000:]}"
 
 
 def python(bootstrap: str, name: str, *arguments: str) -> Program:
-    """A program in Python, by the name of its file."""
+    """A Python program of `programs`, by its file name."""
     return Program([sys.executable, "-u", str(PROGRAMS / name), *arguments], bootstrap)
 
 
 def three_records(bootstrap: str) -> Program:
-    """Java's producer."""
+    """The Java program `ThreeRecords`, which sends three records."""
     classes = compiled(PROGRAMS / "ThreeRecords.java")
     return Program(java("ThreeRecords", SHORT_LIVED, classes), bootstrap)
 
 
 def spring_listener(bootstrap: str) -> Program:
-    """The application of Spring Boot. It ends on SIGTERM."""
+    """The Spring Boot application, a listener that runs until SIGTERM."""
     pom = SPRING / "pom.xml"
     classes = compiled(SPRING / "src" / "main" / "java" / "shop" / "Listener.java", pom)
     path = (f"{jars(pom)}/*", str(classes), str(SPRING / "src" / "main" / "resources"))

@@ -1,4 +1,4 @@
-"""Kafka's own tools, by the scripts a user types, and the whole shape of what they print."""
+"""Tests of Kafka's own command line tools, run by their scripts, with their complete output."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ LIMIT_S = 90
 AT_ONCE = 2
 SETTLE_LIMIT_S = 30
 BUSY_MACHINE_MS = "30000"
-"""ConsumerGroupCommand gives up after five seconds by default."""
+"""Longer than ConsumerGroupCommand's default of 5 s, which is too short on a busy machine."""
 RECORDS = 200
 GROUP_COLUMNS = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
 STATE_COLUMNS = "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE #MEMBERS"
@@ -37,13 +37,13 @@ Tool = Callable[..., str]
 
 
 def together(*calls: Callable[[], str]) -> list[str]:
-    """What each printed. A JVM takes a second to start, and two cores start two at once."""
+    """Make the calls two at a time, as each starts a JVM; returns what each printed, in order."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return [one.result() for one in [pool.submit(call) for call in calls]]
 
 
 def table(printed: str) -> tuple[str, list[list[str]]]:
-    """Header, with single blanks, and rows of what is printed in columns."""
+    """Header and rows of a printed table; the header's columns are separated by single blanks."""
     lines = [line.split() for line in printed.splitlines()]
     first = next(n for n, line in enumerate(lines) if line[:1] == ["GROUP"])
     return " ".join(lines[first]), [line for line in lines[first + 1 :] if line]
@@ -54,7 +54,8 @@ class TestKafkasTools(Lesson):
 
     @pytest.fixture
     def tool(self, place: Place, tmp_path: Path) -> Tool:
-        """Runs a script, of (name, arguments), on the brokers."""
+        """A function (script, arguments) that runs one of Kafka's scripts and returns its
+        output."""
         scripts(tmp_path)
 
         def call(
@@ -182,9 +183,9 @@ class TestKafkasTools(Lesson):
                 assert own == f"DYNAMIC_TOPIC_CONFIG:retention.ms={one['value']}"
             return [one["value"] for one in of_retention]
 
-        eventually("it is set", lambda: retention() == ["60000"], SETTLE_LIMIT_S)
+        eventually("retention.ms is set", lambda: retention() == ["60000"], SETTLE_LIMIT_S)
         tool(*of_topic, "--alter", "--delete-config", "retention.ms")
-        eventually("it is not set", lambda: retention() == [], SETTLE_LIMIT_S)
+        eventually("retention.ms is not set", lambda: retention() == [], SETTLE_LIMIT_S)
 
     def test_consoles(self, place: Place, tool: Tool, new_topic: NewTopic) -> None:
         topic = new_topic(1)
@@ -210,7 +211,7 @@ class TestKafkasTools(Lesson):
         earliest, none = together(
             *(lambda words=words: tool(*words, check=False) for words in by_policy)
         )
-        # Before them Kafka's consumer says which protocols there are.
+        # Before these lines Kafka's consumer prints the available group protocols.
         assert earliest.splitlines()[-4:] == [
             "Partition:0\tOffset:0\tnull\twithout a key",
             "Partition:0\tOffset:1\tcustomer-7\tanchor",

@@ -35,7 +35,9 @@ def test_what_it_stored_stays_and_that_is_said(
     monkeypatch.setenv("CLUSTER", "local")
     down()
     assert state.exists()
-    assert said == [f"{state} keeps what it stored: --forget (FORGET=1) deletes it"]
+    assert said == [
+        f"{state} keeps the stored data: `make cluster-down FORGET=1` (--forget) deletes it"
+    ]
 
 
 def test_forget_deletes_it(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

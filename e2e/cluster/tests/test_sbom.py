@@ -163,5 +163,6 @@ def test_every_image_takes_its_bill_along(component: images.Component) -> None:
 
 def test_changed_labels_make_images_again(monkeypatch: pytest.MonkeyPatch) -> None:
     before = images.base().tag
-    monkeypatch.setattr(images, "SAID", (*images.SAID, layout.CHECKOUT / "LICENSE"))
+    sources = (*images.METADATA_SOURCES, layout.CHECKOUT / "LICENSE")
+    monkeypatch.setattr(images, "METADATA_SOURCES", sources)
     assert images.base().tag != before

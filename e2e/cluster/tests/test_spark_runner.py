@@ -174,7 +174,7 @@ def test_one_that_succeeds(kubectl: Kubectl) -> None:
     ("spec", "error"),
     [
         ({"driver": {"coreRequest": "many"}}, "quantities must match"),
-        ({"driver": {"env": []}}, "spec.driver.env: not translated"),
+        ({"driver": {"env": []}}, "spec.driver.env: not supported"),
     ],
 )
 def test_what_cannot_be_submitted_says_why(

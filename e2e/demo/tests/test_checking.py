@@ -48,7 +48,8 @@ def test_what_cannot_become_right_ends_the_wait() -> None:
 def test_an_error_without_words_is_named() -> None:
     with (
         pytest.raises(
-            Broken, match=r"expected: “5\. Files” to go well\nfound:    AssertionError\nto do: "
+            Broken,
+            match=r"expected: step “5\. Files” without an error\nfound:    AssertionError\nto do: ",
         ),
         cli.part("5. Files"),
     ):
@@ -66,7 +67,7 @@ def test_a_step_that_breaks_ends_the_demo_with_what_to_do(
         cli.main()
     printed = capsys.readouterr().out
     assert ended.value.code == 1
-    assert "expected: 10002 records\nfound:    10023\nto do:    see what `kubectl" in printed
+    assert "expected: 10002 records\nfound:    10023\nto do:    look at `kubectl" in printed
 
 
 @pytest.mark.parametrize("path", sorted(DEMO.glob("*.py")), ids=lambda path: path.name)

@@ -1,4 +1,4 @@
-"""kafka-python: so many orders as the command line says, each committed when it is done."""
+"""kafka-python: reads as many orders as the argument says, and commits after each."""
 
 import json
 import os

@@ -8,6 +8,7 @@ RECORDS = 3
 
 
 def assigned(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    # Instead of the committed offsets, start at the first record of each partition.
     for one in partitions:
         one.offset = OFFSET_BEGINNING
     consumer.assign(partitions)

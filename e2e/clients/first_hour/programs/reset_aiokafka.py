@@ -1,4 +1,4 @@
-"""aiokafka: one record of a group that has committed nothing, by auto.offset.reset."""
+"""aiokafka: the first record that a group without commits gets, by auto.offset.reset."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""kafka-python: one record of a group that has committed nothing, by auto.offset.reset."""
+"""kafka-python: the first record that a group without commits gets, by auto.offset.reset."""
 
 import os
 import sys

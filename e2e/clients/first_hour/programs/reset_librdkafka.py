@@ -1,4 +1,4 @@
-"""confluent-kafka: one record of a group that has committed nothing, by auto.offset.reset."""
+"""confluent-kafka: the first record that a group without commits gets, by auto.offset.reset."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ consumer = Consumer(
     {
         "bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:9092"),
         "group.id": f"hour-reset-librdkafka-{policy}",
-        # Its word for none is error.
+        # librdkafka calls this policy error.
         "auto.offset.reset": policy.replace("none", "error"),
     }
 )
