@@ -117,7 +117,9 @@ class Refusals:
             async with asyncio.timeout(ANSWER_WITHIN_S):
                 answered = await connection.incarnation()
             if answered != process.incarnation:
-                return "another process answers there" if answered else "it does not say who it is"
+                if answered:
+                    return "another process answers at this address"
+                return "the answer contains no incarnation"
             await connection.ended()
         except TimeoutError:
             return "no answer in time"

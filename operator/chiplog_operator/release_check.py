@@ -85,7 +85,7 @@ def of_deployment(found: Manifest) -> Finding:
     # A finding states what should be true; a problem says why it is not.
     what = f"Deployment {key_of(found).name} has {wanted} ready pods"
     if int(status.get("observedGeneration") or 0) < int(found["metadata"].get("generation") or 0):
-        return Finding(what, "its controller has not handled it yet")
+        return Finding(what, "its controller has not handled the newest spec yet")
     ready, updated = (int(status.get(name) or 0) for name in ("readyReplicas", "updatedReplicas"))
     if min(ready, updated) < wanted:
         return Finding(what, f"{ready} are ready, {updated} are up to date")

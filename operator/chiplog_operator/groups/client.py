@@ -89,7 +89,7 @@ class GroupsClient:
                 if after is None:
                     return pages
                 request = replace(request, after=after)
-            raise NoAnswer("it lists groups without end")
+            raise NoAnswer(f"the broker returns more than {MAX_PAGES} pages of groups")
 
         found = await self._each(brokers, requests, all_pages)
         return {

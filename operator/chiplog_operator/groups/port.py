@@ -90,7 +90,7 @@ class HttpGroupsPort:
         except (aiohttp.ClientError, OSError) as error:
             raise NoAnswer(f"{type(error).__name__}: {error}") from error
         if status == FORBIDDEN:
-            raise WrongSecret("status 403: it does not accept the operator's signature")
+            raise WrongSecret("status 403: the broker does not accept the operator's signature")
         if len(received) > MAX_ANSWER_BYTES:
             raise NoAnswer("the answer is too long")
         if not is_answer(secret, headers[SIGNATURE_HEADER], status, received, signature):

@@ -212,7 +212,8 @@ class Scaling:
                 metadata=group.metadata,
                 type=EventType.NORMAL,
                 reason="Scaled",
-                message=f"Deployment {name} from {before} to {found.replicas} pods: {found.why}",
+                message=f"Deployment {name} is scaled from {before} to {found.replicas} pods: "
+                f"{found.why}",
             )
         )
 

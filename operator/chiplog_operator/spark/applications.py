@@ -86,7 +86,7 @@ class Applications:
             except NotFound:
                 continue
             except ApiError as error:
-                return Offered(unknown=f"{kind.api_version} cannot be requested: {error}")
+                return Offered(unknown=f"{kind.kind} {kind.api_version} cannot be listed: {error}")
             versions.add(kind.api_version)
         found = Offered(frozenset(versions))
         self._offered[namespace] = now_s, found

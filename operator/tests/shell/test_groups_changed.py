@@ -140,7 +140,7 @@ def test_a_deployment_has_no_more_pods_than_there_are_partitions(it: Running) ->
         assert condition(it, "Scaled") == ("True", "Scaled")
         assert it.bench.one(kinds.DEPLOYMENTS, "readers")["spec"]["replicas"] == 1
         what = "the maximum is 1: the group has no more partitions"
-        assert events(it, "Scaled") == [f"Deployment readers from 3 to 1 pods: {what}"]
+        assert events(it, "Scaled") == [f"Deployment readers is scaled from 3 to 1 pods: {what}"]
         await it.bench.clock.advance(60)
         assert it.bench.one(kinds.DEPLOYMENTS, "readers")["spec"]["replicas"] == 1
 

@@ -202,7 +202,7 @@ def test_another_process_at_the_address_is_not_taken_for_the_admitted_one(
         await cluster.bench.live(9)
         assert cluster.leaders() == [1, 2, 3]
         assert [one.reason for one in cluster.said("process_not_watched")] == [
-            "another process answers there"
+            "another process answers at this address"
         ]
 
     cluster.run(scenario)
@@ -245,7 +245,7 @@ def test_whoever_answers_something_else_is_not_listened_to(cluster: Connected, a
         await cluster.bench.live(9)
         assert cluster.net.open_to(host(1)) == 0
         assert [one.reason for one in cluster.said("process_not_watched")] == [
-            "it does not say who it is"
+            "the answer contains no incarnation"
         ]
 
     cluster.run(scenario)
