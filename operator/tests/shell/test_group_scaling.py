@@ -194,8 +194,10 @@ def test_from_one_to_many_and_back(bench: Any, shell: Shell) -> None:
         assert await shell.replicas() == 1
         assert [one.message for one in shell.events] == [
             "Deployment readers is scaled from 1 to 4 pods: a lag of 1000 records needs 4 pods",
-            "Deployment readers is scaled from 4 to 1 pods: the lag has needed no more than 1 pod "
-            "for 1m",
+            (
+                "Deployment readers is scaled from 4 to 1 pods: the lag has needed no more than 1 "
+                "pod for 1m"
+            ),
         ]
 
     bench.run(scenario())
