@@ -63,7 +63,8 @@ class Allowance:
     """When the object was last written; None for never."""
 
     def allows(self, urgency: Urgency, now_ms: int, cost_ms: int) -> bool:
-        """Whether a status of this urgency may be written now."""
+        """Whether a status of this urgency may be written now. `cost_ms` is the credit that the
+        write costs; `KEPT` says how many further writes the credit must still allow after it."""
         if urgency is Urgency.NONE or self._pause_ms(now_ms) < LEAST_PAUSE_MS:
             return False
         if urgency is Urgency.AGING:
@@ -98,7 +99,12 @@ def urgency(
     published: ConsumerGroupStatus, seen: ConsumerGroupStatus, seen_before: ConsumerGroupStatus
 ) -> Urgency:
     """How urgent it is to replace the status `published` by `seen`, the status of this pass.
-    `seen_before` is the status of the pass before."""
+    `seen_before` is the status of the pass before.
+
+    CHANGED: facts like members or conditions differ. SETTLED: figures differ from the published
+    ones, but not from those of the pass before. MOVED: a lag is in another band. AGING: figures
+    differ, and all lags are in their bands.
+    """
     if _facts(published) != _facts(seen):
         return Urgency.CHANGED
     is_exact = _figures(published) == _figures(seen)

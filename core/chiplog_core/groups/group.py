@@ -39,6 +39,7 @@ class Group:
     description says otherwise; `to_wall_ms` converts them to milliseconds since 1970."""
 
     def __init__(self, limits: Limits, to_wall_ms: Callable[[int], int]) -> None:
+        """A new group without members, in state Empty."""
         self.limits = limits
         self._to_wall_ms = to_wall_ms
         self.state = GroupState.EMPTY

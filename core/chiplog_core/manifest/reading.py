@@ -186,7 +186,7 @@ def _list(shape: ListShape, unknown: Unknown) -> Reader:
         found = tuple(
             read_item(item, f"{path}[{index}]", problems) for index, item in enumerate(value)
         )
-        if len(problems) == problems_before:
+        if len(problems) == problems_before:  # only valid items can be compared
             problems.extend(_repeated(value, path, unique=items.unique, key=items.key))
         return found
 

@@ -156,8 +156,8 @@ def _alive(brokers: Iterable[BrokerState], *, is_stopping: bool) -> Iterator[Rep
 
 
 def _broker_state(world: World, broker: Broker, is_awaited: bool) -> BrokerState:
-    """The state of one broker. `is_awaited` is whether it has a process that is not admitted
-    yet."""
+    """The state of one broker. `is_awaited` is whether it has a process that is not admitted yet:
+    then the state of its process is UNKNOWN until the next plan."""
     spec, status = broker.spec, broker.status
     process_state = ProcessState.UNKNOWN if is_awaited else _process_state(world, broker)
     directories_work = all(directory.online for directory in status.directories)

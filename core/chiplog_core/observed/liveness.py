@@ -129,7 +129,9 @@ class LivenessJudge:
         return due
 
     def ended(self, now_ms: int) -> Mapping[Incarnation, str]:
-        """The processes that are certainly dead or whose Lease expired, each with the reason."""
+        """The processes that are certainly dead, refuse connections, or whose Lease expired, each
+        with the reason. A late Lease expires only if it was read again after `suspects` returned
+        its broker."""
         self._tick(now_ms)
         for broker_id in list(self._due(now_ms)):
             lease = self._leases[broker_id]

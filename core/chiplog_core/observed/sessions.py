@@ -66,7 +66,12 @@ def _is_over(world: World, broker: Broker) -> bool:
 
 
 def _admitted(world: World, broker: Broker) -> BrokerSpec:
-    """The spec with a new session for the broker's process."""
+    """The spec with a new session for the broker's process.
+
+    It also records since which session the broker has had this process (`process_since`) and these
+    disks (`storage_since`), and since which session no acknowledged record can be missing from the
+    disks (`intact_since`). If the process or the disks are new, that is the new session.
+    """
     spec, status = broker.spec, broker.status
     session = _unused_session(world, broker)
     failed_session = spec.session if _has_failed_disk(world, broker) else spec.disk_failed_session
