@@ -1,14 +1,14 @@
-"""Metadata in our images: the labels of the OCI image format.
+"""The labels of our images, as the OCI image format defines them.
 
-Only what follows from the image's content, so that the same content is the same image: no time, no
-commit, no address of a registry or a host.
-https://github.com/opencontainers/image-spec/blob/v1.1.1/annotations.md
+They depend only on the image's content, so that equal content gives an equal image: there is no
+time, no commit, and no address of a registry or host. https://github.com/opencontainers/image-
+spec/blob/v1.1.1/annotations.md
 """
 
 from collections.abc import Mapping
 
 LICENSE = "Apache-2.0"
-"""Chiplog's own; what of others is in an image has its licenses in the bill of materials."""
+"""Chiplog's license; those of other software in an image are in its bill of materials."""
 
 PREFIX = "org.opencontainers.image"
 
@@ -24,8 +24,8 @@ DESCRIPTIONS: Mapping[str, str] = {
 
 
 def labels(name: str, tag: str, base: str | None = None) -> dict[str, str]:
-    """The labels of an image; `base` is the tagged name of the one it stands on."""
-    said = {
+    """Label -> value; `base` is the name and tag of the image's base image, None if it has none."""
+    values = {
         "title": name,
         "description": DESCRIPTIONS[name],
         "version": tag,
@@ -33,12 +33,12 @@ def labels(name: str, tag: str, base: str | None = None) -> dict[str, str]:
         "vendor": "Chiplog",
     }
     if base is not None:
-        said["base.name"] = base
-    return {f"{PREFIX}.{key}": value for key, value in said.items()}
+        values["base.name"] = base
+    return {f"{PREFIX}.{key}": value for key, value in values.items()}
 
 
 def options(name: str, tag: str, base: str | None = None) -> list[str]:
-    """The same as buildah takes them on its command line."""
+    """The labels as command line options of buildah."""
     return [
         part
         for key, value in labels(name, tag, base).items()

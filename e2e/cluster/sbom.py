@@ -1,8 +1,8 @@
-"""The bill of materials of an image: every Debian package, wheel and jar in it, as CycloneDX JSON.
+"""The bill of materials of an image: all its Debian packages, wheels and jars, as CycloneDX JSON.
 
-Made from what the image is built from, so it lies in the image itself: the wheels that pip installs
-(each checked against the lock's hashes), what Debian's package manager says is installed, the jars
-of Spark that are kept. The same content gives the same bytes.
+It is made from the sources of the image, and so can be part of the image: the wheels that pip
+installs (each checked against the lock's hashes), the packages in dpkg's status file, and the jars
+of Spark that are not deleted. Equal content gives equal bytes.
 """
 
 import email
@@ -28,19 +28,19 @@ from e2e.cluster.image_labels import LICENSE
 
 FILE_NAME = "sbom.cdx.json"
 PATH = f"usr/share/chiplog/{FILE_NAME}"
-"""Where it lies in an image."""
+"""The path of the bill in an image, relative to its root."""
 
 INSTALLED = "install ok installed"
 SHORT = 60
-"""A wheel's field License may be a name or a whole text; a text is no name."""
+"""Longest license name. A wheel's field License may also contain the whole license text."""
 
 
 Part: TypeAlias = Component
-"""One thing that is in an image."""
+"""One component of an image: a package, wheel or jar."""
 
 
 def document(name: str, tag: str, parts: Iterable[Part]) -> str:
-    """The bill of an image, as text."""
+    """The bill of materials of an image, as JSON text."""
     image = Component(type=ComponentType.CONTAINER, name=name, version=tag, bom_ref=f"{name}@{tag}")
     bom = Bom(
         serial_number=uuid5(NAMESPACE_URL, f"{name}:{tag}"),
@@ -48,14 +48,14 @@ def document(name: str, tag: str, parts: Iterable[Part]) -> str:
         components=parts,
     )
     bom.register_dependency(image, bom.components)
-    said = json.loads(JsonV1Dot6(bom).output_as_string())
-    # The same content is the same image, whenever it is made.
-    del said["metadata"]["timestamp"]
-    return json.dumps(said, indent=1, sort_keys=True) + "\n"
+    content = json.loads(JsonV1Dot6(bom).output_as_string())
+    # Without the time: equal content must give an equal image.
+    del content["metadata"]["timestamp"]
+    return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
 def chiplog(version: str) -> Part:
-    """Our own packages."""
+    """The component that stands for Chiplog's own packages."""
     return Component(
         type=ComponentType.APPLICATION,
         name="chiplog",
@@ -66,7 +66,8 @@ def chiplog(version: str) -> Part:
 
 
 def debian_packages(status: str, release: str) -> Iterator[Part]:
-    """What is installed by dpkg's own list; `release` is Debian's name, like bookworm."""
+    """The installed packages; `status` is the text of dpkg's status file, `release` like
+    bookworm."""
     for stanza in status.split("\n\n"):
         fields = email.message_from_string(stanza.strip())
         if fields["Status"] == INSTALLED:
@@ -81,17 +82,17 @@ def debian_packages(status: str, release: str) -> Iterator[Part]:
 
 
 def wheels(directory: Path) -> Iterator[Part]:
-    """The Python packages that are installed from a directory."""
+    """The Python packages of all wheels in a directory."""
     for path in sorted(directory.glob("*.whl")):
-        said = _metadata(path)
-        where = PackageURL(type="pypi", name=said["Name"], version=said["Version"])
+        metadata = _metadata(path)
+        where = PackageURL(type="pypi", name=metadata["Name"], version=metadata["Version"])
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        yield _library(where, digest, _license(said))
+        yield _library(where, digest, _license(metadata))
 
 
 def jars_of_wheel(directory: Path, wheel: str, unused: Sequence[str]) -> Iterator[Part]:
-    """The jars in the one wheel of that name; `unused` are patterns of what is taken away."""
+    """The jars in the wheel of this name, without those that match the patterns `unused`."""
     (path,) = directory.glob(f"{wheel}-*.whl")
     with zipfile.ZipFile(path) as archive:
         for name in sorted(archive.namelist()):
@@ -100,7 +101,7 @@ def jars_of_wheel(directory: Path, wheel: str, unused: Sequence[str]) -> Iterato
 
 
 def _is_matched(name: str, patterns: Sequence[str]) -> bool:
-    """A pattern names a file, or a directory with all that is in it."""
+    """Whether a path matches a pattern, or lies in a directory that matches one."""
     return any(
         fnmatch.fnmatch(name, one) for pattern in patterns for one in (pattern, f"{pattern}/*")
     )
@@ -113,8 +114,10 @@ def jars(directory: Path) -> Iterator[Part]:
 
 
 def _jar(file_name: str, content: bytes) -> Part:
-    """The jar's component, by the Maven coordinates that it carries, else by its name; a group is
-    not guessed."""
+    """The jar's component, by its Maven coordinates; if it contains none, by its file name.
+
+    A file name has no Maven group, and none is guessed.
+    """
     stem = file_name.removesuffix(".jar")
     return _library(
         _coordinates(stem, content) or _named(stem), hashlib.sha256(content).hexdigest()
@@ -122,19 +125,24 @@ def _jar(file_name: str, content: bytes) -> Part:
 
 
 def _coordinates(stem: str, content: bytes) -> PackageURL | None:
-    """What of the pom.properties in a jar names the jar itself: others are of what it swallowed."""
+    """The Maven coordinates of a jar, from the pom.properties that matches its file name.
+
+    Further pom.properties are of libraries that are bundled in the jar. None if no file matches.
+    """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for name in archive.namelist():
             if name.startswith("META-INF/maven/") and name.endswith("/pom.properties"):
                 lines = archive.read(name).decode().splitlines()
-                said = dict(line.split("=", 1) for line in lines if "=" in line)
-                group, artifact, version = map(said.get, ("groupId", "artifactId", "version"))
+                properties = dict(line.split("=", 1) for line in lines if "=" in line)
+                group, artifact, version = map(properties.get, ("groupId", "artifactId", "version"))
                 if stem == f"{artifact}-{version}":
                     return PackageURL("maven", group, artifact, version)
     return None
 
 
 def _named(stem: str) -> PackageURL:
+    """Name and version from a jar's file name: the version begins with the first digit after a
+    "-"."""
     words = stem.split("-")
     first = next((i for i, word in enumerate(words) if i and word[:1].isdigit()), len(words))
     version = "-".join(words[first:]) or None
@@ -159,16 +167,17 @@ def _metadata(wheel: Path) -> email.message.Message:
         return email.message_from_bytes(archive.read(name))
 
 
-def _license(said: email.message.Message) -> str | None:
-    """What a wheel says of its license: an SPDX expression, or else a name."""
+def _license(metadata: email.message.Message) -> str | None:
+    """A wheel's license: its SPDX expression, else its short License field, else its
+    classifiers."""
     names = [
         str(one).rpartition(" :: ")[2]
-        for one in said.get_all("Classifier", ())
+        for one in metadata.get_all("Classifier", ())
         if str(one).startswith("License :: OSI Approved :: ")
     ]
-    own = str(said.get("License", "")).strip()
-    if "License-Expression" in said:
-        return str(said["License-Expression"])
+    own = str(metadata.get("License", "")).strip()
+    if "License-Expression" in metadata:
+        return str(metadata["License-Expression"])
     if own and len(own) <= SHORT:
         return own
     return " / ".join(names) or None

@@ -1,7 +1,8 @@
-"""The wheels of the Spark image, one of which is on no index: PySpark comes as source only.
+"""The wheels of the Spark image. PySpark has no wheel on PyPI, only a source distribution.
 
-Its source, jars and all, is checked against the lock's hash and packed into a wheel here. What the
-image installs is a lock in which that wheel's own hash stands in the place of the source's.
+Its source, which contains Spark's jars, is checked against the lock's hash, and a wheel is built
+from it here. The image installs by a copy of the lock in which that wheel's hash replaces the
+source's.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from e2e.cluster.shell import run
 
 SOURCE_ONLY = "pyspark"
 REQUIREMENTS = "requirements.txt"
-"""In the directory of the wheels: what is to be installed of them, with their hashes."""
+"""File in the directory of the wheels: the requirements to install, with the wheels' hashes."""
 
 
 def wheels(lock: Path) -> Path:
@@ -28,7 +29,10 @@ def wheels(lock: Path) -> Path:
 
 
 def fill(directory: Path, locked: Mapping[str, str]) -> None:
-    """Download and make the wheels."""
+    """Download the wheels, build that of PySpark, and write `REQUIREMENTS`.
+
+    `locked` is name -> entry of the lock, as `entries` returns it.
+    """
     requirements = directory / REQUIREMENTS
     requirements.write_text("".join(text for name, text in locked.items() if name != SOURCE_ONLY))
     images.download_wheels(requirements, directory)
@@ -36,7 +40,7 @@ def fill(directory: Path, locked: Mapping[str, str]) -> None:
     source.write_text(locked[SOURCE_ONLY])
     run(
         *(sys.executable, "-m", "pip", "wheel", "--quiet", "--require-hashes", "--no-deps"),
-        # By the setuptools of our own lock, not by whichever is the newest today.
+        # With the setuptools of our own lock, not with the newest release.
         *("--no-build-isolation", "--wheel-dir", str(directory), "--requirement", str(source)),
         timeout_s=900,
     )
@@ -47,7 +51,7 @@ def fill(directory: Path, locked: Mapping[str, str]) -> None:
 
 
 def entries(lock: str) -> dict[str, str]:
-    """A lock's requirements by name, each with its hashes as it stands there."""
+    """Name -> entry of a lock: the requirement and its hashes, as they are written there."""
     found: dict[str, str] = {}
     name = ""
     for line in lock.splitlines(keepends=True):
@@ -57,12 +61,14 @@ def entries(lock: str) -> dict[str, str]:
         if name and line.strip() and not line.lstrip().startswith("#"):
             found[name] += line
     if SOURCE_ONLY not in found:
-        raise Refused(f"the lock of the Spark image does not name {SOURCE_ONLY}: `make lock`")
+        raise Refused(
+            f"the lock of the Spark image has no {SOURCE_ONLY}: write it again by `make lock`"
+        )
     return found
 
 
 def with_hash(entry: str, digest: str) -> str:
-    """The requirement with this hash and no other."""
+    """The entry's requirement with this SHA-256 in place of its hashes."""
     requirement = entry.split(maxsplit=1)[0]
     return f"{requirement} --hash=sha256:{digest}\n"
 
