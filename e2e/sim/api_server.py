@@ -285,6 +285,7 @@ class ApiClient:
         labels: str = "",
         fields: str = "",
     ) -> AsyncIterator[WatchEvent]:
+        """Watch objects from this version on; it connects when its first event is awaited."""
         wanted = Selection(kind, namespace, labels, fields)
         return _Watch(self._server, self._host, wanted, resource_version)
 

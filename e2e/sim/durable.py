@@ -39,10 +39,10 @@ def durable_end(disk: "MemoryDisk", directory: str, log_start_offset: int) -> in
         equal_bytes = alike(file.content, file.durable)
         if equal_bytes == len(file.content) and not is_readable(file.content):
             return NOT_READABLE  # a damaged header: the end of the records cannot be found
-        whole = read_up_to(file.content, len(file.content))
-        safe = read_up_to(file.content, equal_bytes)
-        end_offset = max(end_offset, safe)
-        if safe != whole:
+        file_end = read_up_to(file.content, len(file.content))
+        synced_end = read_up_to(file.content, equal_bytes)
+        end_offset = max(end_offset, synced_end)
+        if synced_end != file_end:
             return end_offset
     return end_offset
 

@@ -47,7 +47,7 @@ class Process:
         self.context: Context = copy_context()
         self.context.run(PROCESS.set, self)
 
-    def steps_on(self, handle: asyncio.Handle) -> bool:
+    def may_run(self, handle: asyncio.Handle) -> bool:
         """Whether this process may run its callback now; if not, the callback is held.
 
         Called only for processes that are dead, paused or near their last step.
@@ -206,7 +206,7 @@ class SimLoop(asyncio.BaseEventLoop):
         if (
             process is None
             or (process.is_alive and not process.is_paused and process.steps_left is None)
-            or process.steps_on(handle)
+            or process.may_run(handle)
         ):
             try:
                 context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]  # noqa: SLF001

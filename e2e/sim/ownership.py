@@ -54,6 +54,7 @@ def applied(
     kept = metadata(before).get("finalizers") or []
     if (added := metadata(given).get("finalizers")) is not None:
         metadata(merged)["finalizers"] = [*kept, *(one for one in added if one not in kept)]
+    # The deepest fields first: an object is only removed when no fields are left in it.
     for path in sorted(owned.get(me, frozenset()) - wanted - others, key=len, reverse=True):
         _remove(merged, path)
     taken = _owned_after_change(owned, me, _fields(before), _fields(merged))

@@ -54,7 +54,10 @@ def deleted_key_back(history: History) -> Iterator[Anomaly]:
 def _slow_readers(
     history: History, records: Mapping[tuple[str, str], Sequence[Known]]
 ) -> Iterator[Anomaly]:
-    """The anomaly for consumers: each read from a seek to the next seek or the end is checked."""
+    """The anomalies of consumers; `records` are all acknowledged ones by (partition, key).
+
+    Checked is each pass of a consumer over a partition: from a seek to the next one, or its end.
+    """
     seen: dict[tuple[str, str], dict[str, Seen]] = defaultdict(dict)
     ends: dict[tuple[str, str], tuple[int, float]] = {}
     for one in history.events:

@@ -74,10 +74,10 @@ WAIT_S: Final = 20.0
 
 
 async def crash_broker(stage: Stage) -> None:
-    """Crash a broker at the next step of a kind on its disk, at its next write to the API server,
-    or soon after.
+    """Crash a broker at its next disk operation of a random kind or its next write to the API.
 
-    Soon means: when some more of its callbacks have run, so at any of its awaits.
+    The crash may also come a random number of callbacks later, so at any `await` of its code. It is
+    a SIGKILL or a power cut.
     """
     node, chance = stage.node(), stage.chance
     event = chance.choice((*DISK_STEPS, "append", "sync", "replace", STATUS_WRITE))
@@ -105,8 +105,10 @@ async def crash_broker(stage: Stage) -> None:
 
 
 async def crash_operator(stage: Stage) -> None:
-    """Crash the operator at its next write to the API server, which is carried out but not
-    answered, or soon after."""
+    """Crash an operator at its next write to the API server, or some callbacks later.
+
+    The write is carried out, but may not be answered.
+    """
     operator, chance = stage.operator(), stage.chance
     process = operator.process
     if process is None:

@@ -72,6 +72,7 @@ class Crowd:
         self.notes = GroupNotes(world.notebook, partial(serving, world))
         self.seats: list[Seat] = []
         self.loner: Loner | None = None
+        """A consumer that commits without being a member of a group."""
         self.watchers: dict[str, GroupClient] = {}
         self.is_over = False
         self._number = 0
