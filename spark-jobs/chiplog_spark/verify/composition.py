@@ -16,7 +16,13 @@ from zlib import crc32
 
 from pyspark.sql import SparkSession
 
-from chiplog_spark.progress import Report, of_split, progress, reporting_progress, to_log_only
+from chiplog_spark.progress import (
+    Report,
+    counts_of_split,
+    progress,
+    reporting_progress,
+    to_log_only,
+)
 from chiplog_spark.source.splits import Split
 from chiplog_spark.sums import Sums
 from chiplog_spark.verify.judge import Judge
@@ -56,7 +62,7 @@ class InSpark:
                     if row.kind == Kind.READ:
                         read_bytes = Read.from_json(row.text).bytes
                     yield row[:6], row
-                done.add(of_split(split, read_bytes))
+                done.add(counts_of_split(split, read_bytes))
 
         def merge(pairs: Iterable[tuple[Key, Row]]) -> Iterator[tuple[bool, str]]:
             rows = (Row(*row) for _, row in pairs)
