@@ -13,7 +13,7 @@ from crc32c import crc32c
 
 from chiplog_spark.source.columns import Unread, digest
 from chiplog_spark.source.options import Mode, Options
-from chiplog_spark.source.reading import found_in
+from chiplog_spark.source.reading import batches_of_split
 from chiplog_spark.source.splits import Split
 from chiplog_spark.verify.facts import Batch, PartitionFacts
 from chiplog_spark.verify.inspection import BatchInspector, Wanted
@@ -101,7 +101,7 @@ class _Reading:
             return
         options = Options(access=task.access, topic=at.topic, replica=at.replica, mode=Mode.BATCHES)
         try:
-            yield from found_in(client, self._split, options)
+            yield from batches_of_split(client, self._split, options)
         except errors.OffsetOutOfRange as beyond:
             yield Unread(self._read.end, self._split.end - 1, beyond)
 
