@@ -1,4 +1,4 @@
-"""The reference page of the command line: each command with what it takes, as `--help` says it."""
+"""The reference page of the command line: each command's arguments and options, as in `--help`."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -18,7 +18,7 @@ Generated from the commands themselves.
 """
 PROGRAM: Final = "chiplog"
 VALUES: Final[Mapping[str, str]] = {"output": "|".join(Format)}
-"""Of options that do not name theirs; those that are not here take a number."""
+"""Option -> its possible values, for options without a metavar. Others take a number."""
 
 
 def page() -> str:
@@ -36,17 +36,21 @@ def page() -> str:
 
 
 def commands(group: TyperGroup, path: str = PROGRAM) -> Iterator[tuple[str, TyperCommand]]:
-    """Every command that does something, in the order of the help."""
-    for name, one in group.commands.items():
-        below = f"{path} {name}"
-        if isinstance(one, TyperGroup):
-            yield from commands(one, below)
+    """Every command that can be run, in the order of the help, as (its full name, the command).
+
+    `path` is the full name of `group`; groups themselves are not in the result.
+    """
+    for name, command in group.commands.items():
+        full_name = f"{path} {name}"
+        if isinstance(command, TyperGroup):
+            yield from commands(command, full_name)
         else:
-            assert isinstance(one, TyperCommand)
-            yield below, one
+            assert isinstance(command, TyperCommand)
+            yield full_name, command
 
 
 def _command(path: str, command: TyperCommand) -> Iterator[str]:
+    """A command's section; the options of every command (`NAMES`) have a section of their own."""
     own = [one for one in command.params if one.name not in NAMES]
     arguments = [one for one in own if isinstance(one, TyperArgument)]
     options = [one for one in own if isinstance(one, TyperOption)]
@@ -61,17 +65,20 @@ def _command(path: str, command: TyperCommand) -> Iterator[str]:
 
 
 def _usage(argument: TyperArgument) -> str:
+    """An argument in the usage line: brackets if it is optional, dots if it may be repeated."""
     several = "..." if argument.nargs == -1 else ""
     text = f"{argument.metavar}{several}"
     return text if argument.required else f"[{text}]"
 
 
 def _options(options: Iterable[TyperOption]) -> str:
+    """The table of some options."""
     rows = [(_written(one), one.help or "", _default(one)) for one in options]
     return table(("Option", "Meaning", "Default"), rows)
 
 
 def _written(option: TyperOption) -> str:
+    """An option as it is typed: its names, its value unless it is a flag."""
     names = ", ".join(f"`{one}`" for one in option.opts)
     if option.is_flag:
         return names
@@ -80,4 +87,5 @@ def _written(option: TyperOption) -> str:
 
 
 def _default(option: TyperOption) -> str:
+    """The default in the table; empty where it is no text, since the help text names it then."""
     return f"`{option.default}`" if isinstance(option.default, str) else ""

@@ -1,7 +1,7 @@
 """Pictures as SVG: boxes with arrows between them, and messages between lanes.
 
-Everything is placed by hand, in pixels, x to the right and y down. Texts have no font of their own,
-so none is fetched; their widths are not measured, so boxes are to be wide enough.
+Everything is placed by hand, in pixels, x to the right and y down. Texts use the reader's
+sans-serif font, whose widths are unknown here, so boxes must be wide enough.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ LANE_WIDTH: Final = 190
 STEP_HEIGHT: Final = 44
 HEAD_HEIGHT: Final = 36
 OWN_STEP_WIDTH: Final = 60
-"""Right of the last lane, for what happens within it."""
+"""Pixels right of the last lane, for the texts of steps within it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A line through some points, with a head at its end, and at its beginning where it is both."""
+    """A line through `points` with an arrowhead at its end; with `both`, also at its beginning."""
 
     points: tuple[tuple[int, int], ...]
     text: str = ""
@@ -63,7 +63,7 @@ def boxes(width: int, height: int, content: Sequence[Box | Arrow]) -> str:
 
 
 def sequence(lanes: Sequence[str], messages: Sequence[Message]) -> str:
-    """Who tells whom what, from top to bottom."""
+    """A sequence diagram: a vertical line for each lane, and the messages from top to bottom."""
     width = LANE_WIDTH * len(lanes) + OWN_STEP_WIDTH
     height = HEAD_HEIGHT + STEP_HEIGHT * (len(messages) + 1)
     drawn = []
@@ -78,6 +78,7 @@ def sequence(lanes: Sequence[str], messages: Sequence[Message]) -> str:
 
 
 def _message(message: Message, y: int) -> str:
+    """An arrow with its text above; a step within one lane is a dot with the text beside it."""
     begin, end = _middle(message.source), _middle(message.target)
     if begin == end:
         mark = f'<circle cx="{begin}" cy="{y}" r="4" fill="{INK}"/>\n'
@@ -87,10 +88,12 @@ def _message(message: Message, y: int) -> str:
 
 
 def _middle(lane: int) -> int:
+    """The x of a lane's line; lanes are numbered from 0."""
     return LANE_WIDTH * lane + LANE_WIDTH // 2
 
 
 def _picture(width: int, height: int, drawn: Sequence[str]) -> str:
+    """A whole SVG file; `drawn` are its elements, and the marker `head` is an arrowhead."""
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'font-family="sans-serif" font-size="13" fill="{INK}">\n'
@@ -108,10 +111,11 @@ def _box(box: Box) -> str:
         f'fill="{FILLS[box.fill]}" stroke="{INK}"/>\n'
     )
     middle = box.x + box.width // 2
-    first = box.y + 21 if box.lines else box.y + box.height // 2 + 5
-    drawn += _text(middle, first, box.title, weight="bold", has_rim=False)
+    # A title with lines below it stands near the upper edge, a title without lines in the middle.
+    title_y = box.y + 21 if box.lines else box.y + box.height // 2 + 5
+    drawn += _text(middle, title_y, box.title, weight="bold", has_rim=False)
     for number, line in enumerate(box.lines, start=1):
-        drawn += _text(middle, first + LINE_HEIGHT * number, line, has_rim=False)
+        drawn += _text(middle, title_y + LINE_HEIGHT * number, line, has_rim=False)
     return drawn
 
 
@@ -127,6 +131,7 @@ def _line(
     both: bool = False,
     dashed: bool = False,
 ) -> str:
+    """A line through `points`; `head` puts an arrowhead at its end, `both` one at its start."""
     path = " ".join(f"{x},{y}" for x, y in points)
     marks = ' marker-end="url(#head)"' if head else ""
     marks += ' marker-start="url(#head)"' if both else ""
@@ -143,10 +148,14 @@ def _text(
     weight: str = "normal",
     has_rim: bool = True,
 ) -> str:
+    """A text; `x` is its middle, or its left edge with the anchor "start", `y` its baseline.
+
+    `has_rim` puts a rim in the background's colour around it, so that lines do not cross the text.
+    """
     place = f'x="{x}" y="{y}" text-anchor="{anchor}" font-weight="{weight}"'
     drawn = f"<text {place}>{escape(text)}</text>\n"
     if not has_rim:
         return drawn
-    # A rim of paper below, so that no line strikes the text through.
+    # The rim is the same text with a thick stroke, drawn below the text.
     rim = f'stroke="{PAPER}" stroke-width="4"'
     return f"<text {place} {rim}>{escape(text)}</text>\n{drawn}"

@@ -46,7 +46,10 @@ def page(definition: Definition) -> str:
 
 
 def fields(schema: Schema, path: str = "") -> Iterator[Field]:
-    """Every field below a schema, an object before what it holds; configuration is one field."""
+    """Every field below a schema, each object before its own fields.
+
+    `path` is the path of the schema itself. A map of Kafka's configuration keys is one field.
+    """
     required = schema.get("required", ())
     for name, one in schema.get("properties", {}).items():
         below = f"{path}.{name}" if path else name
@@ -61,7 +64,7 @@ def is_config(schema: Schema) -> bool:
 
 
 def _inner(schema: Schema, path: str) -> tuple[Schema, str]:
-    """What a field holds, and the path to it: items of a list, values of a map."""
+    """Schema and path of a list's items or a map's values; for other fields, both as they are."""
     if "items" in schema:
         return _inner(schema["items"], path + LISTS)
     if isinstance(values := schema.get("additionalProperties"), Mapping):
@@ -70,7 +73,7 @@ def _inner(schema: Schema, path: str) -> tuple[Schema, str]:
 
 
 def type_of(schema: Schema) -> str:
-    """What may be written, in a few words."""
+    """The values that a field takes, in a few words for the column "Type"."""
     if "items" in schema:
         return f"list of {type_of(schema['items'])}"
     if isinstance(values := schema.get("additionalProperties"), Mapping):
@@ -81,6 +84,7 @@ def type_of(schema: Schema) -> str:
 
 
 def _plain_type(schema: Schema) -> str:
+    """`type_of` a schema that is no list, no map and no enumeration."""
     match schema:
         case {"x-kubernetes-int-or-string": True, "minimum": _}:
             return f"integer{_range(schema)}"
@@ -96,12 +100,16 @@ def _plain_type(schema: Schema) -> str:
 
 
 def _words(choices: Sequence[object]) -> list[object]:
-    """Without the texts that stand for `true` and `false`."""
+    """The choices of an enumeration as they are shown.
+
+    An enumeration with booleans also allows their texts ("true", "false"); those are left out.
+    """
     has_booleans = any(isinstance(one, bool) for one in choices)
     return [one for one in choices if not (has_booleans and isinstance(one, str))]
 
 
 def _range(schema: Schema) -> str:
+    """Limits of a number, with a space before them; empty where it has none."""
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and high is not None:
         return f" {low:,} to {high:,}"
@@ -111,12 +119,14 @@ def _range(schema: Schema) -> str:
 
 
 def default_of(field: Field) -> str:
+    """The cell of the column "Default"; empty for an optional field without a default."""
     if field.required:
         return "required"
     return f"`{text_of(field.schema['default'])}`" if "default" in field.schema else ""
 
 
 def _fields(part: str, schema: Schema) -> Iterator[str]:
+    """The section about `part` (`spec` or `status`): its fields, then its configuration keys."""
     found = list(fields(schema))
     yield f"## {part}\n"
     yield f"{schema.get('description', '')}\n"
@@ -132,7 +142,7 @@ def _fields(part: str, schema: Schema) -> Iterator[str]:
 
 
 def _config(schema: Schema) -> Iterator[str]:
-    """The keys there are; each says its own default."""
+    """The table of Kafka's configuration keys; a key's description names its default."""
     keys = [
         (f"`{name}`", type_of(one), one["description"])
         for name, one in schema["properties"].items()
@@ -141,20 +151,21 @@ def _config(schema: Schema) -> Iterator[str]:
 
 
 def _meaning(schema: Schema) -> str:
-    """The description, and what is said of a value of the wrong form."""
-    said = [schema.get("description", "")]
+    """The description, and the messages of the rules about this value or its elements."""
+    sentences = [schema.get("description", "")]
     inner, _ = _inner(schema, "")
-    own = _own_rules(schema) + ([] if inner is schema else _own_rules(inner))
-    said += [_sentence(rule["message"]) for rule in own]
-    return " ".join(one for one in said if one)
+    own_rules = _own_rules(schema) + ([] if inner is schema else _own_rules(inner))
+    sentences += [_sentence(rule["message"]) for rule in own_rules]
+    return " ".join(one for one in sentences if one)
 
 
 def _own_rules(schema: Schema) -> list[Mapping[str, str]]:
-    """Rules about this very value, which stand in its row and not among the rules of the page."""
+    """Rules about this value alone; they are shown in its row and not in the section "Rules"."""
     return [rule for rule in schema.get(RULES, ()) if _is_own(rule)]
 
 
 def _is_own(rule: Mapping[str, str]) -> bool:
+    """By our own convention, the message of a rule about one value begins with "must"."""
     return rule["message"].startswith("must ")
 
 
@@ -163,6 +174,7 @@ def _sentence(message: str) -> str:
 
 
 def _columns(definition: Definition) -> Iterator[str]:
+    """The section about the columns of `kubectl get`."""
     yield "## Columns\n"
     yield f"What `kubectl get {definition.model.KIND.short_name}` prints.\n"
     rows = [
@@ -173,7 +185,10 @@ def _columns(definition: Definition) -> Iterator[str]:
 
 
 def rules(schema: Schema, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every rule between fields: where it stands, and what is said to whoever breaks it."""
+    """Every rule that is about more than one value: (path of the object or field, message).
+
+    `path` is the path of the schema itself, with a dot before each name.
+    """
     for rule in schema.get(RULES, ()):
         if not _is_own(rule):
             yield path + rule.get("fieldPath", "") or ".", rule["message"]
@@ -181,12 +196,13 @@ def rules(schema: Schema, path: str = "") -> Iterator[tuple[str, str]]:
         return
     for name, one in schema.get("properties", {}).items():
         inner, below = _inner(one, f"{path}.{name}")
-        if inner is not one:  # rules of the list itself
+        if inner is not one:  # a list or map may have rules, too, beside those of its elements
             yield from rules({RULES: one.get(RULES, ())}, f"{path}.{name}")
         yield from rules(inner, below)
 
 
 def _rules(schema: Schema) -> Iterator[str]:
+    """The section "Rules"; nothing where the kind has none."""
     found = list(rules(schema))
     if not found:
         return

@@ -1,7 +1,7 @@
 """The reference page of metrics, made from the collectors themselves.
 
-A broker is really started for it, by itself and on an address that the machine chooses, so that
-what is on the page is what a scrape has.
+A standalone broker is started for it on a free port, so that the page has exactly the metrics of a
+scrape.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ def page() -> str:
 
 
 async def of_broker() -> list[Row]:
-    """What a broker tells of itself as a whole."""
+    """The metrics of a broker as a whole, from a standalone broker that runs only for this call."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         listener = Listener("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0)
@@ -110,9 +110,9 @@ async def of_broker() -> list[Row]:
 
 
 def of_registry(registry: CollectorRegistry) -> Iterator[Row]:
-    """Every metric that is made by the client for Prometheus, but those that all processes have."""
+    """Every metric of a registry, without the `process_…` metrics that all processes have."""
     labels: dict[str, tuple[str, ...]] = {}
-    # What has a label and no value yet says so nowhere but here.
+    # A metric with labels that has no value yet shows its labels only in this private mapping.
     for collector, names in registry._collector_to_names.items():  # noqa: SLF001
         labels |= dict.fromkeys(names, getattr(collector, "_labelnames", ()))
     for family in registry.collect():
@@ -123,12 +123,13 @@ def of_registry(registry: CollectorRegistry) -> Iterator[Row]:
 
 
 def of_series(found: Iterable[Series[Any]], labels: Sequence[str]) -> Iterator[Row]:
+    """A row for each of our own series; all of them have the same labels."""
     for one in found:
         yield Row(one.name, one.type, labels, one.text)
 
 
 def table(rows: Iterable[Row]) -> str:
-    """By name."""
+    """A Markdown table of metrics, sorted by name."""
     lines = ["| Metric | Type | Labels | Meaning |", "| --- | --- | --- | --- |"]
     for one in sorted(rows):
         labels = ", ".join(f"`{label}`" for label in one.labels)

@@ -1,4 +1,4 @@
-"""The pictures of the documentation, and of which pages they are: what is drawn, and where."""
+"""The pictures of the documentation: functions that return them as SVG, and their files."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -11,7 +11,7 @@ from docs.tables import table
 
 
 def architecture() -> str:
-    """Who reads and writes what: explanation of architecture.md."""
+    """Operator, brokers and API server, and what each reads and writes; for architecture.md."""
     content: list[Box | Arrow] = [
         Box(10, 20, 170, 66, "People, GitOps, CI", ("kubectl, helm",)),
         Box(
@@ -26,7 +26,7 @@ def architecture() -> str:
         ),
         Box(
             *(690, 20, 200, 84, "Operator"),
-            ("two replicas, one in charge", "observes, plans, writes", "elects leaders"),
+            ("two replicas, one active", "observes, plans, writes", "elects leaders"),
             fill="ours",
         ),
         Box(10, 262, 170, 84, "Kafka clients", ("producers, consumers", "groups, admin tools")),
@@ -54,7 +54,7 @@ def architecture() -> str:
         Arrow(((312, 262), (312, 114)), "status, Lease", (262, 220)),
         Arrow(
             ((790, 104), (790, 262)),
-            f"{ports.HEALTH} of each broker: lives? groups",
+            f"{ports.HEALTH} of each broker: health, groups",
             (770, 186),
         ),
         Arrow(((180, 300), (270, 300)), "records", (225, 292), both=True),
@@ -65,7 +65,7 @@ def architecture() -> str:
 
 
 def acknowledgement() -> str:
-    """A record with acks=all, min.insync.replicas 2, three replicas in sync."""
+    """How a record with acks=all is acknowledged: three replicas in sync, min.insync.replicas=2."""
     producer, leader, first, second = range(4)
     return sequence(
         ("Producer", "Leader", "Follower", "Follower"),
@@ -106,6 +106,8 @@ def failover() -> str:
     )
 
 
+# Hand-placed parts of the picture of group states, in pixels: the upper left corner of each state's
+# box, the points of each transition's arrow, and the middle of the number beside it.
 _PLACES: Final[Mapping[GroupState, tuple[int, int]]] = {
     GroupState.EMPTY: (20, 40),
     GroupState.PREPARING_REBALANCE: (300, 40),
@@ -147,30 +149,33 @@ _NUMBERS_AT: Final[Mapping[tuple[GroupState, GroupState], tuple[int, int]]] = {
 
 
 def arrows() -> dict[tuple[GroupState, GroupState], list[GroupEvent]]:
-    """All that leads the same way, from the table that the coordinator goes by."""
+    """(state before, state after) -> the events that lead from one to the other.
+
+    Made from the coordinator's own table; each entry is one arrow of the picture.
+    """
     found: dict[tuple[GroupState, GroupState], list[GroupEvent]] = {}
-    for (before, happening), state in TRANSITIONS.items():
-        found.setdefault((before, state), []).append(happening)
+    for (before, event), after in TRANSITIONS.items():
+        found.setdefault((before, after), []).append(event)
     return found
 
 
 def group_states() -> str:
-    """The states of a group; the numbers are those of `group_transitions`."""
+    """A group's states and transitions; the arrows have the row numbers of `group_transitions`."""
     content: list[Box | Arrow] = [
         Box(*place, *_SIZE, state.value, fill="ours") for state, place in _PLACES.items()
     ]
     content += [
-        Arrow(_PATHS[way], str(number), _NUMBERS_AT[way])
-        for number, way in enumerate(arrows(), start=1)
+        Arrow(_PATHS[transition], str(number), _NUMBERS_AT[transition])
+        for number, transition in enumerate(arrows(), start=1)
     ]
     return boxes(830, 316, content)
 
 
 def group_transitions() -> str:
-    """What the numbers in the picture of the states stand for."""
+    """The table of transitions that the numbers in the picture `group_states` refer to."""
     rows = [
-        (str(number), before.value, after.value, "; ".join(happenings))
-        for number, ((before, after), happenings) in enumerate(arrows().items(), start=1)
+        (str(number), before.value, after.value, "; ".join(events))
+        for number, ((before, after), events) in enumerate(arrows().items(), start=1)
     ]
     return table(("", "From", "To", "When"), rows)
 
@@ -181,4 +186,4 @@ PICTURES: Final[Mapping[str, Callable[[], str]]] = {
     "images/failover.svg": failover,
     "images/group-states.svg": group_states,
 }
-"""By their place in the folder of the docs."""
+"""Path of a picture below docs/ -> function that returns it as SVG."""

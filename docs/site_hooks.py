@@ -1,9 +1,10 @@
-"""What MkDocs is told beside mkdocs.yml: files outside of docs/, and folders in the navigation.
+"""MkDocs hooks: they add files outside of docs/ to the site, and folders to the navigation.
 
-Pages link to each other as they lie in the repository, so that every reader of its files can follow
-them. Whatever a page links to outside of docs/ comes into the site as `repository/PATH`, and the
-link leads there. Pages among these (the README) are followed in turn, so their links are checked,
-too. A folder is its README.md; a link to one that has none becomes its text.
+Pages link to each other by their paths in the repository, so that the links also work where the
+repository is read without the site. A file outside of docs/ that a page links to comes into the
+site as `repository/PATH`, and the link is changed to that. Pages among these files (the README) are
+searched for links, too, so their links are checked. A link to a folder leads to its README.md; if
+there is none, only the link's text stays.
 """
 
 import posixpath
@@ -20,7 +21,7 @@ CHECKOUT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = "docs/"
 OUTSIDE: Final = "repository/"
 ALWAYS: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-"""Of the repository; checked even where no page links to them."""
+"""Files outside of docs/ that are in the site, and so checked, even if no page links to them."""
 
 FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK: Final = re.compile(r"(?<=\])\((?![a-z]+:|[/#])([^)#\s]+)(#[^)\s]*)?\)")
@@ -28,13 +29,16 @@ LINK_WITH_TEXT: Final = re.compile(rf"\[([^\]]*)\]{LINK.pattern}")
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Fill in the folders of the navigation."""
+    """Replace folders in the navigation by their pages."""
     nav: Any = config.nav
     config.nav = expanded(nav, Path(config.docs_dir))
 
 
 def expanded(nav: Any, docs: Path) -> Any:
-    """The navigation with the pages of a folder in place of `FOLDER/`, its README first."""
+    """The navigation (nested lists and dicts of mkdocs.yml), with each entry `FOLDER/` replaced.
+
+    In its place are the folder's pages by name, its README.md first.
+    """
     if isinstance(nav, list):
         return [expanded(one, docs) for one in nav]
     if isinstance(nav, dict):
@@ -46,7 +50,7 @@ def expanded(nav: Any, docs: Path) -> Any:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add what is linked outside of docs/, and what that links to."""
+    """Add the files outside of docs/ that pages link to, directly or through other such pages."""
     pages = [DOCS + one.src_uri for one in files.documentation_pages()]
     for path in outside([*pages, *ALWAYS]):
         source = str(CHECKOUT / path)
@@ -61,25 +65,26 @@ def on_page_markdown(
     config: MkDocsConfig,
     files: Files,
 ) -> str:
-    """Lead links of a page to where their targets are in the site."""
+    """Change the links of a page to the places of their targets in the site."""
     return relinked(markdown, page.file.src_uri)
 
 
 def outside(pages: Iterable[str]) -> list[str]:
-    """The files outside of docs/ that these pages link to, or pages that they link to.
+    """The files outside of docs/ that `pages` link to, directly or through other such files.
 
-    All are paths in the repository; of `pages` those outside of docs/ are among the result.
+    Everything is a path in the repository. Those of `pages` that lie outside of docs/ are in the
+    result, too. Pages in docs/ that are not in `pages` are not followed: MkDocs lists all of them.
     """
     found: set[str] = set()
-    ahead = list(pages)
-    while ahead:
-        path = ahead.pop()
+    to_visit = list(pages)
+    while to_visit:
+        path = to_visit.pop()
         if path in found:
             continue
         if not path.startswith(DOCS):
             found.add(path)
         if path.endswith(".md"):
-            ahead += (
+            to_visit += (
                 one
                 for one in targets((CHECKOUT / path).read_text(), path)
                 if not one.startswith(DOCS) and (CHECKOUT / one).is_file()
@@ -88,14 +93,17 @@ def outside(pages: Iterable[str]) -> list[str]:
 
 
 def targets(markdown: str, path: str) -> Iterator[str]:
-    """The files that a page at `path` in the repository links to, as paths in it."""
+    """Paths in the repository of the files that a page links to; the page itself is at `path`."""
     for link in LINK.finditer(FENCE.sub("", markdown)):
         if (target := place(link[1], path)) is not None:
             yield target
 
 
 def place(link: str, path: str) -> str | None:
-    """What a link on the page at `path` is about; None for a folder that has no README.md."""
+    """Path in the repository of the file that a link on the page at `path` leads to.
+
+    For a folder it is its README.md; None where the folder has none.
+    """
     target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
     if not (CHECKOUT / target).is_dir():
         return target
@@ -104,7 +112,10 @@ def place(link: str, path: str) -> str | None:
 
 
 def relinked(markdown: str, uri: str) -> str:
-    """A page with its links as they are in the site, where it is `uri`."""
+    """A page with its links changed to places in the site; `uri` is the page's own place.
+
+    A link to a folder without a README.md becomes its text.
+    """
     path = uri.removeprefix(OUTSIDE) if uri.startswith(OUTSIDE) else DOCS + uri
 
     def relink(match: re.Match[str]) -> str:
@@ -119,9 +130,9 @@ def relinked(markdown: str, uri: str) -> str:
 
 
 def outside_fences(markdown: str, change: Callable[[str], str]) -> str:
-    """`change` of all that is no fenced block."""
-    done, at = [], 0
+    """A page with `change` applied to all text outside its fenced blocks."""
+    done, position = [], 0
     for fence in FENCE.finditer(markdown):
-        done += [change(markdown[at : fence.start()]), fence[0]]
-        at = fence.end()
-    return "".join([*done, change(markdown[at:])])
+        done += [change(markdown[position : fence.start()]), fence[0]]
+        position = fence.end()
+    return "".join([*done, change(markdown[position:])])
