@@ -22,11 +22,12 @@ from e2e.main.operator import Operator
 from e2e.main.shared import pytest_runtest_protocol  # noqa: F401 - a hook of all lanes
 from e2e.side_by_side import SideBySide
 
-# Asserts in classes that several test modules import say as much as those in test modules.
+# pytest explains failed asserts only in test modules, so this helper package is registered, too.
 pytest.register_assert_rewrite("e2e.clients.first_hour")
 
-# Lanes with real clients. kafka-python does not close the sockets of connections that were refused,
-# and waits for answers when it is collected: whenever that is, no test of ours is to blame.
+# Lanes with client libraries and programs that are not ours. kafka-python leaves the sockets of
+# refused connections open and waits for answers when it is garbage-collected. The warnings of that
+# appear in any later test, which did not cause them, so they are ignored in these lanes.
 REAL = ("clients", "cluster", "dist", "lifecycle", "main", "platform", "spark")
 LEFT_OPEN = (
     "ignore:unclosed <socket:ResourceWarning",
@@ -34,16 +35,16 @@ LEFT_OPEN = (
 )
 
 
-# The first test with a cluster waits for it: a new machine compiles Kubernetes for that.
+# Timeout of the first test with a cluster: its setup starts the cluster, for which a new machine
+# compiles Kubernetes.
 PREPARING_LIMIT_S = 3_600
 
 
-@pytest.hookimpl(trylast=True)  # what was not chosen is no longer among them
+@pytest.hookimpl(trylast=True)  # deselected tests are already removed from `items`
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that stop and start the whole cluster come before those that use it.
+    """Sort the tests by `stage`, and give tests with foreign clients their warning filters.
 
-    Those with an operator come after all others, and of them those last that take away what
-    the others stand on.
+    The first test with a cluster also gets the long timeout, because its setup starts the cluster.
     """
     items.sort(key=stage)
     for item in items:
@@ -55,12 +56,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def is_real(item: pytest.Item) -> bool:
-    """Whether clients take part that are not ours."""
+    """Whether the test's lane uses client libraries or programs that are not ours."""
     return any(map(item.get_closest_marker, REAL))
 
 
 def stage(item: pytest.Item) -> tuple[bool, bool, bool]:
-    """Sort key of a test; tests of the same key stay in the order of collection."""
+    """Sort key of a test; False sorts before True, equal keys keep the order of collection.
+
+    Tests that start and stop the whole cluster (`lifecycle`) come first, tests with the operator
+    last. At the very end come modules with `RUNS_LAST`: they remove what other tests need.
+    """
     module = item.getparent(pytest.Module)
     fixtures = getattr(item, "fixturenames", ())
     return (
@@ -78,8 +83,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SideBySide |
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Collect what clients left open before a test without clients begins: its warnings would be
-    that test's."""
+    """Collect garbage after the last test with foreign clients, without its ResourceWarnings.
+
+    Otherwise the next test, which uses no such client, would get the warnings.
+    """
     if is_real(item) and (nextitem is None or not is_real(nextitem)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
@@ -87,13 +94,14 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A process that shares the tests with others sends its figures to the one that reports."""
+    """In an xdist worker: send the measured figures to the process that prints the summary."""
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output["measured"] = measured.noted()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
+    """An xdist worker has ended: take over the figures that it measured."""
     measured.take(getattr(node, "workeroutput", {}).get("measured", ()))
 
 
@@ -101,7 +109,7 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show objects and logs with a test that failed."""
+    """Add the cluster's objects and logs to the report of a failed test."""
     report = yield
     subject = getattr(item, "funcargs", {}).get("cluster")
     if report.failed and call.when == "call" and isinstance(subject, BrokerClusterUnderTest):
@@ -110,7 +118,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show what was measured, where anything was."""
+    """Print the measured figures of the run; no section where there are none."""
     if lines := measured.noted():
         terminalreporter.section("measured")
         for line in lines:
@@ -119,7 +127,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def no_log_lines() -> Iterator[None]:
-    """A simulated cluster under faults has much to say."""
+    """Turn logging off during a test: a simulated cluster under faults logs very much."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     yield
@@ -140,7 +148,7 @@ def target() -> Iterator[Target]:
 
 @pytest.fixture(scope="session")
 def operator(target: Target) -> Iterator[Operator]:
-    """The operator, installed by its chart. No test leaves it other than it was."""
+    """The operator, installed by its chart. A test that changes it restores it."""
     one = Operator.on(target)
     one.install()
     one.wait_whole()
@@ -173,7 +181,7 @@ def base_image() -> str:
 
 @pytest.fixture(scope="session")
 def spark_jobs_image(target: Target) -> str:
-    """The image of the Spark jobs, loaded into the nodes: who asks for it is marked."""
+    """Reference of the Spark jobs' image, which is loaded into the nodes."""
     image = spark_image.build()
     target.load([image])
     return image.reference
@@ -181,7 +189,7 @@ def spark_jobs_image(target: Target) -> str:
 
 @pytest.fixture(scope="session")
 def spark_runner(target: Target) -> Iterator[SparkRunner]:
-    """What runs SparkApplications, and their definition; both are gone afterwards."""
+    """The program that runs SparkApplications, with their CRD; both are removed afterwards."""
     kubectl = Kubectl(target.kubeconfig, "default")
     install_definition(kubectl)
     try:

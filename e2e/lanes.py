@@ -1,7 +1,7 @@
 """`make e2e`: one lane of the end-to-end tests, or all of them.
 
-A lane is a pytest marker. The lanes of what is not built yet are known by name, so that asking
-for one is answered with the reason and not with "0 tests".
+A lane is a pytest marker. Lanes of features that are not built yet are listed in `PLANNED`, so that
+`LANE=log` prints "has no tests yet" and not "0 tests".
 """
 
 import os
@@ -23,17 +23,18 @@ LANES = {
     "spark": "Spark jobs on data of real brokers; by themselves, and in their image on Kubernetes",
 }
 PLANNED = ("change", "log", "repartition")
-# A new machine builds these for minutes: before the tests, whose time is limited.
+# Lanes whose tools are made before pytest starts: on a new machine that takes longer than a test
+# may. "" is all lanes.
 NEED_TOOLS = ("", "cluster", "main", "platform")
 ALL = "clients or cluster or dist or main or platform or sim or spark"
-# Unit tests live beside what they test, also those that need a JVM, helm or promtool.
+# Directories with tests of these lanes; some lie in a component's own directory.
 DIRECTORIES = ("charts", "e2e", "spark-jobs")
-# What the long form of a lane is made of, beside FULL itself, which tests read.
+# Environment variables that FULL=1 sets where they are not set; tests also read FULL itself.
 LONG_FORM = {"CRASHES": "20", "POWER_CUTS": "50", "COPY_AGE_S": "3600"}
 
 
 def refusal(lane: str) -> str:
-    """Why there is no such lane, in one line; empty where there is."""
+    """One line that says why `lane` cannot be run; empty where it can. Lane "" means all lanes."""
     if not lane or lane in LANES:
         return ""
     reason = "has no tests yet" if lane in PLANNED else "is unknown"
@@ -41,7 +42,10 @@ def refusal(lane: str) -> str:
 
 
 def main() -> None:
-    """Become pytest, so that its closing line and its exit status are the command's."""
+    """Replace this process by pytest, whose exit status is then the command's.
+
+    Exits with status 2 where LANE names no lane that can be run.
+    """
     lane = os.environ.get("LANE", "")
     if why_not := refusal(lane):
         print(why_not)
@@ -56,7 +60,10 @@ def main() -> None:
 
 
 def make_tools() -> None:
-    """Make the tools that tests use; what cannot be made here fails the tests that use it."""
+    """Build or download the tools that tests use.
+
+    A tool that cannot be made here is only reported: the tests that use it then fail.
+    """
     try:
         tools.make_all()
     except Refused as refused:
@@ -64,9 +71,10 @@ def make_tools() -> None:
 
 
 def arguments_for(lane: str, full: bool) -> tuple[str, ...]:
-    """What pytest is given. All lanes: those with a cluster, which mostly wait, beside the others.
+    """Arguments for pytest: the marker expression, and how tests are distributed.
 
-    The long forms measure, so they have the machine for themselves, and show what they do.
+    All lanes ("") run in two processes: one for tests with a cluster, which mostly wait, and one
+    for the others. `full` tests measure, so they run one by one, with their output shown (`-s`).
     """
     if full:
         return ("-m", lane or ALL, "-s")

@@ -1,6 +1,6 @@
 """Figures that tests measured, shown together at the end of a run.
 
-What a passing test prints is not seen; a figure beside its limit should be.
+pytest hides the output of a passing test, but a measured figure should be seen beside its limit.
 """
 
 from collections.abc import Iterable
@@ -15,10 +15,10 @@ def note(line: str) -> None:
 
 
 def take(lines: Iterable[str]) -> None:
-    """Figures of another process of this run."""
+    """Add the figures that another process of this run measured."""
     _LINES.extend(lines)
 
 
 def noted() -> tuple[str, ...]:
-    """Every figure of this run, in order."""
+    """The lines of every figure of this run, in the order in which they were noted."""
     return tuple(_LINES)

@@ -1,14 +1,14 @@
-"""Tests that need no cluster run beside those that do, which one process runs one by one.
+"""Runs the tests that need no cluster in one process, and those that need it in a second one.
 
-xdist has groups for this, but it writes them into names that pytest 9.1 and later do not read.
+There is one cluster, so its tests run one by one. xdist's own groups would do this, but it writes
+them into test names, which pytest 9.1 and later do not read.
 """
 
 from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-# Where tests share nothing with the cluster. There is one cluster, so whatever is not
-# here is taken to need it.
+# Paths whose tests share nothing with the cluster. Every other test is taken to need it.
 WITHOUT_CLUSTER: Final = (
     "charts/",
     "e2e/bench/",
@@ -28,12 +28,12 @@ WITHOUT_CLUSTER: Final = (
 
 
 class SideBySide(LoadScopeScheduling):  # type: ignore[misc] # it has no types
-    """Hands out two lots of tests: one to each of two processes."""
+    """An xdist scheduler that gives each of two processes one of two groups of tests."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return lot_of(nodeid)
+        return group_of(nodeid)
 
 
-def lot_of(nodeid: str) -> str:
-    """The tests that one process has to run one after another."""
+def group_of(nodeid: str) -> str:
+    """Name of the group that a test belongs to; the tests of a group run one after another."""
     return "without a cluster" if nodeid.startswith(WITHOUT_CLUSTER) else "cluster"

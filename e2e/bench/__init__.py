@@ -1,13 +1,12 @@
 """Chiplog beside Apache Kafka, on this machine, in one run (`make bench`).
 
-A machine's speed changes by the minute, so no number here stands alone. Every
+A machine's speed changes by the minute, so a number alone means little. Every
 measurement is a pair: the same program with the same flags against both brokers, one
-right after the other, the order changing each time, what is unwritten synced before.
-What counts is the ratio within a pair; the median over at least six pairs is held
-against a goal, with the lowest and highest beside it (`paired.py`). A difference of
-less than a tenth should be read as none.
+right after the other. The order changes with each pair, and dirty pages are synced
+before each measurement. What counts is the ratio within a pair; the median of the
+ratios is compared with a goal, and the lowest and highest ratio are shown beside it
+(`paired.py`). A difference of less than a tenth should be read as none.
 
-What is measured and what is hoped for is a table (`lines.py`). A goal missed is
-printed, and is no failure of the run; nor is an experiment that cannot be run here, of
-which the table says why.
+`lines.py` lists what is measured, with the goals. The run succeeds also where a goal is
+missed, or an experiment cannot be run here; the table says so.
 """

@@ -22,26 +22,28 @@ from e2e.cluster.console import Refused, console
 from e2e.kafka.broker import KafkaBroker
 from e2e.kafka.process import BrokerProcess
 
-TABLE_WIDTH = 130  # what is not a terminal counts as 80 columns
+TABLE_WIDTH = 130  # for a file or pipe, for which rich assumes 80 columns
 
 app = typer.Typer(add_completion=False, help="Chiplog beside Apache Kafka, in one run.")
 
 
 @app.command()
 def bench(
-    quick: Annotated[bool, typer.Option(help="Fewer pairs and smaller cells.")] = False,
+    quick: Annotated[bool, typer.Option(help="Fewer pairs and smaller measurements.")] = False,
     only: Annotated[
-        list[str] | None, typer.Option(help="Only this experiment; may be given again.")
+        list[str] | None, typer.Option(help="Run only this experiment; may be repeated.")
     ] = None,
     control: Annotated[
         bool,
-        typer.Option(help="A second Apache Kafka for Chiplog: but for Fsync, ratios are near 1."),
+        typer.Option(
+            help="Measure a second Apache Kafka, not Chiplog: ratios are near 1, but for Fsync."
+        ),
     ] = False,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write everything that was measured here.")
+        Path | None, typer.Option("--json", help="Write all measurements to this file.")
     ] = None,
 ) -> None:
-    """Measure, print the table, and end with status 0 also where goals are missed."""
+    """Measure both brokers and print the table; exit status 0 even where goals are missed."""
     effort = QUICK if quick else FULL
     ours: type[BrokerProcess] = KafkaBroker if control else StandaloneBroker
     try:
@@ -59,20 +61,26 @@ def bench(
 
 
 def chosen(only: list[str]) -> list[str]:
-    """The experiments to run, in their order. Raises `Refused` for a name that is none."""
+    """The experiments to run, in the order of `EXPERIMENTS`: those named in `only`, or all.
+
+    Raises `Refused` for an unknown name.
+    """
     for name in only:
         if name not in EXPERIMENTS:
-            raise Refused(f"no experiment {name}: {', '.join(EXPERIMENTS)}")
+            raise Refused(f"no experiment is called {name}; there are {', '.join(EXPERIMENTS)}")
     return [name for name in EXPERIMENTS if not only or name in only]
 
 
 def run_all(
-    one: Rig, names: list[str], effort: Effort
+    rig_of_run: Rig, names: list[str], effort: Effort
 ) -> tuple[dict[Line, Measured], dict[str, str]]:
-    """Run the experiments with a line of progress each; what was found, and why some were not."""
+    """Run the experiments, with a progress bar each.
+
+    Returns the measurement of each line, and for each experiment that could not be run, why.
+    """
     console.print(
-        f"{effort.rounds} pairs after {effort.warm_ups} to warm up; "
-        f"load of the machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs"
+        f"{effort.rounds} pairs that count, after {effort.warm_ups} to warm up; "
+        f"load average of the machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs"
     )
     touched_gib = touch_free_memory() / 2**30
     console.print(f"{touched_gib:.1f} GiB of free memory touched beforehand")
@@ -82,10 +90,12 @@ def run_all(
     with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
         for name in names:
             try:
-                sides = EXPERIMENTS[name](one)
-                own = sides.effort or effort
-                task = progress.add_task(name, total=2 * (own.warm_ups + own.rounds))
-                results |= measure(sides.ours, sides.theirs, own, partial(progress.advance, task))
+                sides = EXPERIMENTS[name](rig_of_run)
+                actual = sides.effort or effort
+                task = progress.add_task(name, total=2 * (actual.warm_ups + actual.rounds))
+                advance = partial(progress.advance, task)
+                results |= measure(sides.ours, sides.theirs, actual, advance)
             except NotMeasured as problem:
                 reasons[name] = str(problem)
-    return {line: results[line] for line in LINES if line in results}, reasons
+    in_table_order = {line: results[line] for line in LINES if line in results}
+    return in_table_order, reasons

@@ -1,7 +1,7 @@
-"""Compaction beside Apache Kafka's: the same records, and the time until all of it is clean.
+"""Compaction beside Apache Kafka's: the same records, and the time until all are compacted.
 
-Both are given a topic of 100-byte records, filled while it is not compacted yet. Then its policy
-is changed, and the clock runs until the cleaner's checkpoint has reached the newest segment.
+Both brokers get a topic of 100-byte records, which is filled before it is compacted. Then its
+cleanup policy is changed, and the time is taken until the cleaner has reached the newest segment.
 """
 
 import os
@@ -52,6 +52,7 @@ def compaction(rig: Rig) -> Sides:
 
 
 def compact(rig: Rig, broker: BrokerProcess) -> Numbers:
+    """Fill a topic and compact it; only the compaction is measured."""
     topic = f"compacted-{next(rig.numbers)}"
     create_topic(broker.bootstrap, topic, 1, FILLED)
     fill(broker.bootstrap, topic, rig.effort.scaled(RECORDS))
@@ -72,7 +73,7 @@ def compact(rig: Rig, broker: BrokerProcess) -> Numbers:
 
 
 def fill(bootstrap: str, topic: str, records: int) -> None:
-    """Fill the topic from a separate process, which gives its memory back."""
+    """Fill the topic from a process of its own, whose memory is free again when it has ended."""
     program = (sys.executable, "-m", "e2e.bench.keyed_load")
     run(*program, bootstrap, topic, str(records), str(RECORD_BYTES), str(KEYS))
 
@@ -85,7 +86,10 @@ def set_policy(bootstrap: str, topic: str, policy: str) -> None:
 
 
 def await_clean(broker: BrokerProcess, topic: str) -> None:
-    """Until the cleaner has been everywhere but in the newest segment."""
+    """Wait until the cleaner has compacted every segment but the newest, which is never compacted.
+
+    The cleaner's checkpoint has lines "topic partition offset"; all below the offset is compacted.
+    """
     checkpoint = broker.logs / "cleaner-offset-checkpoint"
     deadline_s = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline_s:
@@ -93,4 +97,6 @@ def await_clean(broker: BrokerProcess, topic: str) -> None:
         if checkpoint.exists() and f"{topic} 0 {newest}\n" in checkpoint.read_text():
             return
         time.sleep(0.02)
-    raise TimeoutError(f"{broker.title} did not compact {topic}:\n{broker.output_tail()}")
+    raise TimeoutError(
+        f"{broker.title} did not compact {topic} in {LIMIT_S} s:\n{broker.output_tail()}"
+    )

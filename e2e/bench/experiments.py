@@ -1,8 +1,8 @@
 """The experiments: how each line is measured.
 
-An experiment makes two cells, one a side, that are then run alternately (`paired.py`).
-What is not to be measured happens when the cells are made, or outside a cell's clock.
-Sizes of cells are such that one takes a second or two.
+An experiment makes two cells, one for each side, which then run alternately (`paired.py`). A cell
+is a function that measures one broker once and takes a second or two. What shall not be measured
+happens when the cells are made, or in a cell before its measurement begins.
 """
 
 import subprocess
@@ -39,13 +39,17 @@ Experiment = Callable[[Rig], Sides]
 
 
 def on_both(cell: Callable[[Rig, BrokerProcess], Numbers]) -> Experiment:
-    """The same cell for the two brokers that run all the time."""
+    """An experiment that runs the same cell on the two brokers that run all the time."""
     return lambda rig: Sides(partial(cell, rig, rig.ours), partial(cell, rig, rig.kafka))
 
 
 def produce(
     rig: Rig, broker: BrokerProcess, *, size: int, records: int, rate: Line, cpu: Line | None = None
 ) -> Numbers:
+    """Produce `records` records of `size` bytes with Kafka's Java client.
+
+    `rate` is the line for records a second, `cpu` one for the broker's CPU seconds per GB.
+    """
     count = rig.effort.scaled(records)
     with rig.topic(broker, PARTITIONS) as topic, spent(broker) as cost:
         found = {rate: rig.java.produce(broker.bootstrap, topic, count, size)}
@@ -55,6 +59,7 @@ def produce(
 
 
 def produce_by_librdkafka(rig: Rig, broker: BrokerProcess) -> Numbers:
+    """Produce records of 1 KB with librdkafka, in a process of its own that prints the rate."""
     count = rig.effort.scaled(400_000)
     program = (sys.executable, "-m", "e2e.bench.librdkafka_load")
     with rig.topic(broker, PARTITIONS) as topic:
@@ -63,7 +68,10 @@ def produce_by_librdkafka(rig: Rig, broker: BrokerProcess) -> Numbers:
 
 
 def produce_one_by_one(rig: Rig, broker: BrokerProcess) -> Numbers:
-    """One partition, so that a request cannot carry a batch for each of several."""
+    """Produce with one record in each request.
+
+    The topic has one partition: with several, a request could carry a batch for each of them.
+    """
     count = rig.effort.scaled(40_000)
     with rig.topic(broker, 1) as topic, spent(broker) as cost:
         per_s = rig.java.produce(broker.bootstrap, topic, count, 100, batch_bytes=0)
@@ -71,16 +79,19 @@ def produce_one_by_one(rig: Rig, broker: BrokerProcess) -> Numbers:
 
 
 def consuming(rig: Rig, *, size: int, records: int, measure: Callable[..., Numbers]) -> Sides:
-    """Both sides read, again and again, what is written once, here or for another experiment."""
+    """Both sides read the same topic in each cell; the first experiment that reads it fills it.
 
-    def side(broker: BrokerProcess) -> Cell:
+    `measure` is called with the rig, the broker, the topic and the number of its records.
+    """
+
+    def cell_for(broker: BrokerProcess) -> Cell:
         count, topic = rig.effort.scaled(records), f"filled-{size}"
         if topic not in metadata(LOOPBACK, broker.port).leaders:
             create_topic(broker.bootstrap, topic, PARTITIONS)
             rig.java.produce(broker.bootstrap, topic, count, size, BATCH_BYTES)
         return partial(measure, rig, broker, topic, count)
 
-    return Sides(side(rig.ours), side(rig.kafka))
+    return Sides(cell_for(rig.ours), cell_for(rig.kafka))
 
 
 def consume_small(rig: Rig, broker: BrokerProcess, topic: str, records: int) -> Numbers:
@@ -98,53 +109,59 @@ def consume_large(rig: Rig, broker: BrokerProcess, topic: str, records: int) -> 
 
 
 def consume_in_group(rig: Rig, broker: BrokerProcess, topic: str, records: int) -> Numbers:
-    """A group that nobody was in before: it joins, and begins at the beginning."""
+    """Read in a new group, which has no committed offsets, so that it reads from the beginning."""
     group = f"readers-{next(rig.numbers)}"
     return {lines.GROUP_1000: read_in_group(broker.bootstrap, topic, group, records)}
 
 
 def end_to_end(rig: Rig, broker: BrokerProcess) -> Numbers:
-    seconds = 1 + rig.effort.scaled(4)  # the first is dropped
+    """Latency from producer to consumer, at `LATENCY_RATE` records of 1 KB a second."""
+    seconds = 1 + rig.effort.scaled(4)  # the load program ignores the first second
     with rig.topic(broker, 1) as topic:
         waits = rig.java.latency(broker.bootstrap, topic, LATENCY_RATE, seconds, 1024)
     return {lines.END_TO_END_P50: waits.p50_ms, lines.END_TO_END_P99: waits.p99_ms}
 
 
 def end_to_end_synced(rig: Rig, broker: BrokerProcess) -> Numbers:
+    """`end_to_end` as the line for Fsync, which has only the p99."""
     return {lines.FSYNC_P99: end_to_end(rig, broker)[lines.END_TO_END_P99]}
 
 
 def idle_pollers(rig: Rig) -> Sides:
-    """Both sides answer consumers for which nothing ever comes, in fetch sessions."""
+    """Both sides serve consumers with fetch sessions on many partitions that never get a record."""
 
-    def side(broker: BrokerProcess) -> Cell:
+    def cell_for(broker: BrokerProcess) -> Cell:
         for topic in many_topics():
             create_topic(broker.bootstrap, topic, PARTITIONS_OF_EACH)
         return partial(wait_for_nothing, rig, broker)
 
-    return Sides(side(rig.ours), side(rig.kafka))
+    return Sides(cell_for(rig.ours), cell_for(rig.kafka))
 
 
 def wait_for_nothing(rig: Rig, broker: BrokerProcess) -> Numbers:
-    """CPU of the broker while every poller waits, gets an empty answer, and asks again."""
+    """CPU of the broker while every poller waits, gets an empty answer, and asks again.
+
+    Raises `RuntimeError` where the pollers got less than half of the expected answers.
+    """
     seconds = 1 + rig.effort.scaled(5)
     topics = [f"{topic}:{PARTITIONS_OF_EACH}" for topic in many_topics()]
     program = (sys.executable, "-m", "e2e.bench.idle_pollers")
-    words = (LOOPBACK, str(broker.port), str(POLLERS), str(POLL_WAIT_MS), *topics)
+    arguments = (LOOPBACK, str(broker.port), str(POLLERS), str(POLL_WAIT_MS), *topics)
     with subprocess.Popen(
-        [*program, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
         assert child.stdout
         if child.stdout.readline() != "waiting\n":
-            raise RuntimeError(f"the pollers of {broker.title} do not wait")
+            raise RuntimeError(f"the idle pollers of {broker.title} did not start")
         began_s = time.monotonic()
         with spent(broker) as cost:
             time.sleep(seconds)
         measured_s = time.monotonic() - began_s
+        # The pollers end when their input is closed, and print how many answers they got.
         answers = int(child.communicate()[0])
     expected = POLLERS * measured_s * 1000 / POLL_WAIT_MS
     if answers < expected / 2:
-        raise RuntimeError(f"{answers} answers of {broker.title}, about {expected:.0f} expected")
+        raise RuntimeError(f"{broker.title} gave {answers} answers, expected about {expected:.0f}")
     return {lines.IDLE_POLLERS: cost.cpu_s / measured_s * 100}
 
 
@@ -153,6 +170,7 @@ def many_topics() -> list[str]:
 
 
 def start_empty(new: Callable[[], BrokerProcess]) -> Numbers:
+    """Start a broker without topics, which `new` makes."""
     broker = new()
     broker.prepare()  # formatting its storage is no part of starting
     try:
@@ -162,26 +180,28 @@ def start_empty(new: Callable[[], BrokerProcess]) -> Numbers:
 
 
 def start_with_many(rig: Rig) -> Sides:
-    """Both sides start again and again on the partitions made here once."""
+    """Both sides start in each cell with 1,000 partitions, which are created once."""
 
-    def side(broker: BrokerProcess) -> Cell:
+    def cell_for(broker: BrokerProcess) -> Cell:
         rig.start(broker)
         for topic in many_topics():
             create_topic(broker.bootstrap, topic, PARTITIONS_OF_EACH)
         broker.stop()
         return partial(restart, broker)
 
-    return Sides(side(rig.new_ours()), side(rig.new_kafka()))
+    return Sides(cell_for(rig.new_ours()), cell_for(rig.new_kafka()))
 
 
 def restart(broker: BrokerProcess) -> Numbers:
+    """Measure the start of a broker that is stopped, and stop it again."""
     found = {lines.START_1000: seconds_to_serve(broker, MANY_TOPICS * PARTITIONS_OF_EACH)}
     broker.stop()
     return found
 
 
 def seconds_to_serve(broker: BrokerProcess, partitions: int) -> float:
-    """From the start of the process to the first Metadata answer with that many leaders."""
+    """Seconds from the start of the process to the first Metadata answer with a leader of all
+    `partitions` partitions."""
     started_s = time.monotonic()
     broker.launch()
     while time.monotonic() - started_s < START_LIMIT_S:
@@ -192,11 +212,14 @@ def seconds_to_serve(broker: BrokerProcess, partitions: int) -> float:
             continue
         if answer.brokers and answer.led() == partitions:
             return time.monotonic() - started_s
-    raise TimeoutError(f"{broker.title} did not serve:\n{broker.output_tail()}")
+    raise TimeoutError(
+        f"{broker.title} did not serve in {START_LIMIT_S} s:\n{broker.output_tail()}"
+    )
 
 
-# Those that start brokers come first, while no other runs; one that leaves topics comes late, and
-# clusters of three last, since each of them takes a share of the machine from then on.
+# The order matters. Experiments that measure starts come first, while no other broker runs. Those
+# that leave topics or brokers behind come late, and clusters of three brokers last, since these
+# take a share of the machine from then on.
 EXPERIMENTS: dict[str, Experiment] = {
     "start": lambda rig: Sides(
         partial(start_empty, rig.new_ours), partial(start_empty, rig.new_kafka)

@@ -10,17 +10,22 @@ from e2e.kafka.java import java
 from e2e.kafka.tools import TOOLS
 
 HEAP: Final = ("-Xmx512M",)
-"""What the script gives it."""
+"""Java options that Kafka's script kafka-consumer-perf-test.sh sets."""
 LIMIT_S: Final = 120
 PATIENCE_MS: Final = 60_000
-"""Without a record; Kafka makes `__consumer_offsets` when the first group asks for it."""
+"""How long the tool waits for a record. With the first group Kafka creates `__consumer_offsets`."""
 READ, PER_S = 4, 5
-"""Columns: records, and records a second from the first poll to the last, so joining counts."""
+"""Columns of the tool's output, from 0: number of records, and records a second.
+
+The rate counts from the first poll, so it includes the time to join the group."""
 COLUMNS: Final = 10
 
 
 def read_in_group(bootstrap: str, topic: str, group: str, records: int) -> float:
-    """Records a second. Raises `RuntimeError` where not all of them came."""
+    """Read a topic in a group; returns records a second.
+
+    Raises `RuntimeError` where fewer than `records` came.
+    """
     command = java(TOOLS["kafka-consumer-perf-test.sh"], HEAP)
     printed = run(
         *command,
@@ -32,11 +37,14 @@ def read_in_group(bootstrap: str, topic: str, group: str, records: int) -> float
 
 
 def records_per_s(printed: str, records: int) -> float:
-    """What the tool's one line of numbers says, after whatever it warned of."""
+    """Records a second from the tool's output: one line of numbers, after any warnings.
+
+    Raises `RuntimeError` where there is no such line, or fewer than `records` were read.
+    """
     for line in reversed(printed.splitlines()):
         found = line.split(", ")
         if len(found) == COLUMNS:
             if int(found[READ]) < records:
                 break
             return float(found[PER_S])
-    raise RuntimeError(f"not {records} records were read:\n{printed[-2000:]}")
+    raise RuntimeError(f"fewer than {records} records were read:\n{printed[-2000:]}")

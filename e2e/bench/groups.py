@@ -1,4 +1,4 @@
-"""Many small groups on one broker: until all have joined, and what it costs that they live."""
+"""Many small groups on one broker: the time to join, and the CPU that their heartbeats cost."""
 
 import subprocess
 import sys
@@ -20,23 +20,27 @@ TOPIC: Final = "grouped"
 
 
 def groups(rig: Rig) -> Sides:
-    """The same members (`idle_members.py`) for the two brokers that run all the time."""
+    """Both sides get the same members (`idle_members.py`), on the brokers that run all the time."""
 
-    def side(broker: BrokerProcess) -> Cell:
+    def cell_for(broker: BrokerProcess) -> Cell:
         create_topic(broker.bootstrap, TOPIC, MEMBERS)
         return partial(join_and_heartbeat, rig, broker)
 
-    return Sides(side(rig.ours), side(rig.kafka))
+    return Sides(cell_for(rig.ours), cell_for(rig.kafka))
 
 
 def join_and_heartbeat(rig: Rig, broker: BrokerProcess) -> Numbers:
-    """New groups, so that each begins from nothing; then CPU while they only heartbeat."""
+    """Let new groups join, then measure the broker's CPU while they only send heartbeats.
+
+    Raises `RuntimeError` where a member fails, or less than half of the heartbeats were answered.
+    """
     seconds = 3 + rig.effort.scaled(9)
     program = (sys.executable, "-m", "e2e.bench.idle_members")
-    place = (LOOPBACK, str(broker.port), f"idle-{next(rig.numbers)}", TOPIC)
-    words = (*place, str(GROUPS), str(MEMBERS), str(INTERVAL_MS))
+    group_prefix = f"idle-{next(rig.numbers)}"
+    place = (LOOPBACK, str(broker.port), group_prefix, TOPIC)
+    arguments = (*place, str(GROUPS), str(MEMBERS), str(INTERVAL_MS))
     with subprocess.Popen(
-        [*program, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
         assert child.stdout
         joined_s = child.stdout.readline()
@@ -46,10 +50,13 @@ def join_and_heartbeat(rig: Rig, broker: BrokerProcess) -> Numbers:
         with spent(broker) as cost:
             time.sleep(seconds)
         measured_s = time.monotonic() - began_s
+        # The members end when their input is closed, and print how many heartbeats were answered.
         heartbeats = int(child.communicate()[0] or 0)
     expected = GROUPS * MEMBERS * measured_s * 1000 / INTERVAL_MS
     if heartbeats < expected / 2:
-        raise RuntimeError(f"{heartbeats} heartbeats to {broker.title}, not {expected:.0f}")
+        raise RuntimeError(
+            f"{broker.title} answered {heartbeats} heartbeats, expected about {expected:.0f}"
+        )
     return {
         lines.GROUPS_JOINED: float(joined_s),
         lines.GROUPS_CPU: cost.cpu_s / measured_s * 100,

@@ -1,15 +1,15 @@
 """Members of many groups that own their partitions and only send heartbeats.
 
 `python -m e2e.bench.idle_members HOST PORT STEM TOPIC GROUPS MEMBERS INTERVAL_MS`, a process of
-its own. All members begin at once, each with a connection of its own, and take part as Kafka's
+its own. All members start at the same time, each with its own connection, and behave as Kafka's
 consumers do (the classic protocol, KIP-394): they get a member id, join, the leader assigns, and
 a member whose heartbeat is answered with a rebalance joins again. Groups are called STEM-0 and so
 on.
 
-Prints the seconds until every group has all its members in one generation. From then on they
-only heartbeat. It ends when its standard input does, with the number of heartbeats that were
-answered meanwhile; the members leave. Requests are kio's: thousands of real clients would not fit
-beside the brokers.
+It prints the seconds until every group has all its members in one generation. From then on they
+only send heartbeats. When its standard input is closed, it prints how many heartbeats were
+answered, and the members leave. Requests are encoded with kio: thousands of real clients would need
+too much memory.
 """
 
 import asyncio
@@ -48,20 +48,23 @@ JOINED_LIMIT_S: Final = 300
 READY_LIMIT_S: Final = 60
 AGAIN_S: Final = 0.1
 CONNECTING: Final = 40
-"""So many at once: Kafka's socket.listen.backlog.size is 50, and who is too many waits a second."""
+"""Connections that are opened at the same time. Kafka's socket.listen.backlog.size is 50: more than
+that would wait a second until the kernel tries again."""
 # api key, version, correlation id, no client id, no tagged fields
 HEADER = struct.Struct(">hhihb")
 NOBODY = -1
 # correlation id, no tagged fields
 ANSWER_BYTES: Final = 5
-# after it: throttle time, error code
+# A heartbeat's answer after that header: throttle time, error code.
 HEARTBEAT = struct.Struct(">ih")
 
+# Errors that pass: the request is sent again after a pause.
 PASSING: Final = {
     ErrorCode.coordinator_load_in_progress,
     ErrorCode.coordinator_not_available,
     ErrorCode.not_coordinator,
 }
+# Errors that make a member join again at once.
 REJOIN: Final = {ErrorCode.rebalance_in_progress}
 
 Answer = TypeVar("Answer")
@@ -69,16 +72,16 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True)
 class Group:
-    """A group: which members have an assignment, and of which generation."""
+    """A group, and the generations of its members' assignments."""
 
     name: str
     size: int
     generations: dict[str, int] = field(default_factory=dict)
-    """Member id -> the generation it has its assignment of."""
+    """Member id -> generation of its latest assignment."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether all members are there, in one generation."""
+        """Whether all members have an assignment of the same generation."""
         found = self.generations.values()
         return len(found) == self.size and len(set(found)) == 1
 
@@ -92,7 +95,7 @@ def frame(request: Any) -> bytes:
 
 
 def subscription(topic: str) -> bytes:
-    """What a member says of itself: what it reads; it owns nothing."""
+    """A member's metadata in JoinGroup: it subscribes to `topic` and owns no partitions."""
     return _versioned(
         subscriptions.ConsumerProtocolSubscription(
             topics=(topic,), user_data=None, owned_partitions=()
@@ -101,7 +104,7 @@ def subscription(topic: str) -> bytes:
 
 
 def shares(topic: str, member_ids: Sequence[str]) -> dict[str, bytes]:
-    """Member id -> its assignment: as many partitions as members, one each."""
+    """Member id -> its encoded assignment; member number N gets partition N alone."""
     return {
         member_id: _versioned(
             assignments.ConsumerProtocolAssignment(
@@ -116,24 +119,26 @@ def shares(topic: str, member_ids: Sequence[str]) -> dict[str, bytes]:
 
 
 def _versioned(message: Any) -> bytes:
+    """A message of the consumer protocol, encoded behind its version."""
     body = io.BytesIO()
     entity_writer(type(message))(body, message)
     return PROTOCOL_VERSION + body.getvalue()
 
 
 class Connection:
-    """One request after the other."""
+    """A connection that sends a request when the one before is answered."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
     async def exchange(self, framed: bytes) -> bytes:
-        """The answer, after its header."""
+        """Send a request; returns the answer without its header."""
         self.writer.write(framed)
         (size,) = struct.unpack(">i", await self.reader.readexactly(4))
         return (await self.reader.readexactly(size))[ANSWER_BYTES:]
 
     async def ask(self, request: Any, answer: type[Answer]) -> Answer:
+        """Send a request; `answer` is kio's class of the response."""
         data = await self.exchange(frame(request))
         found: Answer = entity_reader(answer)(memoryview(data), 0)[0]  # type: ignore[type-var]
         return found
@@ -149,8 +154,11 @@ class Member:
         self._heartbeat = b""
 
     async def join_and_heartbeat(self, interval_s: float, entered: "asyncio.Queue[Group]") -> None:
-        """Join and heartbeat for ever; each time it has an assignment, its group goes into
-        `entered`. Raises `RuntimeError` where it is refused."""
+        """Join, send heartbeats, and join again after a rebalance, until the task is cancelled.
+
+        Each time the member gets an assignment, it puts its group into `entered`. Raises
+        `RuntimeError` for an error code that no repetition resolves.
+        """
         while True:
             while not await self._enter():
                 pass
@@ -159,7 +167,7 @@ class Member:
                 self.heartbeats += 1
 
     async def _enter(self) -> bool:
-        """Join and get an assignment; whether that went through."""
+        """Join and get an assignment; False where the broker wants the member to join again."""
         joined = await self.connection.ask(self._join_request(), JoinGroupResponse)
         self.member_id = joined.member_id or self.member_id
         if joined.error_code in {ErrorCode.member_id_required, *REJOIN}:
@@ -168,8 +176,8 @@ class Member:
             await asyncio.sleep(AGAIN_S)
             return False
         self._must_be_none("JoinGroup", joined.error_code)
-        # Empty where another one leads.
-        brought = shares(self.topic, [one.member_id for one in joined.members])
+        # The broker lists the members for the group's leader only: for others this is empty.
+        assigned = shares(self.topic, [one.member_id for one in joined.members])
         request = SyncGroupRequest(
             group_id=GroupId(self.group.name),
             generation_id=joined.generation_id,
@@ -178,7 +186,7 @@ class Member:
             protocol_name=joined.protocol_name,
             assignments=tuple(
                 SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
-                for member_id, assignment in brought.items()
+                for member_id, assignment in assigned.items()
             ),
         )
         synced = await self.connection.ask(request, SyncGroupResponse)
@@ -196,7 +204,7 @@ class Member:
         return True
 
     async def _is_still_there(self, interval_s: float) -> bool:
-        """A heartbeat after a while; False where the group rebalances."""
+        """Wait `interval_s` and send a heartbeat; False where the group rebalances."""
         await asyncio.sleep(interval_s)
         _, number = HEARTBEAT.unpack_from(await self.connection.exchange(self._heartbeat))
         code = ErrorCode(number)
@@ -206,28 +214,32 @@ class Member:
         return True
 
     def _join_request(self) -> JoinGroupRequest:
-        said = JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription(self.topic))
+        protocol = JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription(self.topic))
         return JoinGroupRequest(
             group_id=GroupId(self.group.name),
             session_timeout=SESSION,
             rebalance_timeout=REBALANCE,
             member_id=self.member_id,
             protocol_type=PROTOCOL_TYPE,
-            protocols=(said,),
+            protocols=(protocol,),
         )
 
     def _must_be_none(self, api: str, code: ErrorCode) -> None:
         if code is not ErrorCode.none:
-            raise RuntimeError(f"{api} of {self.group.name}: {code.name}")
+            raise RuntimeError(f"{api} of group {self.group.name} failed: {code.name}")
 
 
 async def connect(host: str, port: int, gate: asyncio.Semaphore) -> Connection:
+    """Open a connection; `gate` limits how many are opened at the same time."""
     async with gate:
         return Connection(*await asyncio.open_connection(host, port))
 
 
 async def await_coordinator(connection: Connection, group: str) -> None:
-    """Until the broker coordinates groups: Kafka makes their topic when the first one asks."""
+    """Wait until the broker coordinates groups.
+
+    Kafka creates `__consumer_offsets` only when the first group asks for its coordinator.
+    """
     request = FindCoordinatorRequest(key=group)
     async with asyncio.timeout(READY_LIMIT_S):
         while True:
@@ -238,6 +250,7 @@ async def await_coordinator(connection: Connection, group: str) -> None:
 
 
 async def leave(connection: Connection, groups: Sequence[Group]) -> None:
+    """Remove all members of the groups, over one connection."""
     for group in groups:
         members = tuple(MemberIdentity(member_id=one) for one in group.generations)
         request = LeaveGroupRequest(group_id=GroupId(group.name), members=members)
@@ -245,7 +258,11 @@ async def leave(connection: Connection, groups: Sequence[Group]) -> None:
 
 
 async def run(host: str, port: int, groups: Sequence[Group], topic: str, interval_s: float) -> int:
-    """Heartbeat until standard input ends; returns how many heartbeats were answered."""
+    """Run all members until standard input is closed; returns how many heartbeats were answered.
+
+    Prints the seconds until all groups were whole. Raises `RuntimeError` where a member fails, or a
+    group is not whole in time or at the end.
+    """
     gate = asyncio.Semaphore(CONNECTING)
     own = await connect(host, port, gate)
     await await_coordinator(own, groups[0].name)
@@ -260,6 +277,7 @@ async def run(host: str, port: int, groups: Sequence[Group], topic: str, interva
     heartbeating = asyncio.gather(*(one.join_and_heartbeat(interval_s, entered) for one in members))
 
     async def all_whole() -> float:
+        """Wait until each group was whole once; returns the seconds since `began_s`."""
         missing = {one.name for one in groups}
         while missing:
             group = await entered.get()
@@ -270,10 +288,11 @@ async def run(host: str, port: int, groups: Sequence[Group], topic: str, interva
     joined = asyncio.create_task(all_whole())
     awaited: set[asyncio.Future[Any]] = {joined, heartbeating}
     await asyncio.wait(awaited, timeout=JOINED_LIMIT_S, return_when=asyncio.FIRST_COMPLETED)
-    if heartbeating.done():
+    if heartbeating.done():  # members run until they are cancelled, so one of them has failed
         heartbeating.result()
     if not joined.done():
-        raise RuntimeError(f"only {sum(one.is_whole for one in groups)} groups are whole")
+        whole = sum(one.is_whole for one in groups)
+        raise RuntimeError(f"only {whole} of {len(groups)} groups have all members")
     for one in members:
         one.heartbeats = 0
     print(f"{joined.result():.6f}", flush=True)
@@ -288,7 +307,7 @@ async def run(host: str, port: int, groups: Sequence[Group], topic: str, interva
         await heartbeating
     await leave(own, groups)
     if broken := [one.name for one in groups if not one.is_whole]:
-        raise RuntimeError(f"{len(broken)} groups fell apart, {broken[0]} is one")
+        raise RuntimeError(f"{len(broken)} groups lost members, such as {broken[0]}")
     return count
 
 

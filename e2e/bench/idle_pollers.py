@@ -1,12 +1,12 @@
 """Consumers that wait for records which never come: `python -m e2e.bench.idle_pollers`.
 
-A process of its own, so that nothing else of the bench takes its time. Arguments: host, port,
-pollers, wait in milliseconds, and the topics with their partitions, as `name:100`. Each poller
-is a connection with a fetch session (KIP-227) that holds all partitions, as Java's consumer has
-it. Prints a line when all wait in their sessions; ends when its standard input does, with the
-number of answers that came meanwhile.
+It is a process of its own, so that the rest of the bench does not slow it down. Arguments: host,
+port, number of pollers, wait in milliseconds, and the topics with their partitions, as `name:100`.
+Each poller is a connection with a fetch session (KIP-227) of all partitions, as Java's consumer has
+it. The program prints a line when all of them wait in their sessions. When its standard input is
+closed, it prints the number of answers that came since then.
 
-It speaks the protocol itself: 200 real consumers would not fit beside the brokers.
+It encodes the protocol itself: 200 real consumers would need too much memory.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 FETCH, VERSION = 1, 11
+# FULL is the session epoch that asks for a new session with all partitions.
 FULL, MAX_BYTES, PARTITION_BYTES = 0, 50 * 2**20, 2**20
 NEVER = -1
 HEADER = struct.Struct(">hhih")
@@ -32,13 +33,16 @@ Topics = Mapping[str, int]
 
 @dataclass(slots=True)
 class Count:
-    """Answers in sessions, of all pollers."""
+    """Number of answers that all pollers got in their sessions."""
 
     answers: int = 0
 
 
 def request(session: tuple[int, int], topics: Topics, wait_ms: int) -> bytes:
-    """A frame; from offset 0 of all partitions of these topics."""
+    """A Fetch request with its length, which adds all partitions of `topics` from offset 0 on.
+
+    `session` is (session id, session epoch). Empty `topics` fetch what the session already has.
+    """
     parts = [
         HEADER.pack(FETCH, VERSION, 1, -1),
         LIMITS.pack(NEVER, wait_ms, 1, MAX_BYTES, 0, *session),
@@ -56,7 +60,7 @@ def request(session: tuple[int, int], topics: Topics, wait_ms: int) -> bytes:
 
 
 class Poller:
-    """One connection."""
+    """A consumer that only fetches, on a connection of its own."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -64,26 +68,31 @@ class Poller:
         self.epoch = FULL
 
     async def poll(self, topics: Topics, wait_ms: int) -> None:
-        """One fetch. Raises `RuntimeError` where it is refused, or answered in no session."""
+        """Fetch once in the poller's session; the first time, the broker creates the session.
+
+        Raises `RuntimeError` for an error, or for an answer without a session (session id 0).
+        """
         self.writer.write(request((self.session_id, self.epoch), topics, wait_ms))
         (size,) = struct.unpack(">i", await self.reader.readexactly(4))
         _, _, code, session_id = ANSWER.unpack_from(await self.reader.readexactly(size))
         if code or not session_id:
-            raise RuntimeError(f"error {code}, session {session_id}")
+            raise RuntimeError(f"Fetch was answered with error {code}, session {session_id}")
         self.session_id = session_id
         self.epoch += 1
 
     async def poll_on(self, wait_ms: int, count: Count) -> None:
+        """Fetch again and again until the task is cancelled; counts the answers."""
         while True:
             await self.poll({}, wait_ms)
             count.answers += 1
 
 
 async def run(host: str, port: int, pollers: int, wait_ms: int, topics: Topics) -> int:
-    """Poll until standard input ends; returns how many answers came."""
+    """Poll until standard input is closed; returns the number of answers."""
     all_of_them = [Poller(*await asyncio.open_connection(host, port)) for _ in range(pollers)]
     for one in all_of_them:
-        # A session reports only changes after this: all partitions, and where they end.
+        # The first answer of a session contains all partitions; after the second one it reports
+        # only changes, of which there are none.
         await one.poll(topics, 1)
         await one.poll({}, 1)
     count = Count()

@@ -19,14 +19,17 @@ LINGER_MS = 5
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How long records were under way."""
+    """Percentiles of the time from sending a record until the consumer has it."""
 
     p50_ms: float
     p99_ms: float
 
 
 class JavaLoad:
-    """Gives orders and reads the answers; ended by leaving its `with` block."""
+    """The running program: it gets an order (a line of text) and answers with a line of JSON.
+
+    A context manager: the process runs inside the `with` block and is killed after it.
+    """
 
     def __init__(self, output: Path) -> None:
         self.output = output
@@ -51,25 +54,30 @@ class JavaLoad:
     def produce(
         self, bootstrap: str, topic: str, records: int, size: int, batch_bytes: int = BATCH_BYTES
     ) -> float:
-        """Records a second; acks=all, with 5 ms to fill a batch of 64 KiB by default."""
+        """Produce with acks=all; returns records a second.
+
+        By default the producer waits 5 ms to fill a batch of 64 KiB; `batch_bytes` 0 sends every
+        record in a request of its own, without waiting. `size` is in bytes.
+        """
         linger_ms = LINGER_MS if batch_bytes else 0
         answer = self.order("produce", bootstrap, topic, records, size, batch_bytes, linger_ms)
         return answer["records"] / answer["seconds"]
 
     def consume(self, bootstrap: str, topic: str, partitions: int, records: int) -> float:
-        """Records a second, by one consumer that is assigned every partition."""
+        """Read `records` records with one consumer of all partitions; returns records a second."""
         answer = self.order("consume", bootstrap, topic, partitions, records)
         return answer["records"] / answer["seconds"]
 
     def latency(self, bootstrap: str, topic: str, rate: int, seconds: int, size: int) -> Waits:
-        """Latency from producer to consumer, at a given rate of records."""
+        """Latency from producer to consumer, at `rate` records a second of `size` bytes each."""
         answer = self.order("latency", bootstrap, topic, rate, seconds, size)
         return Waits(answer["p50_ms"], answer["p99_ms"])
 
     def order(self, *words: str | int) -> dict[str, float]:
-        """One order and its answer.
+        """Give an order, as `words`; returns the numbers of the answer by name.
 
-        Raises `RuntimeError`, with what it printed, where it died or had to be killed.
+        Raises `RuntimeError` with the program's output where it ended, or did not answer within
+        `ORDER_LIMIT_S` and was killed.
         """
         assert self.child.stdin
         assert self.child.stdout

@@ -16,6 +16,10 @@ FLUSH_LIMIT_S = 120
 
 
 def fill(bootstrap: str, topic: str, records: int, size: int, keys: int) -> None:
+    """Write `records` records into partition 0; key and value have `size` bytes together.
+
+    Each key is one of `keys`, at random, with a seed that depends on `records` alone.
+    """
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -32,7 +36,7 @@ def fill(bootstrap: str, topic: str, records: int, size: int, keys: int) -> None
             try:
                 producer.produce(topic, value, key, 0, on_delivery=must_arrive)
                 break
-            except BufferError:
+            except BufferError:  # the producer's queue is full
                 producer.poll(0.01)
         if sent % 1000 == 0:
             producer.poll(0)

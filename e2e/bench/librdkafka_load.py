@@ -1,7 +1,7 @@
 """Produce through librdkafka as fast as it goes: `python -m e2e.bench.librdkafka_load`.
 
-A process of its own, so that nothing else of the bench takes its time. Arguments:
-bootstrap, topic, records, size. Prints the records a second.
+It is a process of its own, so that the rest of the bench does not slow it down. Arguments:
+bootstrap, topic, number of records, bytes of each. It prints the records a second.
 """
 
 import os
@@ -16,7 +16,7 @@ FLUSH_LIMIT_S = 60
 
 
 def produce(bootstrap: str, topic: str, records: int, size: int) -> float:
-    """Records a second, from the first until the last is acknowledged by acks=all."""
+    """Produce with acks=all; returns records a second until the last one is acknowledged."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -34,7 +34,7 @@ def produce(bootstrap: str, topic: str, records: int, size: int) -> float:
             try:
                 producer.produce(topic, value, on_delivery=must_arrive)
                 break
-            except BufferError:
+            except BufferError:  # the producer's queue is full
                 producer.poll(0.01)
         if sent % 1000 == 0:
             producer.poll(0)

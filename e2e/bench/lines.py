@@ -1,7 +1,7 @@
-"""What the bench measures, and the goals, as data.
+"""The lines of the bench's table: what is measured, in which unit, and the goal.
 
-A goal is set either for the ratio of ours to Apache Kafka's or, where Kafka's number
-does not matter, for our own in its unit.
+A goal is set either for the ratio of our number to Apache Kafka's or, where Kafka's number
+does not matter, for our own number in the line's unit.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class Better(Enum):
-    """Which way a line is meant to move."""
+    """Whether higher or lower numbers of a line are better."""
 
     HIGHER = "≥"
     LOWER = "≤"
@@ -32,7 +32,7 @@ class Goal:
         return number >= self.value if self.better is Better.HIGHER else number <= self.value
 
     def reached(self, number: float) -> float:
-        """1 where just met, less where missed: how lines are compared."""
+        """How far `number` reaches the goal, to compare lines: 1 if just met, less if missed."""
         if self.better is Better.HIGHER:
             return number / self.value
         return self.value / number if number > 0 else float("inf")

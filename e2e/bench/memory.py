@@ -1,9 +1,8 @@
-"""Memory that the machine really has.
+"""Touches the free memory of a virtual machine before anything is measured.
 
-The host of a virtual machine gives memory page by page, when the guest touches it for the
-first time, and that costs several times what writing to the page does. It is paid for
-by the process that writes to a new file then: two brokers that are measured one after the other pay
-by chance. So free memory is touched once before anything is measured.
+The host gives memory to a virtual machine page by page, when the guest touches a page for the
+first time, and that takes several times as long as writing to the page. The process that writes to
+a new file is slowed down by it, so which of two measured brokers is slower would be chance.
 """
 
 import subprocess
@@ -11,9 +10,9 @@ import sys
 from pathlib import Path
 
 LEAVE_BYTES = 2 * 2**30
-"""What stays untouched, for others on the machine."""
+"""Memory that stays untouched, for other processes on the machine."""
 
-# In a process of its own: where memory is limited from outside, only that one is killed.
+# Run in a process of its own: where a limit of memory kills a process, it is only that one.
 TOUCH = """
 import mmap, sys
 mmap.mmap(-1, int(sys.argv[1]), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)
@@ -21,7 +20,7 @@ mmap.mmap(-1, int(sys.argv[1]), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mm
 
 
 def touch_free_memory() -> int:
-    """Touch it and give it back; how many bytes that were."""
+    """Touch the free memory and free it again; returns the number of bytes, 0 if it failed."""
     size_bytes = free_bytes(Path("/proc/meminfo").read_text()) - LEAVE_BYTES
     if size_bytes <= 0:
         return 0
@@ -30,7 +29,7 @@ def touch_free_memory() -> int:
 
 
 def free_bytes(meminfo: str) -> int:
-    """What the kernel has given to nobody."""
+    """MemFree of /proc/meminfo in bytes, which does not count the page cache; 0 if missing."""
     for line in meminfo.splitlines():
         name, _, value = line.partition(":")
         if name == "MemFree":

@@ -1,4 +1,4 @@
-"""The method: pairs of cells run alternately, and the statistics of them.
+"""The method of the bench: cells of both brokers run alternately, and their statistics.
 
 A cell is one measurement of one broker. The first pairs are dropped, since a JVM gets
 faster while it runs. Each pair gives one ratio, and noise that lasts longer than a
@@ -18,20 +18,21 @@ Cell = Callable[[], Numbers]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much work a run does: pairs that count, pairs before them, size of a cell."""
+    """How much a run measures: pairs that count, pairs to warm up, and a factor for cells."""
 
     rounds: int
     warm_ups: int
     scale: float
 
     def scaled(self, count: int) -> int:
+        """A number of records or seconds, as given for the full effort, multiplied by the scale."""
         return int(count * self.scale)
 
 
 FULL = Effort(rounds=8, warm_ups=2, scale=1)
 QUICK = Effort(rounds=3, warm_ups=2, scale=0.3)
 FEW = Effort(rounds=3, warm_ups=0, scale=1)
-"""For cells that take the better part of a minute, and nothing gets faster by repeating."""
+"""For cells that take most of a minute, and that warming up does not make faster."""
 
 
 class NotMeasured(Exception):  # noqa: N818 - says what became of an experiment
@@ -40,7 +41,7 @@ class NotMeasured(Exception):  # noqa: N818 - says what became of an experiment
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The two cells of an experiment, and how often they run where not as all others."""
+    """The two cells of an experiment; an `effort` replaces the run's own for this experiment."""
 
     ours: Cell
     theirs: Cell
@@ -87,7 +88,7 @@ class Measured:
 
 
 def order(ours: Cell, theirs: Cell, pairs: int) -> Iterator[tuple[Cell, Cell]]:
-    """AB, BA, AB, BA …"""
+    """The cells of each pair in the order in which they run: ours first, then theirs first, …"""
     for number in range(pairs):
         yield (ours, theirs) if number % 2 == 0 else (theirs, ours)
 
@@ -95,12 +96,15 @@ def order(ours: Cell, theirs: Cell, pairs: int) -> Iterator[tuple[Cell, Cell]]:
 def measure(
     ours: Cell, theirs: Cell, effort: Effort, done: Callable[[], None] = lambda: None
 ) -> dict[Line, Measured]:
-    """Run both cells alternately; `done` is called after each cell."""
+    """Run both cells alternately and return the pairs that count, by line.
+
+    `done` is called after each cell, to show progress.
+    """
     kept: dict[Line, list[Pair]] = {}
     for number, cells in enumerate(order(ours, theirs, effort.warm_ups + effort.rounds)):
         found = {}
         for cell in cells:
-            os.sync()
+            os.sync()  # so that no cell waits for what the one before has written
             found[cell] = cell()
             done()
         if number >= effort.warm_ups:

@@ -1,4 +1,4 @@
-"""What a run found: the table, its last line, and everything as JSON."""
+"""Prints what a run measured: the table, the worst line, and everything as JSON."""
 
 import json
 import os
@@ -19,17 +19,17 @@ Reasons = Mapping[str, str]
 
 
 def goal_number(line: Line, measured: Measured) -> float:
-    """The number that the line's goal is set for."""
+    """The measured number that is compared with the line's goal: the ratio, or our own number."""
     return measured.ratio if line.goal.of is Of.RATIO else measured.ours
 
 
 def why_not(line: Line, reasons: Reasons) -> str:
-    """Why there is no number."""
+    """Why a line was not measured: its experiment could not be run, or was not selected."""
     return reasons.get(line.experiment, "not asked for")
 
 
 def table(results: Results, reasons: Reasons) -> Table:
-    """Every line, also those that were not run."""
+    """The table with a row for every line; a line that was not measured says why."""
     drawn = Table(box=SIMPLE_HEAD)
     drawn.add_column("line")
     drawn.add_column("unit", no_wrap=True)
@@ -43,7 +43,7 @@ def table(results: Results, reasons: Reasons) -> Table:
 
 
 def numbers(line: Line, measured: Measured | None, why: str) -> tuple[str, ...]:
-    """The cells of a row after its name and unit."""
+    """The table cells after name and unit; `why` says why the line was not measured."""
     goal = goal_text(line)
     if measured is None:
         return ("", "", "", "", goal, f"[dim]not measured: {escape(why)}[/]")
@@ -59,12 +59,13 @@ def numbers(line: Line, measured: Measured | None, why: str) -> tuple[str, ...]:
 
 
 def goal_text(line: Line) -> str:
+    """A goal as it is shown: "≥ 1.2" for a ratio, "≤ 20 µs" for our own number."""
     unit = "" if line.goal.of is Of.RATIO else f" {line.unit}"
     return f"{line.goal.better.value} {line.goal.value:g}{unit}"
 
 
 def short(number: float) -> str:
-    """Three digits that count: 1,234,567 → 1,230,000; 0.0123 → 0.0123."""
+    """A number with three significant digits: 1,234,567 → 1,230,000; 0.01234 → 0.0123."""
     if number >= 1000:
         digits = len(str(int(number))) - 3
         return f"{round(number, -digits):,.0f}"
@@ -72,7 +73,10 @@ def short(number: float) -> str:
 
 
 def worst(results: Results) -> str:
-    """The line that stays furthest behind its goal, or comes nearest to it: the last line."""
+    """The output's last line: the measured line that misses its goal by most.
+
+    Where all goals are met, it is the line that meets its goal by least.
+    """
     if not results:
         return "worst: nothing was measured"
     line = min(results, key=lambda one: one.goal.reached(goal_number(one, results[one])))
@@ -83,7 +87,7 @@ def worst(results: Results) -> str:
 
 
 def write_json(path: Path, results: Results, effort: Effort, title: str, reasons: Reasons) -> None:
-    """Everything, so that runs can be compared later."""
+    """Write all pairs and the machine's data to a file; `title` says what "ours" was."""
     document = {
         "ours": title,
         "machine": {

@@ -1,4 +1,4 @@
-"""The brokers under measurement, each started when it is first needed, and the load."""
+"""The brokers under measurement, each started when it is first needed, and the load program."""
 
 import shutil
 from collections.abc import Iterator
@@ -22,21 +22,24 @@ from e2e.kafka.members import Members
 from e2e.kafka.process import BrokerProcess
 from e2e.loopback.cluster import LoopbackCluster
 
-# What a topic that was deleted held should be gone before the next cell begins. And the first
-# member of a group waits for no others, on either side: else joining is compared with a pause of
-# three seconds.
+# Files of a deleted topic should be gone before the next cell begins. The first member of a group
+# does not wait for others, on either side: by default Kafka waits three seconds, which would hide
+# the time to join.
 SETTINGS = {"log.segment.delete.delay.ms": "0", "group.initial.rebalance.delay.ms": "0"}
 
 
 @dataclass(slots=True)
 class Spent:
-    """CPU time that a broker took, filled in when the block that measures it ends."""
+    """CPU time that a broker took; set when the `with spent(...)` block has ended."""
 
     cpu_s: float = 0
 
 
 class Rig:
-    """Everything an experiment needs; `ours` is a class so that Kafka can stand in for it."""
+    """The brokers, the load program and the files of a run, which experiments share.
+
+    `ours` is the class of our side's broker: in a control run it is Apache Kafka, too.
+    """
 
     def __init__(self, directory: Path, effort: Effort, ours: type[BrokerProcess]) -> None:
         self.directory, self.effort = directory, effort
@@ -58,7 +61,7 @@ class Rig:
 
     @cached_property
     def three_ours(self) -> Members:
-        """Three brokers of our side, with what they need beside them."""
+        """Our cluster of three brokers, with its operator; Kafka's in a control run."""
         is_control = issubclass(self.ours_class, KafkaBroker)
         return self.start_three(KafkaCluster if is_control else LoopbackCluster, "three-ours")
 
@@ -67,7 +70,7 @@ class Rig:
         return self.start_three(KafkaCluster, "three-kafka")
 
     def start_three(self, kind: type[KafkaCluster] | type[LoopbackCluster], stem: str) -> Members:
-        """Raises `NotMeasured` where that is not possible here."""
+        """Start a cluster of three brokers; raises `NotMeasured` where that fails."""
         members = kind(self.new_directory(stem), SETTINGS)
         try:
             self.running.enter_context(members)
@@ -81,20 +84,21 @@ class Rig:
         return self.running.enter_context(JavaLoad(self.directory / "java-load"))
 
     def new_ours(self, *, fsync: bool = False) -> BrokerProcess:
-        """A broker of our side, not started, with a directory of its own."""
+        """A new broker of our side with its own directory; it is not started."""
         return self.ours_class(self.new_directory("ours"), fsync=fsync, settings=SETTINGS)
 
     def new_kafka(self) -> BrokerProcess:
-        """A new Apache Kafka broker, as `new_ours` makes one of ours. It never syncs: that is its
-        default."""
+        """A new Apache Kafka broker with its own directory; it is not started.
+
+        It never syncs its log to disk before it acknowledges, which is Kafka's default.
+        """
         return KafkaBroker(self.new_directory("kafka"), settings=SETTINGS)
 
     def new_directory(self, stem: str) -> Path:
         return self.directory / f"{stem}-{next(self.numbers)}"
 
     def start(self, broker: BrokerProcess) -> BrokerProcess:
-        """Start a broker; it is killed at the end of the run, also where it was stopped and started
-        since."""
+        """Start a broker and return it; it is killed at the end of the run."""
         return self.running.enter_context(broker)
 
     @contextmanager
@@ -110,7 +114,7 @@ class Rig:
 
 @contextmanager
 def spent(broker: BrokerProcess) -> Iterator[Spent]:
-    """The CPU time a broker takes while the block runs."""
+    """Measure the CPU time that a broker takes while the `with` block runs."""
     before = broker.usage().cpu_s
     result = Spent()
     yield result
@@ -124,7 +128,7 @@ def delete_topic(bootstrap: str, name: str) -> None:
 
 @contextmanager
 def rig(directory: Path, effort: Effort, ours: type[BrokerProcess]) -> Iterator[Rig]:
-    """A rig whose processes and files are gone afterwards."""
+    """A rig in a new directory; afterwards its processes are ended and its files deleted."""
     directory.mkdir(parents=True)
     one = Rig(directory, effort, ours)
     try:

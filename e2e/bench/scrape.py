@@ -1,10 +1,10 @@
-"""What a scrape of `/metrics` costs, beside the limits.
+"""Measures what a scrape of `/metrics` costs, and compares it with limits.
 
-`python -m e2e.bench.scrape [PARTITIONS]`: a broker by itself with so many partitions, 10,000 where
-not said, is scraped as Prometheus does it, first as it comes and then with a series for every
-partition. Meanwhile another client asks again and again: its longest wait is what a scrape
-costs others. Then the operator's metrics are made with 200 topics and 50 groups. The exit status
-is 1 where a limit is missed.
+`python -m e2e.bench.scrape [PARTITIONS]`: a standalone broker with PARTITIONS partitions (10,000 by
+default) is scraped as Prometheus does it, first with its default settings and then with series for
+every partition. At the same time another client sends small requests: its longest wait is what a
+scrape costs others. Then the operator's metrics are rendered for 200 topics and 50 groups. The exit
+status is 1 where a limit is exceeded.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ LIMIT_S: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Scraped:
-    """Some scrapes in a row."""
+    """The measurements of several scrapes in a row; `what` describes what was scraped."""
 
     what: str
     seconds: list[float]
@@ -63,19 +63,20 @@ class Scraped:
     series: int
     limit_s: float
     cpu_s: float
-    """CPU time of the process for all of it."""
+    """CPU time that the scraped process took for all scrapes."""
     waits_s: tuple[float, float] | None = None
-    """The longest of another client: while nobody scraped, and while somebody did."""
+    """The longest wait of another client (before the scrapes, during them); None: not measured."""
 
     @property
     def is_met(self) -> bool:
+        """Whether even the longest scrape kept the limit."""
         return max(self.seconds) <= self.limit_s
 
     def __str__(self) -> str:
         wait = ""
         if self.waits_s is not None:
-            before_ms, while_ms = (1000 * one for one in self.waits_s)
-            wait = f"; another client waited {while_ms:.0f} ms at most, before {before_ms:.0f} ms"
+            before_ms, during_ms = (1000 * one for one in self.waits_s)
+            wait = f"; another client waited {during_ms:.0f} ms at most, before {before_ms:.0f} ms"
         return (
             f"{self.what}: {self.series:,} series, {self.size_bytes / 1e6:.2f} MB; "
             f"median {median(self.seconds):.3f} s, longest {max(self.seconds):.3f} s, "
@@ -85,7 +86,7 @@ class Scraped:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit status."""
+    """Measure broker and operator; returns the exit status, 1 where a limit was exceeded."""
     partitions = int(arguments[0]) if arguments else PARTITIONS
     found = []
     with TemporaryDirectory() as directory:
@@ -98,7 +99,7 @@ def main(arguments: list[str]) -> int:
 
 
 def of_broker(directory: Path, partitions: int) -> Iterator[Scraped]:
-    """The same broker in two configurations that differ in one setting."""
+    """Scrape a broker with its default settings, then with series for every partition."""
     broker = StandaloneBroker(directory / "broker")
     with broker:
         for number in range(partitions // PARTITIONS_OF_EACH):
@@ -110,6 +111,7 @@ def of_broker(directory: Path, partitions: int) -> Iterator[Scraped]:
 
 
 def scraped(what: str, broker: StandaloneBroker) -> Scraped:
+    """Scrape a running broker `SCRAPES` times; `what` describes it."""
     address = f"http://{LOOPBACK}:{broker.side_ports[1]}/metrics"
 
     def scrape() -> bytes:
@@ -129,7 +131,10 @@ def scraped(what: str, broker: StandaloneBroker) -> Scraped:
 
 
 def first(scrape: Callable[[], bytes]) -> None:
-    """Metrics are served a moment after clients are, and the first time some code is loaded."""
+    """Scrape once, not measured, and repeat it until the broker's metrics port answers.
+
+    The port opens a moment after that for clients, and the first scrape loads code.
+    """
     deadline_s = time.monotonic() + LIMIT_S
     while True:
         try:
@@ -142,7 +147,7 @@ def first(scrape: Callable[[], bytes]) -> None:
 
 
 def timed(make: Callable[[], bytes]) -> tuple[list[float], bytes]:
-    """How long each time took, and what came of the last one."""
+    """Call `make` `SCRAPES` times; returns the seconds of each call, and the last result."""
     seconds, body = [], b""
     for _ in range(SCRAPES):
         began_s = time.monotonic()
@@ -152,12 +157,16 @@ def timed(make: Callable[[], bytes]) -> tuple[list[float], bytes]:
 
 
 def series_of(body: bytes) -> int:
+    """Number of series in a scraped page: its lines that are no comments."""
     return sum(not line.startswith(b"#") for line in body.splitlines())
 
 
 @contextmanager
 def pinging(port: int) -> Iterator[list[float]]:
-    """Another client that asks for little; how long it waited each time, in seconds."""
+    """Send small requests to a broker while the `with` block runs, from a thread.
+
+    Gives a list that is filled with the seconds that each answer took.
+    """
     waits: list[float] = []
     is_over = threading.Event()
 
@@ -180,8 +189,8 @@ def pinging(port: int) -> Iterator[list[float]]:
         asking.join(LIMIT_S)
 
 
-class Deaf:
-    """A listener of the caches that does nothing."""
+class NoListener:
+    """A listener of the operator's caches that ignores every change."""
 
     def cluster_changed(self, cluster: ClusterKey, *, urgent: bool = False) -> None: ...
 
@@ -197,9 +206,16 @@ class Deaf:
 
 
 def of_operator() -> Scraped:
-    """One cluster with so many topics, and groups that read some of them."""
+    """Measure the operator's metrics, of one cluster with `TOPICS` topics and `GROUPS` groups.
+
+    They are rendered in this process, without HTTP.
+    """
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    cluster, metrics, caches = ClusterKey("shop", "demo"), Metrics(), Caches(Deaf(), Deaf())
+    cluster, metrics, caches = (
+        ClusterKey("shop", "demo"),
+        Metrics(),
+        Caches(NoListener(), NoListener()),
+    )
     metrics.objects.show(caches)
     metrics.planned(cluster, 0.1, is_ok=True)
     put(caches, kinds.BROKER_CLUSTERS, cluster.name, {})
@@ -224,6 +240,7 @@ def of_operator() -> Scraped:
 
 
 def lags_of(group: int) -> Iterator[PartitionLag]:
+    """The lag of each partition that the group with this number reads."""
     for topic in range(TOPICS_OF_EACH):
         for partition in range(PARTITIONS_READ):
             yield PartitionLag(
@@ -237,7 +254,7 @@ def lags_of(group: int) -> Iterator[PartitionLag]:
 
 
 def put(caches: Caches, kind: Kind, name: str, spec: dict[str, object]) -> None:
-    """An object that is well."""
+    """Put an object into the caches, with conditions that are True."""
     conditions = [{"type": one, "status": "True"} for one in ("Ready", "LagWithinObjective")]
     manifest = {
         "metadata": {"namespace": "shop", "name": name},

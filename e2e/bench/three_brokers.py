@@ -1,4 +1,4 @@
-"""Experiments with three brokers a side: three replicas, acks=all, two in sync at least.
+"""Experiments with three brokers on each side: three replicas, acks=all, min.insync.replicas=2.
 
 Both sides are processes of this machine on loopback. Ours are brokers of a BrokerCluster, with
 their operator and a Kubernetes API server beside them (`e2e.loopback`), which take their share of
@@ -29,7 +29,7 @@ Experiment = Callable[[Rig], Sides]
 
 
 def on_three(cell: Callable[[Rig, Members], Numbers]) -> Experiment:
-    """The same cell for both clusters."""
+    """An experiment that runs the same cell on both clusters."""
     return lambda rig: Sides(
         partial(cell, rig, rig.three_ours),
         partial(cell, rig, rig.three_kafka),
@@ -39,23 +39,28 @@ def on_three(cell: Callable[[Rig, Members], Numbers]) -> Experiment:
 def produce(
     rig: Rig, members: Members, *, size: int, records: int, durability: str, rate: Line
 ) -> Numbers:
+    """Produce `records` records of `size` bytes into a new topic; `rate` is their line."""
     count = rig.effort.scaled(records)
     with replicated_topic(rig, members, PARTITIONS, durability) as topic:
         return {rate: rig.java.produce(members.bootstrap, topic, count, size)}
 
 
 def failing_over(partitions: int, measure: Callable[[Members, str], Numbers]) -> Experiment:
-    """Both sides kill and start members of theirs again and again, around one topic."""
+    """An experiment whose cells kill a broker and start it again, with a topic that stays.
 
-    def side(rig: Rig, members: Members) -> Cell:
+    `measure` is called with the cluster and the topic's name.
+    """
+
+    def cell_for(rig: Rig, members: Members) -> Cell:
         topic = f"failing-over-{partitions}"
         create(members, topic, partitions, "PageCache")
         return partial(measure, members, topic)
 
-    return lambda rig: Sides(side(rig, rig.three_ours), side(rig, rig.three_kafka), FEW)
+    return lambda rig: Sides(cell_for(rig, rig.three_ours), cell_for(rig, rig.three_kafka), FEW)
 
 
 def first_record(members: Members, topic: str) -> Numbers:
+    """Kill the leader of partition 0; seconds until the new leader acknowledges a record."""
     leader = leader_of(members, topic, 0)
     found = measure_failover(members.bootstrap, topic, 0, partial(members.kill, leader))
     assert not found.lost, f"{members.title} lost {len(found.lost)} acknowledged records"
@@ -65,9 +70,12 @@ def first_record(members: Members, topic: str) -> Numbers:
 
 
 def new_leaders(members: Members, topic: str) -> Numbers:
-    """The member that leads most is killed; until all others know of leaders for everything."""
-    (known, *_) = ask_all(members)
-    ((leads_most, _),) = Counter(known.leaders[topic].values()).most_common(1)
+    """Kill the broker that leads most partitions; seconds until all partitions have a new leader.
+
+    That is measured as the time until the Metadata of every other broker has only running leaders.
+    """
+    (first_answer, *_) = ask_all(members)
+    ((leads_most, _),) = Counter(first_answer.leaders[topic].values()).most_common(1)
 
     def all_led() -> bool:
         answers = ask_all(members)
@@ -91,12 +99,17 @@ def replicated_topic(rig: Rig, members: Members, partitions: int, durability: st
 
 
 def create(members: Members, name: str, partitions: int, durability: str) -> None:
-    """Returns when all replicas of it are in sync."""
+    """Create a topic and wait until all its replicas are in sync.
+
+    Raises `NotMeasured` where the cluster refuses the topic.
+    """
     config = {**MIN_IN_SYNC, **members.durability(durability)}
     try:
         create_topic(members.bootstrap, name, partitions, config, replicas=SIZE)
     except KafkaException as refused:
-        raise NotMeasured(f"{members.title} made no topic: {refused.args[0].str()}") from refused
+        raise NotMeasured(
+            f"{members.title} refused the topic: {refused.args[0].str()}"
+        ) from refused
     wait_whole(members, SIZE, SIZE)
 
 

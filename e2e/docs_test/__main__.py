@@ -1,7 +1,7 @@
-"""`python -m e2e.docs_test [--write] [PAGE]`: type a page into a new cluster, compare the outputs.
+"""`python -m e2e.docs_test [--write] [PAGE]`: run a page on a new cluster, compare the outputs.
 
---write puts what was printed into the page wherever that differs; read the difference before
-you commit it. Exit status 1 says that something differed or ended in another way than it should.
+--write replaces outputs on the page that differ by those printed; read the diff before you commit
+it. Exit status 1: an output differed (without --write), or a command ended with a wrong status.
 """
 
 import argparse
@@ -19,13 +19,22 @@ from e2e.docs_test.run import Outcome, run
 from e2e.docs_test.shell import Shell
 
 TUTORIAL = layout.CHECKOUT / "docs" / "tutorial.md"
-OURS = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "KUBECONFIG", "CHIPLOG_BOOTSTRAP", "BOOTSTRAP")
-"""Of the environment: what the one who types the page does not have."""
+REMOVED_VARIABLES = (
+    "MAKEFLAGS",
+    "MAKELEVEL",
+    "MFLAGS",
+    "KUBECONFIG",
+    "CHIPLOG_BOOTSTRAP",
+    "BOOTSTRAP",
+)
+"""Environment variables that make and developers set, and a reader of the page has not."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="put what was printed into the page")
+    parser.add_argument(
+        "--write", action="store_true", help="write the printed outputs into the page"
+    )
     parser.add_argument("page", nargs="?", type=Path, default=TUTORIAL)
     given = parser.parse_args()
     try:
@@ -34,45 +43,52 @@ def main() -> None:
         console.print(f"docs-test: {refused}", markup=False)
         sys.exit(2)
     status = type_page(given.page, write=given.write)
-    # What the page has made would be in the way of the next start of the cluster.
+    # What the page's commands left behind would disturb the next start of the cluster.
     clear()
     sys.exit(status)
 
 
 def clear() -> None:
-    """Delete the cluster and all its state but images: the page creates its own."""
+    """Delete the local cluster and all its state except images: the page creates its own cluster.
+
+    Raises `Refused` where CLUSTER names a cluster that is not ours to delete.
+    """
     target = current_target()
     if not isinstance(target, Local):
-        raise Refused("needs a new cluster, which only CLUSTER=local can be")
+        raise Refused("the page needs a new cluster, which only CLUSTER=local can give it")
     target.down()
     sweep.forget()
 
 
-def environment(of: Mapping[str, str]) -> dict[str, str]:
-    """What the shell of the page has."""
-    return {name: value for name, value in of.items() if name not in OURS}
+def environment(own: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the page's shell: our own without `REMOVED_VARIABLES`."""
+    return {name: value for name, value in own.items() if name not in REMOVED_VARIABLES}
 
 
 def type_page(page: Path, *, write: bool) -> int:
-    """Run a page and say how it went; returns the exit status."""
+    """Run a page's commands and print how each ended; returns the exit status, 0 or 1.
+
+    With `write`, differing outputs are written into the page and are no failure.
+    """
     markdown = page.read_text()
     outcomes = []
     with closing(Shell(layout.CHECKOUT, environment(os.environ))) as shell:
         for outcome in run(markdown, shell):
-            tell(page, outcome)
+            report(page, outcome)
             outcomes.append(outcome)
-    other = [one for one in outcomes if one.difference]
-    badly = [one for one in outcomes if not one.ended_well]
+    differing = [one for one in outcomes if one.difference]
+    failed = [one for one in outcomes if not one.ended_well]
     if write:
-        page.write_text(with_outputs(markdown, [(one.command, one.printed) for one in other]))
+        page.write_text(with_outputs(markdown, [(one.command, one.printed) for one in differing]))
     console.print(
-        f"{len(outcomes)} commands of {page.name}: {len(other)} printed something else, "
-        f"{len(badly)} ended in another way than they should"
+        f"{len(outcomes)} commands of {page.name}: the output of {len(differing)} differs from the "
+        f"page, {len(failed)} ended with a wrong exit status"
     )
-    return 1 if badly or (other and not write) else 0
+    return 1 if failed or (differing and not write) else 0
 
 
-def tell(page: Path, outcome: Outcome) -> None:
+def report(page: Path, outcome: Outcome) -> None:
+    """Print a line about a command, and below it what went wrong with it."""
     first, *more = outcome.command.typed.splitlines()
     mark = "✗" if outcome.difference or not outcome.ended_well else "✓"
     console.print(f"{mark} {first}{' …' if more else ''} ({outcome.took_s:.1f} s)", markup=False)
@@ -80,7 +96,9 @@ def tell(page: Path, outcome: Outcome) -> None:
     if not outcome.ended_well:
         console.print(f"{where}: exit status {outcome.status}\n{outcome.printed}", markup=False)
     elif outcome.difference:
-        console.print(f"{where}: printed something else\n{outcome.difference}", markup=False)
+        console.print(
+            f"{where}: the output differs from the page\n{outcome.difference}", markup=False
+        )
 
 
 if __name__ == "__main__":

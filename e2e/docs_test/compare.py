@@ -1,7 +1,7 @@
-"""Whether a command printed what the page says, and where it did not.
+"""Compares what a command printed with the output on the page.
 
-Beside what `masks` hides, the page itself may leave something open: `…` within a line stands for
-any text, and a line that is nothing but `…` for any lines, or none.
+Changing parts like times are hidden by `masks`. In addition, `…` on the page stands for any text
+within a line, and a line with nothing but `…` for any number of lines, or none.
 """
 
 import re
@@ -14,7 +14,7 @@ OPEN: Final = "…"
 
 
 def difference(expected: str, printed: str) -> str:
-    """Empty where it is as the page says, else both sides' lines, marked as in a diff."""
+    """A unified diff of the masked outputs; empty where `printed` fits what the page expects."""
     wanted, found = masked(expected), masked(printed)
     if pattern(wanted).fullmatch("".join(f"{line}\n" for line in found)):
         return ""
@@ -22,11 +22,12 @@ def difference(expected: str, printed: str) -> str:
 
 
 def pattern(lines: list[str]) -> "re.Pattern[str]":
-    """What the masked lines of a page stand for."""
+    """A regular expression for all outputs that fit these masked lines of a page."""
     return re.compile("".join(map(_line, lines)))
 
 
 def _line(line: str) -> str:
+    """The regular expression for one line of a page, in which `…` is a wildcard."""
     if line.strip() == OPEN:
         return r"(?:[^\n]*\n)*?"
     return r"[^\n]*?".join(map(re.escape, line.split(OPEN))) + r"\n"

@@ -1,7 +1,7 @@
-"""What differs from run to run, and what stands in its place while outputs are compared.
+"""Masks for what differs from run to run, like times and ids, while outputs are compared.
 
-Both sides are masked, the page's and what was printed: any id fits any other. Blanks count as one,
-because the width of a column follows from what is in it.
+The page's output and the printed one are both masked, so that any id fits any other. Several blanks
+become one, because the width of a column depends on its content.
 """
 
 import re
@@ -36,7 +36,7 @@ _COMPILED: Final = tuple((re.compile(pattern), mask) for pattern, mask in MASKS)
 
 
 def masked(text: str) -> list[str]:
-    """The lines of a text, masked, without empty ones at its end."""
+    """The lines of a text with all masks applied, without empty lines at the end."""
     lines = [masked_line(line) for line in text.splitlines()]
     while lines and not lines[-1]:
         lines.pop()

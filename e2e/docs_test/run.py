@@ -1,4 +1,4 @@
-"""Typing a page, command by command."""
+"""Runs the commands of a page, one after another."""
 
 import time
 from collections.abc import Iterator
@@ -10,29 +10,33 @@ from e2e.docs_test.page import Command, commands
 from e2e.docs_test.shell import Shell
 
 UNTIL_S: Final = 60.0
+"""How long a command with the comment "until" is repeated."""
 AGAIN_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one command."""
+    """What one command printed, and how it ended."""
 
     command: Command
     printed: str
     status: int
     difference: str
-    """Empty where it printed what the page says."""
+    """A diff from the output on the page; empty where there is none."""
 
     took_s: float
 
     @property
     def ended_well(self) -> bool:
-        """Whether it ended with the status that the page says."""
+        """Whether its exit status is right: not 0 for a command that `fails`, else 0."""
         return (self.status != 0) == self.command.fails
 
 
 def run(markdown: str, shell: Shell, until_s: float = UNTIL_S) -> Iterator[Outcome]:
-    """Every command of a page, in order; nothing after one that did not end as it should."""
+    """Run the commands of a page in order; stops after one with a wrong exit status.
+
+    A command with the comment "until" is repeated for at most `until_s`.
+    """
     for command in commands(markdown):
         outcome = attempt(command, shell, until_s)
         yield outcome
@@ -41,7 +45,10 @@ def run(markdown: str, shell: Shell, until_s: float = UNTIL_S) -> Iterator[Outco
 
 
 def attempt(command: Command, shell: Shell, until_s: float) -> Outcome:
-    """Type a command, once or until it prints what the page says."""
+    """Run a command once or, with the comment "until", until its output and status are right.
+
+    Returns the last outcome. `until_s` is a duration: after it the command is not repeated again.
+    """
     began_s = time.monotonic()
     while True:
         printed, status = shell.run(command.typed)

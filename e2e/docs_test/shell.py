@@ -1,6 +1,6 @@
-"""One shell for a whole page, as somebody has it who types the page from top to bottom.
+"""One shell for all commands of a page, as for a reader who types them from top to bottom.
 
-What a command exports is there for the next one. Commands have no input.
+A variable that one command exports is set for the next ones. Commands read an empty input.
 """
 
 import os
@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Final
 
 LIMIT_S: Final = 1_800
-"""For one command; the first `make cluster-up` of a machine builds for ten minutes."""
+"""Limit for one command; the first `make cluster-up` on a machine builds for ten minutes."""
 
 
 class Shell:
     """A bash that runs until it is closed."""
 
     def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
+        # Printed after each command, so that the end of its output is known.
         self._mark = f"end-{secrets.token_hex(8)}"
         self._process = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
@@ -33,10 +34,10 @@ class Shell:
         )
 
     def run(self, typed: str, limit_s: float = LIMIT_S) -> tuple[str, int]:
-        """What a command printed on both outputs, and its exit status.
+        """Run a command; returns what it printed on both outputs, and its exit status.
 
-        Raises `TimeoutError` after `limit_s`, and `RuntimeError` where it ended the shell; the
-        shell is of no use after either.
+        Raises `TimeoutError` after `limit_s`, and `RuntimeError` where the command ended the shell.
+        The shell cannot be used after either.
         """
         assert self._process.stdin is not None
         end = f"printf '\\n{self._mark} %d\\n' $?"
@@ -46,6 +47,7 @@ class Shell:
         return self._read(typed, time.monotonic() + limit_s)
 
     def _read(self, typed: str, until_s: float) -> tuple[str, int]:
+        """Read until the mark and the exit status; `until_s` is a time of the monotonic clock."""
         assert self._process.stdout is not None
         descriptor, found = self._process.stdout.fileno(), b""
         mark = f"\n{self._mark} ".encode()
@@ -55,16 +57,20 @@ class Shell:
             left_s = until_s - time.monotonic()
             if left_s <= 0 or not readable.poll(left_s * 1000):
                 self.close()
-                raise TimeoutError(f"did not end: {typed}\n{found.decode(errors='replace')}")
+                raise TimeoutError(
+                    f"the command did not end in time: {typed}\n{found.decode(errors='replace')}"
+                )
             read = os.read(descriptor, 65_536)
             if not read:
-                raise RuntimeError(f"ended the shell: {typed}\n{found.decode(errors='replace')}")
+                raise RuntimeError(
+                    f"the command ended the shell: {typed}\n{found.decode(errors='replace')}"
+                )
             found += read
         printed, _, status = found.rpartition(mark)
         return printed.decode(errors="replace"), int(status)
 
     def close(self) -> None:
-        """End it, and what it has left running."""
+        """Kill the shell and all processes that its commands left running."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -74,4 +80,5 @@ class Shell:
 
 
 def _quoted(text: str) -> str:
+    """A text as one word of a shell command."""
     return "'" + text.replace("'", "'\\''") + "'"

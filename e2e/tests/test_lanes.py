@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e import lanes
-from e2e.side_by_side import lot_of
+from e2e.side_by_side import group_of
 
 
 def make_e2e(checkout: Path, lane: str) -> "subprocess.CompletedProcess[str]":
@@ -76,7 +76,7 @@ def test_what_needs_the_cluster_is_run_by_one_process(checkout: Path, lane: str)
     programs = ("charts/", "e2e/cluster/tests/test_agent_unit.py")
     alone = {line for line in collected if line.startswith(programs)}
     assert set(collected) - alone
-    assert {lot_of(line) for line in set(collected) - alone} == {"cluster"}
+    assert {group_of(line) for line in set(collected) - alone} == {"cluster"}
 
 
 def test_spark_without_a_cluster_runs_in_one_process(checkout: Path) -> None:
@@ -91,13 +91,13 @@ def test_spark_without_a_cluster_runs_in_one_process(checkout: Path) -> None:
             "spark/tests/test_verification",
         )
     }
-    found = {line.partition("::")[0] for line in collected if lot_of(line) == "cluster"}
+    found = {line.partition("::")[0] for line in collected if group_of(line) == "cluster"}
     assert found == with_a_cluster
-    assert {lot_of(line) for line in collected} == {"cluster", "without a cluster"}
+    assert {group_of(line) for line in collected} == {"cluster", "without a cluster"}
 
 
 def test_spark_jobs_on_kubernetes_are_run_beside_no_other_user_of_it() -> None:
-    assert lot_of("e2e/spark/tests/test_verification.py::test") == "cluster"
+    assert group_of("e2e/spark/tests/test_verification.py::test") == "cluster"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_spark_jobs_on_kubernetes_are_run_beside_no_other_user_of_it() -> None:
     ["clients/tests/test_crash.py", "sim/tests/test_seeds.py", "spark/tests/test_stock_batch.py"],
 )
 def test_what_needs_no_cluster_is_run_beside_it(name: str) -> None:
-    assert lot_of(f"e2e/{name}::test") != "cluster"
+    assert group_of(f"e2e/{name}::test") != "cluster"
 
 
 def test_only_the_short_form_of_all_lanes_runs_side_by_side() -> None:

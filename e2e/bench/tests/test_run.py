@@ -29,6 +29,8 @@ def test_one_experiment(tmp_path: Path) -> None:
 
 
 def test_an_unknown_experiment_is_refused() -> None:
-    with pytest.raises(CommandFailed, match="no experiment nothing: start, ") as failed:
+    with pytest.raises(
+        CommandFailed, match="no experiment is called nothing; there are start, "
+    ) as failed:
         run(*BENCH, "--only", "nothing")
     assert failed.value.status == 2

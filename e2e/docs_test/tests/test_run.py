@@ -99,7 +99,7 @@ def test_write_puts_what_was_printed_into_the_page_and_a_second_run_finds_it(
     assert program.type_page(file, write=True) == 0
     assert file.read_text() == page("$ echo new", "new", "$ echo 5s", "7s")
     assert program.type_page(file, write=False) == 0
-    assert "page.md:2: printed something else" in capsys.readouterr().out
+    assert "page.md:2: the output differs from the page" in capsys.readouterr().out
 
 
 def test_a_page_that_stops_half_way_is_no_success_of_write(tmp_path: Path) -> None:
