@@ -119,13 +119,14 @@ class Followers:
         self.epoch_start_offset = 0
         """Our log end offset when this leadership began."""
         self._view: PartitionView
-        """The partition in the last PartitionMap; `update` sets this and the next three."""
+        """The partition in the last PartitionMap, which `update` sets, with this leader's own
+        session and the ISR."""
         self._own: ReplicaRef
         self._isr: tuple[ReplicaRef, ...] = ()
-        self._newest_sessions: dict[int, ReplicaRef] = {}
-        """By broker id: the only session of each follower that may fetch."""
         self._counted_followers: tuple[Follower, ...] = ()
         """The followers that the high watermark waits for."""
+        self._newest_sessions: dict[int, ReplicaRef] = {}
+        """By broker id: the only session of each follower that may fetch."""
 
     def begin(self, end_offset: int) -> None:
         """Start a leadership at this log end offset, without any follower; call `update` next."""
