@@ -56,7 +56,8 @@ class Follower:
     counts as a fetch of this partition."""
 
     def end_idle(self) -> None:
-        """End the idle state, and take over the time of the last fetch from the session."""
+        """End the idle state. The last use of the fetch session, which counted as a fetch of all
+        records, is stored as the time of the last fetch."""
         if self.idle_entry is not None:
             self.fetched_s = max(self.fetched_s, self.idle_entry.polled_s)
             self.caught_up_s = max(self.caught_up_s, self.fetched_s)
@@ -108,15 +109,24 @@ class Followers:
         self._proposals = proposals
         self._followers: dict[ReplicaRef, Follower] = {}
         self._not_before_s = NEVER_S
+        """Monotonic time before which no ISR is proposed; `NEVER_S`, a time in the past, if there
+        is no pause."""
         self._pause_s = FIRST_PAUSE_S
+        """The length of the next pause after a refused proposal."""
         self._proposal: BindingProposal | None = None
+        """The ISR that was proposed to the operator, until the PartitionMap answers it."""
         self._min_isr = 1
         self.epoch_start_offset = 0
+        """Our log end offset when this leadership began."""
         self._view: PartitionView
+        """The partition in the last PartitionMap, which `update` sets, with this leader's own
+        session and the ISR."""
         self._own: ReplicaRef
         self._isr: tuple[ReplicaRef, ...] = ()
         self._counted_followers: tuple[Follower, ...] = ()
+        """The followers that the high watermark waits for."""
         self._newest_sessions: dict[int, ReplicaRef] = {}
+        """By broker id: the only session of each follower that may fetch."""
 
     def begin(self, end_offset: int) -> None:
         """Start a leadership at this log end offset, without any follower; call `update` next."""
@@ -155,7 +165,8 @@ class Followers:
         now_s: float,
         log_start_offset: int = 0,
     ) -> None:
-        """Record that a follower fetches from `offset`: it has all records below.
+        """Record that a follower fetches from `offset`: it has all records between its
+        `log_start_offset` and `offset`. `leader_end_offset` is our log end offset.
 
         A follower sends one fetch at a time, so its second fetch proves that it got the answer to
         the first one, and with it a valid high watermark.
@@ -164,6 +175,7 @@ class Followers:
         if known is None:
             known = self._followers[follower] = Follower(NEVER_S)
         known.end_idle()
+        # `leader_end_offset` is `NOTHING` (-1) before the first fetch.
         known.has_valid_high_watermark = known.leader_end_offset > NOTHING
         known.log_start_offset = log_start_offset
         if offset >= leader_end_offset:

@@ -162,12 +162,18 @@ class Following:
         self._halted = halted
         self._lag_max_s = lag_max_s
         self._contact: Contact | None = None
+        """When the leader answered last; None before the first fetch and after `stop`."""
         self._is_confirmed = False
+        """Whether the leader of this epoch has compared our log with its own."""
         self._taking = asyncio.Lock()
+        """Held while an answer of the leader is processed."""
         self._sync: asyncio.Task[None] | None = None
+        """The running sync of our log, or None."""
         self._is_over = False
         self._problem = ""
+        """Why the last answer could not be used, or why following ended; empty after success."""
         self._warn_at_s = math.inf
+        """When `_problem` is logged as a warning if it lasts; infinite if it was logged."""
         self.is_halted = False
         """Whether it stopped because following would lose acknowledged records: an operator must
         act."""
@@ -238,7 +244,11 @@ class Following:
         )
 
     async def take(self, fetched: FetchedPartition) -> Taken:
-        """Act on the leader's answer. Does not raise for errors of the log or the disk."""
+        """Act on the leader's answer: append its records, truncate our log, or stop following.
+
+        Returns what the fetcher does next. Errors of the log or the disk are not raised: the fetch
+        is repeated later.
+        """
         async with self._taking:
             if self._is_over or fetched.requested != self.position():
                 # Our log has changed since this fetch was sent.
@@ -278,7 +288,8 @@ class Following:
         return self._partition.high_watermark
 
     async def _carry_out(self, step: Step, answer: FetchPartitionResponse) -> Taken:
-        """Carry out the step that `next_step` chose for this answer."""
+        """Carry out the step that `next_step` chose for this answer; returns what the fetcher does
+        next."""
         match step:
             case Append():
                 return await self._append(answer)
@@ -300,7 +311,8 @@ class Following:
                 return taken
 
     async def _append(self, answer: FetchPartitionResponse) -> Taken:
-        """Append the records of the answer, and take over the leader's offsets."""
+        """Append the records of the answer, and adopt the leader's high watermark and log start
+        offset. Returns `PROGRESS` if there were records, else `NOTHING_NEW`."""
         taken = Taken.NOTHING_NEW
         records = answer.records
         assert isinstance(records, _IN_MEMORY)  # the codec returns them as a view
@@ -366,8 +378,9 @@ class Following:
     def _retry_later(self, reason: str) -> Taken:
         """Have the fetch repeated after a pause, and log the reason.
 
-        Short interruptions are normal during elections and restarts: they are logged as info. One
-        with the same reason for as long as a follower may lag is logged as a warning, once.
+        Short interruptions are normal during elections and restarts: they are logged as info. If
+        the reason stays the same for longer than a follower may lag (`lag_max_s`), it is logged as
+        a warning, once.
         """
         now_s = self._clock.monotonic_s()
         if reason != self._problem:
@@ -386,6 +399,7 @@ class Following:
         return Taken.OVER
 
     def _begin_sync(self) -> None:
+        """Start a task that syncs our log, unless one is running."""
         if self._sync is None:
             self._sync = asyncio.get_running_loop().create_task(self._make_durable())
 

@@ -62,11 +62,14 @@ class Housekeeping:
         ]
         self._cleaner = LogCleaner(directory, clock)
         self._cleaning: asyncio.Task[None] | None = None
+        """The loop that compacts logs; None before any log has had compaction enabled."""
         if silence is not None:
             self._tasks.append(("silence_not_checked", CHECK_INTERVAL_S, silence.check))
         self._is_running = False
         self._loops: list[asyncio.Task[None]] = []
+        """The loop of each of `_tasks`."""
         self._running: set[asyncio.Task[Any]] = set()
+        """The runs in progress, which `stop` waits for."""
 
     def start(self) -> None:
         """Start the loops; each waits one interval before its first run."""
@@ -175,6 +178,7 @@ class Housekeeping:
             self._begin_cleaning()
 
     def _begin_cleaning(self) -> None:
+        """Start the loop that compacts logs, unless it is running."""
         if self._cleaning is None or self._cleaning.done():
             self._cleaning = asyncio.get_running_loop().create_task(self._keep_clean())
 

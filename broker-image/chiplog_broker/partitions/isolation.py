@@ -31,9 +31,10 @@ class LastContact:
 
 
 def is_isolated(last: LastContact, now_s: float, silence_s: float = SILENCE_S) -> bool:
-    """Whether the leader had no contact for `silence_s` seconds.
+    """Whether the leader had no contact for `silence_s` seconds, and must refuse records.
 
-    Never if its high watermark waits for no other broker: then nobody else can lead.
+    False if its high watermark waits for no other broker: then the leader is the whole ISR, and no
+    other broker can have been elected.
     """
     if not last.waits_for_others:
         return False

@@ -66,6 +66,7 @@ def wanted_isr(known: InSync) -> tuple[ReplicaRef, ...] | None:
     kept = set(_without_lagging(remaining, known, floor - len(joining))) | set(joining)
     if kept == set(known.isr):
         return None
+    # List the ISR in the order of the replicas.
     place = {broker_id: number for number, broker_id in enumerate(known.replicas)}
     return tuple(
         sorted(kept, key=lambda replica: (place.get(replica.broker_id, len(place)), replica))
@@ -90,7 +91,10 @@ def may_join(follower: ReplicaRef, known: InSync) -> bool:
 def counted_followers(
     own: ReplicaRef, isr: Iterable[ReplicaRef], proposal: BindingProposal | None
 ) -> tuple[ReplicaRef, ...]:
-    """The followers that the high watermark waits for: those in the ISR or in the proposed ISR."""
+    """The followers that the high watermark waits for: those in the ISR or in the proposed ISR.
+
+    While a proposal is open, it is unknown which of the two ISRs the next leader is elected from.
+    """
     proposed = proposal.isr if proposal else ()
     return tuple(sorted({*isr, *proposed} - {own}))
 

@@ -116,7 +116,8 @@ class Partition:
         self.is_undamaged = True
         """False from the moment damage is found until the replica has been refetched."""
         self.followers: Followers | None = None
-        """Their progress while this replica leads; None if it is the only replica."""
+        """The progress of the followers while this replica leads; None if it does not lead, or is
+        the only replica."""
         self.following: Following | None = None
         """The leadership of another broker that this replica follows; None if it follows none."""
         self.fetchers: dict[FetchWaiter, None] = {}
@@ -133,14 +134,16 @@ class Partition:
         self._refusals = Refusals()
         self._clock = context.clock
         self._sync: asyncio.Task[None] | None = None
+        """The running sync of a leader's log, or None."""
         self._offline_reason = ""
         """Why the disk failed; empty as long as it has not."""
         self._reported_log_start = log.log_start_offset
+        """The log start offset that fetch sessions were last notified of."""
         self.counters = PartitionCounters()
 
     @property
     def is_leader(self) -> bool:
-        """Whether clients may read and write here."""
+        """Whether this replica leads, so that clients may read and write here."""
         return self.leader_epoch != NO_EPOCH
 
     @property
@@ -261,7 +264,10 @@ class Partition:
         self.has_min_isr = len(in_sync) >= min_isr
 
     def set_undamaged(self, *, is_undamaged: bool) -> None:
-        """Set whether the replica is undamaged. A damaged one is not until it is refetched."""
+        """Set whether the replica is undamaged: consumers may read only from undamaged followers.
+
+        A replica that was found damaged counts as undamaged again after a complete refetch.
+        """
         self.is_undamaged = is_undamaged
 
     def end_isolation(self) -> None:
@@ -321,12 +327,13 @@ class Partition:
         self._compare_epoch(current_leader_epoch, self.leader_epoch)
 
     def check_epoch_of_follower(self, current_leader_epoch: int) -> None:
-        """Like `check_epoch`, for readers that may read from a follower (KIP-392).
+        """Check that consumers may read from this follower (KIP-392), in the client's leader epoch.
 
-        Only an undamaged follower that is in contact with its leader serves them: it has every
-        record below the high watermark that its leader reported last. Whether it is in the ISR is
-        not checked here: the leader does that before it sends a reader here, perhaps with a newer
-        map than this broker's, and would send the reader here again. Raises `PartitionError`.
+        An epoch of -1 is not compared. The follower must be undamaged and in contact with its
+        leader: then it has every record below the high watermark that the leader reported last.
+        Whether it is in the ISR is not checked here. The leader did that before it sent the reader
+        here; with an older map this broker would refuse, and the leader would send the reader here
+        again. Raises `PartitionError`.
         """
         following = self.following
         if following is None or not (self.is_undamaged and following.is_current):
@@ -334,10 +341,11 @@ class Partition:
         self._compare_epoch(current_leader_epoch, following.leader_epoch)
 
     def check_epoch_of_any(self, current_leader_epoch: int) -> None:
-        """Like `check_epoch`, for readers of exactly this replica, whatever its role is.
+        """Check the client's leader epoch for a read of exactly this replica, whatever its role is.
 
-        Such readers inspect the replica: it may lag, be halted or have no leader. They see records
-        below its high watermark. Raises `PartitionError`.
+        Such reads inspect the replica, for example to compare it with others: it may lag, be halted
+        or have no leader. They return records below its high watermark. An epoch of -1 is not
+        compared. Raises `PartitionError`.
         """
         following = self.following
         known = self.leader_epoch if following is None else following.leader_epoch
@@ -403,7 +411,8 @@ class Partition:
     def note_refusal(self, code: ErrorCode) -> None:
         """Record that a batch was refused with this code before it reached this replica.
 
-        It may succeed when it is sent again.
+        The reason is temporary. If the producer's next batches arrive here, their sequence numbers
+        have a gap: they get the same code, so that the producer sends all of them again.
         """
         self._refusals.note(code, self._clock.monotonic_s())
 
@@ -457,7 +466,7 @@ class Partition:
             self._context.events.follower_fetched(self.name)
         self._advance_high_watermark()
         if not followers.is_in_sync(follower):
-            self.check_followers()
+            self.check_followers()  # it may have caught up, and can join the ISR
 
     def check_followers(self) -> None:
         """Propose another ISR if the present one is not right any more."""

@@ -70,7 +70,11 @@ class CatchUpGoals:
         return True
 
     def map_applied(self, partition: TopicPartition, view: PartitionView, broker_id: int) -> None:
-        """Remove the goal if the map has a later leader whose ISR does not contain this broker."""
+        """Remove the goal if the map has a later leader whose ISR does not contain this broker.
+
+        That leader never counted the damaged replica: it adds this broker to the ISR only after the
+        new copy has caught up.
+        """
         goal = self._goals.get(partition)
         if goal is None or view.leader_epoch <= goal.leader_epoch:
             return

@@ -25,7 +25,9 @@ class Refusals:
 
     def __init__(self) -> None:
         self._code, self._at_s = ErrorCode.none, 0.0
+        """The code of the last refusal, and its monotonic time; `none` if nothing is remembered."""
         self.first_sequences = FirstSequences()
+        """The batches that new producers must begin with, because they were refused here."""
 
     def __bool__(self) -> bool:
         """Whether there may be a recent refusal."""
@@ -40,7 +42,10 @@ class Refusals:
         self.first_sequences.all_at_0 = True
 
     def recent_code(self, now_s: float) -> ErrorCode:
-        """The code of the last refusal, if it was recent; else `none`."""
+        """The code of the last refusal, if it was at most `ALIKE_S` ago; else `none`.
+
+        Also sets the time of `first_sequences`, and forgets what is too old.
+        """
         first_sequences = self.first_sequences
         first_sequences.now_s = now_s
         first_sequences.forget_before(now_s - REMEMBERED_S)

@@ -166,7 +166,10 @@ class Replicas:
         return partition
 
     def any(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """Like `leader`, whatever the role of the replica here is. Raises `PartitionError`."""
+        """The replica of the partition on this broker, whatever its role is: for inspection.
+
+        `current_leader_epoch` is compared if it is not -1. Raises `PartitionError`.
+        """
         partition = self._replica_here(topic, index)
         partition.check_epoch_of_any(current_leader_epoch)
         return partition
@@ -181,9 +184,10 @@ class Replicas:
         raise PartitionError(ErrorCode.not_leader_or_follower)
 
     def readable(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """Like `leader`, but also a follower that consumers may read (KIP-392).
+        """The replica here if consumers may read from it: the leader, or a follower that is in
+        contact with the leader (KIP-392).
 
-        Raises `PartitionError`.
+        `current_leader_epoch` is compared if it is not -1. Raises `PartitionError`.
         """
         partition = self._partitions.get((topic, index))
         if partition is None or partition.is_leader:

@@ -40,14 +40,17 @@ class SilenceWatch:
         authority: Authority,
         silence_s: Callable[[], float],
     ) -> None:
-        """`silence_s` returns how many seconds a leader may be without contact."""
+        """`authority` has the time of the last answer of the API server. `silence_s` returns how
+        many seconds a leader may be without contact."""
         self._replicas = replicas
         self._cluster = cluster
         self._clock = clock
         self._authority = authority
         self._silence_s = silence_s
+        # When `check` ran last, and since when it has run without a long pause.
         self._checked_s = self._running_since_s = clock.monotonic_s()
         self._isolated: dict[Partition, None] = {}
+        """The partitions led here that are isolated now."""
         self._topics_with_isolated: set[UUID] = set()
         """Topics whose metadata for clients leaves out leaders of the map that are isolated."""
         self._began_s: float | None = None
@@ -102,6 +105,7 @@ class SilenceWatch:
             self._schedule_publish()
 
     def _end_isolation(self, partition: Partition) -> None:
+        """Let the partition accept records again; the caller publishes the change."""
         partition.end_isolation()
         self._isolated.pop(partition, None)
 

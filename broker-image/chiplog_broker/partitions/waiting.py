@@ -106,7 +106,8 @@ class FetchWaiters:
         self.wake(woken)
 
     def _run(self) -> None:
-        """Run woken fetches for one slice of time; the rest run in a later iteration, first."""
+        """Notify woken fetches for `SLICE_S`; the rest are the first in a later iteration of the
+        event loop."""
         until_s = self._monotonic_s() + SLICE_S
         woken, self._woken = deque(self._woken), {}
         while woken:

@@ -44,7 +44,7 @@ def parse_offsets(data: bytes) -> list[list[str]]:
             raise CheckpointError("the checksum does not match")
     # A checksum entry elsewhere than at the end, or a damaged one: no topic name contains "~".
     if any(CHECKSUM[0] in row[0] for row in rows):
-        raise CheckpointError("an entry without a topic")
+        raise CheckpointError("the checksum is not in the last line, or a topic name is wrong")
     return rows
 
 
@@ -63,9 +63,11 @@ def parse_lines(data: bytes, *, columns: int) -> list[list[str]]:
         raise CheckpointError(f"version {lines[0]!r} is not known")
     rows = [line.split() for line in lines[2:]]
     if len(lines) < 2 or lines[1] != str(len(rows)):
-        raise CheckpointError(f"{len(rows)} entries, the file says {lines[1:2]}")
+        raise CheckpointError(
+            f"the file has {len(rows)} entries, but its second line says {lines[1:2]}"
+        )
     if any(len(row) != columns for row in rows):
-        raise CheckpointError(f"an entry without {columns} fields")
+        raise CheckpointError(f"an entry does not have {columns} fields")
     return rows
 
 

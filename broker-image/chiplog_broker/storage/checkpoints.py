@@ -43,6 +43,7 @@ class OffsetCheckpoint:
         self._path = path
         self._health = health
         self.damaged = False
+        """Whether the file could not be parsed: then `get` knows no entries."""
         self.is_missing = not disk.exists(path)
         self._offsets: dict[TopicPartition, int] = {}
         try:
@@ -51,6 +52,7 @@ class OffsetCheckpoint:
         except (CheckpointError, ValueError):
             self.damaged = True
         self._version = 0
+        """The number of changes; a write makes all changes up to its version durable."""
         self._commit = GroupCommit(self._write)
 
     def get(self, partition: TopicPartition) -> int | None:

@@ -10,6 +10,7 @@ VERSION = 0
 
 
 def encode_clean_shutdown(broker_epoch: int) -> bytes:
+    """The content of the file that marks a clean shutdown of the broker of this epoch."""
     return json.dumps(
         {"version": VERSION, "brokerEpoch": broker_epoch}, separators=(",", ":")
     ).encode()

@@ -99,7 +99,7 @@ class DamageMarks:
 
 
 def _text_of(damage: Damage) -> str:
-    """The fields of a mark as in the file, after the topic and partition."""
+    """The last four fields of a mark's line in the file, which follow the topic and partition."""
     topic_id = _NOT_KNOWN if damage.topic_id is None else Uuid(damage.topic_id.bytes)
     offset = _NOT_KNOWN if damage.offset is None else damage.offset
     return f"{topic_id} {damage.state.value} {damage.file or _NOT_KNOWN} {offset}"

@@ -201,8 +201,8 @@ class LogDirectory:
         self._release_later(log, None)
 
     async def quarantine_damaged(self, partition: TopicPartition, found: DamagedLogError) -> None:
-        """Like `quarantine`, and record the damage on disk: a new copy of the replica counts as
-        damaged until it is complete."""
+        """Stop serving a damaged replica, and record the damage on disk: a new copy of the replica
+        counts as damaged until it is complete. The damaged files stay as they are."""
         log = self.logs[partition]
         mark = Damage(log.topic_id, DamageState.FOUND, found.file, found.offset)
         await self.quarantine(partition, str(found))
@@ -307,8 +307,8 @@ class LogDirectory:
     async def maintain(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Flush, apply retention, and remove files after their delay.
 
-        `high_watermarks` has those of the replicas that are served: only records below it are
-        deleted. If the volume is short of space, files are removed without a delay: a reader that
+        `high_watermarks` has the high watermark of each replica that is served: retention deletes
+        only records below it. If the volume is short of space, files are removed without a delay: a reader that
         has a file open can still read it.
         """
         with suppress(DiskFullError):  # the next steps may free space

@@ -62,10 +62,12 @@ class ProgressMeter:
         self._report = report
 
     def scanned(self, size_bytes: int) -> None:
+        """Count bytes that recovery has read, and report the progress."""
         self._scanned_bytes += size_bytes
         self._notify()
 
     def done(self) -> None:
+        """Count one opened partition, and report the progress."""
         self._partitions_done += 1
         self._notify()
 

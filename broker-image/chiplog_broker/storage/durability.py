@@ -44,15 +44,19 @@ class LogSync:
         durable_end_offset: int,
         end_offset: Callable[[], int],
     ) -> None:
+        """`durable_end_offset`: all records below it are synced already. `end_offset` returns the
+        present log end offset."""
         self._disk = disk
         self._directory = directory
         self._health = health
         self._epochs = epochs
         self._end_offset = end_offset
         self._unsynced: list[Segment] = []
+        """Segments with bytes that are not synced, the oldest first."""
         self._snapshots: dict[int, bytes] = {}
         """Producer snapshots to be written with the next round, by offset."""
         self._names_changed = False
+        """Whether the directory must be synced, because files were created or removed."""
         self.unsynced_since_ms: int | None = None
         """When the oldest unsynced byte was written; None if all are synced."""
         self._round_end = durable_end_offset
@@ -148,7 +152,7 @@ class LogSync:
                 # A file could not be opened, but no sync has failed: the next round can do it all.
                 self._restore_unsynced(segments, snapshots, unsynced_since_ms)
                 self._names_changed |= names_changed
-                self._health.write_failed(error)
+                self._health.write_failed(error)  # raises
             self._health.take_offline(error)
         for offset, data in snapshots.items():
             await self._write_snapshot(offset, data)

@@ -47,8 +47,10 @@ class EpochHistory:
     __slots__ = ("_entries", "last_epoch", "version")
 
     def __init__(self, entries: Iterable[EpochStart] = ()) -> None:
+        """`entries` are in ascending order of epochs and of start offsets."""
         self._entries = list(entries)
         self.version = 0
+        """The number of changes, by which a caller notices that the history must be saved."""
         self.last_epoch = self._entries[-1].epoch if self._entries else NO_EPOCH
 
     @property
@@ -106,6 +108,7 @@ class EpochHistory:
         """After the log start offset was raised to `start_offset`: remove the epochs of deleted
         records. The epoch at `start_offset` begins there now."""
         reached = bisect_right(self._entries, start_offset, key=_start_of)
+        # Nothing to do if no epoch begins at or below the offset, or one begins at 0 as the log does.
         if reached == 0 or self._entries[reached - 1].start_offset == start_offset == 0:
             return
         first = EpochStart(self._entries[reached - 1].epoch, start_offset)
@@ -119,6 +122,7 @@ class EpochHistory:
         self._changed()
 
     def clear(self) -> None:
+        """Remove all epochs: the log has lost all its records."""
         if self._entries:
             self._entries.clear()
             self._changed()
@@ -127,6 +131,7 @@ class EpochHistory:
         return format_lines(f"{entry.epoch} {entry.start_offset}" for entry in self._entries)
 
     def _changed(self) -> None:
+        """Update the values that are derived from the entries."""
         self.version += 1
         self.last_epoch = self._entries[-1].epoch if self._entries else NO_EPOCH
 
@@ -143,6 +148,7 @@ def decode_epochs(data: bytes) -> EpochHistory:
 
 
 def _number(text: str) -> int:
+    """A number of the checkpoint file. Raises `CheckpointError`, also for a sign or spaces."""
     if not (text.isascii() and text.isdigit()):
         raise CheckpointError(f"{text!r} is not a number")
     return int(text)

@@ -107,6 +107,7 @@ class UnexpectedOffsetError(StorageError):
     kafka_error = "UNKNOWN_SERVER_ERROR"
 
     def __init__(self, message: str, found_offset: int) -> None:
+        """`found_offset` is the first offset of the batch that does not continue the log."""
         super().__init__(message)
         self.found_offset = found_offset
 

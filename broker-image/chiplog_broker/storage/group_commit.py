@@ -24,6 +24,8 @@ class GroupCommit:
     __slots__ = ("_commit", "_failure", "_served", "_task", "_waiters", "reached")
 
     def __init__(self, commit: Callable[[], Awaitable[int]], reached: int = 0) -> None:
+        """A mark is an offset or a version. `commit` makes everything durable that exists when it
+        is called, and returns the mark up to which that is; `reached` is durable already."""
         self._commit = commit
         self.reached = reached
         """The mark up to which everything is durable."""
@@ -33,6 +35,7 @@ class GroupCommit:
         """Callers for the commit in progress."""
         self._task: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
+        """The error after which nothing is committed any more: every caller gets it."""
 
     async def reach(self, mark: int) -> None:
         """Return once `mark` is durable; raises the error of a failed commit."""
@@ -69,7 +72,11 @@ class GroupCommit:
                 waiter.set_exception(error)
 
     async def _run(self) -> None:
-        """Commit as long as callers wait. After an error all of them get it."""
+        """Commit as long as callers wait.
+
+        If the disk was full, only the callers for that commit get the error. After any other error
+        all callers get it, also later ones.
+        """
         try:
             while self._waiters:
                 self._served, self._waiters = self._waiters, []
@@ -90,6 +97,7 @@ class GroupCommit:
             self._task = None
 
     def _fail_served(self, error: Exception) -> None:
+        """Raise the error in all callers for the commit in progress."""
         for _, waiter in self._served:
             if not waiter.done():
                 waiter.set_exception(error)

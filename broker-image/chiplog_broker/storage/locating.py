@@ -55,9 +55,10 @@ def is_cut_short(file: File, position: int) -> bool:
 def _first_damaged(
     segment: Segment, error: DamagedBatchError, history: History
 ) -> DamagedBatchError:
-    """The first damaged batch since the last index entry before the position of `error`.
+    """The first damaged batch after the last index entry before the position of `error`.
 
-    It is that of `error` if none before it is damaged, with the offset that should be there. Raises
+    A read may notice damage only some batches later, so those before `error` are checked. If they
+    are intact, the result is `error` with the offset that its batch should begin with. Raises
     `CorruptBatchError`.
     """
     indexed = segment.offset_index.batch_at_or_before(error.position - 1)

@@ -200,7 +200,10 @@ class PartitionLog:
         return self._reader.offset_for_timestamp(timestamp_ms, up_to_offset)
 
     def find_timestamp(self, timestamp_ms: int, up_to_offset: int) -> Steps[TimestampOffset | None]:
-        """Like `offset_for_timestamp`, in steps; see `LogReader`."""
+        """Search like `offset_for_timestamp`, in steps between which other tasks can run.
+
+        Raises `RecordsTruncatedError` if the log changes again and again.
+        """
         return self._reader.find_timestamp(timestamp_ms, up_to_offset)
 
     # --- durability --------------------------------------------------------------
@@ -281,7 +284,7 @@ class PartitionLog:
             self._roller.snapshot_producers()
             # The flush syncs the indexes of a sealed segment, too, and then the file names.
             active.sealed = True
-            state.sync.wrote_to(active, 0)
+            state.sync.wrote_to(active, 0)  # the time does not matter: it is synced at once
             state.sync.names_changed()
             await state.sync.flush()
             await state.sync.idle()

@@ -240,7 +240,7 @@ class LogAppender:
             earlier.last_offset,
             earlier.timestamp_ms if stamped else NO_APPEND_TIME,
             state.log_start_offset,
-            True,
+            True,  # a duplicate
         )
 
     def _rewrite(

@@ -100,7 +100,8 @@ class LogReader:
         return run_steps(self.find_timestamp(timestamp_ms, up_to_offset))
 
     def find_timestamp(self, timestamp_ms: int, up_to_offset: int) -> Steps[TimestampOffset | None]:
-        """Like `offset_for_timestamp`, in steps: a search may read many batches.
+        """Search like `offset_for_timestamp`, in steps between which other tasks can run: a search
+        may read many batches.
 
         Raises `RecordsTruncatedError` if the log changes again and again.
         """

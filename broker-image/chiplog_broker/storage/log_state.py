@@ -104,7 +104,7 @@ class LogState:
         self.damage: DamagedLogError | None = None
         """The damage found since the log was opened. Set by its checks, once."""
         for segment in loaded.unsynced:
-            self.sync.wrote_to(segment, 0)
+            self.sync.wrote_to(segment, 0)  # time 0, so that `flush.ms` is reached at once
             self.sync.names_changed()
         for offset, snapshot in loaded.snapshots.items():
             self.sync.add_snapshot(offset, snapshot)
@@ -179,9 +179,9 @@ class LogState:
             raise LogClosedError(f"{self.partition} is closed")
 
     def check_writable(self) -> None:
-        """Like `check_open`; also raises if the disk failed or a truncation is in progress.
+        """Raise a `StorageError` if the disk has failed, or if the log is damaged or closed.
 
-        The latter is a `RuntimeError`, because callers must not append during a truncation.
+        During a truncation it raises a `RuntimeError`: an append then is a mistake of the caller.
         """
         if self.health.failure is not None:
             self.health.check()

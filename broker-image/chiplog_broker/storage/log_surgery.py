@@ -239,7 +239,7 @@ class LogSurgery:
         remove_at_ms = now_ms + state.config.file_delete_delay_ms
         try:
             state.segments.replace_all(segment, remove_at_ms)
-            state.segments.remove_snapshots_above(-1)
+            state.segments.remove_snapshots_above(-1)  # all of them
             segment.create(now_ms)
         except OSError as error:
             state.health.take_offline(error)

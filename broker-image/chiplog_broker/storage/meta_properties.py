@@ -20,6 +20,7 @@ class Identity:
 
 
 def encode_identity(identity: Identity) -> bytes:
+    """The content of `meta.properties`, with a checksum in a comment."""
     lines = (
         "#",
         f"version={VERSION}",
@@ -31,7 +32,8 @@ def encode_identity(identity: Identity) -> bytes:
 
 
 def decode_identity(data: bytes) -> Identity:
-    """Raises `ValueError` unless node, cluster and directory are named."""
+    """The identity in a `meta.properties` file. Raises `ValueError` unless the file names the node,
+    the cluster and the directory, and its checksum, if it has one, is right."""
     content = without_checksum(data, COMMENT)
     properties = dict(_properties(content.decode()))
     if properties.get("version") != VERSION:

@@ -58,7 +58,7 @@ class TopicPartition(NamedTuple):
 
 
 def segment_file(base_offset: int, suffix: str) -> str:
-    """`00000000000000000042.log`"""
+    """The name of a segment's file: for offset 42 and `.log`, `00000000000000000042.log`."""
     return f"{base_offset:0{_OFFSET_DIGITS}d}{suffix}"
 
 

@@ -44,6 +44,8 @@ class Opening:
         config_of: Callable[[TopicPartition], LogConfig],
         on_progress: Callable[[Progress], None],
     ) -> None:
+        """`damage` has the marks of damaged replicas; `history` gets the damage that is found.
+        `config_of` returns the settings of a partition's topic."""
         self._env = env
         self._damage = damage
         self._history = history

@@ -135,8 +135,8 @@ class FirstSequences:
 
     def __init__(self) -> None:
         self.all_at_0 = False
-        """Whether all of them must begin at 0: a batch was refused a moment ago, and it is not
-        known of which producer."""
+        """Whether every producer without remembered batches must begin at sequence number 0: a
+        batch was refused a moment ago, and it is not known of which producer."""
         self.now_s = 0.0
         """The present time in monotonic seconds; set by the caller before each batch."""
         self._refused: dict[tuple[int, int], tuple[int, float]] = {}
@@ -181,8 +181,9 @@ class ProducerStates:
     def __init__(
         self, end_offset: int = 0, entries: Iterable[tuple[int, ProducerEntry]] = ()
     ) -> None:
-        """`entries` are those of a snapshot, as of `end_offset`."""
+        """`entries` are the producers of a snapshot, as of `end_offset`."""
         self.end_offset = end_offset
+        """The batches below this offset have been recorded here."""
         self.time_ms = 0
         """The time since these states were created or loaded. Only `pass_time` advances it."""
         self._clock_ms: int | None = None

@@ -469,9 +469,9 @@ class LogRecovery:
     def _first_unverified(self) -> int:
         """The number of the first segment whose batches must all be checked.
 
-        It is the last one that begins below the recovery point. Earlier segments were sealed before
-        its records became durable, and a sealed segment is durable completely: bytes, indexes and
-        file names. The end of this segment may not be durable.
+        It is the last segment that begins below the recovery point: its end may not be durable.
+        All earlier segments are durable completely (bytes, indexes and file names), because they
+        were sealed and synced before any record of this segment became durable.
         """
         first_unverified = 0
         for number, segment in enumerate(self.segments):
@@ -635,6 +635,7 @@ class LogRecovery:
 
     def _check_order(self, segment: Segment, next_offset: int) -> None:
         """Raise `DamagedLogError` if the next batch has a lower offset, and a gap came before.
+        Otherwise, if the next batch begins after a gap, remember that gap.
 
         Normally the log is truncated before a batch with too low an offset. But if a gap came
         before, it may be that the gap does not exist: the base offset of the batch after it was
@@ -683,8 +684,11 @@ class LogRecovery:
     # --- the rest ------------------------------------------------------------------
 
     def _damage_error(self, segment: Segment, why: str) -> DamagedLogError:
-        """The error to raise for damage that follows the correct batches of a segment, of which
-        `size_bytes` and `end_offset` are known from `Segment.count`."""
+        """The error to raise for damage in a segment: `why`, and the place where it begins.
+
+        The place is the end of the correct batches that were counted, `size_bytes` and
+        `end_offset` of the segment.
+        """
         path = self._path(segment_file(segment.base_offset, LOG_SUFFIX))
         place = f"{path} at byte {segment.size_bytes}"
         return DamagedLogError(
@@ -727,11 +731,13 @@ class LogRecovery:
         )
 
     def _new_segment(self, base_offset: int) -> Segment:
+        """A segment with the present settings, whose files are neither read nor created yet."""
         config = self._source.config
         settings = IndexSettings.of(config.index_interval_bytes, config.segment_index_bytes)
         return Segment(self._disk, self._source.directory, base_offset, settings)
 
     def _remove_segment(self, base_offset: int) -> None:
+        """Remove all files of a segment, with the producer snapshot at its start."""
         for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
             self._disk.remove(self._path(segment_file(base_offset, suffix)))
 

@@ -24,7 +24,7 @@ def count_expired(
 
     The active segment is included only if it has records.
     """
-    excess_bytes = retention_ms = -1
+    excess_bytes = retention_ms = -1  # no limit: nothing expires by size or age
     if config.deletes:
         retention_ms = config.retention_ms
     if config.deletes and config.retention_bytes >= 0:

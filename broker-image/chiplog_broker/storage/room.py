@@ -51,14 +51,22 @@ class FreeSpace:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self.setting = 0
-        """The reserve as configured; 0 for none. Changed by `configure`."""
+        """The reserve as configured (`disk.reserve.bytes`): a number of bytes, or -1 for one that
+        depends on the size of the volume. Set by `configure`."""
         self.reserve_bytes = 0
+        """The bytes that producers must leave free, calculated from `setting` and the size of the
+        volume with each measurement; 0 (no reserve) before the first."""
         self.free_bytes = 2**63 - 1
+        """As last measured, without the bytes written since; practically infinite before the first
+        measurement, so that nothing is refused."""
         self.usage: DiskUsage | None = None
-        """As last measured; None before, and if it cannot be determined."""
+        """As last measured; None before the first successful measurement."""
         self.is_short = False
-        """Whether less than the reserve is free, or a producer was refused since the measurement
-        before the last one."""
+        """Whether the broker should report missing space and free some.
+
+        True if less than the reserve is free. Also if a producer was refused between the last two
+        calls of `refresh`: a large batch may not fit although a little more than the reserve is
+        free, and without that rule such refusals would not be reported."""
         self._has_refused = False
         """Whether a producer was refused since the last `refresh`."""
 
@@ -67,7 +75,7 @@ class FreeSpace:
         self.setting = setting
 
     def refresh(self) -> None:
-        """Measure usage and free space; to be called often."""
+        """Measure the free space, and set `is_short`; to be called often."""
         self._measure()
         self.is_short = self._has_refused or self.free_bytes < self.reserve_bytes
         self._has_refused = False

@@ -72,6 +72,7 @@ class Scrubber:
 
         Returns 0 if none of the logs has anything to read.
         """
+        # At most the rest of this round and one complete round, even if there is nothing to read.
         for _ in range(len(self._remaining) + len(self._logs) + 1):
             if not self._remaining:
                 self._remaining = sorted(self._logs, reverse=True)

@@ -113,15 +113,22 @@ class Segment:
         self.created_ms = 0
         """When it was created, or opened by this process."""
         self.first_timestamp_ms = NO_TIMESTAMP
+        """The largest timestamp of the first batch; -1 if it has none, or is not known yet."""
         self.offset_index = OffsetIndex(disk, self._path(INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(disk, self._path(TIME_INDEX_SUFFIX), base_offset)
         self.index_settings = index_settings
         self.index_full = False
+        """Whether an index has reached its largest size: the next batch needs a new segment."""
         self._bytes_since_entry = 0
+        """The bytes of the batches since the last index entry."""
         self._log: File | None = None
+        """The log file if it is open."""
         self._max_timestamp_ms: int | None = None
+        """The largest timestamp; None until it is needed, then it is read from the time index."""
         self._max_timestamp_offset = base_offset
+        """The last offset of the batch with the largest timestamp."""
         self._boundaries: dict[int, int] = {}
+        """The file positions of some recently used offsets at which batches begin."""
 
     # --- opening -------------------------------------------------------------
 

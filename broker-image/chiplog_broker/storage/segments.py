@@ -110,6 +110,7 @@ class LogSegments:
         return len(due)
 
     def close(self) -> None:
+        """Close the files of all segments, also of deleted ones."""
         for segment in self._segments:
             segment.close()
         for _, segment in self._retired:

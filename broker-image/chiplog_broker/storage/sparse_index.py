@@ -29,6 +29,7 @@ class SparseIndex:
     __slots__ = ("_disk", "_file", "_layout", "_path", "_pending", "_stored")
 
     def __init__(self, disk: Disk, path: str, layout: Struct) -> None:
+        """`layout` is the binary format of an entry, which has two numbers."""
         self._disk = disk
         self._path = path
         self._layout = layout
@@ -100,6 +101,7 @@ class SparseIndex:
         return self._read(number, 1)[0]
 
     def last(self) -> Entry | None:
+        """The newest entry; None if the index is empty."""
         count = len(self)
         return self.entry(count - 1) if count else None
 
@@ -163,6 +165,7 @@ class SparseIndex:
         return self._stored
 
     def _open_if_closed(self) -> File:
+        """The file, which is opened if it is closed, and created if it does not exist."""
         if self._file is None:
             self._file = self._disk.open(self._path, create=True)
         return self._file

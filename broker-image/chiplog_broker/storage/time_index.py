@@ -57,5 +57,6 @@ class TimeIndex(SparseIndex):
         self._last_timestamp_ms = None
 
     def start_empty(self) -> None:
+        """Start without entries; an existing file is removed without being read."""
         super().start_empty()
         self._last_timestamp_ms = None

@@ -173,8 +173,9 @@ def _first_in(
 ) -> Steps[TimestampOffset | None]:
     """The first record of a batch, at or after `from_offset`, with at least `timestamp_ms`.
 
-    None if there is none. If the limit of the search is reached, the first record that was not
-    read.
+    None if there is none. If the limit of the search is reached, or the batch cannot be read, the
+    answer is an offset that is not after any such record of the batch, with the largest timestamp
+    in the batch header: a consumer that starts there misses none.
     """
     header = place.header
     if reader.is_over():

@@ -156,6 +156,7 @@ class LogCleaner:
         )
 
     def _record_result(self, result: PassResult, took_s: float) -> None:
+        """Add the result of a pass to the statistics."""
         stats = self.stats
         stats.passes += 1
         stats.read_bytes += result.indexed_bytes + result.read_bytes
@@ -168,6 +169,7 @@ class LogCleaner:
 
 
 def _log_fields(dirty: DirtyLog, **more: object) -> dict[str, object]:
+    """The fields of a log entry about the compaction of this log."""
     return {
         "partition": str(dirty.log.partition),
         "from": dirty.dirt.first_dirty_offset,

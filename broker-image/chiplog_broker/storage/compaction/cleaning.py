@@ -52,6 +52,7 @@ class CleaningPass:
     """A pass over a log. Run `run()` once."""
 
     def __init__(self, log: LogCompaction, dirt: Dirt, max_key_bytes: int, pace: Pace) -> None:
+        """`dirt` is the part to compact; `max_key_bytes` limits the memory of the key map."""
         self._log = log
         self._dirt = dirt
         self._keys = KeyMap(max_key_bytes)
@@ -144,7 +145,10 @@ class CleaningPass:
     def _rewrite(
         self, segment: Segment, output: "_Output", rules: RetentionRules, end_offset: int
     ) -> Steps:
-        """Write the records of one segment that stay; `end_offset` is that of the new segment."""
+        """Write the records of one segment that stay to `output`; yields when a pause is due.
+
+        `end_offset` is that of the new segment.
+        """
         self._reading = segment
         batches = self._log.finished_batches(segment, segment.base_offset, _READ_BYTES)
         for header, batch in batches:
@@ -158,6 +162,7 @@ class CleaningPass:
         output.flush()
 
     def _count(self, output: "_Output") -> None:
+        """Add the size of a compacted segment to the result of the pass."""
         self.result.written_bytes += output.segment.size_bytes
         self.result.kept_records += output.records
 
@@ -196,9 +201,10 @@ class _Output:
         self._synced_bytes = 0
 
     def take(self, batch: Buffer, header: BatchHeader, left: Buffer | None) -> None:
-        """Add a batch after compaction. It is written by `flush` at the latest.
+        """Add what compaction has left of a source batch. It is written by `flush` at the latest.
 
-        `left` is the same object as `batch` if all records stay, and None if nothing stays.
+        `left` is the compacted batch: the same object as `batch` if all records stay, and None if
+        nothing stays.
         """
         if left is not batch:
             self.is_changed = True

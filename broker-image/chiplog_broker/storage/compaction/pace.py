@@ -31,10 +31,12 @@ class Pace:
         self._bytes_per_second = bytes_per_second
         self._begin_s = clock.monotonic_s()
         self._bytes = 0
+        """The bytes read and written since the pass began."""
         self._done = 0
+        """The work since the last pause, as a number of records."""
 
     def moved(self, size_bytes: int) -> None:
-        """Count bytes that were read or written."""
+        """Count bytes that were read or written, for the byte limit and for the next pause."""
         self._bytes += size_bytes
         self._done += size_bytes // _BYTES_A_RECORD + 1
 

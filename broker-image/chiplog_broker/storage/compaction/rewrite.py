@@ -60,6 +60,8 @@ def index_batch(
 ) -> Generator[int, None, None]:
     """Add the keys of a batch to the map, except those of records below `from_offset`.
 
+    Yields after each portion of work its size in records, so that the caller can make a pause.
+
     A client may have sent a batch with invalid records while the topic was not compacted. Such a
     batch stays as it is, and none of its keys is added, so that it removes no older records. To
     know that before the first key is added, the whole batch is scanned first.
@@ -88,6 +90,7 @@ def rewrite_batch(
 ) -> Generator[int, None, Buffer | None]:
     """Compact a batch; `end_offset` is that of its new segment.
 
+    Yields after each portion of work its size in records, so that the caller can make a pause.
     Returns the same object if nothing is removed, None if the batch does not stay.
     """
     if header.base_offset > rules.keys.latest_offset:
