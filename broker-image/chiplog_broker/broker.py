@@ -307,7 +307,7 @@ class Broker:
 
     def _silence_s(self) -> float:
         """How long a leader may have no contact with followers and API server before it counts as
-        isolated."""
+        isolated: at least twice the time that a follower's fetch may wait."""
         return silence_s(setting(self._config, keys.REPLICA_FETCH_WAIT_MAX_MS) / 1000)
 
     async def _listen(self, store: MetadataStore) -> None:

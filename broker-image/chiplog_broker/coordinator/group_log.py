@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 OK = ErrorCode.none
 MARKS = ""
-"""In place of a group id, for records that belong to no group."""
+"""In place of a group id, for the records of `_append_read_mark`, which belong to no group."""
 LOG_INTERVAL_MS = 10_000
 """A partition that refuses records refuses those of all groups: one log line in this time."""
 
@@ -98,8 +98,8 @@ class GroupLog:
     def append_for(
         self, respond: Settled, group_id: str, make: Callable[[], Sequence[NewRecord]]
     ) -> ErrorCode:
-        """Append like `append`, and return its code. Calls `respond` at once with an error, or with
-        `none` once all records are safe."""
+        """Append the records that `make` returns, and return the code of `append`. Calls `respond`
+        at once with an error, or with `none` once all records are below the high watermark."""
         code = self.append(group_id, make)
         if code is OK:
             self.safety.when_safe(group_id, respond)
@@ -126,9 +126,14 @@ class GroupLog:
             asyncio.get_running_loop().call_soon(self._append_read_mark)
 
     def _append_read_mark(self) -> None:
-        """Append the one record for all callers of `when_current`, who are answered once it is
-        safe."""
+        """Append a record without content, and answer all callers of `when_current` once it is below
+        the high watermark.
+
+        Its replication proves that this broker is still the leader: a deposed leader cannot
+        replicate it, and its clients get an error instead of old offsets (a read barrier).
+        """
         callbacks, self._awaiting_mark = self._awaiting_mark, []
+        # The record belongs to no group: `MARKS` is used in place of a group id.
         code = self.append(MARKS, lambda: [read_mark(self._now_ms())])
         for respond in callbacks:
             if code is OK:

@@ -185,6 +185,7 @@ def _reset_positions(
         for topic in request.positions
         for position in topic.partitions
     }
+    # Any present time will do: only whether the reset is to a time matters here.
     needs_time = moment_ms(request.reset, 0) is not None
     return {
         at: _reset_position(

@@ -50,8 +50,12 @@ class ProduceHandler:
     def __call__(
         self, call: Call[ProduceRequest]
     ) -> ProduceResponse | asyncio.Future[Answer] | SlowRequest | None:
-        """Append the batches. Returns the answer, a future of the encoded one, or the rest of the
-        work; None for acks=0."""
+        """Append the batches of a Produce request.
+
+        Returns the answer, or a future of the encoded answer if batches wait for replicas. Returns
+        a `SlowRequest`, which appends the remaining batches in slices, if there are many batches
+        or the check of one takes long. Returns None for acks=0, which gets no answer.
+        """
         pending = PendingProduce(call)
         now_ms = self._clock.now_ms()
         for topic in call.message.topics:
@@ -71,7 +75,8 @@ class ProduceHandler:
     async def _append_in_slices(
         self, pending: "PendingProduce"
     ) -> ProduceResponse | asyncio.Future[Answer] | None:
-        """Append the remaining batches in slices."""
+        """Append the batches that have no answer yet, in slices between which other requests run.
+        Returns the answer, a future of the encoded answer, or None for acks=0."""
         topics, slices = pending.call.message.topics, self._long_work.slices()
         batches = ((topic.name, partition) for topic in topics for partition in topic.partitions)
         # Each appended batch has an answer already, so these are skipped.
@@ -101,7 +106,8 @@ class ProduceHandler:
         *,
         keys_are_checked: bool = False,
     ) -> ProducePartitionResponse:
-        """Append the records for one partition; the answer is complete unless it is in
+        """Append the records for one partition, and return its part of the answer. If this part must
+        wait until the in-sync replicas have the records, its position is added to
         `pending.unsafe`.
 
         Raises `TakesLong` if the keys of the records must be checked first, and that takes long.
@@ -206,6 +212,7 @@ class PendingProduce:
         self.call.answer(self._future, self.response)
 
     def _fail(self, positions: Iterable[int], code: ErrorCode) -> None:
+        """Replace the answers at these positions by this error."""
         for position in positions:
             self.answers[position] = ProducePartitionResponse(
                 self.answers[position].partition, code
