@@ -126,8 +126,8 @@ class GroupLog:
             asyncio.get_running_loop().call_soon(self._append_read_mark)
 
     def _append_read_mark(self) -> None:
-        """Append a record without content, and answer all callers of `when_current` once it is below
-        the high watermark.
+        """Append a record without content, and answer all callers of `when_current` once the high
+        watermark has passed it.
 
         Its replication proves that this broker is still the leader: a deposed leader cannot
         replicate it, and its clients get an error instead of old offsets (a read barrier).

@@ -152,8 +152,8 @@ class _Lookups:
                     yield RecordTime(offset=offset, timestamp_ms=found)
 
     async def _timestamp_ms(self, partition: Partition, offset: int, end_offset: int) -> int | None:
-        """The timestamp of the first record at or after an offset; None if no record is found within
-        `MAX_BATCHES` batches or the time for the whole request, or the log cannot be read."""
+        """The timestamp of the first record at or after an offset. None if no record is found in
+        `MAX_BATCHES` batches or in the time for the whole request, or the log cannot be read."""
         log = partition.log
         try:
             read_offset = offset = max(offset, log.log_start_offset)

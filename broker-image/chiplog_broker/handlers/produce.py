@@ -106,9 +106,9 @@ class ProduceHandler:
         *,
         keys_are_checked: bool = False,
     ) -> ProducePartitionResponse:
-        """Append the records for one partition, and return its part of the answer. If this part must
-        wait until the in-sync replicas have the records, its position is added to
-        `pending.unsafe`.
+        """Append the records for one partition, and return its part of the answer. If the answer
+        must wait until the in-sync replicas have these records, the position of this part is added
+        to `pending.unsafe`.
 
         Raises `TakesLong` if the keys of the records must be checked first, and that takes long.
         """

@@ -48,7 +48,7 @@ class Attempts(Protocol):
         """Read the records that there are now."""
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """Count the last attempt as sent, and return its answer in the final form."""
+        """Count the last attempt as sent; `response` is its answer. Returns the answer to send."""
 
     def join(self, waiter: FetchWaiter) -> None:
         """Register a fetch, which is woken when there may be more records."""

@@ -82,8 +82,8 @@ class ReplicaReading(Reading):
         return True
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """Count the last attempt as sent; `response` is its answer. Returns the answer to send, with
-        the id of the session that the fetch opens, if it opens one."""
+        """Count the last attempt as sent; `response` is its answer. Returns the answer to send: if
+        this fetch opens a session, with the id of this session."""
         # As in Kafka, records for followers do not count as bytes sent to consumers.
         self._found.clear()
         return super().sent(response)

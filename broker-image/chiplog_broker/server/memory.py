@@ -284,12 +284,14 @@ class Account:
             self.holder = GONE
 
     def _set_frame(self, size_bytes: int) -> None:
+        """Count the part of the read buffer that is not free of charge (`FREE_BYTES`)."""
         change_bytes = size_bytes - self._frame
         if change_bytes and self._is_open:
             self._frame = size_bytes
             self._changed(change_bytes)
 
     def _changed(self, change_bytes: int) -> None:
+        """Count a change of this account's memory, here and in the budget."""
         self.held_bytes += change_bytes
         self._budget.changed(self, change_bytes)
 

@@ -42,7 +42,8 @@ def limits_for(reports: int, damaged: int) -> ListLimits:
 
     Reports come before proposals: without reports partitions have no leader.
     """
-    # The status has at most this many of both kinds.
+    # The status has at most this many damaged and halted replicas, and each takes the space of
+    # `REPORTS_FOR_ONE` reports.
     damaged = min(damaged, 2 * MAX_DAMAGED_PARTITIONS)
     max_entries = max(MAX_ENTRIES - REPORTS_FOR_ONE * damaged, MIN_ENTRIES)
     return ListLimits(
