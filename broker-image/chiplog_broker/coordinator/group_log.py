@@ -109,13 +109,14 @@ class GroupLog:
 
     def when_current(self, respond: Settled, group_id: str) -> None:
         """Calls `respond` with `none` once it is certain that this broker still was the coordinator
-        at the time of this call, and all records of the group so far are safe; or with an error.
+        at the time of this call, and the high watermark has passed all records of the group so far;
+        or with an error.
 
-        A deposed leader may learn it late, while another coordinator already accepts commits. So a
-        record is appended: once it is safe, every replica that could elect another leader has
-        accepted it in this leader epoch. One record serves all callers in one iteration of the
-        event loop. If the partition has no other replicas, no record is needed: no other broker can
-        lead.
+        A deposed leader may learn late that it was deposed, while another coordinator already
+        accepts commits. So a record is appended: once the high watermark has passed it, every
+        replica that could be elected as another leader has accepted it in this leader epoch. One
+        record serves all callers in one iteration of the event loop. If the partition has no other
+        replicas, no record is needed: no other broker can lead.
         """
         followers = self.partition.followers
         if followers is None or not followers.are_waited_for:
@@ -142,8 +143,8 @@ class GroupLog:
                 respond(code)
 
     def answer(self, respond: Settled, group_id: str, code: ErrorCode) -> None:
-        """Calls `respond` with this code after the group's records so far are safe, or with an
-        error if they cannot become safe."""
+        """Calls `respond` with this code once the high watermark has passed the group's records so
+        far, or with an error if that does not happen."""
         self.safety.when_safe(group_id, lambda failed: respond(code if failed is OK else failed))
 
     def _log_refused(self, group_id: str, reason: str) -> None:

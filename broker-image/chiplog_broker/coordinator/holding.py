@@ -103,7 +103,8 @@ class Safety:
 
 
 class _Held:
-    """One waiting answer. It is given once: when its offset is safe, or after a timeout."""
+    """One waiting answer. It is given once: when the high watermark reaches its offset, or
+    after a timeout."""
 
     __slots__ = ("_then", "_timeout")
 

@@ -461,8 +461,8 @@ class Shard:
         self._update_timer(group_id, membership)
 
     def _answer(self, group_id: str, effect: Answer, refused: ErrorCode) -> None:
-        """Answer a request once the group's records are safe; at once with the error `refused`, if
-        the group could not be stored."""
+        """Answer a request once the high watermark has passed the group's records; at once with the
+        error `refused`, if the group could not be stored."""
         respond, answer = self._waiting.pop(effect.token), effect.answer
 
         def then(code: ErrorCode) -> None:

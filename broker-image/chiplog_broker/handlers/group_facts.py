@@ -99,7 +99,8 @@ class GroupFactsHandler:
             taken.append(take(group_id, shard, refusal))
             size += taken[-1].size
             await slices.pause()
-        # Deleted groups are reported by their absence, so their deletion must be safe, too.
+        # A deleted group is reported by its absence, so the high watermark must have passed its
+        # tombstones, too.
         unsafe = await self._until_safe(serving)
         groups = [await self._facts(state, unsafe, slices) for state in taken]
         return GroupsAnswer(

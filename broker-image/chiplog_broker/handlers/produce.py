@@ -159,13 +159,13 @@ class PendingProduce:
         self.call = call
         # One answer a batch, in the order of the request.
         self.answers: list[ProducePartitionResponse] = []
-        # Positions in `answers` of batches that are not safe yet.
+        # Positions in `answers` of batches that the high watermark has not passed yet.
         self.unsafe: set[int] = set()
         self._future: asyncio.Future[Answer] | None = None
 
     def outcome(self) -> ProduceResponse | asyncio.Future[Answer] | None:
         """To be called when all batches are appended: the answer, or a future of the encoded answer
-        if some batches are not safe yet.
+        if the high watermark has not passed all batches yet.
 
         None for acks=0, which gets no answer. Raises `ProtocolViolation` if such a batch was
         refused, because only a closed connection shows this to its client.
@@ -177,7 +177,8 @@ class PendingProduce:
         return self.start() if self.unsafe else self.response()
 
     def start(self) -> asyncio.Future[Answer]:
-        """Wait until all batches are safe, at most as long as the request's timeout."""
+        """Wait until the high watermark has passed all batches, at most as long as the request's
+        timeout. Returns a future of the encoded answer."""
         loop = asyncio.get_running_loop()
         self._future = future = loop.create_future()
         timeout_s = max(self.call.message.timeout_ms, 0) / 1000
@@ -206,7 +207,8 @@ class PendingProduce:
         return ProduceResponse(topics)
 
     def _time_out(self) -> None:
-        """Answer with a timeout error for each unsafe batch; its records may still become safe."""
+        """The request's timeout has passed: answer with an error for each batch that replicas have
+        not fetched yet. Its records stay in the log and may still be replicated."""
         assert self._future is not None, "`start` sets it together with the timer"
         self._fail(self.unsafe, ErrorCode.request_timed_out)
         self.call.answer(self._future, self.response)

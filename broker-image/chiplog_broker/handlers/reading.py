@@ -282,6 +282,7 @@ class Reading:
         return partition.fetchers
 
     def _topic(self, topic: FetchTopic) -> FetchTopicResponse:
+        """Read all requested partitions of one topic."""
         name = self.name_of(topic.name, topic.topic_id)
         answers = [self._read_partition(name, partition) for partition in topic.partitions]
         return FetchTopicResponse(topic.name, topic.topic_id, answers)
