@@ -98,8 +98,9 @@ class GroupLog:
     def append_for(
         self, respond: Settled, group_id: str, make: Callable[[], Sequence[NewRecord]]
     ) -> ErrorCode:
-        """Append the records that `make` returns, and return the code of `append`. Calls `respond`
-        at once with an error, or with `none` once all records are below the high watermark."""
+        """Append the records about a group that `make` returns. Returns `none` if they are in the
+        log, else an error. Calls `respond` with `none` once the high watermark has passed all of
+        them, or at once with the error."""
         code = self.append(group_id, make)
         if code is OK:
             self.safety.when_safe(group_id, respond)
@@ -130,8 +131,8 @@ class GroupLog:
         """Append a record without content, and answer all callers of `when_current` once the high
         watermark has passed it.
 
-        Its replication proves that this broker is still the leader: a deposed leader cannot
-        replicate it, and its clients get an error instead of old offsets (a read barrier).
+        The record's replication proves that this broker is still the leader. A deposed leader
+        cannot replicate it, so its clients get an error instead of old offsets (a read barrier).
         """
         callbacks, self._awaiting_mark = self._awaiting_mark, []
         # The record belongs to no group: `MARKS` is used in place of a group id.

@@ -172,7 +172,9 @@ class PendingProduce:
         """
         if self.call.message.acks == 0:
             if any(answer.error_code != OK for answer in self.answers):
-                raise ProtocolViolation("a batch sent with acks=0 was refused")
+                raise ProtocolViolation(
+                    "a batch sent with acks=0 was refused: use acks=1 to get its error"
+                )
             return None
         return self.start() if self.unsafe else self.response()
 
@@ -207,8 +209,8 @@ class PendingProduce:
         return ProduceResponse(topics)
 
     def _time_out(self) -> None:
-        """The request's timeout has passed: answer with an error for each batch that replicas have
-        not fetched yet. Its records stay in the log and may still be replicated."""
+        """The request's timeout has passed: answer with an error for each batch that the high
+        watermark has not passed yet. Its records stay in the log and may still be replicated."""
         assert self._future is not None, "`start` sets it together with the timer"
         self._fail(self.unsafe, ErrorCode.request_timed_out)
         self.call.answer(self._future, self.response)

@@ -232,7 +232,8 @@ class Account:
         return change_bytes <= self._budget.available_bytes // 4
 
     def holds(self, capacity_bytes: int) -> None:
-        """Count the new size of the read buffer."""
+        """Count the new size of the read buffer, without the first `FREE_BYTES`, which each
+        connection has in addition to the budget."""
         self._set_frame(max(capacity_bytes - FREE_BYTES, 0))
 
     def claim(self, capacity_bytes: int, granted: Callable[[], None]) -> bool:
@@ -284,7 +285,7 @@ class Account:
             self.holder = GONE
 
     def _set_frame(self, size_bytes: int) -> None:
-        """Count the part of the read buffer that is not free of charge (`FREE_BYTES`)."""
+        """Count the read buffer; `size_bytes` is its size without the first `FREE_BYTES`."""
         change_bytes = size_bytes - self._frame
         if change_bytes and self._is_open:
             self._frame = size_bytes

@@ -38,7 +38,7 @@ class ListLimits(NamedTuple):
 
 def limits_for(reports: int, damaged: int) -> ListLimits:
     """The limits for a status with this many reports, and this many damaged and halted replicas
-    together.
+    together, so that the whole status fits into etcd.
 
     Reports come before proposals: without reports partitions have no leader.
     """
