@@ -260,6 +260,7 @@ class Broker:
 
     def exposition(self) -> "Exposition":
         """The metrics that `/metrics` serves."""
+        # Imported after the start, which it would delay.
         from chiplog_broker.server.exposition.scrape import Exposition  # noqa: PLC0415
 
         return Exposition(
@@ -307,7 +308,7 @@ class Broker:
 
     def _silence_s(self) -> float:
         """How long a leader may have no contact with followers and API server before it counts as
-        isolated."""
+        isolated: at least twice the time that a follower's fetch may wait."""
         return silence_s(setting(self._config, keys.REPLICA_FETCH_WAIT_MAX_MS) / 1000)
 
     async def _listen(self, store: MetadataStore) -> None:
@@ -417,6 +418,7 @@ def connection_limits(
         max_frame_bytes=min(frame_bytes, budget_bytes // 2),
         max_idle_s=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
         memory_bytes=budget_bytes,
+        # Other brokers are trusted, so their answers have no limit.
         answer_bytes=UNBOUNDED if is_internal else memory.answer_bytes,
         descriptors_below=descriptors_below,
     )

@@ -77,7 +77,8 @@ class BrokerEvents:
         self._membership.problems_changed()
 
     def topic_outdated(self, topic: str) -> None:
-        """Apply the topic's map to the replicas here again."""
+        """A replica here differs from the topic's PartitionMap (its leaders and replicas), so the
+        membership applies this map again."""
         self._membership.topic_outdated(topic)
 
     def topic_changed(self, topic: str) -> None:

@@ -27,7 +27,7 @@ class FullCollections:
         """When all objects were last unfrozen."""
 
     def begin(self) -> None:
-        """Watch collections until `end`."""
+        """Measure garbage collections until `end`, and freeze objects after long ones."""
         gc.callbacks.append(self._on_collection)
 
     def end(self) -> None:
@@ -36,7 +36,12 @@ class FullCollections:
         gc.unfreeze()
 
     def _on_collection(self, phase: str, info: Mapping[str, int]) -> None:
-        """Called by `gc` at the start ("start") and end ("stop") of each collection."""
+        """Called by `gc` at the start ("start") and end ("stop") of each collection.
+
+        After a long full collection all present objects are exempted from later ones
+        (`gc.freeze`), because traversing them again would block the event loop as long. They are
+        unfrozen every `FULL_SCAN_INTERVAL_S`, so that garbage among them is freed.
+        """
         if info["generation"] != _FULL:
             return
         now_s = self._monotonic_s()

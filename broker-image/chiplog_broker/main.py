@@ -67,7 +67,10 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         "--data", metavar="DIR", type=Path, help="directory of the volume for data and metadata"
     )
     member.add_argument(
-        "--kubeconfig", metavar="FILE", type=Path, help="outside of a pod: kubeconfig file"
+        "--kubeconfig",
+        metavar="FILE",
+        type=Path,
+        help="kubeconfig file with the API server's address; needed outside of a pod",
     )
     member.add_argument(
         "--namespace", metavar="NS", help="namespace of the BrokerCluster; default: POD_NAMESPACE"

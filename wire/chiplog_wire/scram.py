@@ -70,7 +70,7 @@ def salted_password(mechanism: Mechanism, password: str, salt: bytes, iterations
     """RFC 5802's `SaltedPassword`; takes milliseconds, on purpose.
 
     The last ones are cached: a broker logs in to the same few brokers again and again, and has the
-    password in memory anyway. Raises `ValueError` like `saslprep`.
+    password in memory anyway. Raises `ValueError` if that is not printable ASCII.
     """
     saslprep(password)
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 OK = ErrorCode.none
 MARKS = ""
-"""In place of a group id, for records that belong to no group."""
+"""In place of a group id, for the records of `_append_read_mark`, which belong to no group."""
 LOG_INTERVAL_MS = 10_000
 """A partition that refuses records refuses those of all groups: one log line in this time."""
 
@@ -98,8 +98,9 @@ class GroupLog:
     def append_for(
         self, respond: Settled, group_id: str, make: Callable[[], Sequence[NewRecord]]
     ) -> ErrorCode:
-        """Append like `append`, and return its code. Calls `respond` at once with an error, or with
-        `none` once all records are safe."""
+        """Append the records about a group that `make` returns. Returns `none` if they are in the
+        log, else an error. Calls `respond` with `none` once the high watermark has passed all of
+        them, or at once with the error."""
         code = self.append(group_id, make)
         if code is OK:
             self.safety.when_safe(group_id, respond)
@@ -109,13 +110,14 @@ class GroupLog:
 
     def when_current(self, respond: Settled, group_id: str) -> None:
         """Calls `respond` with `none` once it is certain that this broker still was the coordinator
-        at the time of this call, and all records of the group so far are safe; or with an error.
+        at the time of this call, and the high watermark has passed all records of the group so far;
+        or with an error.
 
-        A deposed leader may learn it late, while another coordinator already accepts commits. So a
-        record is appended: once it is safe, every replica that could elect another leader has
-        accepted it in this leader epoch. One record serves all callers in one iteration of the
-        event loop. If the partition has no other replicas, no record is needed: no other broker can
-        lead.
+        A deposed leader may learn late that it was deposed, while another coordinator already
+        accepts commits. So a record is appended: once the high watermark has passed it, every
+        replica that could be elected as another leader has accepted it in this leader epoch. One
+        record serves all callers in one iteration of the event loop. If the partition has no other
+        replicas, no record is needed: no other broker can lead.
         """
         followers = self.partition.followers
         if followers is None or not followers.are_waited_for:
@@ -126,9 +128,14 @@ class GroupLog:
             asyncio.get_running_loop().call_soon(self._append_read_mark)
 
     def _append_read_mark(self) -> None:
-        """Append the one record for all callers of `when_current`, who are answered once it is
-        safe."""
+        """Append a record without content, and answer all callers of `when_current` once the high
+        watermark has passed it.
+
+        The record's replication proves that this broker is still the leader. A deposed leader
+        cannot replicate it, so its clients get an error instead of old offsets (a read barrier).
+        """
         callbacks, self._awaiting_mark = self._awaiting_mark, []
+        # The record belongs to no group: `MARKS` is used in place of a group id.
         code = self.append(MARKS, lambda: [read_mark(self._now_ms())])
         for respond in callbacks:
             if code is OK:
@@ -137,8 +144,8 @@ class GroupLog:
                 respond(code)
 
     def answer(self, respond: Settled, group_id: str, code: ErrorCode) -> None:
-        """Calls `respond` with this code after the group's records so far are safe, or with an
-        error if they cannot become safe."""
+        """Calls `respond` with this code once the high watermark has passed the group's records so
+        far, or with an error if that does not happen."""
         self.safety.when_safe(group_id, lambda failed: respond(code if failed is OK else failed))
 
     def _log_refused(self, group_id: str, reason: str) -> None:

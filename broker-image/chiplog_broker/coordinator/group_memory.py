@@ -52,7 +52,7 @@ class GroupMemory:
     def has_memory_for_offsets(self, count: int) -> bool:
         """Whether `count` more committed offsets may be stored."""
         stored = sum(shard.offset_count for shard in self._shards())
-        # All new ones but the last count as stored: one more than that must be allowed.
+        # `_is_allowed` checks whether one more fits: so all new offsets but the last are added.
         return self._is_allowed("offsets", stored + count - 1, MAX_OFFSETS)
 
     def _is_allowed(self, what: str, count: int, limit: int) -> bool:

@@ -103,7 +103,8 @@ class Safety:
 
 
 class _Held:
-    """One waiting answer. It is given once: when its offset is safe, or after a timeout."""
+    """One waiting answer. It is given once: when the high watermark reaches its offset, or
+    after a timeout."""
 
     __slots__ = ("_then", "_timeout")
 
@@ -112,7 +113,7 @@ class _Held:
         self._timeout: asyncio.TimerHandle | None = None
 
     def give_up_after(self, timeout_s: float, waiting: "dict[_Held, None]") -> None:
-        """After this time remove this answer from `waiting`, and give it as a timeout."""
+        """After this time remove this answer from `waiting`, and answer with a timeout error."""
         loop = asyncio.get_running_loop()
         self._timeout = loop.call_later(timeout_s, self._give_up, waiting)
 

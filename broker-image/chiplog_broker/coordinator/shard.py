@@ -247,12 +247,17 @@ class Shard:
         await self._wait_until(partial(self._log.safety.when_safe, group_id))
 
     async def until_current(self, group_id: str) -> None:
-        """Wait like `until_safe`, and until it is certain that no other coordinator had accepted
-        newer commits at the time of this call. Raises `GroupError`."""
+        """Wait until all present records of a group are below the high watermark, and until it is
+        certain that no other coordinator had accepted newer commits at the time of this call.
+
+        A deposed coordinator may learn late that it was replaced, and would report old offsets.
+        Raises `GroupError` if either fails.
+        """
         await self._wait_until(lambda respond: self._log.when_current(respond, group_id))
 
     async def until_all_safe(self) -> None:
-        """Wait like `until_safe` for the records of all groups. Raises `GroupError`."""
+        """Wait until all present records of all groups are below the high watermark, so that their
+        state may be reported. Raises `GroupError` if that fails."""
         await self._wait_until(self._log.safety.when_all_safe)
 
     async def _wait_until(self, start: Callable[[Settled], None]) -> None:
@@ -313,12 +318,13 @@ class Shard:
     # -- how long offsets are kept
 
     def retention_ms(self, group_id: str) -> int | None:
-        """How long the group's offsets are kept, -1 for ever, in a record that may not be below the
-        high watermark yet; None if the group has the default."""
+        """How long the group's offsets are kept in milliseconds, -1 for ever; None if the group has
+        the default. The record that sets it may not be below the high watermark yet."""
         return self._log.state.retention_ms(group_id)
 
     def retained(self) -> Iterable[str]:
-        """The ids of groups with an offset retention of their own, also ones that do not exist."""
+        """The ids of groups with an offset retention of their own. It may be set before a group
+        exists, so these ids include groups that do not exist."""
         return self._log.state.retained()
 
     def set_retention(self, group_id: str, retention_ms: int | None, respond: Settled) -> None:
@@ -382,7 +388,7 @@ class Shard:
             respond, group_id, lambda: tombstones(keys, self._context.now_ms())
         )
         if code is OK and (timer := self._timers.pop(group_id, None)):
-            # There are no members, but member ids with which clients were to join: they end, too.
+            # Clients may have got member ids with which they have not joined yet: these end, too.
             timer.cancel()
             del self._members[group_id]
             self._update_memory(group_id)
@@ -455,8 +461,8 @@ class Shard:
         self._update_timer(group_id, membership)
 
     def _answer(self, group_id: str, effect: Answer, refused: ErrorCode) -> None:
-        """Answer a request once the group's records are safe; at once with the error `refused`, if
-        the group could not be stored."""
+        """Answer a request once the high watermark has passed the group's records; at once with the
+        error `refused`, if the group could not be stored."""
         respond, answer = self._waiting.pop(effect.token), effect.answer
 
         def then(code: ErrorCode) -> None:

@@ -208,8 +208,9 @@ class FetchSessionCache:
         return session if now_s - session.polled_s > STALE_AFTER_S else None
 
     def _lower_priority(self, newcomer: EvictionPriority, now_s: float) -> FetchSession | None:
-        """The session of the lowest priority that `newcomer` may replace: a consumer's if it is a
-        follower's, or one that is older than two minutes. None if there is none."""
+        """The session of the lowest priority that may be evicted for one with the priority
+        `newcomer`; None if there is none. A follower's session replaces that of a consumer;
+        otherwise a session is replaced only if it is older than two minutes."""
         for priority in self._by_priority:
             if newcomer < priority:
                 break

@@ -113,8 +113,8 @@ class SessionEntry:
         return session.waiter
 
     def watch(self, watchers: Watchers) -> None:
-        """Register with a partition, whose `watchers` these are, for notifications of changes; end
-        the registration with another one."""
+        """Register with a partition to be notified of its changes; `watchers` is the set of that
+        partition. A registration with another replica of the partition ends."""
         if watchers is not self._watchers:
             self.unwatch()
             if self._removed_s is None:
@@ -128,7 +128,8 @@ class SessionEntry:
             self._watchers = None
 
     def leave(self) -> None:
-        """This entry was removed from the session, or the session ended."""
+        """This entry was removed from the session, or the session ended: end its notifications, and
+        keep the time of the last use."""
         self.unwatch()
         self._removed_s = self.session.polled_s
 

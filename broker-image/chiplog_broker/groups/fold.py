@@ -134,7 +134,8 @@ class GroupsState:
         return self._retentions.get(group)
 
     def retained(self) -> KeysView[str]:
-        """Groups with a retention of their own, also ones that do not exist; a live view."""
+        """Groups with a retention of their own, which may be set before a group exists; a live
+        view."""
         return self._retentions.keys()
 
     def committed(

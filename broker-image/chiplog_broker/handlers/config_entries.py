@@ -52,6 +52,7 @@ def config_source(source: ConfigSource) -> int:
 def topic_entries(config: TopicConfig, replicas: int) -> list[Described]:
     """Every key of a topic; some effective values depend on its number of replicas."""
     found = []
+    is_read_only = False
     for key in TOPIC_KEYS.values():
         entry = config.entry_in_force(key, replicas)
         synonyms = topic_synonyms(config, key)
@@ -59,7 +60,7 @@ def topic_entries(config: TopicConfig, replicas: int) -> list[Described]:
             # The first synonym shows the effective value, as the key itself does.
             synonyms[0] = replace(synonyms[0], value=entry.value)
         found.append(
-            Described(key, entry.value, config_source(entry.source), False, tuple(synonyms))
+            Described(key, entry.value, config_source(entry.source), is_read_only, tuple(synonyms))
         )
     return found
 
@@ -79,11 +80,12 @@ def topic_synonyms(config: TopicConfig, key: ConfigKey[Any]) -> list[ConfigEntry
 def broker_entries(config: Mapping[str, str]) -> list[Described]:
     """Every key of a broker, also those that are not set."""
     found = []
+    is_read_only = True  # clients cannot change a broker's configuration
     for key in (*BROKER_KEYS.values(), PROTOCOL_VERSION):
         synonyms = tuple(broker_synonyms(config, key))
         value = synonyms[0].value if synonyms else None
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
-        found.append(Described(key, value, config_source(source), True, synonyms))
+        found.append(Described(key, value, config_source(source), is_read_only, synonyms))
     return found
 
 

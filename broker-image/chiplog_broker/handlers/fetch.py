@@ -119,6 +119,8 @@ class FetchHandler:
                     now_s = self._clock.monotonic_s()
                     if reading.is_enough or now_s >= until_s:
                         return call.encode(reading.sent(response))
+                # Reading again costs as long as this attempt. With the factor, such a fetch uses at
+                # most a tenth of the time.
                 pause_s = max(LARGE_FETCH_PAUSE_S, LARGE_FETCH_PAUSE_FACTOR * (now_s - began_s))
                 await self._clock.sleep(min(pause_s, until_s - now_s))
         except Exception:
@@ -191,6 +193,7 @@ class FetchHandler:
                 has_readers=selector.is_rack_aware,
             )
         near = selector.near(request.rack_id, call.peer.listener.name) if request.rack_id else ()
+        # A debugging consumer reads this broker's replica, be it leader or follower.
         is_debugging = request.replica_id == DEBUGGING_CONSUMER_ID
         reading = Reading(
             request,

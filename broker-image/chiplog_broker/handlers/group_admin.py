@@ -142,6 +142,7 @@ class GroupAdminHandlers:
         return types.DeleteGroupsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
 
     async def _delete(self, group_id: str) -> ErrorCode:
+        """Delete one group, and return the error code for the client."""
         try:
             shard = self._coordinator.shard(group_id)
         except GroupError as refused:

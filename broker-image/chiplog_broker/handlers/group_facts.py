@@ -99,7 +99,8 @@ class GroupFactsHandler:
             taken.append(take(group_id, shard, refusal))
             size += taken[-1].size
             await slices.pause()
-        # Deleted groups are reported by their absence, so their deletion must be safe, too.
+        # A deleted group is reported by its absence, so the high watermark must have passed its
+        # tombstones, too.
         unsafe = await self._until_safe(serving)
         groups = [await self._facts(state, unsafe, slices) for state in taken]
         return GroupsAnswer(
@@ -158,13 +159,15 @@ class GroupFactsHandler:
         return sorted(found, key=lambda entry: entry[0])
 
     def _partition_of(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that stores the group; -1 if there is none."""
         try:
             return self._coordinator.partition_of(group_id)
         except GroupError:
             return -1  # there are no groups yet: no partition has this index
 
     async def _until_safe(self, serving: Mapping[int, Shard]) -> dict[int, GroupRefusal]:
-        """Wait until all records are safe; returns the partitions where they are not, and why."""
+        """Wait until the high watermark has passed all present records of these shards. Returns the
+        partitions where that failed, with the reason."""
 
         async def safe(shard: Shard) -> GroupRefusal | None:
             try:
@@ -214,8 +217,9 @@ class GroupFactsHandler:
 
 
 def take(group_id: str, shard: Shard | None, refusal: GroupRefusal | None) -> Taken:
-    """The present state of a group. It must not be reported before its records are safe, which
-    means that the high watermark has passed them."""
+    """Copy the present state of a group from its shard; if `shard` is None, only the refusal is
+    kept. The state must not be reported before the high watermark has passed the group's records.
+    """
     if shard is None:
         return Taken(group_id=group_id, refusal=refusal)
     is_there = shard.exists(group_id)

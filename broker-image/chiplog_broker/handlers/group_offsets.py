@@ -90,7 +90,8 @@ class GroupOffsetHandlers:
     async def _commit_in_slices(
         self, call: Call[OffsetCommitRequest]
     ) -> asyncio.Future[Answer] | object:
-        """Like `offset_commit`, for a request with many partitions."""
+        """Commit all valid offsets of a request with many partitions. They are checked in slices,
+        between which other requests run."""
         checked = await self._long_work.run(
             self._check_commits(call.message), self._long_work.slices()
         )
@@ -103,7 +104,8 @@ class GroupOffsetHandlers:
     def _commit(
         self, call: Call[OffsetCommitRequest], shard: Shard, checked: Checked
     ) -> asyncio.Future[Answer]:
-        """Commit the valid offsets. The future gets the encoded answer once they are safe."""
+        """Commit the valid offsets of `checked`. The future gets the encoded answer once they are
+        below the high watermark, or with an error."""
         request, (refused, commits) = call.message, checked
         waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         who = Identity(
@@ -120,7 +122,9 @@ class GroupOffsetHandlers:
         return waiting
 
     def _check_commits(self, request: OffsetCommitRequest) -> Steps[Checked]:
-        """Check the offsets of a request. If it names a partition twice, the last offset counts."""
+        """Check the offsets of a request, in steps between which other requests may run. Returns
+        the errors of invalid offsets, and the valid offsets to commit. If the request names a
+        partition twice, the last offset counts."""
         refused: Refused = {}
         commits: dict[TopicPartition, CommittedOffset] = {}
         longest_bytes = setting(self._config, keys.OFFSET_METADATA_MAX_BYTES)
@@ -185,6 +189,7 @@ class GroupOffsetHandlers:
                 self._all_offsets(offsets, by_id=by_id) if wanted.topics is None else wanted.topics
             )
             found = tuple([await self._read_offsets(offsets, topic, slices) for topic in topics])
+            # Another broker may coordinate the group already, and have newer commits.
             await shard.until_current(wanted.group_id)
         except GroupError as refused:
             return FoundGroup(wanted.group_id, (), _RETRIED_CODES.get(refused.code, refused.code))
@@ -213,6 +218,8 @@ class GroupOffsetHandlers:
         )
 
     def _is_for_expected(self, partition: TopicPartition, commit: CommittedOffset) -> bool:
+        """Whether the offset was committed for an expected topic: one that exists, but is not in
+        this broker's cluster view yet."""
         expected = self._cluster.expected(partition.topic)
         return expected is not None and commit.is_for(expected)
 
@@ -231,6 +238,8 @@ class GroupOffsetHandlers:
         ]
 
     def _topic_ref(self, name: str, *, by_id: bool) -> TopicRef:
+        """How the answer names a topic: by id if `by_id` is true and the topic exists, else by
+        name."""
         view = self._cluster.topic(name)
         return TopicRef(None, view.topic_id) if by_id and view is not None else TopicRef(name)
 

@@ -73,7 +73,8 @@ class GroupResets:
     async def answer(self, request: ResetRequest) -> ResetAnswer:
         """Plan or carry out a reset.
 
-        An answer with a state is safe: the group's next coordinator would give the same one. An
+        An answer with a state is given only once the high watermark has passed the group's records:
+        every later coordinator would give the same one. An
         answer with a refusal makes the operator ask again.
         """
         try:
@@ -185,6 +186,7 @@ def _reset_positions(
         for topic in request.positions
         for position in topic.partitions
     }
+    # Any present time will do: only whether the reset is to a time matters here.
     needs_time = moment_ms(request.reset, 0) is not None
     return {
         at: _reset_position(

@@ -139,7 +139,9 @@ class GroupHandlers:
     ) -> Waiting | object:
         """Submit a request to the shard, which coordinates the groups of one partition.
 
-        `to_response` makes the response from the shard's answer, `refused` from an error code.
+        Returns a future of the encoded answer, or at once the response with an error if this
+        broker does not coordinate the group. `to_response` makes the response from the shard's
+        answer, `refused` from an error code.
         """
         if not group_id:
             return refused(ErrorCode.invalid_group_id)

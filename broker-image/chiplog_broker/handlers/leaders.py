@@ -63,9 +63,11 @@ class Leaders:
         return partition
 
     def readable(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """Like `get`, for consumers that may also read from a follower (KIP-392).
+        """The partition, for a consumer that may also read from a follower (KIP-392). Raises
+        `PartitionError` if it cannot be read here.
 
-        A fenced broker serves only the partitions that it leads. Raises `PartitionError`.
+        A fenced broker serves only the partitions that it leads. `current_leader_epoch` is the
+        leader epoch that the client knows, or -1.
         """
         if self._cluster.broker_id not in self._cluster.brokers:
             return self.get(topic, index, current_leader_epoch)
@@ -76,9 +78,10 @@ class Leaders:
             raise
 
     def any(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """Like `get`, for consumers that read this broker's replica, be it leader or follower.
+        """This broker's replica of the partition, be it leader or follower. Raises
+        `PartitionError` if there is none, or it cannot be read.
 
-        Raises `PartitionError`.
+        `current_leader_epoch` is the leader epoch that the client knows, or -1.
         """
         try:
             return self._replicas.any(topic, index, current_leader_epoch)

@@ -113,7 +113,8 @@ class _Lookups:
         return self._clock.monotonic_s() >= self._until_s
 
     def last_timestamp_ms(self, partition: Partition, end_offset: int) -> int | None:
-        """The timestamp of the newest record of the last batch, from the header of this batch."""
+        """The timestamp of the newest record of the last batch, from the header of this batch. None
+        if the log is empty or cannot be read, or if the time for the whole request is over."""
         log = partition.log
         if self._is_timed_out or end_offset <= log.log_start_offset:
             return None
@@ -129,7 +130,8 @@ class _Lookups:
         self, partition: Partition, since_ms: int | None, end_offset: int
     ) -> Offset | None:
         """The offset of the first record with at least this timestamp; the end offset if there is
-        no such record."""
+        no such record. None if `since_ms` is None, the log cannot be read, or the time for the
+        whole request is over."""
         if since_ms is None or self._is_timed_out:
             return None
         try:
@@ -150,7 +152,8 @@ class _Lookups:
                     yield RecordTime(offset=offset, timestamp_ms=found)
 
     async def _timestamp_ms(self, partition: Partition, offset: int, end_offset: int) -> int | None:
-        """The timestamp of the first record at or after an offset."""
+        """The timestamp of the first record at or after an offset. None if no record is found in
+        `MAX_BATCHES` batches or in the time for the whole request, or the log cannot be read."""
         log = partition.log
         try:
             read_offset = offset = max(offset, log.log_start_offset)

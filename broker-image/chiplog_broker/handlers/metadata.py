@@ -69,7 +69,8 @@ class MetadataHandlers:
         return self._metadata(call, {})
 
     async def _metadata_in_slices(self, call: Call[MetadataRequest]) -> MetadataResponse:
-        """Like `_metadata`, for a request with many topics."""
+        """The answer to a request with many topics. They are looked up in slices, between which
+        other requests run."""
         slices, topics = self._long_work.slices(), []
         for topic in dict.fromkeys(call.message.topics or ()):
             topics.append(self._topic(topic, {}))

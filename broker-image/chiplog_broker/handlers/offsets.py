@@ -244,6 +244,8 @@ def place_or_time(timestamp: int, version: int) -> int:
     """
     if timestamp >= 0:
         return timestamp
+    # An unknown place counts as one of the next version, so it is refused, too.
     if version < PLACES_FROM_VERSION.get(timestamp, version + 1):
         raise PartitionError(ErrorCode.unsupported_version)
+    # Without remote storage, the first local offset is the first offset of the log.
     return ListOffset.EARLIEST if timestamp == EARLIEST_LOCAL else timestamp

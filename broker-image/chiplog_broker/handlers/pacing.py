@@ -68,9 +68,10 @@ class Pace:
         return timedelta(milliseconds=self._throttle_ms)
 
     async def spend(self, partitions: int) -> Outcome | None:
-        """Count this many partitions as created or deleted, after a wait if the client is old.
+        """Count this many partitions as created or deleted, if the quota allows it. If it is used
+        up, old clients wait here, because they do not know the quota error; others get it at once.
 
-        Returns None if they may be changed, else the error for the client.
+        Returns None if the partitions may be changed, else the error for the client.
         """
         began_s = self._clock.monotonic_s()
         while wait_ms := self._quota.spend(self._host, partitions, self._clock.monotonic_s()):
@@ -107,5 +108,6 @@ class Pacing:
         return Pace(self._quota, self._clock, host, longest_wait_s, lambda: self._stops)
 
     def of_peer(self, host: str) -> Pace:
-        """The quota for a topic that a Metadata request creates automatically; nobody waits."""
+        """The quota for topics that a Metadata request creates automatically. If it is used up, the
+        request gets an error at once and does not wait."""
         return Pace(self._quota, self._clock, host, None)

@@ -50,8 +50,12 @@ class ProduceHandler:
     def __call__(
         self, call: Call[ProduceRequest]
     ) -> ProduceResponse | asyncio.Future[Answer] | SlowRequest | None:
-        """Append the batches. Returns the answer, a future of the encoded one, or the rest of the
-        work; None for acks=0."""
+        """Append the batches of a Produce request.
+
+        Returns the answer, or a future of the encoded answer if batches wait for replicas. Returns
+        a `SlowRequest`, which appends the remaining batches in slices, if there are many batches
+        or the check of one takes long. Returns None for acks=0, which gets no answer.
+        """
         pending = PendingProduce(call)
         now_ms = self._clock.now_ms()
         for topic in call.message.topics:
@@ -71,7 +75,8 @@ class ProduceHandler:
     async def _append_in_slices(
         self, pending: "PendingProduce"
     ) -> ProduceResponse | asyncio.Future[Answer] | None:
-        """Append the remaining batches in slices."""
+        """Append the batches that have no answer yet, in slices between which other requests run.
+        Returns the answer, a future of the encoded answer, or None for acks=0."""
         topics, slices = pending.call.message.topics, self._long_work.slices()
         batches = ((topic.name, partition) for topic in topics for partition in topic.partitions)
         # Each appended batch has an answer already, so these are skipped.
@@ -101,8 +106,9 @@ class ProduceHandler:
         *,
         keys_are_checked: bool = False,
     ) -> ProducePartitionResponse:
-        """Append the records for one partition; the answer is complete unless it is in
-        `pending.unsafe`.
+        """Append the records for one partition, and return its part of the answer. If the answer
+        must wait until the in-sync replicas have these records, the position of this part is added
+        to `pending.unsafe`.
 
         Raises `TakesLong` if the keys of the records must be checked first, and that takes long.
         """
@@ -153,25 +159,28 @@ class PendingProduce:
         self.call = call
         # One answer a batch, in the order of the request.
         self.answers: list[ProducePartitionResponse] = []
-        # Positions in `answers` of batches that are not safe yet.
+        # Positions in `answers` of batches that the high watermark has not passed yet.
         self.unsafe: set[int] = set()
         self._future: asyncio.Future[Answer] | None = None
 
     def outcome(self) -> ProduceResponse | asyncio.Future[Answer] | None:
         """To be called when all batches are appended: the answer, or a future of the encoded answer
-        if some batches are not safe yet.
+        if the high watermark has not passed all batches yet.
 
         None for acks=0, which gets no answer. Raises `ProtocolViolation` if such a batch was
         refused, because only a closed connection shows this to its client.
         """
         if self.call.message.acks == 0:
             if any(answer.error_code != OK for answer in self.answers):
-                raise ProtocolViolation("a batch sent with acks=0 was refused")
+                raise ProtocolViolation(
+                    "a batch sent with acks=0 was refused: use acks=1 to get its error"
+                )
             return None
         return self.start() if self.unsafe else self.response()
 
     def start(self) -> asyncio.Future[Answer]:
-        """Wait until all batches are safe, at most as long as the request's timeout."""
+        """Wait until the high watermark has passed all batches, at most as long as the request's
+        timeout. Returns a future of the encoded answer."""
         loop = asyncio.get_running_loop()
         self._future = future = loop.create_future()
         timeout_s = max(self.call.message.timeout_ms, 0) / 1000
@@ -200,12 +209,14 @@ class PendingProduce:
         return ProduceResponse(topics)
 
     def _time_out(self) -> None:
-        """Answer with a timeout error for each unsafe batch; its records may still become safe."""
+        """The request's timeout has passed: answer with an error for each batch that the high
+        watermark has not passed yet. Its records stay in the log and may still be replicated."""
         assert self._future is not None, "`start` sets it together with the timer"
         self._fail(self.unsafe, ErrorCode.request_timed_out)
         self.call.answer(self._future, self.response)
 
     def _fail(self, positions: Iterable[int], code: ErrorCode) -> None:
+        """Replace the answers at these positions by this error."""
         for position in positions:
             self.answers[position] = ProducePartitionResponse(
                 self.answers[position].partition, code

@@ -48,7 +48,7 @@ class Attempts(Protocol):
         """Read the records that there are now."""
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """Count the last attempt as sent, and return its answer in the final form."""
+        """Count the last attempt as sent; `response` is its answer. Returns the answer to send."""
 
     def join(self, waiter: FetchWaiter) -> None:
         """Register a fetch, which is woken when there may be more records."""
@@ -114,7 +114,8 @@ class Reading:
 
     @property
     def wants_news(self) -> bool:
-        """Whether the reader should get changes soon, also if there are no new records."""
+        """Whether the reader should get changes soon, also if there are no new records. False here,
+        for consumers: only followers with consumers of their own need that."""
         return False
 
     @property
@@ -131,8 +132,8 @@ class Reading:
         return FetchResponse([self._topic(topic) for topic in self._request.topics])
 
     async def attempt_in_slices(self, slices: Slices) -> FetchResponse:
-        """Like `attempt`, but in slices. Logs may change between slices, so the records are copied
-        to memory."""
+        """Read every partition, up to the size limit of the request, in slices between which other
+        requests run. Logs may change between slices, so the records are copied to memory."""
         self.begin()
         answers = []
         for topic in self._request.topics:
@@ -159,12 +160,13 @@ class Reading:
         self._read_partitions.clear()
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """Count the last attempt as sent, and return its answer with the id of a new session."""
+        """Count the last attempt as sent; `response` is its answer. Returns the answer to send: if
+        this fetch opens a session, with the id of this session."""
         for partition in self._read_partitions:
             partition.counters.fetches += 1
         for partition, size_bytes in self._found:
             partition.counters.bytes_out += size_bytes
-            if partition.following is not None:
+            if partition.following is not None:  # this broker is a follower of the partition
                 partition.counters.follower_bytes_out += size_bytes
         if self.opens is not None:
             response = response._replace(session_id=self.opens(response))
@@ -177,6 +179,7 @@ class Reading:
             queue[waiter] = None
 
     def leave(self, waiter: FetchWaiter) -> None:
+        """End the registration of a fetch by `join`."""
         for queue in self._queues:
             queue.pop(waiter, None)
 
@@ -279,6 +282,7 @@ class Reading:
         return partition.fetchers
 
     def _topic(self, topic: FetchTopic) -> FetchTopicResponse:
+        """Read all requested partitions of one topic."""
         name = self.name_of(topic.name, topic.topic_id)
         answers = [self._read_partition(name, partition) for partition in topic.partitions]
         return FetchTopicResponse(topic.name, topic.topic_id, answers)

@@ -47,6 +47,7 @@ class ReplicaReading(Reading):
         self._attempts = 0
 
     def begin(self) -> None:
+        """Reset the state for another attempt to answer the same fetch, and count the attempts."""
         super().begin()
         self._attempts += 1
 
@@ -64,8 +65,9 @@ class ReplicaReading(Reading):
         return partition.replica_watchers
 
     def try_idle(self, partition: Partition, entry: SessionEntry) -> bool:
-        """Like `Reading.try_idle`. After it returned True, each fetch of the session counts as a
-        fetch of this partition at the log end.
+        """Whether the follower's session can skip this partition until it changes, because the
+        follower has all records. After True, each fetch of the session counts as a fetch of this
+        partition at the log end.
 
         False for a follower outside the ISR, because each of its fetches may add it to the ISR.
         Also False while the leader is isolated, because each fetch may end the isolation.
@@ -80,8 +82,9 @@ class ReplicaReading(Reading):
         return True
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """Like `Reading.sent`, but records for followers do not count as bytes sent to consumers,
-        as in Kafka."""
+        """Count the last attempt as sent; `response` is its answer. Returns the answer to send: if
+        this fetch opens a session, with the id of this session."""
+        # As in Kafka, records for followers do not count as bytes sent to consumers.
         self._found.clear()
         return super().sent(response)
 
@@ -118,7 +121,7 @@ class ReplicaReading(Reading):
                 UNKNOWN_OFFSET,
                 partition.log.log_start_offset,
             )
-        if self._attempts == 1:
+        if self._attempts == 1:  # later attempts read for the same fetch, which counts once
             partition.fetched_by(self._follower, wanted.fetch_offset, wanted.log_start_offset)
         empty = without_records(partition, wanted)
         if records.size_bytes and wanted.fetch_offset < partition.log.gap_end_offset:

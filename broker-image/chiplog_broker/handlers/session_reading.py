@@ -85,6 +85,7 @@ class SessionReading:
         self._session.waiter = waiter
 
     def leave(self, waiter: FetchWaiter) -> None:
+        """End the registration of a fetch by `join`, unless a newer fetch has replaced it."""
         if self._session.waiter is waiter:
             self._session.waiter = None
 

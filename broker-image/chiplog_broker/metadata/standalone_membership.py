@@ -63,11 +63,12 @@ class StandaloneMembership:
         return self._store
 
     def listening(self, view: BrokerView) -> None:
-        """Clients get the addresses that were bound."""
+        """Show clients this broker with the addresses that were bound."""
         self._node.cluster.brokers[view.broker_id] = view
 
     def is_ready(self) -> tuple[bool, str]:
-        """Always: there is no other replica to catch up with."""
+        """Whether the broker is ready, and a text. It always is: there is no other replica to catch
+        up with."""
         return True, "ready"
 
     def proposals_changed(self) -> None:

@@ -109,7 +109,7 @@ def check_identity(operation: DeleteTopic, record: TopicRecord) -> None:
 def cluster_facts(
     defaults: Defaults, topics: Mapping[str, TopicRecord] = NO_TOPICS
 ) -> ClusterFacts:
-    """The state of this one-broker cluster, for the checks."""
+    """The state of this one-broker cluster, as the checks of admin operations need it."""
     user_topics = [record for name, record in topics.items() if not is_internal(name)]
     return ClusterFacts(
         broker_ids=(defaults.broker_id,),
@@ -125,7 +125,7 @@ def cluster_facts(
 
 
 def to_existing_topic(record: TopicRecord) -> ExistingTopic:
-    """A record as the checks see it."""
+    """Convert a stored topic to the form in which the checks of admin operations get it."""
     return ExistingTopic(
         name=record.name,
         partitions=len(record.made_in_sessions),

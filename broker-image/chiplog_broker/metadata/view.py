@@ -146,10 +146,12 @@ class ClusterView:
         return None if name is None else self._topics[name]
 
     def put(self, topic: TopicView) -> None:
-        """Add or replace a topic; a new id under an existing name replaces the old topic."""
+        """Add or replace a topic; a new id under an existing name replaces the old topic. A topic
+        that `expect` has announced is not expected any more."""
         self._forget(topic.name)
         self._topics[topic.name] = topic
         self._names[topic.topic_id] = topic.name
+        # Another id is expected if the topic was replaced, and its map is not applied yet.
         if self._expected.get(topic.name) == topic.topic_id:
             del self._expected[topic.name]
 

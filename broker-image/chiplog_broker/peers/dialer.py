@@ -85,6 +85,7 @@ class Dialer:
         return connection
 
     def _scram(self, user: Credentials) -> ScramClient:
+        """The client's side of one SCRAM login, with a new nonce."""
         nonce = new_nonce(self._rng.token)
         return ScramClient(MECHANISM, user.username, user.password, nonce)
 

@@ -119,7 +119,7 @@ class Spreading:
 
 def metadata_request(version: int, topic_id: UUID) -> Any:
     """A Metadata request for one topic, by id: the name may belong to another topic."""
-    from chiplog_wire.protocol.codec import schema  # noqa: PLC0415 - kio, with the first topic
+    from chiplog_wire.protocol.codec import schema  # noqa: PLC0415 - slow to import
 
     request = schema.request_class(ApiKey.METADATA, version)
     topic = schema.element(request, "topics")

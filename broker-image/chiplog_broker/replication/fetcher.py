@@ -150,7 +150,8 @@ class LeaderFetcher:
         now_s = self._parts.clock.monotonic_s()
         planned = self._next_request(now_s)
         if planned is None:
-            # The same time as for the request: a pause that ended in between would be missed.
+            # `now_s` is also the time for which the plan found nothing to fetch. With a later time,
+            # a pause that ended in between would be missed.
             await self._wait_for_news(now_s)
             return
         try:

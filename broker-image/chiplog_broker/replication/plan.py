@@ -109,8 +109,8 @@ class FetchPlan:
         return (entry.following for entry in self._entries.values())
 
     def put(self, following: Following) -> None:
-        """Fetch this partition from now on, before all others. It replaces an older `Following` of
-        the partition."""
+        """Fetch the partition of `following` from now on, before all others. An older `Following`
+        of the partition is replaced."""
         self._entries.pop(following.key, None)
         self._entries = {following.key: _Entry(following)} | self._entries
 
@@ -167,7 +167,7 @@ class FetchPlan:
         return False
 
     def lost(self) -> None:
-        """The last request got no answer."""
+        """The last request got no answer, so the next fetch is a full one."""
         self._session.lost()
 
     def wakes_at_s(self, now_s: float) -> float | None:
@@ -195,6 +195,7 @@ class FetchPlan:
                 self._entries[following.key] = self._entries.pop(following.key)
             case Taken.NOTHING_NEW:
                 entry.failures = 0
+            # Not to be fetched again in this leader epoch, or an answer to an earlier fetch.
             case Taken.OVER | Taken.IGNORED:
                 pass
 

@@ -42,8 +42,9 @@ class LeaderSession:
         self._sent: Mapping[Key, FetchPosition] = {}
 
     def changes(self, positions: Mapping[Key, FetchPosition]) -> Changes:
-        """The part of `positions`, all that are to be fetched now, that the leader does not know
-        yet. Call `answered` or `lost` after the request."""
+        """What the next request must contain, in order that the leader knows all `positions` that
+        are to be fetched now: new and changed ones, and partitions to forget. Call `answered` or
+        `lost` after the request."""
         if self._epoch == INITIAL_EPOCH:
             return Changes(self._id, INITIAL_EPOCH, positions, [])
         sent = self._sent

@@ -91,5 +91,6 @@ class SaslSession:
         return answer
 
     def _fail(self, why: str) -> None:
+        """End the login as failed; `why` is logged."""
         self.state = SaslState.FAILED
         self.why_failed = why

@@ -299,6 +299,7 @@ class Connection(asyncio.BufferedProtocol):
         self._start_requests()
 
     def _failed(self, why: BaseException) -> None:
+        """A request ended with an error: close the connection without an answer."""
         if isinstance(why, ProtocolViolation):
             self._violation = why
         self._transport.abort()  # other errors were logged by the task

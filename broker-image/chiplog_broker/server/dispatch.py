@@ -130,6 +130,7 @@ class Dispatcher:
             raise
 
     async def _encode_in_thread(self, call: Call[Any], message: object) -> Answer:
+        """Encode a large answer in another thread, one at a time, and count it in the metrics."""
         async with self._encoding:
             chunks = await in_thread(encode_response, call.header, message)
         self._count(call, chunks)
@@ -156,13 +157,15 @@ class Dispatcher:
         return self._run_to_end(answer())
 
     async def _finish(self, call: Call[Any], slow: SlowRequest) -> Answer:
-        """The answer of a slow request.
+        """The encoded answer of a slow request: a Produce that takes several slices.
 
-        Its work runs to the end even if the client disconnects. If it then waits until its records
-        are safe, the wait ends with the connection.
+        All batches are appended even if the client disconnects. If the request then waits for
+        replicas, that wait ends with the connection.
         """
 
         async def work() -> asyncio.Future[Answer] | Answer:
+            """Do the work. Returns the encoded answer, which is empty for acks=0 because a Produce
+            with acks=0 gets none; or a future of it, if batches wait for replicas."""
             try:
                 found = await slow.work
                 if found is None:
@@ -203,6 +206,7 @@ class Dispatcher:
         return with_files(chunks)
 
     def _count(self, call: Call[Any], answer: list[Chunk]) -> None:
+        """Count the duration of a request and the bytes of its answer in the API's metrics."""
         counters = self._metrics.apis[call.header.api.key]
         counters.latency.observe(time.perf_counter() - call.began_s)
         for piece in answer:

@@ -57,6 +57,7 @@ class Gate:
     # -- Service
 
     def connected(self, connection: Connection) -> Peer | None:
+        """Register a new connection, whose login begins; None if the service refuses it."""
         self._connection = connection
         peer = self._service.connected(connection)
         if peer is not None:

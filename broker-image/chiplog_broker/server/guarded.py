@@ -73,7 +73,8 @@ class Guards:
             del self._of_host[host]
 
     def read_pause_s(self, guard: "Guard") -> float:
-        """How long a connection is not read after an answer, in seconds."""
+        """How long a connection is not read after an answer, in seconds. It grows with the number
+        of connections from its address, so that these have one limit of requests together."""
         return READ_PAUSE_S * self._of_host[self._open.get(guard, "")]
 
     async def notify_guard(self, request: "web.Request", handler: Handler) -> "web.StreamResponse":
@@ -129,10 +130,12 @@ class Guard(asyncio.Protocol):
         return self._protocol.eof_received()
 
     def pause_writing(self) -> None:
+        """The client does not read its answer: close the connection if that lasts."""
         self._close_after(UNREAD_TIMEOUT_S)
         self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
+        """The client reads again: the time limit of the present state applies, if it has one."""
         self._close_after(None if self._is_answering else IDLE_TIMEOUT_S)
         self._protocol.resume_writing()
 

@@ -37,7 +37,8 @@ class Health:
         return False, f"recovering logs: {self.logs_recovered} of {self.logs_total}"
 
     def readiness(self) -> Answer:
-        """The answer to `/readyz`."""
+        """The answer to `/readyz`: the broker is ready once it serves clients and all its replicas
+        have caught up."""
         if not self.started:
             return self.startup()
         return self.catching_up() if self.serving else (False, "not serving clients")

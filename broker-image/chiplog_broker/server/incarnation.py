@@ -34,7 +34,7 @@ class Incarnation:
     async def answer(self, request: "web.Request") -> "web.StreamResponse":
         """Send the incarnation and a line feed, and keep the answer open until this process
         stops."""
-        from aiohttp import web  # noqa: PLC0415 - a tenth of a second of the log's start
+        from aiohttp import web  # noqa: PLC0415 - slow to import
 
         if self._health.incarnation is None:
             return web.Response(

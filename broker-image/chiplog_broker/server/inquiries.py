@@ -100,7 +100,7 @@ class InquiryServer:
         self._logged_s = -LOG_INTERVAL_S
 
     def open(self, inquiries: Inquiries) -> None:
-        """Answer inquiries by this table from now on."""
+        """Answer the operator's inquiries from now on; `inquiries` has their handlers by path."""
         self._inquiries = inquiries
 
     def close(self) -> None:
@@ -111,8 +111,9 @@ class InquiryServer:
         app.router.add_post("/{inquiry:.+}", self.handle)
 
     async def handle(self, request: "web.Request") -> "web.Response":
-        """Handle a POST request: check its signature, answer, and sign the answer."""
-        from aiohttp import web  # noqa: PLC0415 - a tenth of a second of the log's start
+        """Handle an inquiry, a POST request that only the operator can sign: check its signature,
+        answer it, and sign the answer. A request that is refused gets an unsigned error."""
+        from aiohttp import web  # noqa: PLC0415 - slow to import
 
         try:
             body = await self._body(request)

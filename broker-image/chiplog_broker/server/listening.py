@@ -210,6 +210,7 @@ class Acceptor:
     # -- idle and slow peers
 
     async def _sweep(self) -> None:
+        """Call `sweep` at intervals, until cancelled."""
         while True:
             await self._clock.sleep(SWEEP_INTERVAL_S)
             self.sweep(self._clock.monotonic_s())
@@ -229,6 +230,7 @@ class Acceptor:
 
     def _is_idle_or_slow(self, connection: Connection, activity: Activity, now_s: float) -> bool:
         """Whether a client has been idle for too long, or sends a request too slowly."""
+        # `arrived` has pairs of a time and the bytes that were received up to then.
         limits, arrived = self._limits, activity.arrived
         if not connection.mid_frame:
             arrived[:] = [(now_s, connection.bytes_in)]

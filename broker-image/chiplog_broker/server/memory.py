@@ -232,7 +232,8 @@ class Account:
         return change_bytes <= self._budget.available_bytes // 4
 
     def holds(self, capacity_bytes: int) -> None:
-        """Count the new size of the read buffer."""
+        """Count the new size of the read buffer, without the first `FREE_BYTES`, which each
+        connection has in addition to the budget."""
         self._set_frame(max(capacity_bytes - FREE_BYTES, 0))
 
     def claim(self, capacity_bytes: int, granted: Callable[[], None]) -> bool:
@@ -284,12 +285,14 @@ class Account:
             self.holder = GONE
 
     def _set_frame(self, size_bytes: int) -> None:
+        """Count the read buffer; `size_bytes` is its size without the first `FREE_BYTES`."""
         change_bytes = size_bytes - self._frame
         if change_bytes and self._is_open:
             self._frame = size_bytes
             self._changed(change_bytes)
 
     def _changed(self, change_bytes: int) -> None:
+        """Count a change of this account's memory, here and in the budget."""
         self.held_bytes += change_bytes
         self._budget.changed(self, change_bytes)
 

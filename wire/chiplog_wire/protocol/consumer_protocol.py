@@ -43,7 +43,8 @@ class Subscription:
 
 
 def subscribed_topics(subscription: bytes) -> frozenset[str] | None:
-    """Only the topics, which come first in every version; None if they cannot be read.
+    """The topics of a subscription, which come first in every version; None if they cannot be
+    read.
 
     This does not call `parse_subscription`: some clients write a version and leave out its later
     fields, and Kafka's coordinator does not read these fields either.

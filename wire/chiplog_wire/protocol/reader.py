@@ -200,7 +200,7 @@ class Reader:
         return self.buffer[start:end]
 
     def _long_uvarint(self) -> int:
-        """Like `uvarint`, for numbers of more than one byte."""
+        """An unsigned 32-bit number in two to five bytes."""
         value = 0
         for index in range(_MAX_VARINT_BYTES):
             byte = self.buffer[self.position + index]

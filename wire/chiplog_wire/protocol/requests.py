@@ -56,7 +56,7 @@ def parse_request(frame: memoryview) -> Request | UnsupportedApiVersions:
 
 
 def _parse(frame: memoryview) -> Request | UnsupportedApiVersions:
-    """Like `parse_request`; also raises the errors of `MALFORMED`."""
+    """Read the header of a frame. Raises `ProtocolViolation` or `MALFORMED`."""
     key, version, correlation_id, length = _FIXED.unpack_from(frame)
     api = APIS.get(key)
     if api is None:

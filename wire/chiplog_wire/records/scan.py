@@ -129,7 +129,11 @@ def check_keys_quickly(batch: memoryview, header: BatchHeader) -> None:
 
 
 def check_keys(batch: memoryview, header: BatchHeader) -> Steps[None]:
-    """Like `check_keys_quickly` for a batch of any size, in steps. Raises `RecordsError`."""
+    """Check that every record of a batch has a key, in steps, for batches of any size.
+
+    The first step may yield a function to call in another thread, which decompresses the batch.
+    Raises `RecordsError`.
+    """
     payload: Buffer = batch[HEADER_BYTES : header.size_bytes]
     if header.codec is Codec.NONE:
         payload = bytes(payload)

@@ -99,6 +99,7 @@ def validate_produced(batch: Buffer, limits: ProduceLimits, now_ms: int) -> Batc
 
 
 def _refuse_fragment(size_bytes: int) -> NoReturn:
+    """Raise the error for a buffer that is too small for a batch."""
     if size_bytes == 0:
         raise InvalidRecordError("a produce request must hold one record batch per partition")
     raise CorruptBatchError(f"{size_bytes} bytes are too few for a record batch")

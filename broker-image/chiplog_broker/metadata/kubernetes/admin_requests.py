@@ -201,7 +201,8 @@ class AdminRequests:
         return Outcome(planned=PlannedTopic(counts.partitions, counts.replicas, config))
 
     async def _wait_for_effect(self, operation: Request, verdict: Verdict) -> Outcome:
-        """Wait until `is_done`, without a timeout; returns this broker's view of the topic."""
+        """Wait without a timeout until this broker's view shows the operation's effect (`is_done`);
+        returns the view of the topic."""
         event = asyncio.Event()
         watching = self._watching.setdefault(operation.name, set())
         watching.add(event)

@@ -35,8 +35,11 @@ class Attestation:
 
 
 def attest(last_record: SessionRecord | None, found: FoundData) -> Attestation:
-    """Whether an acknowledged record can be missing from this data directory: the first rule that
-    applies. `last_record` is what the last process stored; None if there is none."""
+    """Whether an acknowledged record can be missing from this data directory, with the reason.
+
+    The rules are tried in this order, and the first one that applies decides. `last_record` is what
+    the last process stored; None if there is none.
+    """
     if found.damaged > MAX_DAMAGED_PARTITIONS:
         # It is unknown which replicas they are, so none counts as undamaged.
         return Attestation(Tail.SUSPECT, f"{found.damaged} replicas are damaged")
@@ -51,8 +54,8 @@ def attest(last_record: SessionRecord | None, found: FoundData) -> Attestation:
 
 
 def _attest(last_record: SessionRecord, found: FoundData) -> Attestation:
-    """The verdict if this directory is the one that the last process used: the first rule that
-    applies."""
+    """The verdict if this directory is the one that the last process used. The rules are tried in
+    this order, and the first one that applies decides."""
     if found.closed_in_session is not None and found.closed_in_session == last_record.session:
         return Attestation(Tail.INTACT, "clean shutdown")
     if last_record.disk_failed:

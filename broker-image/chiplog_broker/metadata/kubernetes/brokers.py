@@ -45,7 +45,8 @@ class Brokers:
         return self._live
 
     def broker_changed(self, _before: Manifest | None, manifest: Manifest | None) -> None:
-        """A Broker object changed. A deleted object is ignored: its absence means nothing."""
+        """A Broker object changed. A deleted object is ignored: only `fenced` and
+        `retired` in its spec say that a broker has ended."""
         if manifest is None:
             return
         try:

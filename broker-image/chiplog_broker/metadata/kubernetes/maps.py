@@ -120,6 +120,7 @@ class Maps:
         await self._idle.wait()
 
     def _wake(self) -> None:
+        """Let `run` apply the pending changes, and `idle` wait for them."""
         self._idle.clear()
         self._work.set()
 
@@ -181,8 +182,8 @@ class Maps:
                 self._parts.cluster.expect(spec.topic_name, uuid_of(generation.topic_id))
 
     def _may_replace(self, spec: PartitionMapSpec) -> bool:
-        """Whether a map from the API may replace the applied one. A map that is older (R6) may not:
-        its topic is added to `regressed`, which the status reports."""
+        """Whether a map from the API may replace the applied one. An older map may not, because
+        metadata must never go back: its topic is added to `regressed`, which the status reports."""
         topic = spec.topic_name
         applied = self.applied.get(topic)
         why = why_older(spec, applied, self._parts.broker_id) if applied else ""
@@ -222,7 +223,8 @@ class Maps:
                 await parts.replicas.release(spec.topic_name)
             else:
                 if not is_synced_before_ack(spec, parts.broker_id):
-                    # Before the first record can be acknowledged from the page cache.
+                    # Stored before the first record can be acknowledged from the page cache: after
+                    # a crash of the machine, the next start must know that records may be lost.
                     await parts.may_lose_tail()
                 try:
                     await parts.replicas.apply(view)

@@ -47,7 +47,8 @@ class MapsCheck:
         """The name of the last check that was completed."""
 
     def requested(self, name: str | None) -> None:
-        """The operator has started the check with this name; None if there was none yet."""
+        """The operator has started the check with this name: compare the applied maps with those in
+        the API, which may have gone back by a restored backup. None if no check was started yet."""
         if name and name != self._requested:
             self._requested = name
             self._new_request.set()
@@ -68,7 +69,8 @@ class MapsCheck:
                 self._notify()
 
     async def _compare(self) -> None:
-        """List all maps, again and again until each applied map was compared with such a list."""
+        """List all maps in the API, again and again until each applied map was compared with such a
+        list. A watch is not sufficient: it may still deliver the state from before a restore."""
         backoff_s = FIRST_BACKOFF_S
         while True:
             try:

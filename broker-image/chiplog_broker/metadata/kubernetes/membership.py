@@ -97,7 +97,7 @@ class KubernetesMembership:
         self._failed = asyncio.get_running_loop().create_future()
         ports = self._ports
         self._outages = Outages(ports.clock, events.authority_answered)
-        # When this process has ended, the operator reads from it which incarnation has.
+        # After the end of this process, the operator reads there which incarnation has ended.
         ports.machine.leave(str(TerminationMessage(self._process.incarnation)))
         keeper = LeaseKeeper(ports.api, self._process, ports.clock, self._outages, self._renewals)
         self._lease = self.start("lease", keeper.run())
@@ -173,6 +173,7 @@ class KubernetesMembership:
             self._store.status_changed()
 
     def topic_outdated(self, topic: str) -> None:
+        """Apply the topic's map again, because a replica here differs from it."""
         if self._store is not None:
             self._store.apply_again(topic)
 

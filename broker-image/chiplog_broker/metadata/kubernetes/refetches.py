@@ -105,7 +105,9 @@ class Refetches:
             return why_not
         name = TopicPartition(topic.name, view.index)
         if not await self._replicas.condemn(topic_id, name, f"{order.run} proved it damaged"):
-            return "this broker has no undamaged replica of it, or already fetches it again"
+            return (
+                "this broker has no undamaged replica of the partition, or already fetches it again"
+            )
         return ""
 
     def _why_not(self, topic: TopicView, view: PartitionView) -> str:

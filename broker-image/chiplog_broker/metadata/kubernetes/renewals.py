@@ -47,8 +47,9 @@ class Renewals:
         self._attempted = asyncio.Event()
 
     async def compare(self, api: KubeApi, process: Process, outages: Outages) -> bool:
-        """Whether the disk has a lower number than the Lease, so that it is an older copy. Waits
-        until the Lease can be read."""
+        """Whether the volume is an older copy. The number of the last renewal is stored on the disk
+        before it is published in the Lease, so a lower number on the disk proves that. Waits until
+        the Lease can be read."""
         # The lock on the data must be held: before that, another process may still increment the
         # number.
         stored = _stored(self._disk)

@@ -38,11 +38,12 @@ class ListLimits(NamedTuple):
 
 def limits_for(reports: int, damaged: int) -> ListLimits:
     """The limits for a status with this many reports, and this many damaged and halted replicas
-    together.
+    together, so that the whole status fits into etcd.
 
     Reports come before proposals: without reports partitions have no leader.
     """
-    # The status has at most this many of both kinds.
+    # The status has at most this many damaged and halted replicas, and each takes the space of
+    # `REPORTS_FOR_ONE` reports.
     damaged = min(damaged, 2 * MAX_DAMAGED_PARTITIONS)
     max_entries = max(MAX_ENTRIES - REPORTS_FOR_ONE * damaged, MIN_ENTRIES)
     return ListLimits(

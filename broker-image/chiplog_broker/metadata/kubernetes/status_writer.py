@@ -60,7 +60,7 @@ class StatusWriter:
         self._refusal = ""
 
     def changed(self) -> None:
-        """A part of the status may have changed."""
+        """A part of the status may have changed: `run` writes the difference soon."""
         self._written.clear()
         self._due.set()
 

@@ -156,7 +156,8 @@ class KubernetesStore:
         ]
 
     async def up_to_date(self) -> None:
-        """Wait until every known map was applied, or tried once."""
+        """Start to apply the maps, and wait until each known map was applied, or tried once. Then
+        start to answer the operator's checks of the maps."""
         await self._brokers_watch.synced.wait()
         await self._maps_watch.synced.wait()
         # Only now, so that no map is applied before it is known which brokers are alive.
@@ -208,7 +209,7 @@ class KubernetesStore:
             await self._parts.clock.sleep(DRAIN_STEP_S)
 
     async def stop(self) -> None:
-        """Stop following."""
+        """Stop following changes of the cluster; a map that is being applied is completed first."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:

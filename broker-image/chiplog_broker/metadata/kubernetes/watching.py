@@ -27,7 +27,7 @@ class _Listening:
         self._outages = outages
 
     def listed(self) -> None:
-        """The cache now has exactly the objects of a complete list."""
+        """The cache now has exactly the objects of a complete list: pass them on."""
         self._outages.answered()
         self._listed(self._cache.values())
 

@@ -73,6 +73,7 @@ def encode_response(header: RequestHeader, message: Any) -> list[Chunk]:
 
 
 def _generic_decode(header: RequestHeader, body: memoryview) -> object:
+    """Decode a request by kio's schema, which is imported with the first such request."""
     from chiplog_wire.protocol.codec import generic, offsets  # noqa: PLC0415
 
     if decode := offsets.DECODERS.get(header.api.key):
@@ -81,6 +82,7 @@ def _generic_decode(header: RequestHeader, body: memoryview) -> object:
 
 
 def _generic_encode(header: RequestHeader, message: object) -> bytes:
+    """Encode the body of an answer by kio's schema."""
     from chiplog_wire.protocol.codec import generic, offsets  # noqa: PLC0415
 
     if encode := offsets.ENCODERS.get(header.api.key):

@@ -148,7 +148,7 @@ def _add_partitions(chunks: _Chunks, version: int, topic: FetchTopicResponse) ->
 
 def _committed(version: int, partition: FetchPartitionResponse, size_bytes: int) -> bytes:
     """A partition without a list of aborted transactions (-1 is a null list), up to the size of its
-    records."""
+    records. The first fields of `partition` are in the order in which they are encoded."""
     if version >= _PREFERRED_REPLICA_FROM:
         preferred = partition.preferred_read_replica
         return _COMMITTED_11.pack(*partition[:5], -1, preferred, size_bytes)

@@ -37,7 +37,8 @@ def decode_request(key: ApiKey, version: int, body: memoryview) -> object:
 
 
 def read_exactly(key: ApiKey, version: int, body: memoryview) -> Any:
-    """A request as kio's dataclass of its own version. Raises the errors of `decode_request`."""
+    """A request as kio's dataclass of its own version. Raises `ProtocolViolation` or
+    `MALFORMED`."""
     reader = Reader(body, compact=APIS[key].is_flexible(version))
     return _exact_reader(key, version)(reader)
 

@@ -28,7 +28,8 @@ def request_values(key: ApiKey, version: int) -> Callable[[Values], None] | None
 
 
 def older_response(key: ApiKey, version: int, message: Any) -> Any:
-    """An answer of the newest version, converted to an older one as far as `generic` cannot."""
+    """Convert an answer of the newest version for an older one, if more is needed than to leave out
+    fields, which the encoder in `generic` does. Other answers are returned unchanged."""
     if key is ApiKey.FIND_COORDINATOR and version < 4:
         return _one_coordinator(version, message)
     if key is ApiKey.LEAVE_GROUP and version < 3:
