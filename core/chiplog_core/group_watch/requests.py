@@ -93,6 +93,7 @@ class Coordinators:
     def _request_for(self, named: Collection[str]) -> GroupsRequest:
         """The request for these groups, which all have the same coordinator."""
         numbers = {self.partition_of(group_id) for group_id in named}
+        # All these partitions have the same leader, so there is one entry.
         led = self._led([number for number in numbers if number is not None])
         (partitions,) = led.values()
         return GroupsRequest(partitions=tuple(partitions), groups=tuple(named))

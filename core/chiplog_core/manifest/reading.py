@@ -69,6 +69,8 @@ def _reader(shape: Shape, unknown: Unknown) -> Reader:
 
 @_reader.register
 def _boolean(_shape: BooleanShape, _unknown: Unknown) -> Reader:
+    """The reader of true and false."""
+
     def read_boolean(value: object, path: str, problems: list[Problem]) -> object:
         if not isinstance(value, bool):
             problems.append(_wrong_type(value, path, "true or false"))
@@ -79,6 +81,7 @@ def _boolean(_shape: BooleanShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _integer(shape: IntegerShape, _unknown: Unknown) -> Reader:
+    """The reader of whole numbers within the shape's bounds."""
     minimum, maximum = shape.minimum, shape.maximum
 
     def read_integer(value: object, path: str, problems: list[Problem]) -> object:
@@ -94,6 +97,8 @@ def _integer(shape: IntegerShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _text(shape: TextShape, _unknown: Unknown) -> Reader:
+    """The reader of strings with the shape's length and pattern."""
+
     def read_text(value: object, path: str, problems: list[Problem]) -> object:
         if not isinstance(value, str):
             problems.append(_wrong_type(value, path, "a string"))
@@ -108,6 +113,7 @@ def _text(shape: TextShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _value(shape: ValueShape, _unknown: Unknown) -> Reader:
+    """The reader of a class that parses its values from strings, like a Kafka UUID."""
     from_text, meaning = shape.type.from_text, shape.type.MEANING
 
     def read_value(value: object, path: str, problems: list[Problem]) -> object:
@@ -125,6 +131,7 @@ def _value(shape: ValueShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _quantity(_shape: QuantityShape, _unknown: Unknown) -> Reader:
+    """The reader of Kubernetes quantities, which YAML may give as strings or whole numbers."""
     pattern = Pattern(QUANTITY_PATTERN, QUANTITY_MEANING)
 
     def read_quantity(value: object, path: str, problems: list[Problem]) -> object:
@@ -141,6 +148,7 @@ def _quantity(_shape: QuantityShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _choice(shape: ChoiceShape, _unknown: Unknown) -> Reader:
+    """The reader of the values of an enumeration."""
     choices = {choice.value: choice for choice in shape.type}
 
     def read_choice(value: object, path: str, problems: list[Problem]) -> object:
@@ -154,6 +162,7 @@ def _choice(shape: ChoiceShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _time(_shape: TimeShape, _unknown: Unknown) -> Reader:
+    """The reader of times in the form of RFC 3339; the result is in UTC."""
     meaning = "a time with its time zone, like 2026-01-31T12:00:00Z"
 
     def read_time(value: object, path: str, problems: list[Problem]) -> object:
@@ -174,6 +183,7 @@ def _time(_shape: TimeShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _list(shape: ListShape, unknown: Unknown) -> Reader:
+    """The reader of lists, which become tuples."""
     read_item = _reader(shape.item, unknown)
     items = shape.items
 
@@ -195,6 +205,7 @@ def _list(shape: ListShape, unknown: Unknown) -> Reader:
 
 @_reader.register
 def _map(shape: MapShape, unknown: Unknown) -> Reader:
+    """The reader of objects with any names, whose values all have one shape."""
     read_entry = _reader(shape.value, unknown)
 
     def read_map(value: object, path: str, problems: list[Problem]) -> object:
@@ -212,6 +223,9 @@ def _map(shape: MapShape, unknown: Unknown) -> Reader:
 
 @_reader.register
 def _config(_shape: ConfigShape, _unknown: Unknown) -> Reader:
+    """The reader of Kafka configuration. Its keys and values are checked later (`config.given`),
+    with better messages."""
+
     def read_config(value: object, path: str, problems: list[Problem]) -> object:
         if not isinstance(value, Mapping):
             problems.append(_wrong_type(value, path, "an object"))

@@ -56,20 +56,20 @@ class RepairState(StrEnum):
     WAITING = "Waiting"
     """Nothing is ordered yet."""
     ORDERED = "Ordered"
-    """Its broker has the order to fetch it again, and has not answered."""
+    """The replica's broker has the order to fetch the replica again, and has not answered."""
     FETCHING = "Fetching"
-    """Its broker has put it aside and fetches it again."""
+    """The replica's broker has put the damaged files aside and fetches the replica again."""
     DONE = "Done"
     """The new copy is in sync."""
     REFUSED = "Refused"
-    """It is left as it is; a later run may prove it again."""
+    """The replica is left as it is; a later run may prove its damage again."""
 
 
 class VerificationPhase(StrEnum):
     """The phase of a Verification."""
 
     WAITING = "Waiting"
-    """It has not run yet: it waits for its schedule, or for something that is missing."""
+    """No run has begun yet: the Verification waits for its schedule, or for something missing."""
     PENDING = "Pending"
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"

@@ -51,7 +51,7 @@ class BrokerState:
 
     def continues(self, ref: ReplicaRef) -> bool:
         """Whether the process of the session `ref` is still running, with all records that it had
-        in memory."""
+        in memory. One process may have several sessions, from `process_since` on."""
         return 0 < self.process_since <= ref.session
 
     def vouches_for(self, ref: ReplicaRef) -> bool:
@@ -146,7 +146,8 @@ def _may_be_alive(world: World, broker_id: BrokerId, broker: BrokerState) -> boo
 
 
 def _alive(brokers: Iterable[BrokerState], *, is_stopping: bool) -> Iterator[ReplicaRef]:
-    """The live brokers that are stopping, or those that are not."""
+    """The live brokers in their sessions: those that are stopping, or, if `is_stopping` is False,
+    those that are not."""
     for broker in brokers:
         is_included = (
             broker.process_state is ProcessState.ALIVE and broker.is_stopping is is_stopping

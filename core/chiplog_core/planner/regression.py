@@ -478,5 +478,6 @@ def _is_current(state: PartitionState, report: ReplicaReport | None) -> bool:
 
 
 def _is_retired(broker_id: BrokerId, brokers: BrokerStates) -> bool:
+    """Whether the broker is gone for good, so that it will never report."""
     broker = brokers.by_id.get(broker_id)
     return broker is not None and broker.is_retired

@@ -64,8 +64,8 @@ def even_out(
 ) -> tuple[BrokerId, ...]:
     """The place of each item, in the order of `items`, after at most `most` moves.
 
-    `base` has every broker whose load is to be even, with its load without the items. Items at
-    other places stay there. No weight is 0.
+    `base` has every broker whose load is to be even, with its load without the items. Items whose
+    place is not one of these brokers stay there. No weight is 0.
     """
     board = _Board(items, base)
     before = dict(board.loads)
@@ -126,7 +126,7 @@ class _Board:
 
     def gap(self, above: BrokerId, below: BrokerId) -> int:
         """How much higher the load of `above` is than that of `below`; 0 if it is not higher or the
-        difference is within the tolerance."""
+        difference is at most `TOLERANCE_PERCENT` of the mean load."""
         gap = self.loads[above] - self.loads[below]
         return gap if gap * len(self.loads) * 100 > TOLERANCE_PERCENT * self.total else 0
 

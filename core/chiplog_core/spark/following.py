@@ -214,6 +214,7 @@ class Following(ABC, Generic[V, P, S]):
     def _with_conditions(self, metadata: Metadata, published: Iterable[Verdict]) -> Step[S]:
         """The finished step, with the conditions to publish."""
         published = list(published)
+        # The first verdict is the one for Ready.
         self._add_refusal_event(published[0])
         conditions = merge(
             self._status.conditions,

@@ -113,6 +113,7 @@ def recounted(
 
 
 def _counts(by_check: Mapping[Check, int]) -> Iterator[CheckCount]:
+    """The counts above 0, sorted by check."""
     for check, number in sorted(by_check.items()):
         if number > 0:
             yield CheckCount(check=check, count=number)

@@ -306,6 +306,7 @@ def _last_before_the_end(history: Object) -> Object | None:
 
 
 def _is_number(key: object) -> bool:
+    """Whether the key is a text of digits."""
     # The length is limited, because int() of a very long text is slow and raises.
     return isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) < 20
 
@@ -356,6 +357,7 @@ def _apache_attempt(launched: Object) -> int | None:
 
 
 def _job_attempt(launched: Object) -> int | None:
+    """The number of the attempt: failed pods plus one; None before the Job has a status."""
     status = part(launched, "status")
     return number(status, "failed") + 1 if status else None
 

@@ -56,7 +56,8 @@ class Tally:
     """Counts of records with a key, of one partition on one replica, or of many partitions."""
 
     by_fit: Counter[frozenset[str]] = field(default_factory=Counter)
-    """Records by the set of hashes that place them in their partition."""
+    """Names of all hashes that place a record in its partition -> the number of such records. A
+    record may fit several hashes by chance."""
     by_older: Counter[tuple[str, int]] = field(default_factory=Counter)
     """The number of records that only a smaller number of partitions explains, by hash and that
     number."""
@@ -238,19 +239,32 @@ def choose(tally: Tally, names: Sequence[str], partitions: int) -> Chosen:
 
 
 def _others(tally: Tally, best: str, names: Sequence[str], partitions: int) -> tuple[Share, ...]:
-    """Hashes besides the best one that place more of its misplaced records than chance would."""
-    hit = 1 / partitions
-    by_nobody = tally.unplaced / (1 - hit) ** len(names)
+    """The hashes that other producers of the topic seem to use besides the `best` one, the most
+    frequent first.
+
+    Some records were written without any of the hashes `names`. Of these, each hash places one in
+    `partitions` in its partition by chance. So a hash is in use only if it places clearly more of
+    the records that no hash found before it places: by three standard deviations of that number.
+    """
+    hit_rate = 1 / partitions  # how likely a hash places a record in its partition by chance
+    # A record written without the hashes is counted as unplaced only if none of them hits it by
+    # chance. The division gives the number of all such records, including those that were hit.
+    without_hash = tally.unplaced / (1 - hit_rate) ** len(names)
     used, found = {best}, []
     while len(used) < len(names):
-        rest = {hashes: n for hashes, n in tally.by_fit.items() if used.isdisjoint(hashes)}
+        # The records that none of the hashes in use places.
+        unexplained = {
+            hashes: count for hashes, count in tally.by_fit.items() if used.isdisjoint(hashes)
+        }
         counts = {
-            name: sum(n for hashes, n in rest.items() if name in hashes)
+            name: sum(count for hashes, count in unexplained.items() if name in hashes)
             for name in names
             if name not in used
         }
         name = max(counts, key=lambda candidate: (counts[candidate], candidate))
-        by_chance = by_nobody * hit * (1 - hit) ** len(used)
+        # Expected hits: by this hash, and by none of those in use. The standard deviation of a
+        # count of rare events is about its square root.
+        by_chance = without_hash * hit_rate * (1 - hit_rate) ** len(used)
         if counts[name] - by_chance < max(1.0, 3 * sqrt(by_chance)):
             break
         used.add(name)
