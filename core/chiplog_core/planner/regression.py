@@ -229,6 +229,8 @@ class _Settling:
 
         `claims` are the leaders' proposals for the partition.
         """
+        # `consent`: the brokers whose reports are not waited for, because a person has accepted the
+        # loss of records; None if nobody has.
         reports = self.answers.reports.get((topic_id, state.partition), {})
         consent = self.accepted.get((state.partition, state.partition_epoch))
         has_gone_back = is_map_outdated(state, reports.values(), claims)

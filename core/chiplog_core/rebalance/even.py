@@ -216,6 +216,7 @@ def _moves_along(board: _Board, path: Sequence[BrokerId], gap: int) -> Step | No
         after[end] += weight
         wanted = weight
     before = [board.loads[place] for place in path]
+    # No load on the path may exceed the highest or the lowest of before.
     is_better = max(after.values()) <= max(before) and min(after.values()) >= min(before)
     are_ends_closer = _is_worthwhile(board.loads[path[0]] - after[path[0]], gap) and _is_worthwhile(
         after[path[-1]] - board.loads[path[-1]], gap

@@ -122,5 +122,5 @@ def _counts(by_check: Mapping[Check, int]) -> Iterator[CheckCount]:
 def _message(past: PastDamage) -> str:
     """The violation's message for this damage."""
     flaw = "ends too early" if past.kind is DamageKind.TRUNCATED else "is not what was written"
-    text = f"its broker refuses to serve the replica, because {past.file} {flaw}: {past.message}"
+    text = f"the replica's broker refuses to serve it, because {past.file} {flaw}: {past.message}"
     return text if len(text) <= MAX_MESSAGE_LENGTH else text[:MAX_MESSAGE_LENGTH]

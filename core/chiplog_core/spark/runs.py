@@ -106,7 +106,8 @@ def progress(
 ) -> Progress:
     """The progress of the run.
 
-    `waited` is the time since the run began. `held_up` is the time for which the application has
+    `known` is the application in the published status, `seen` what was observed of it now. `waited`
+    is the time since the run began. `held_up` is the time for which the application has
     not been running, or has had no executors.
     """
     result = seen.result if _wrote(known, seen.result) else None
