@@ -65,7 +65,7 @@ class Message:
     incarnation: Incarnation
     """The process that the request is for."""
     time_ms: int
-    """When it was signed, in milliseconds since 1970."""
+    """When the request was signed, in milliseconds since 1970."""
     body: bytes = b""
 
 

@@ -68,7 +68,7 @@ class Tried:
     generation: int
     """metadata.generation of the ConsumerGroup when the reset was sent."""
     at_ms: int
-    """When it was sent, by a monotonic clock."""
+    """When the reset was sent, by a monotonic clock."""
     state: ResetState | None
     """The outcome; None if the coordinator reported none."""
     had_members: bool

@@ -33,10 +33,10 @@ class ObservedState:
     """The observed state of a group."""
 
     facts: GroupFacts | None = None
-    """The last answer of its coordinator; None if this process has got none yet."""
+    """The last answer of the group's coordinator; None if this process has got none yet."""
     lags: Lags | None = None
     silent: str = ""
-    """Why its coordinator has not answered for some seconds; empty if it has."""
+    """Why the group's coordinator has not answered for some seconds; empty if it has."""
     old_partitions: tuple[str, ...] = ()
     """Partitions whose leaders have not answered for some seconds, so that their figures are
     old."""

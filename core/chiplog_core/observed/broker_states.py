@@ -28,17 +28,17 @@ class BrokerState:
     """One broker in its current session."""
 
     ref: ReplicaRef | None
-    """None before its first admission."""
+    """The broker in its current session; None before its first admission."""
     process_state: ProcessState
     may_lead: bool
-    """Whether it is alive, with all its data directories online."""
+    """Whether the process is alive, with all its data directories online."""
     is_leaving: bool
-    """Whether it should lead only partitions that no other replica can lead."""
+    """Whether the broker should lead only partitions that no other replica can lead."""
     is_stopping: bool = False
-    """Whether its process is shutting down, so that it leaves each ISR that has another usable
+    """Whether the process is shutting down, so that it leaves each ISR that has another usable
     replica."""
     is_in_session: bool
-    """Whether its status reports its current session: then the session is stored on its disk."""
+    """Whether the broker's status has its current session: then the session is on its disk."""
     process_since: Session
     """The first session of the present process; 0 if there is none."""
     storage_since: Session

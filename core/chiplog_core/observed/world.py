@@ -79,7 +79,7 @@ class NodeState:
 
     name: str
     address: str = ""
-    """Its InternalIP."""
+    """The node's address of type InternalIP."""
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -95,8 +95,8 @@ class Unreadable:
     kind: api.ResourceKind = api.TOPIC
     """TOPIC or CONSUMER_GROUP."""
     is_held: bool = False
-    """Whether it is a Topic that can be parsed, but whose PartitionMap cannot. If it is deleted,
-    its deletionPolicy is carried out only when the map can be parsed again."""
+    """Whether the object is a Topic that can be parsed, but whose PartitionMap cannot. If it is
+    deleted, its deletionPolicy is carried out only when the map can be parsed again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,6 +84,7 @@ class _Board:
     """The present place of each item, the loads, and for each route the items that can take it."""
 
     def __init__(self, items: Sequence[Item], base: Mapping[BrokerId, int]) -> None:
+        """`base` has every broker whose load is to be even, with its load without the items."""
         self.items = items
         self.places = [item.place for item in items]
         self.loads = dict(base)

@@ -92,6 +92,8 @@ class _Table:
         measurements: Measurements,
         settings: Settings,
     ) -> None:
+        """The present leaders. Only leaderships in `weights` (measured, not excluded) may move; all
+        others count as load."""
         self.usable = usable
         self.led = {
             partition.name: partition

@@ -28,7 +28,7 @@ class Broker:
     broker_id: BrokerId
     rack: str | None = None
     is_usable: bool = True
-    """Whether it may get leaders and replicas: it serves, and is not about to leave."""
+    """Whether the broker may get leaders and replicas: it serves, and is not about to leave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

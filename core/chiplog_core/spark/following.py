@@ -61,8 +61,8 @@ class RunView:
     refusal: str = ""
     """Why the API server refused for good to create that application; empty if it did not."""
     obstacle: str = ""
-    """Why it could not be created yet, for example because a webhook does not answer; empty if
-    nothing prevented it."""
+    """Why the application could not be created yet, for example because a webhook does not answer;
+    empty if nothing prevented it."""
     start_limit: timedelta = START_LIMIT
     """How long an application may wait for its driver, or without executors, at a time."""
 

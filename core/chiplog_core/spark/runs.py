@@ -49,10 +49,10 @@ class Seen:
     kind: str = ""
     """Kind of the object that runs it, like Job."""
     reason: str = ""
-    """Why it failed or makes no progress, as a CamelCase word; empty if unknown."""
+    """Why the application failed or makes no progress, in CamelCase; empty if unknown."""
     message: str = ""
     must_be_stopped: bool = False
-    """Whether it failed for good, but its launcher does not know that and would continue."""
+    """Whether the run failed for good, but the launcher does not know that and would continue."""
     is_held_up: bool = False
     """Whether a cause that may pass delays it; `reason` and `message` name the cause."""
     executors: int = 0
