@@ -88,6 +88,8 @@ def named(
     reads = {(read.topic, read.partition, read.replica, read.offset): read for read in refused}
 
     def named_one(violation: Violation) -> Violation:
+        """The violation; if it stands for a refused read, with the damage that the broker
+        reports."""
         read = reads.get(
             (violation.topic, violation.partition, violation.replica, violation.offset)
         )
