@@ -32,7 +32,8 @@ class MemoryShares:
     """For requests of clients that are not received completely, and answers that clients have not
     read yet."""
     brokers_bytes: int
-    """The same for the internal listener, so that clients cannot use up the memory of brokers."""
+    """For unfinished requests and unread answers on the internal listener, so that clients cannot
+    use up the memory that brokers need for each other."""
     answer_bytes: int
     """For the records in one answer. They are read from disk in one step, in which no other request
     is served."""
@@ -47,7 +48,11 @@ class MemoryShares:
 
 
 def memory_shares(memory_bytes: int) -> MemoryShares:
-    """How a broker divides the memory that its process may use."""
+    """How a broker divides the memory that its process may use.
+
+    The fractions, with their lower and upper limits, were chosen so that a process with 256 MiB
+    stays below its limit even if all shares are used; see the module's docstring.
+    """
     clients_bytes = _clamped(memory_bytes // 4, 8 * MIB, 1024 * MIB)
     return MemoryShares(
         clients_bytes=clients_bytes,
@@ -69,16 +74,20 @@ class DescriptorShares:
     are in use."""
 
     clients_below: int
-    """Bound for connections of clients."""
+    """No connection of a client is accepted if its descriptor's number is at or above this."""
     brokers_below: int
-    """Bound for connections of the internal listener."""
+    """No connection of the internal listener is accepted at or above this number."""
     files_below: int
-    """Bound for files that stay open. The numbers above are for files that are closed again
-    immediately."""
+    """No file that stays open is opened at or above this number. The numbers above are for files
+    that are closed again immediately."""
 
 
 def descriptor_shares(limit: int) -> DescriptorShares:
-    """How a broker divides the file descriptors that its process may open (RLIMIT_NOFILE)."""
+    """How a broker divides the file descriptors that its process may open (RLIMIT_NOFILE).
+
+    A quarter, within limits, is reserved: clients are refused first, other brokers when half of the
+    reserve is used, and files that stay open when seven eighths are used.
+    """
     reserve = min(max(limit // 4, _LEAST_RESERVE), _LARGEST_RESERVE, limit // 2)
     return DescriptorShares(
         clients_below=limit - reserve,
@@ -97,8 +106,9 @@ class ConnectionShares:
 
 
 def connection_shares(memory: MemoryShares, clients_below: int) -> ConnectionShares:
-    """The default limits of connections. Memory and descriptors bound them; a reserve of
-    descriptors is left for files."""
+    """The default limits of connections: as many as memory and descriptors allow, in total, and
+    three quarters of that for one client address. `clients_below` is the first descriptor number
+    that clients do not get; some numbers below it are left for files."""
     in_all = max(min(memory.connections, clients_below - _LEAST_RESERVE), 1)
     return ConnectionShares(in_all, max(in_all * 3 // 4, 1))
 

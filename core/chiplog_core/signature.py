@@ -65,7 +65,7 @@ class Message:
     incarnation: Incarnation
     """The process that the request is for."""
     time_ms: int
-    """When it was signed, in milliseconds since 1970."""
+    """When the request was signed, in milliseconds since 1970."""
     body: bytes = b""
 
 
@@ -155,6 +155,6 @@ def _signed(secret: str, parts: tuple[str, ...], body: bytes) -> str:
     if not secret:
         raise ValueError("an empty secret is known to everybody")
     if any("\n" in part for part in parts):
-        raise ValueError("a line's end in what is signed")
+        raise ValueError("a signed part contains a line break")
     head = "".join(f"{part}\n" for part in parts)
     return hmac.digest(secret.encode(), head.encode() + body, "sha256").hex()

@@ -33,7 +33,7 @@ def test_what_is_not_built_is_not_supported() -> None:
     assert problem.reason is Reason.NOT_SUPPORTED
     assert str(problem) == (
         "spec.deletionPolicy asks for the trash for deleted topics, which is not built yet: "
-        "set it to Delete or Retain"
+        "set spec.deletionPolicy to Delete or Retain"
     )
 
 

@@ -51,6 +51,7 @@ def to_answer(request_id: str, topic: str, verdict: Verdict) -> AdminAnswer:
     """The AdminAnswer with the result of an operation on this topic."""
     message = verdict.message[:MAX_ERROR_MESSAGE_LENGTH]
     if why_not_a_topic_name(topic):
+        # An AdminResult must have a valid topic name, so the error is that of the whole request.
         return AdminAnswer(id=request_id, error_code=int(verdict.code), error_message=message)
     if verdict.partitions:
         return AdminAnswer(

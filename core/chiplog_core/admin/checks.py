@@ -82,7 +82,7 @@ def check_growth(operation: GrowTopic, topic: ExistingTopic, facts: ClusterFacts
             raise Refused(
                 Code.INVALID_REPLICA_ASSIGNMENT,
                 f"{added} partitions are added, but {len(operation.assignments)} have a replica "
-                "assignment",
+                "assignment: give each added partition one",
             )
         check_placement(operation.assignments, facts, topic.replicas)
     return added

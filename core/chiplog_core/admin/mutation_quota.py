@@ -65,7 +65,8 @@ class MutationQuota:
         self._buckets: dict[str, TokenBucket] = {}
 
     def spend(self, client: str, partitions: int, now_s: float) -> int:
-        """As `TokenBucket.spend`, for the bucket of this client: 0, or the milliseconds to wait.
+        """Take a token for each partition from the bucket of this client, and return 0; if the
+        bucket is empty, return the milliseconds to wait (`TokenBucket.spend`).
 
         A number of partitions that no topic can have counts as one. Such a request is refused
         later, and must not change the tokens by a negative or huge number.
@@ -81,5 +82,5 @@ class MutationQuota:
                 name: bucket for name, bucket in self._buckets.items() if not bucket.is_full(now_s)
             }
             if len(self._buckets) >= self.MAX_CLIENTS:
-                client = ""
+                client = ""  # the name of the shared bucket
         return self._buckets.setdefault(client, TokenBucket.full(self._per_s, now_s))

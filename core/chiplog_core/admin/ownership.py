@@ -30,7 +30,7 @@ MAX_APPLIED_LENGTH = 65_536
 """A longer annotation is not parsed: the manifest of a Topic is shorter, and it would be parsed in
 every plan."""
 CLIENT_SIDE_APPLY = "kubectl-client-side-apply"
-"""The manager under which kubectl keeps that annotation."""
+"""The field manager under which kubectl writes the annotation `LAST_APPLIED`."""
 
 
 def foreign_managers(

@@ -140,8 +140,8 @@ SCRUB_MAX_BYTES_PER_SECOND = ConfigKey(
     value_type=LONG,
     default=10 * MIB,
     minimum=1,
-    doc="How many bytes per second a broker may read to verify its logs. With a low limit this "
-    "takes longer than chiplog.scrub.interval.ms.",
+    doc="How many bytes per second a broker may read to verify its logs. With a low limit, "
+    "verifying all logs takes longer than chiplog.scrub.interval.ms.",
 )
 
 REPLICA_LAG_TIME_MAX_MS = ConfigKey(

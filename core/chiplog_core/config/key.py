@@ -92,6 +92,7 @@ def _one_of(choices: tuple[str | bool | int, ...]) -> str:
 
 
 def _number_in_range(minimum: float, maximum: float | None) -> str:
+    """The range as messages show it."""
     if maximum is None:
         return f"a number of at least {minimum}"
     return f"a number from {minimum} to {maximum}"

@@ -48,6 +48,7 @@ class BooleanType:
     type: ConfigType = ConfigType.BOOLEAN
 
     def parse(self, text: str) -> bool:
+        """Parse the text. Raises `ValueError`, whose message says which texts are valid."""
         match text.strip().lower():
             case "true":
                 return True
@@ -69,6 +70,7 @@ class IntegerType:
     """The largest value; the smallest is `-largest - 1`."""
 
     def parse(self, text: str) -> int:
+        """Parse the text. Raises `ValueError`, whose message says which texts are valid."""
         # int() alone would also read '1_000' and digits of other scripts.
         if not re.fullmatch("[+-]?[0-9]{1,19}", text.strip()):
             raise ValueError("a whole number")
@@ -88,6 +90,7 @@ class DecimalType:
     type: ConfigType = ConfigType.DOUBLE
 
     def parse(self, text: str) -> float:
+        """Parse the text. Raises `ValueError`, whose message says which texts are valid."""
         try:
             value = float(text.replace("_", "?"))  # float() would accept '1_0' as 10; Java does not
         except ValueError:
@@ -120,6 +123,7 @@ class ListType:
     type: ConfigType = ConfigType.LIST
 
     def parse(self, text: str) -> tuple[str, ...]:
+        """Parse the text. Raises `ValueError`, whose message says which texts are valid."""
         words = tuple(word.strip() for word in text.split(","))
         if not all(words):
             raise ValueError("words separated by commas, none of them empty")

@@ -71,15 +71,20 @@ def forbidden(error: str) -> Verdict:
 
 
 def scaled(facts: Facts) -> Verdict:
-    """The verdict if nothing prevents scaling: True, or Unknown without the facts that scaling
-    needs. The message does not have the number of replicas, because each change of it would cause a
-    write of the status."""
+    """The verdict for the condition Scaled if nothing prevents scaling. It is True, or Unknown with
+    the reason LagUnknown while the lag or the number of partitions is not known: then the lag does
+    not change the number of replicas.
+
+    The message does not contain the number of replicas, because each change of that number would
+    cause a write of the status.
+    """
     if facts.lag is None or facts.partitions is None:
         unknown = "lag" if facts.lag is None else "number of partitions"
         return Verdict(
             type=ConditionType.SCALED.value,
             status=ConditionStatus.UNKNOWN,
             reason="LagUnknown",
-            message=f"the group's {unknown} is unknown, so the Deployment is not scaled",
+            message=f"the group's {unknown} is unknown, so the Deployment is not scaled by the lag "
+            "until the brokers report it; see the condition Ready",
         )
     return holds(ConditionType.SCALED, "Scaled")

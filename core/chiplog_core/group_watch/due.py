@@ -68,6 +68,7 @@ class Allowance:
         if urgency is Urgency.NONE or self._pause_ms(now_ms) < LEAST_PAUSE_MS:
             return False
         if urgency is Urgency.AGING:
+            # Needs no credit that was saved, only a pause in which the write is earned.
             return self._pause_ms(now_ms) >= max(AGED_MS, cost_ms)
         return self._left_ms(now_ms, cost_ms) - cost_ms >= KEPT[urgency] * cost_ms
 

@@ -18,10 +18,10 @@ class Known:
     """The knowledge about one group."""
 
     facts: GroupFacts | None = None
-    """The last answer of its coordinator; None if there was none yet."""
+    """The last answer of the group's coordinator; None if there was none yet."""
     lags: Lags | None = None
     silent_since_ms: int | None = None
-    """Since when its coordinator does not answer; None if it has answered in the last pass."""
+    """Since when the coordinator does not answer; None if it has answered in the last pass."""
     why: str = ""
     """Why the coordinator does not answer."""
     gone_since_ms: int | None = None

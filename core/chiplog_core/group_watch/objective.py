@@ -18,7 +18,11 @@ def objective(max_lag: MaxLag, lags: Lags | None) -> Verdict:
     write of the status in every pass.
     """
     if lags is None:
-        return _verdict(ConditionStatus.UNKNOWN, UNKNOWN, "the group's lag is currently unknown")
+        message = (
+            "the group's lag is unknown until its coordinator and the leaders of its partitions "
+            "answer; see the conditions Ready and Warning"
+        )
+        return _verdict(ConditionStatus.UNKNOWN, UNKNOWN, message)
     exceeded = list(_exceeded(max_lag, lags))
     if exceeded:
         reasons, messages = zip(*exceeded, strict=True)
@@ -57,7 +61,7 @@ def _exceeded(max_lag: MaxLag, lags: Lags) -> Iterator[tuple[str, str]]:
 
 
 def _is_unknown(max_lag: MaxLag, partition_lag: PartitionLag) -> bool:
-    """Whether the lag of a partition is unknown in a unit that has a limit."""
+    """Whether the lag of a partition is unknown in a unit (records, seconds) that has a limit."""
     if partition_lag.end_offset == 0:
         return False  # the log was always empty
     by_records = max_lag.records is not None and partition_lag.lag == NO_COMMIT

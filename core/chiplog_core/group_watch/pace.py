@@ -18,8 +18,11 @@ MOVES_FOR_MS: Final = 10_000
 SHARE: Final = 5
 """The time between passes is at least this many times the duration of the last pass."""
 SHARE_AT_REST: Final = 40
-"""The same while no figure changes, but then at most `AT_REST_PATIENCE_MS`."""
+"""While no figure changes, the time between passes is at least this many times the duration of the
+last pass, up to `AT_REST_PATIENCE_MS`."""
 AT_REST_PATIENCE_MS: Final = 1_000
+"""A pass may at least be this often while no figure changes, however long it takes, unless `SHARE`
+requires more time."""
 NOTHING_TO_ASK_MS: Final = 60_000
 """Time between passes of a cluster without groups to ask about."""
 MAX_MS: Final = 30_000
@@ -39,5 +42,6 @@ def requeue_after_ms(*, asked: bool, still_ms: int, took_ms: int) -> int:
 
 
 def _at_rest_ms(took_ms: int) -> int:
-    """The time between passes while no figure changes: longer if a pass takes long."""
+    """The time between passes while no figure changes: `AT_REST_MS`, or more if a pass takes long,
+    but at most `AT_REST_PATIENCE_MS`."""
     return min(max(AT_REST_MS, SHARE_AT_REST * took_ms), AT_REST_PATIENCE_MS)

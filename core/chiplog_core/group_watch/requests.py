@@ -66,7 +66,7 @@ class Coordinators:
     def of_group(self, group_id: str) -> BrokerId | None:
         """The broker that coordinates the group; None while its partition has no leader."""
         found = self.partitions.get(self.partition_of(group_id) or 0)
-        return found[0] if found else None
+        return found[0] if found else None  # the leader of the partition coordinates the group
 
     def requests(
         self, groups: Collection[str], *, all_groups: bool
@@ -93,6 +93,7 @@ class Coordinators:
     def _request_for(self, named: Collection[str]) -> GroupsRequest:
         """The request for these groups, which all have the same coordinator."""
         numbers = {self.partition_of(group_id) for group_id in named}
+        # All these partitions have the same leader, so there is one entry.
         led = self._led([number for number in numbers if number is not None])
         (partitions,) = led.values()
         return GroupsRequest(partitions=tuple(partitions), groups=tuple(named))
@@ -103,7 +104,8 @@ class Coordinators:
         for number in sorted(numbers):
             found = self.partitions[number]
             if found is not None:
-                led[found[0]].append(found[1])
+                leader, partition = found
+                led[leader].append(partition)
         return dict(led)
 
 

@@ -68,7 +68,7 @@ class Tried:
     generation: int
     """metadata.generation of the ConsumerGroup when the reset was sent."""
     at_ms: int
-    """When it was sent, by a monotonic clock."""
+    """When the reset was sent, by a monotonic clock."""
     state: ResetState | None
     """The outcome; None if the coordinator reported none."""
     had_members: bool
@@ -110,11 +110,11 @@ def is_due(
     if facts is None or facts.refusal is not None or is_over(group, tried):
         return False
     if tried is None or tried.generation != group.metadata.generation:
-        return True
+        return True  # never sent, or the spec has changed since
     if tried.state in {ResetState.DONE, ResetState.PLANNED}:
         return False
     if tried.had_members and not facts.member_count:
-        return True
+        return True  # members may have been the reason of the refusal, and they are gone
     pause_ms = AGAIN_MS if tried.state is None else RETRY_MS
     return now_ms - tried.at_ms >= pause_ms
 
@@ -224,7 +224,7 @@ def reset_status(
             id=reset.id, state=ResetState.RUNNING, message=message[:MAX_MESSAGE_LENGTH]
         )
     if before is not None and replace(before, time=None) == found:
-        return before
+        return before  # unchanged, so it keeps its time
     if before is not None and before.id == reset.id and _is_repeated(before, found):
         return before if before.wish == found.wish else replace(before, wish=found.wish)
     return replace(found, time=now.replace(microsecond=0))

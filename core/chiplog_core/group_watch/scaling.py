@@ -27,7 +27,7 @@ class Facts:
     """The observed facts about a group and its Deployment."""
 
     replicas: int
-    """The number in the Deployment's spec."""
+    """The number of pods in the Deployment's spec."""
     partitions: int | None
     """The number of partitions of all topics that the group consumes; None if unknown."""
     lag: int | None
@@ -100,7 +100,10 @@ def _bounded(scale: Scale, facts: Facts, least: int, most: int) -> tuple[int, st
         reason = "spec.scale.max" if most == scale.max else "the group has no more partitions"
         return most, f"the maximum is {most}: {reason}"
     if current < least:
-        return least, f"the minimum is {least}"
+        return (
+            least,
+            f"the minimum is {least}: spec.scale.min, or the number of partitions if that is lower",
+        )
     return None
 
 
@@ -114,10 +117,10 @@ def _by_lag(
     """
     current = facts.replicas
     if needed is None:
-        return current, "the lag is unknown"
+        return current, "the lag of the group is unknown"
     if needed > current:
         if memory.changed_ms is not None and now_ms - memory.changed_ms < SETTLE_MS:
-            return current, "the last change has not taken effect yet"
+            return current, "the last change of the number of pods has not taken effect yet"
         return needed, f"a lag of {facts.lag} records needs {counted(needed, 'pod')}"
     most_needed = max(number for _, number in memory.needed)
     unchanged_since_ms = max(memory.began_ms, memory.changed_ms or memory.began_ms)
@@ -144,7 +147,8 @@ def _replicas_for_lag(scale: Scale, lag: int | None, least: int, most: int) -> i
 
 
 def _seen(memory: Memory | None, replicas: int, now_ms: int) -> Memory:
-    """The memory with the observed replicas. A change by anybody starts the settling time."""
+    """The memory with the observed number of replicas. A change of the number, whoever made it,
+    starts the time (`SETTLE_MS`) in which the number is not raised again."""
     if memory is None:
         return Memory(began_ms=now_ms, replicas=replicas)
     if memory.replicas != replicas:

@@ -33,10 +33,10 @@ class ObservedState:
     """The observed state of a group."""
 
     facts: GroupFacts | None = None
-    """The last answer of its coordinator; None if this process has got none yet."""
+    """The last answer of the group's coordinator; None if this process has got none yet."""
     lags: Lags | None = None
     silent: str = ""
-    """Why its coordinator has not answered for some seconds; empty if it has."""
+    """Why the group's coordinator has not answered for some seconds; empty if it has."""
     old_partitions: tuple[str, ...] = ()
     """Partitions whose leaders have not answered for some seconds, so that their figures are
     old."""
@@ -49,9 +49,9 @@ class Others:
     """The parts of the status that other modules determine."""
 
     reset: ResetStatus | None = None
-    """None to keep the published one."""
+    """The new status of the reset; None to keep the published one."""
     scaled: Verdict | None = None
-    """None for no condition."""
+    """The condition Scaled; None if the object asks for no scaling."""
 
 
 NOTHING_ELSE = Others()
@@ -144,16 +144,21 @@ def _ready(
     problems: Sequence[Problem],
     reset: ResetStatus | None,
 ) -> Verdict:
-    """The verdict for Ready."""
+    """The verdict for Ready. `problems` are those of the spec; `reset` is the status of the last
+    reset."""
     if problems:
         return refused(problems)
     if observed.silent:
         message = f"{observed.silent}; members and figures are from the last answer"
         return fails(ConditionType.READY, "CoordinatorNotAvailable", message)
     if observed.facts is None:
-        return fails(ConditionType.READY, "Pending", "waiting for the coordinator's answer")
+        return fails(
+            ConditionType.READY, "Pending", "waiting for the answer of the group's coordinator"
+        )
     if observed.may_change and is_retention_due(group, observed.facts):
-        message = "the coordinator has not stored spec.offsetRetention yet"
+        message = (
+            "the group's coordinator has not stored spec.offsetRetention yet; it is asked again"
+        )
         return fails(ConditionType.READY, "OffsetRetentionPending", message)
     wanted = group.spec.reset
     if wanted is not None and reset is not None and wanted.id == reset.id:
@@ -164,7 +169,7 @@ def _ready(
 
 
 def _others(group: ConsumerGroup, observed: ObservedState) -> Iterator[Verdict]:
-    """The verdicts for all other conditions."""
+    """The verdicts for all conditions except Ready and Scaled."""
     max_lag = group.spec.max_lag
     if max_lag is not None:
         is_known = not observed.silent and not observed.old_partitions
@@ -187,6 +192,7 @@ def _others(group: ConsumerGroup, observed: ObservedState) -> Iterator[Verdict]:
 
 
 def _listed(names: Sequence[str]) -> str:
+    """The first names in one text, with the number of the others."""
     shown = ", ".join(names[:MOST_NAMES])
     left = len(names) - MOST_NAMES
     return f"{shown} and {left} more" if left > 0 else shown

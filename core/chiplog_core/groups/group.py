@@ -130,6 +130,7 @@ class Group:
         if before is not None:
             self.answer(before, Joined(code=Code.REBALANCE_IN_PROGRESS, member_id=member.member_id))
         self.joins[member.member_id] = token
+        # The session of a new member still limits how long it may wait.
         if not member.is_new:
             self.sessions.clear(member.member_id)
 
@@ -191,6 +192,8 @@ class Group:
         self.unsynced.clear()
         self.sync_due_ms = None
         if before is GroupState.EMPTY:
+            # The initial delay (KIP-134), which `join_time_is_over` may extend up to
+            # `initial_until_ms`.
             delay_ms = self.limits.initial_rebalance_delay_ms
             self.has_newcomers = False
             self.join_due_ms = now_ms + delay_ms

@@ -29,6 +29,7 @@ def join(
     elif not _may_have_member(group, request):
         group.remove(_member_id_of(group, request))
         _refuse(group, token, Code.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER)
+        # The removed member may have been the last one that the join phase waited for.
         group.complete_if_all_joined(now_ms)
     elif not _is_consistent(group, request):
         _refuse(group, token, Code.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
@@ -36,6 +37,7 @@ def join(
         new_id = new_member_id(request.group_instance_id or request.client_id)
         _join_unknown(group, token, request, new_id, now_ms)
     elif request.member_id in group.pending and request.group_instance_id is None:
+        # The client joins with the id that it was given with MEMBER_ID_REQUIRED.
         group.pending.discard(request.member_id)
         _add(group, token, request, request.member_id, now_ms)
     else:

@@ -25,7 +25,7 @@ class Limits:
     """Largest size of one member's ids and metadata for all its protocols. It is the default limit
     of a record in `__consumer_offsets`: more could not be stored."""
     max_group_bytes: int = 4 * 2**20
-    """Largest size of the same for all members together. It is enough for as many protocols as
-    Kafka's consumers offer."""
+    """Largest total size of the ids and metadata of all members of a group. It is enough for as
+    many protocols as Kafka's consumers offer."""
     max_pending: int = 10_000
     """How many ids may be given out with which no client has joined yet."""

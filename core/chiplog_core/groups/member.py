@@ -21,10 +21,10 @@ class Member:
     """Metadata by protocol name, the preferred protocol first."""
     assignment: bytes = b""
     is_new: bool = False
-    """Whether its first JoinGroup waits, so that it belongs to no generation yet."""
+    """Whether the member's first JoinGroup waits, so that it belongs to no generation yet."""
     is_loaded: bool = False
-    """Whether it was loaded from a stored generation. Only the chosen protocol is stored, so its
-    other protocols are unknown."""
+    """Whether the member was loaded from a stored generation. Only the chosen protocol is stored,
+    so its other protocols are unknown."""
 
     @classmethod
     def joining(cls, member_id: str, request: Join) -> "Member":

@@ -22,4 +22,5 @@ def java_hash(text: str) -> int:
 def partition_of(group: str, partitions: int) -> int:
     """The partition whose leader coordinates this group."""
     value = java_hash(group)
+    # The lowest number has no positive counterpart in Java; Kafka takes 0 for it.
     return 0 if value == -_INT32_SIGN else abs(value) % partitions

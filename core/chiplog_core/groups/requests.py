@@ -45,10 +45,10 @@ class Sync:
     group_instance_id: str | None = None
     generation: int
     protocol_type: str | None = None
-    """Sent from version 5 on (KIP-559), like the name; None is not checked."""
+    """Protocol type and name are sent from version 5 on (KIP-559); None is not checked."""
     protocol_name: str | None = None
     assignments: Mapping[str, bytes] = field(default_factory=dict)
-    """By member id; only the leader sends them."""
+    """Member id -> the assignment of this member; only the leader sends them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

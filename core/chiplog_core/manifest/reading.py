@@ -69,7 +69,10 @@ def _reader(shape: Shape, unknown: Unknown) -> Reader:
 
 @_reader.register
 def _boolean(_shape: BooleanShape, _unknown: Unknown) -> Reader:
+    """The reader of true and false."""
+
     def read_boolean(value: object, path: str, problems: list[Problem]) -> object:
+        """Return the value; add a problem if it is not a boolean."""
         if not isinstance(value, bool):
             problems.append(_wrong_type(value, path, "true or false"))
         return value
@@ -79,9 +82,11 @@ def _boolean(_shape: BooleanShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _integer(shape: IntegerShape, _unknown: Unknown) -> Reader:
+    """The reader of whole numbers within the shape's bounds."""
     minimum, maximum = shape.minimum, shape.maximum
 
     def read_integer(value: object, path: str, problems: list[Problem]) -> object:
+        """Return the value; add a problem if it is no whole number within the bounds."""
         if type(value) is not int:  # a bool is an int to isinstance
             problems.append(_wrong_type(value, path, "a whole number"))
         elif not minimum <= value <= maximum:
@@ -94,7 +99,10 @@ def _integer(shape: IntegerShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _text(shape: TextShape, _unknown: Unknown) -> Reader:
+    """The reader of strings with the shape's length and pattern."""
+
     def read_text(value: object, path: str, problems: list[Problem]) -> object:
+        """Return the value; add problems if it is no string of the right length and form."""
         if not isinstance(value, str):
             problems.append(_wrong_type(value, path, "a string"))
         else:
@@ -108,9 +116,11 @@ def _text(shape: TextShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _value(shape: ValueShape, _unknown: Unknown) -> Reader:
+    """The reader of a class that parses its values from strings, like a Kafka UUID."""
     from_text, meaning = shape.type.from_text, shape.type.MEANING
 
     def read_value(value: object, path: str, problems: list[Problem]) -> object:
+        """Parse the string; None, with a problem, if that fails."""
         if not isinstance(value, str):
             problems.append(_wrong_type(value, path, meaning))
             return None
@@ -125,9 +135,11 @@ def _value(shape: ValueShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _quantity(_shape: QuantityShape, _unknown: Unknown) -> Reader:
+    """The reader of Kubernetes quantities, which YAML may give as strings or whole numbers."""
     pattern = Pattern(QUANTITY_PATTERN, QUANTITY_MEANING)
 
     def read_quantity(value: object, path: str, problems: list[Problem]) -> object:
+        """Return the quantity as a string; add problems if it is none."""
         if isinstance(value, bool) or not isinstance(value, int | str):
             problems.append(_wrong_type(value, path, QUANTITY_MEANING))
             return value
@@ -141,9 +153,11 @@ def _quantity(_shape: QuantityShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _choice(shape: ChoiceShape, _unknown: Unknown) -> Reader:
+    """The reader of the values of an enumeration."""
     choices = {choice.value: choice for choice in shape.type}
 
     def read_choice(value: object, path: str, problems: list[Problem]) -> object:
+        """Return the member of the enumeration; None, with a problem, if there is none."""
         if isinstance(value, str) and value in choices:
             return choices[value]
         problems.append(Problem(path, f"is {value!r}", f"set it to one of {', '.join(choices)}"))
@@ -154,9 +168,11 @@ def _choice(shape: ChoiceShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _time(_shape: TimeShape, _unknown: Unknown) -> Reader:
+    """The reader of times in the form of RFC 3339; the result is in UTC."""
     meaning = "a time with its time zone, like 2026-01-31T12:00:00Z"
 
     def read_time(value: object, path: str, problems: list[Problem]) -> object:
+        """Return the time in UTC; None, with a problem, if it cannot be parsed."""
         if not isinstance(value, str):
             problems.append(_wrong_type(value, path, meaning))
             return None
@@ -174,10 +190,12 @@ def _time(_shape: TimeShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _list(shape: ListShape, unknown: Unknown) -> Reader:
+    """The reader of lists, which become tuples."""
     read_item = _reader(shape.item, unknown)
     items = shape.items
 
     def read_list(value: object, path: str, problems: list[Problem]) -> object:
+        """Return the parsed items as a tuple; add the problems of the list and of its items."""
         if not isinstance(value, list | tuple):
             problems.append(_wrong_type(value, path, "a list"))
             return ()
@@ -195,9 +213,11 @@ def _list(shape: ListShape, unknown: Unknown) -> Reader:
 
 @_reader.register
 def _map(shape: MapShape, unknown: Unknown) -> Reader:
+    """The reader of objects with any names, whose values all have one shape."""
     read_entry = _reader(shape.value, unknown)
 
     def read_map(value: object, path: str, problems: list[Problem]) -> object:
+        """Return the entries with parsed values; add the problems of the map and of its values."""
         if not isinstance(value, Mapping):
             problems.append(_wrong_type(value, path, "an object"))
             return {}
@@ -212,7 +232,11 @@ def _map(shape: MapShape, unknown: Unknown) -> Reader:
 
 @_reader.register
 def _config(_shape: ConfigShape, _unknown: Unknown) -> Reader:
+    """The reader of Kafka configuration. Its keys and values are checked later (`config.given`),
+    with better messages."""
+
     def read_config(value: object, path: str, problems: list[Problem]) -> object:
+        """Return the entries as they are; add a problem if this is no object or is too large."""
         if not isinstance(value, Mapping):
             problems.append(_wrong_type(value, path, "an object"))
             return {}
@@ -244,6 +268,7 @@ def _new_object_reader(cls: type[Any], unknown: Unknown) -> Reader:
     names = {field.name for field in fields}
 
     def read_object(value: object, path: str, problems: list[Problem]) -> object:
+        """Return an instance of `cls`; None, with problems, if any field is not valid."""
         if not isinstance(value, Mapping):
             problems.append(_wrong_type(value, path, "an object"))
             return None

@@ -59,6 +59,7 @@ def _map(shape: MapShape, value: Any) -> dict[str, Any]:
 
 @_written.register
 def _write_object(shape: ObjectShape, value: Any) -> dict[str, Any]:
+    """The object without optional fields that have their default values."""
     manifest = {}
     for field in shape.fields:
         found = getattr(value, field.attribute)

@@ -47,13 +47,13 @@ class AdminRequest:
     op: Annotated[AdminOperation, "Name of the Kafka request."]
     body: Annotated[
         str,
-        "The request as JSON, with the field names of Kafka's protocol.",
+        "The Kafka request as JSON, with the field names of Kafka's protocol.",
         Length(MAX_ADMIN_BODY_LENGTH),
     ]
     deadline: Annotated[
         datetime,
-        "When the client stops waiting. The operator drops the request if it has not started it "
-        "by then.",
+        "When the client stops waiting for the answer. The operator drops the request "
+        "if it has not started it by then.",
     ]
 
 
@@ -61,16 +61,20 @@ class AdminRequest:
 class AdminResult:
     """Result for one topic of a request, or for one of its partitions."""
 
-    topic: Annotated[TopicName, "Name of the topic."]
+    topic: Annotated[TopicName, "Name of the topic that this result is about."]
     partition: Annotated[
-        PartitionIndex | None, "The partition, for requests with one result per partition."
+        PartitionIndex | None,
+        "Number of the partition that this result is about; only for requests with one "
+        "result per partition.",
     ] = None
-    error_code: Annotated[int, "Kafka's error code; 0 for success.", Range(-1, 32_767)]
+    error_code: Annotated[
+        int, "Kafka's error code for this topic or partition; 0 for success.", Range(-1, 32_767)
+    ]
     error_message: Annotated[str, "Error message for the client.", Length(4_096)] = ""
     topic_uid: Annotated[
         Uid | None,
-        "metadata.uid of the Topic object. The broker reports success when it has seen the map "
-        "that this object owns.",
+        "metadata.uid of the Topic object. The broker reports success to the client "
+        "when it has seen the PartitionMap that this Topic owns.",
     ] = None
     partitions: Annotated[
         int | None,
@@ -88,13 +92,13 @@ class AdminResult:
 class AdminAnswer:
     """The operator's answer to a request."""
 
-    id: Annotated[RequestId, "Id of the request."]
+    id: Annotated[RequestId, "Id of the request in status.requests that is answered."]
     error_code: Annotated[
         int, "Kafka's error code for the request as a whole; 0 for none.", Range(-1, 32_767)
     ] = 0
     error_message: Annotated[str, "Error message for the client.", Length(4_096)] = ""
     results: Annotated[
         tuple[AdminResult, ...],
-        "Result for each topic of the request.",
+        "Result for each topic of the request, or for each partition.",
         Items(MAX_ADMIN_RESULTS),
     ] = ()

@@ -66,8 +66,12 @@ class NodePorts:
     """
 
     listener: Annotated[ListenerName, "Name of the listener, of type nodeport."]
-    broker: Annotated[Port | None, "Node port of the broker's own Service."] = None
-    bootstrap: Annotated[Port | None, "Node port of the bootstrap Service."] = None
+    broker: Annotated[Port | None, "Node port of the Service that belongs to this broker only."] = (
+        None
+    )
+    bootstrap: Annotated[
+        Port | None, "Node port of the bootstrap Service, which all brokers share."
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +82,11 @@ class ClaimRemoval:
     no replica is placed on the volume.
     """
 
-    claim_name: Annotated[ObjectName, "Name of the PersistentVolumeClaim."]
+    claim_name: Annotated[ObjectName, "Name of the PersistentVolumeClaim to delete."]
     claim_uid: Annotated[
-        Uid, "Its metadata.uid: a claim that was created again under the name is not deleted."
+        Uid,
+        "metadata.uid of the PersistentVolumeClaim to delete: a claim that was created "
+        "again under the same name is not deleted.",
     ]
 
 
@@ -91,10 +97,17 @@ class RefetchOrder:
     It is carried out once, and only in the session that it names: a restarted broker ignores it.
     """
 
-    run: Annotated[ObjectName, "Application of the Verification's run that proved the damage."]
-    topic_id: Annotated[TopicId, "Id of the topic."]
-    partition: Annotated[PartitionIndex, "Number of the partition."]
-    session: Annotated[Session, "The broker session for which the order is valid."]
+    run: Annotated[
+        ObjectName, "Name of the Verification's Spark application that proved the damage."
+    ]
+    topic_id: Annotated[TopicId, "Kafka's id of the topic whose replica must be fetched again."]
+    partition: Annotated[
+        PartitionIndex, "Number of the partition whose replica must be fetched again."
+    ]
+    session: Annotated[
+        Session,
+        "The broker session for which the order is valid. A broker in another session ignores it.",
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +123,14 @@ class BrokerSpec:
     ]
     broker_id: Annotated[BrokerId, "The broker's id, as Kafka clients see it."]
     admitted_incarnation: Annotated[
-        Incarnation | None, "The incarnation of the only process that may act for this broker id."
+        Incarnation | None,
+        "The incarnation (random name) of the only process that may act for this broker id.",
     ] = None
     session: Annotated[
         Session,
-        "Number of the admitted process, raised by one with each admission; 0 before the first. "
-        "Leaders and in-sync replicas are identified by broker id and session.",
+        "Number of the session: of the admitted process, raised by one with each "
+        "admission; 0 before the first. Leaders and in-sync replicas are identified by "
+        "broker id and session.",
     ] = NEVER_ADMITTED
     storage_uuids: Annotated[
         tuple[StorageUuid, ...],
@@ -147,17 +162,18 @@ class BrokerSpec:
     ] = NEVER_ADMITTED
     fenced: Annotated[
         bool,
-        "The process of this session is known to have ended, or did not renew its Lease in time. "
-        "Clients see it as offline, and it leads no partition.",
+        "True if the process of the session in spec.session is known to have ended, or "
+        "did not renew its Lease in time. Clients see the broker as offline, and it "
+        "leads no partition.",
     ] = False
     intent: Annotated[
         BrokerIntent,
-        "Serve: normal work. Drain: it leads no partitions and gets no new replicas. Remove: its "
-        "replicas "
-        "move elsewhere, then it is retired.",
+        "Serve: the broker works normally. Drain: it leads no partitions and gets no "
+        "new replicas. Remove: its replicas move elsewhere, then it is retired.",
     ]
     retired: Annotated[
-        bool, "The broker is gone for good. Its id and its session numbers are not used again."
+        bool,
+        "True if the broker is gone for good. Its id and its session numbers are not used again.",
     ] = False
     claim_removal: Annotated[
         ClaimRemoval | None, "The recorded decision to delete the broker's volume."
@@ -187,7 +203,7 @@ class BrokerSpec:
     ] = None
     answers: Annotated[
         tuple[AdminAnswer, ...],
-        "Answers to status.requests.",
+        "The operator's answers to the requests in status.requests.",
         Items(MAX_ADMIN_REQUESTS, key=("id",)),
     ] = ()
     refetches: Annotated[

@@ -53,10 +53,13 @@ class Rack:
 class GroupPrefix:
     """Prefix of the groups of another namespace."""
 
-    namespace: Annotated[Namespace, "The namespace of the ConsumerGroup objects."]
+    namespace: Annotated[
+        Namespace, "The namespace of the ConsumerGroup objects for which the prefix applies."
+    ]
     prefix: Annotated[
         str,
-        "Prefix of the ids of their groups, like payments.",
+        "Ids of groups must start with this prefix, like payments., so that "
+        "ConsumerGroups of the namespace may change the groups.",
         Length(MAX_GROUP_ID_LENGTH, minimum=1),
     ]
 
@@ -196,9 +199,13 @@ class BrokerClusterSpec:
 class OffsetsTopicStatus:
     """The topic in which groups keep their offsets."""
 
-    topic_id: Annotated[TopicId, "Kafka's id of the topic."]
-    partitions: Annotated[int, "Number of its partitions.", Range(1, MAX_PARTITIONS_PER_TOPIC)]
-    replicas: Annotated[int, "Number of replicas of each.", Range(1, MAX_REPLICAS)]
+    topic_id: Annotated[TopicId, "Kafka's id of the topic __consumer_offsets."]
+    partitions: Annotated[
+        int, "Number of partitions of __consumer_offsets.", Range(1, MAX_PARTITIONS_PER_TOPIC)
+    ]
+    replicas: Annotated[
+        int, "Number of replicas of each partition of __consumer_offsets.", Range(1, MAX_REPLICAS)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +227,9 @@ class BrokerClusterStatus:
         int | None, "Number of ready brokers whose replicas are all in sync.", Range(0, MAX_BROKERS)
     ] = None
     selector: Annotated[
-        str | None, "Label selector of the brokers' pods, for `kubectl scale`.", Length(1_024)
+        str | None,
+        "Label selector of the brokers' pods, which `kubectl scale` needs.",
+        Length(1_024),
     ] = None
     listeners: Annotated[
         tuple[ListenerStatus, ...],
@@ -233,23 +242,28 @@ class BrokerClusterStatus:
         "size, but not below it.",
     ] = None
     topics: Annotated[
-        int | None, "Number of topics, without those of the cluster itself.", Range(0, MAX_INT32)
+        int | None, "Number of topics, without internal topics.", Range(0, MAX_INT32)
     ] = None
     partitions: Annotated[
-        int | None, "Number of partitions of these topics.", Range(0, MAX_INT32)
+        int | None,
+        "Number of partitions of all topics, without internal topics.",
+        Range(0, MAX_INT32),
     ] = None
     consumer_offsets: Annotated[
         OffsetsTopicStatus | None,
-        "The topic __consumer_offsets, in which groups keep their offsets. The operator needs "
-        "this id to find the topic on the brokers' disks if its PartitionMap is lost.",
+        "The topic __consumer_offsets, in which groups keep their offsets. The operator "
+        "needs the topic's id to find the topic on the brokers' disks if its "
+        "PartitionMap is lost.",
     ] = None
     offline_partitions: Annotated[
         int | None,
-        "Partitions without a leader: clients can neither write nor read them.",
+        "Number of partitions without a leader: clients can neither write nor read them.",
         Range(0, MAX_INT32),
     ] = None
     under_replicated_partitions: Annotated[
-        int | None, "Partitions with fewer in-sync replicas than replicas.", Range(0, MAX_INT32)
+        int | None,
+        "Number of partitions with fewer in-sync replicas than replicas.",
+        Range(0, MAX_INT32),
     ] = None
 
 

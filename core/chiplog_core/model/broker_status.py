@@ -55,17 +55,21 @@ class Tail(StrEnum):
 class DamagedPartition:
     """A replica whose stored data is known to be wrong. It does not lead and must be refetched."""
 
-    topic_id: Annotated[TopicId, "Id of the topic."]
-    partition: Annotated[PartitionIndex, "Number of the partition."]
-    file: Annotated[str, "File in which the damage was found.", Length(512)]
-    offset: Annotated[Offset | None, "First offset that cannot be trusted."] = None
-    message: Annotated[str, "What is wrong with it.", Length(1_024)] = ""
+    topic_id: Annotated[TopicId, "Kafka's id of the topic of the damaged replica."]
+    partition: Annotated[PartitionIndex, "Number of the partition of the damaged replica."]
+    file: Annotated[str, "File of the replica in which the damage was found.", Length(512)]
+    offset: Annotated[
+        Offset | None, "First offset of the damaged replica that cannot be trusted."
+    ] = None
+    message: Annotated[
+        str, "What is wrong with the file of the damaged replica.", Length(1_024)
+    ] = ""
     refetching: Annotated[
         bool,
-        "The damaged files were put aside, and a new copy is being fetched from the leader. The "
-        "copy joins the ISR only when that leader proposes it, and can lead only after it has "
-        "left this list. Also false while the ISR may still list the replica for its old, damaged "
-        "log.",
+        "True if the damaged files were put aside and a new copy is being fetched from "
+        "the leader. The copy joins the ISR only when that leader proposes it, and can "
+        "lead only after the replica has left status.directories[].damaged. Also false "
+        "while the ISR may still list the replica for its old, damaged log.",
     ] = False
 
 
@@ -80,20 +84,25 @@ class DamageKind(StrEnum):
 class PastDamage:
     """A replica that was found damaged, and may have been repaired in the meantime."""
 
-    topic: Annotated[TopicName, "Name of the topic."]
-    topic_id: Annotated[TopicId, "Id of the topic."]
-    partition: Annotated[PartitionIndex, "Number of the partition."]
+    topic: Annotated[TopicName, "Name of the topic of the replica that was found damaged."]
+    topic_id: Annotated[TopicId, "Kafka's id of the topic of the replica that was found damaged."]
+    partition: Annotated[
+        PartitionIndex, "Number of the partition of the replica that was found damaged."
+    ]
     kind: Annotated[
         DamageKind,
-        "Changed: bytes are not what was written. Truncated: the file ends too early, and the "
-        "rest of it is undamaged.",
+        "Changed: bytes of the file are not what was written. Truncated: the file ends "
+        "too early, and the rest of it is undamaged.",
     ]
-    file: Annotated[str, "File in which the damage was found.", Length(512)]
-    offset: Annotated[Offset | None, "First offset that cannot be trusted, or is missing."] = None
-    message: Annotated[str, "What is wrong with it.", Length(1_024)] = ""
-    found_at: Annotated[datetime, "When it was found, by the broker's clock."]
+    file: Annotated[str, "File of the replica in which the damage was found.", Length(512)]
+    offset: Annotated[
+        Offset | None, "First offset of the replica that cannot be trusted, or is missing."
+    ] = None
+    message: Annotated[str, "What was wrong with the file of the replica.", Length(1_024)] = ""
+    found_at: Annotated[datetime, "When the damage was found, by the broker's clock."]
     whole_at: Annotated[
-        datetime | None, "When an undamaged copy had replaced it; not set before."
+        datetime | None,
+        "When an undamaged copy had replaced the replica, by the broker's clock; not set before.",
     ] = None
 
 
@@ -101,7 +110,10 @@ class PastDamage:
 class DataDirectory:
     """One data directory, as the broker found it at start."""
 
-    storage_uuid: Annotated[StorageUuid, "Its identity, from meta.properties."]
+    storage_uuid: Annotated[
+        StorageUuid,
+        "Id of the data directory, from its file meta.properties; a new directory gets a new id.",
+    ]
     tail: Annotated[
         Tail,
         "intact: no record that was acknowledged here can be missing (clean shutdown, only Fsync "
@@ -114,18 +126,19 @@ class DataDirectory:
     ]
     went_back: Annotated[
         bool,
-        "The volume is an older copy of the broker's volume: restored from a snapshot, or rolled "
-        "back by the storage. Records acknowledged after the copy was made are missing on it.",
+        "True if the volume is an older copy of the broker's volume: restored from a "
+        "snapshot, or rolled back by the storage. Records acknowledged after the copy "
+        "was made are missing on it.",
     ] = False
     online: Annotated[
         bool, "False after a failed write or sync: the broker does not use the directory any more."
     ] = True
-    total_bytes: Annotated[Bytes | None, "Size of the volume."] = None
-    usable_bytes: Annotated[Bytes | None, "Free space on the volume."] = None
+    total_bytes: Annotated[Bytes | None, "Size of the volume in bytes."] = None
+    usable_bytes: Annotated[Bytes | None, "Free space on the volume in bytes."] = None
     full: Annotated[
         bool,
-        "Less space is free than chiplog.disk.reserve.bytes: the broker refuses writes until "
-        "there is enough space again.",
+        "True if less space is free on the volume than chiplog.disk.reserve.bytes: the "
+        "broker refuses writes until there is enough space again.",
     ] = False
     damaged: Annotated[
         tuple[DamagedPartition, ...],
@@ -150,12 +163,16 @@ class IsrProposal:
     refusal too, by raising partitionEpoch.
     """
 
-    topic_id: Annotated[TopicId, "Id of the topic."]
-    partition: Annotated[PartitionIndex, "Number of the partition."]
-    session: Annotated[Session, "Session of the leader."]
-    leader_epoch: Annotated[LeaderEpoch, "Leader epoch in which it leads."]
+    topic_id: Annotated[TopicId, "Kafka's id of the topic whose in-sync replicas should change."]
+    partition: Annotated[
+        PartitionIndex, "Number of the partition whose in-sync replicas should change."
+    ]
+    session: Annotated[Session, "Session of the leader that makes the proposal."]
+    leader_epoch: Annotated[LeaderEpoch, "Leader epoch in which this broker leads the partition."]
     base_partition_epoch: Annotated[
-        PartitionEpoch, "The partitionEpoch that the proposal is based on."
+        PartitionEpoch,
+        "The partitionEpoch of the partition that the proposal is based on. A proposal "
+        "with a lower number than the partition has is decided already.",
     ]
     isr: Annotated[Isr, "The in-sync replicas that the leader proposes."]
 
@@ -168,22 +185,28 @@ class ReplicaReport:
     restored from a backup, and if reportsWanted of the map asks for it.
     """
 
-    topic_id: Annotated[TopicId, "Id of the topic."]
-    partition: Annotated[PartitionIndex, "Number of the partition."]
-    leader_epoch: Annotated[LeaderEpoch, "Highest leaderEpoch that the broker has applied."]
-    partition_epoch: Annotated[
-        PartitionEpoch, "Highest partitionEpoch that the broker has applied."
+    topic_id: Annotated[TopicId, "Kafka's id of the topic of the reported replica."]
+    partition: Annotated[PartitionIndex, "Number of the partition of the reported replica."]
+    leader_epoch: Annotated[
+        LeaderEpoch, "Highest leaderEpoch of the partition that the broker has applied."
     ]
-    isr: Annotated[Isr, "The in-sync replicas of that state."]
+    partition_epoch: Annotated[
+        PartitionEpoch, "Highest partitionEpoch of the partition that the broker has applied."
+    ]
+    isr: Annotated[
+        Isr, "The in-sync replicas in the last state of the partition that the broker has applied."
+    ]
     unclean_epoch: Annotated[
-        LeaderEpoch | None, "The uncleanEpoch of that state; not set if there was none."
+        LeaderEpoch | None,
+        "The uncleanEpoch in the last state of the partition that the broker has "
+        "applied; not set if there was no unclean election.",
     ] = None
     log_leader_epoch: Annotated[
         LeaderEpoch | None,
-        "Last leader epoch of its log, even if retention has emptied the log; not set if the log "
-        "never had records.",
+        "Last leader epoch of the replica's log, even if retention has emptied the log; "
+        "not set if the log never had records.",
     ] = None
-    log_end_offset: Annotated[Offset, "The offset after the last record of its log."]
+    log_end_offset: Annotated[Offset, "The offset after the last record of the replica's log."]
     high_watermark: Annotated[
         Offset | None,
         "High watermark from the checkpoint that was found at start: records below it were "
@@ -191,8 +214,9 @@ class ReplicaReport:
     ] = None
     cut: Annotated[
         bool,
-        "At start, this process found an unreadable batch at the end of the log and truncated the "
-        "log there. A torn write and a flipped bit look the same.",
+        "True if this process, when it started, found an unreadable batch at the end of "
+        "the replica's log and truncated the log there. A torn write and a flipped bit "
+        "look the same.",
     ] = False
 
 
@@ -205,28 +229,32 @@ class HaltedReplica:
     were, and nobody has accepted a loss. A person must find out which of the two is right.
     """
 
-    topic_id: Annotated[TopicId, "Id of the topic."]
-    partition: Annotated[PartitionIndex, "Number of the partition."]
+    topic_id: Annotated[TopicId, "Kafka's id of the topic of the replica that refuses to follow."]
+    partition: Annotated[
+        PartitionIndex, "Number of the partition of the replica that refuses to follow."
+    ]
     leader_epoch: Annotated[
         LeaderEpoch, "Leader epoch of the leader that the replica refuses to follow."
     ]
-    log_end_offset: Annotated[Offset, "The offset after the last record of its log."]
+    log_end_offset: Annotated[Offset, "The offset after the last record of the replica's log."]
     high_watermark: Annotated[
         Offset, "High watermark that the replica knows: records below it were acknowledged."
     ]
-    message: Annotated[str, "Answer of the leader.", Length(1_024)] = ""
+    message: Annotated[str, "Why the replica refuses to follow its leader.", Length(1_024)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceAcknowledgement:
     """A leader's confirmation that it refuses writes and that all its records are committed."""
 
-    topic_id: Annotated[TopicId, "Id of the topic."]
-    partition: Annotated[PartitionIndex, "Number of the partition."]
+    topic_id: Annotated[TopicId, "Kafka's id of the topic whose writes are refused."]
+    partition: Annotated[PartitionIndex, "Number of the partition whose writes are refused."]
     fence: Annotated[FenceNumber, "Number of the order to refuse writes, from the PartitionMap."]
-    session: Annotated[Session, "Session of the leader."]
-    leader_epoch: Annotated[LeaderEpoch, "Leader epoch in which it leads."]
-    log_end_offset: Annotated[Offset, "Its log end offset, which equals its high watermark."]
+    session: Annotated[Session, "Session of the leader that refuses the writes."]
+    leader_epoch: Annotated[LeaderEpoch, "Leader epoch in which this broker leads the partition."]
+    log_end_offset: Annotated[
+        Offset, "Log end offset of the partition, which equals its high watermark."
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,9 +263,10 @@ class FlushedTopic:
     on disk.
     """
 
-    topic_id: Annotated[TopicId, "Id of the topic."]
+    topic_id: Annotated[TopicId, "Kafka's id of the topic that was synced to disk."]
     durability_switch: Annotated[
-        SwitchNumber, "Number of the durability change, from the PartitionMap."
+        SwitchNumber,
+        "Number of the topic's durability change, from spec.durabilitySwitch of its PartitionMap.",
     ]
 
 
@@ -245,9 +274,17 @@ class FlushedTopic:
 class RefetchAnswer:
     """Answer to an order to fetch a replica again. It is kept as long as the order."""
 
-    run: Annotated[str, "Application that the order names in its run.", Length(253, minimum=1)]
-    topic_id: Annotated[TopicId, "Id of the topic."]
-    partition: Annotated[PartitionIndex, "Number of the partition."]
+    run: Annotated[
+        str,
+        "Name of the Spark application in the order (spec.refetches[].run) that is answered.",
+        Length(253, minimum=1),
+    ]
+    topic_id: Annotated[
+        TopicId, "Kafka's id of the topic of the replica in the order that is answered."
+    ]
+    partition: Annotated[
+        PartitionIndex, "Number of the partition of the replica in the order that is answered."
+    ]
     refusal: Annotated[
         str,
         "Why the order was refused. Empty if it was accepted: the replica is listed as damaged "
@@ -261,25 +298,25 @@ class BrokerStatus:
     """State that the broker reports."""
 
     incarnation: Annotated[
-        Incarnation | None, "Random name of the process that writes this status."
+        Incarnation | None, "Random name of the broker's process that writes this status."
     ] = None
     session: Annotated[
         Session | None,
         "The session in which this process knows that it was admitted; not set before.",
     ] = None
     version: Annotated[str | None, "Version of the broker's software.", Length(64)] = None
-    rack: Annotated[str | None, "The rack that it reports to clients.", Length(253)] = None
+    rack: Annotated[str | None, "The rack that the broker reports to clients.", Length(253)] = None
     draining: Annotated[
-        bool, "It was asked to stop and waits until its leaderships have moved."
+        bool, "True if the process was asked to stop and waits until its leaderships have moved."
     ] = False
     directories: Annotated[
         tuple[DataDirectory, ...],
-        "Its data directories, as found at start.",
+        "The broker's data directories, as found when its process started.",
         Items(MAX_DATA_DIRECTORIES, key=("storageUUID",)),
     ] = ()
     proposals: Annotated[
         tuple[IsrProposal, ...],
-        "Changes of in-sync replicas that it proposes, oldest first.",
+        "Changes of in-sync replicas that the broker proposes as a leader, oldest first.",
         Items(MAX_PROPOSALS, key=("topicId", "partition")),
     ] = ()
     requests: Annotated[
@@ -289,7 +326,8 @@ class BrokerStatus:
     ] = ()
     replica_reports: Annotated[
         tuple[ReplicaReport, ...],
-        "State on its disk, for partitions where the PartitionMap is older or asks for it.",
+        "State of the replicas on the broker's disk, for partitions whose PartitionMap "
+        "is older than the disk or asks for reports (reportsWanted).",
         Items(MAX_REPLICA_REPORTS, key=("topicId", "partition")),
     ] = ()
     halted_replicas: Annotated[
@@ -299,30 +337,34 @@ class BrokerStatus:
     ] = ()
     maps_checked: Annotated[
         str | None,
-        "The last spec.mapsCheck for which it listed all PartitionMaps and compared them with its "
-        "disk. Every partition for which its disk was newer is in replicaReports.",
+        "The last spec.mapsCheck for which the broker listed all PartitionMaps and "
+        "compared them with its disk. Every partition for which its disk was newer is "
+        "in status.replicaReports.",
         Length(64),
     ] = None
     fenced_partitions: Annotated[
         tuple[FenceAcknowledgement, ...],
-        "Partitions that it leads and whose writes it refuses, as the PartitionMap orders.",
+        "Partitions that the broker leads and whose writes it refuses, as the fence in "
+        "their PartitionMap orders.",
         Items(MAX_REPLICA_REPORTS, key=("topicId", "partition")),
     ] = ()
     refetches: Annotated[
         tuple[RefetchAnswer, ...],
-        "Answers to spec.refetches.",
+        "The broker's answers to the orders in spec.refetches.",
         Items(MAX_REFETCHES, key=("topicId", "partition")),
     ] = ()
     flushed_topics: Annotated[
         tuple[FlushedTopic, ...],
-        "Topics that it has synced to disk since they changed to Fsync.",
+        "Topics that the broker has synced to disk since their durability changed to Fsync.",
         Items(MAX_PROPOSALS, key=("topicId",)),
     ] = ()
     confirmed_tombstones: Annotated[
         tuple[TopicId, ...],
-        "Deleted topics of which it has no data any more.",
+        "Ids of deleted topics of which the broker has no data any more.",
         Items(MAX_TOMBSTONES * 10, unique=True),
     ] = ()
     message: Annotated[
-        str, "Message for people, like the progress of log recovery.", Length(MAX_MESSAGE_LENGTH)
+        str,
+        "What the broker is doing, for people, like the progress of log recovery.",
+        Length(MAX_MESSAGE_LENGTH),
     ] = ""

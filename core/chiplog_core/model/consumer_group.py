@@ -55,10 +55,10 @@ class WhileActive(StrEnum):
 class ResetTopic:
     """A topic whose offsets are reset."""
 
-    topic: Annotated[TopicName, "Name of the topic."]
+    topic: Annotated[TopicName, "Name of the topic whose offsets are reset."]
     partitions: Annotated[
         tuple[PartitionIndex, ...],
-        "The partitions to reset; default: all partitions of the topic.",
+        "Numbers of the partitions to reset; default: all partitions of the topic.",
         Items(MAX_PARTITIONS_PER_TOPIC, unique=True),
     ] = ()
 
@@ -142,8 +142,8 @@ class Scale:
         "The Deployment whose pods are the consumers. It must have the annotation "
         "chiplog.dev/scaled-by with the name of this ConsumerGroup.",
     ]
-    min: Annotated[int, "Minimum number of pods.", Range(0, 1_000)] = 1
-    max: Annotated[int, "Maximum number of pods.", Range(1, 1_000)]
+    min: Annotated[int, "Minimum number of the Deployment's pods.", Range(0, 1_000)] = 1
+    max: Annotated[int, "Maximum number of the Deployment's pods.", Range(1, 1_000)]
     lag_per_replica: Annotated[
         int,
         "How many records of lag one pod can handle.",

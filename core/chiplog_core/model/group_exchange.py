@@ -97,8 +97,8 @@ class LogRefusal(StrEnum):
 class OffsetsPartition:
     """A partition of `__consumer_offsets`, and the leader epoch in which a broker leads it."""
 
-    partition: Annotated[PartitionIndex, "Number of the partition."]
-    leader_epoch: Annotated[LeaderEpoch, "Its leader epoch."]
+    partition: Annotated[PartitionIndex, "Number of the partition of __consumer_offsets."]
+    leader_epoch: Annotated[LeaderEpoch, "Leader epoch of the partition of __consumer_offsets."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +202,7 @@ class GroupFacts:
 class PartitionAnswer:
     """Whether the answer has the groups of a requested partition of `__consumer_offsets`."""
 
-    partition: Annotated[PartitionIndex, "Number of the partition."]
+    partition: Annotated[PartitionIndex, "Number of the partition of __consumer_offsets."]
     refusal: Annotated[
         GroupRefusal | None,
         "Why its groups are missing in the answer; absent if they are all included.",
@@ -275,7 +275,9 @@ class RecordTime:
     """The timestamp of the first record at or after an offset."""
 
     offset: Annotated[Offset, "The offset that was asked about."]
-    timestamp_ms: Annotated[TimeMs, "Timestamp of the record; -1 if it has none."]
+    timestamp_ms: Annotated[
+        TimeMs, "Timestamp of the record at this offset; -1 if the record has none."
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,10 +401,10 @@ class ResetAnswer:
     state: Annotated[
         ResetState | None, "Planned, Refused, Running, Done or Failed; absent with a refusal."
     ] = None
-    message: Annotated[str, "Why it was refused or failed.", Length(MAX_MESSAGE_LENGTH)] = ""
+    message: Annotated[str, "Why the reset was refused or failed.", Length(MAX_MESSAGE_LENGTH)] = ""
     offsets: Annotated[
         tuple[ResetOffset, ...],
-        "Each partition's offset before and after.",
+        "Each partition's committed offset before and after the reset.",
         Items(MAX_EXCHANGED_ITEMS),
     ] = ()
 

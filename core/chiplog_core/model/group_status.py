@@ -57,10 +57,10 @@ class ResetState(StrEnum):
 class AssignedTopic:
     """The partitions of one topic that a member consumes."""
 
-    topic: Annotated[TopicName, "Name of the topic."]
+    topic: Annotated[TopicName, "Name of the topic that the member consumes."]
     partitions: Annotated[
         tuple[PartitionIndex, ...],
-        "Numbers of the partitions.",
+        "Numbers of the partitions of this topic that the member consumes.",
         Items(MAX_PARTITIONS_PER_TOPIC),
     ]
 
@@ -69,15 +69,15 @@ class AssignedTopic:
 class Member:
     """One consumer of the group."""
 
-    member_id: Annotated[str, "The id its coordinator gave it.", Length(512)]
-    client_id: Annotated[str, "Its client.id.", Length(512)]
-    host: Annotated[str, "The address it connects from.", Length(253)]
+    member_id: Annotated[str, "The member's id, which the coordinator gave it.", Length(512)]
+    client_id: Annotated[str, "The member's client.id.", Length(512)]
+    host: Annotated[str, "The address that the member connects from.", Length(253)]
     group_instance_id: Annotated[
-        str | None, "Its group.instance.id, if it is a static member.", Length(512)
+        str | None, "The member's group.instance.id, if it is a static member.", Length(512)
     ] = None
     assignment: Annotated[
         tuple[AssignedTopic, ...],
-        "Partitions that it consumes.",
+        "Partitions that the member consumes.",
         Items(MAX_GROUP_TOPICS, key=("topic",)),
     ] = ()
 
@@ -86,18 +86,24 @@ class Member:
 class PartitionLag:
     """Offsets and lag of the group in one partition, all read at the same time."""
 
-    topic: Annotated[TopicName, "Name of the topic."]
-    partition: Annotated[PartitionIndex, "Number of the partition."]
+    topic: Annotated[TopicName, "Name of the topic of the partition."]
+    partition: Annotated[PartitionIndex, "Number of the partition in its topic, counted from 0."]
     committed_offset: Annotated[
         int,
         "The committed offset, which is the next offset the group will read; -1 if there is none.",
         Range(NO_COMMIT, MAX_INT64),
     ]
-    end_offset: Annotated[Offset, "The log end offset: the offset that the next record will get."]
-    lag: Annotated[LagRecords, "Lag in records; -1 if no offset was ever committed."]
+    end_offset: Annotated[
+        Offset, "The log end offset of the partition: the offset that the next record will get."
+    ]
+    lag: Annotated[
+        LagRecords,
+        "Lag of the group in this partition, in records; -1 if no offset was ever committed.",
+    ]
     lag_seconds: Annotated[
         LagSeconds,
-        "Age of the first record not yet consumed, by its timestamp; 0 if everything is consumed.",
+        "Age in seconds of the first record not yet consumed, by its timestamp; 0 if "
+        "everything is consumed; -1 if unknown.",
     ]
 
 
@@ -105,19 +111,21 @@ class PartitionLag:
 class ResetOffset:
     """Effect of a reset on one partition."""
 
-    topic: Annotated[TopicName, "Name of the topic."]
-    partition: Annotated[PartitionIndex, "Number of the partition."]
+    topic: Annotated[TopicName, "Name of the topic of the partition whose offset is reset."]
+    partition: Annotated[PartitionIndex, "Number of the partition whose offset is reset."]
     offset: Annotated[
-        int, "The committed offset before; -1 if there was none.", Range(NO_COMMIT, MAX_INT64)
+        int,
+        "The committed offset before the reset; -1 if there was none.",
+        Range(NO_COMMIT, MAX_INT64),
     ]
-    new_offset: Annotated[Offset, "The committed offset after."]
+    new_offset: Annotated[Offset, "The committed offset after the reset."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetStatus:
     """The last requested reset."""
 
-    id: Annotated[str, "Its id, from the spec.", Length(63)]
+    id: Annotated[str, "Id of the reset, from spec.reset.id.", Length(63)]
     state: Annotated[
         ResetState,
         "Planned: dry run. Refused: see message; it is not retried. Running: the coordinator has "
@@ -125,8 +133,8 @@ class ResetStatus:
     ]
     message: Annotated[
         str,
-        "Why it was refused or failed, or which partitions got another offset than requested, and "
-        "why.",
+        "Why the reset was refused or failed, or which partitions got another offset "
+        "than requested, and why.",
         Length(MAX_MESSAGE_LENGTH),
     ] = ""
     wish: Annotated[
@@ -135,10 +143,12 @@ class ResetStatus:
         "the spec.",
         Length(63),
     ] = ""
-    time: Annotated[datetime | None, "When this state was reached."] = None
+    time: Annotated[datetime | None, "When the reset reached the state in status.reset.state."] = (
+        None
+    )
     offsets: Annotated[
         tuple[ResetOffset, ...],
-        "Each partition's offset before and after.",
+        "Each partition's committed offset before and after the reset.",
         Items(MAX_GROUP_STATUS_PARTITIONS, key=("topic", "partition")),
     ] = ()
 
@@ -164,18 +174,26 @@ class ConsumerGroupStatus:
         str | None, "How partitions are assigned to members, like range.", Length(249)
     ] = None
     coordinator: Annotated[BrokerId | None, "Id of the broker that coordinates the group."] = None
-    member_count: Annotated[int | None, "Number of members.", Range(0, MAX_INT32)] = None
+    member_count: Annotated[int | None, "Number of members of the group.", Range(0, MAX_INT32)] = (
+        None
+    )
     members: Annotated[
         tuple[Member, ...],
         f"The members, at most {MAX_GROUP_STATUS_MEMBERS} of them.",
         Items(MAX_GROUP_STATUS_MEMBERS, key=("memberId",)),
     ] = ()
     total_lag: Annotated[
-        LagRecords | None, "Sum of the lag of all partitions with a committed offset."
+        LagRecords | None,
+        "Sum of the lag, in records, of all partitions with a committed offset; -1 if "
+        "there is no committed offset.",
     ] = None
-    max_lag: Annotated[LagRecords | None, "The largest lag of any partition."] = None
+    max_lag: Annotated[
+        LagRecords | None,
+        "The largest lag of any partition, in records; -1 if there is no committed offset.",
+    ] = None
     max_lag_seconds: Annotated[
-        LagSeconds | None, "Age of the oldest record not yet consumed, over all partitions."
+        LagSeconds | None,
+        "Age in seconds of the oldest record not yet consumed, over all partitions; -1 if unknown.",
     ] = None
     partitions: Annotated[
         tuple[PartitionLag, ...],
@@ -183,4 +201,4 @@ class ConsumerGroupStatus:
         f"{MAX_GROUP_STATUS_PARTITIONS} of them.",
         Items(MAX_GROUP_STATUS_PARTITIONS, key=("topic", "partition")),
     ] = ()
-    reset: Annotated[ResetStatus | None, "The last requested reset."] = None
+    reset: Annotated[ResetStatus | None, "State of the last requested reset."] = None

@@ -221,6 +221,7 @@ def _class(text: str) -> frozenset[str]:
     characters: set[str] = set()
     position = 0
     while position < len(items):
+        # A range like a-z: the next item is a hyphen, and one more item follows.
         is_range = items[position + 1 : position + 2] == ["-"] and position + 2 < len(items)
         if items[position] == "-" and 0 < position < len(items) - 1:
             raise ValueError(f"its class [{text}] has a - that is neither first nor last")
@@ -257,13 +258,20 @@ def _compiled(part: _Fragment) -> list[_Step]:
         case _Repeat(one, least, most):
             steps = _compiled_repeat(_compiled(one), least, most)
     if len(steps) > MAX_STEPS:
-        raise ValueError("it is too large: its counts are too high")
+        raise ValueError(
+            f"it has more than {MAX_STEPS} steps when its counts, like {{1,100}}, are written out: "
+            "lower its counts"
+        )
     return steps
 
 
 def _compiled_choices(choices: tuple[_Fragment, ...]) -> list[_Step]:
     """Steps that branch into each of the choices. Each choice but the last ends with a jump behind
-    the last step."""
+    the last step.
+
+    The steps of two choices are: split, first choice, leave, second choice. `split` continues at
+    the beginning of either choice, `leave` behind the second one.
+    """
     *others, last = map(_compiled, choices)
     steps = last
     for choice in reversed(others):
@@ -274,7 +282,10 @@ def _compiled_choices(choices: tuple[_Fragment, ...]) -> list[_Step]:
 
 def _compiled_repeat(body: list[_Step], least: int, most: int | None) -> list[_Step]:
     """The steps of `body` repeated: `least` times, then optionally up to `most` times, or in a loop
-    if `most` is None."""
+    if `most` is None.
+
+    In the loop, `split` continues at the body or behind `back`, and `back` continues at `split`.
+    """
     if most is None:
         split, back = _Step(targets=(1, len(body) + 2)), _Step(targets=(-len(body) - 1,))
         return [*body * least, split, *body, back]

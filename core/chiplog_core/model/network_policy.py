@@ -32,11 +32,14 @@ class LabelOperator(StrEnum):
 class LabelRequirement:
     """Requirement for a label."""
 
-    key: Annotated[LabelKey, "Key of the label."]
-    operator: Annotated[LabelOperator, "How the label is compared with values."]
+    key: Annotated[LabelKey, "Key of the label that is compared."]
+    operator: Annotated[
+        LabelOperator,
+        "How the label is compared: In or NotIn with values, Exists or DoesNotExist without.",
+    ]
     values: Annotated[
         tuple[LabelValue, ...],
-        "For In and NotIn: the values it is compared with.",
+        "Values that the label is compared with; only for In and NotIn.",
         Items(MAX_PEER_ITEMS),
     ] = ()
 
@@ -59,9 +62,9 @@ class LabelSelector:
 class IpBlock:
     """Addresses outside of the Kubernetes cluster."""
 
-    cidr: Annotated[Cidr, "The addresses, like 10.0.0.0/8."]
+    cidr: Annotated[Cidr, "Addresses that may connect, as a block like 10.0.0.0/8."]
     except_: Annotated[
-        tuple[Cidr, ...], "Address blocks within cidr that are excluded.", Items(MAX_PEER_ITEMS)
+        tuple[Cidr, ...], "Address blocks within cidr that may not connect.", Items(MAX_PEER_ITEMS)
     ] = ()
 
 

@@ -57,28 +57,39 @@ class FencePurpose(StrEnum):
 class PartitionState:
     """The operator's decisions about one partition."""
 
-    partition: Annotated[PartitionIndex, "Number of the partition."]
+    partition: Annotated[PartitionIndex, "Number of the partition in its topic, counted from 0."]
     replicas: Annotated[
-        ReplicaList, "Ids of the brokers that hold it; the first one is its preferred leader."
+        ReplicaList,
+        "Ids of the brokers that hold a replica of the partition; the first one is its "
+        "preferred leader.",
     ]
     isr: Annotated[
         Isr,
-        "The replicas, in their session, that hold every acknowledged record. A dead replica "
-        "stays listed if fewer than min ISR would be left.",
+        "The in-sync replicas, as broker id and session: they hold every acknowledged "
+        "record. A dead replica stays listed if fewer than min ISR would be left.",
     ]
     leader: Annotated[
         ReplicaRef | None,
-        "The leader, with its session; not set while the partition is offline.",
+        "The leader of the partition, as broker id and session; not set while the "
+        "partition is offline.",
     ] = None
     leader_epoch: Annotated[
-        LeaderEpoch, "Raised with every change of the leader or of the leader's session."
+        LeaderEpoch,
+        "Number of the leadership. It is raised with every change of the leader or of "
+        "the leader's session.",
     ]
-    partition_epoch: Annotated[PartitionEpoch, "Raised with every change of this entry."]
+    partition_epoch: Annotated[
+        PartitionEpoch,
+        "Number of the state of the partition. It is raised with every change of this "
+        "partition's entry.",
+    ]
     adding: Annotated[
-        MovingReplicas, "Replicas that a reassignment adds and that are not in sync yet."
+        MovingReplicas,
+        "Ids of brokers to which a reassignment adds a replica that is not in sync yet.",
     ] = ()
     removing: Annotated[
-        MovingReplicas, "Replicas that a reassignment removes when the added ones are in sync."
+        MovingReplicas,
+        "Ids of brokers whose replica a reassignment removes when the added ones are in sync.",
     ] = ()
     unclean_epoch: Annotated[
         LeaderEpoch | None,
@@ -99,7 +110,10 @@ class PartitionState:
 class Generation:
     """One set of partitions under the topic's name, with its own topic id."""
 
-    topic_id: Annotated[TopicId, "Kafka's id of this generation."]
+    topic_id: Annotated[
+        TopicId,
+        "Kafka's id of this generation, which is one set of partitions under the topic name.",
+    ]
     start_offset: Annotated[
         Offset,
         "First offset of the generation. It is higher than every offset of an older generation, "
@@ -110,7 +124,7 @@ class Generation:
     ] = None
     partitions: Annotated[
         tuple[PartitionState, ...],
-        "Its partitions.",
+        "The partitions of this generation.",
         Items(MAX_PARTITIONS_PER_TOPIC, minimum=1, key=("partition",)),
     ]
 
@@ -126,11 +140,14 @@ class Generation:
 class Tombstone:
     """The order to delete the data of a topic id. Brokers delete data only by such an order."""
 
-    topic_id: Annotated[TopicId, "Id of the topic whose data is deleted."]
-    brokers: Annotated[BrokerIds, "Ids of the brokers that held a replica."]
+    topic_id: Annotated[TopicId, "Kafka's id of the topic whose data is deleted."]
+    brokers: Annotated[
+        BrokerIds, "Ids of the brokers that held a replica and must delete the topic's data."
+    ]
     confirmed: Annotated[
         BrokerIds,
-        "Ids of the brokers that have no data of it any more, or are known to be gone for good.",
+        "Ids of the brokers that have no data of the topic any more, or are known to be "
+        "gone for good.",
     ] = ()
 
 
@@ -139,14 +156,14 @@ class Fence:
     """The topic refuses writes until the operator removes the fence. It never expires."""
 
     number: Annotated[FenceNumber, "Number of this order to refuse writes; leaders acknowledge it."]
-    purpose: Annotated[FencePurpose, "Purpose of the fence."]
+    purpose: Annotated[FencePurpose, "Why the topic refuses writes."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMapSpec:
     """The operator's decisions about a topic name."""
 
-    cluster: Annotated[ClusterName, "Name of the BrokerCluster."]
+    cluster: Annotated[ClusterName, "Name of the BrokerCluster that the topic belongs to."]
     topic_name: Annotated[TopicName, "Name of the topic for Kafka clients."]
     owner_uid: Annotated[
         Uid | None,
@@ -155,31 +172,38 @@ class PartitionMapSpec:
     ] = None
     current: Annotated[
         TopicId | None,
-        "Topic id of the current generation; not set while the topic is deleted.",
+        "Kafka's id of the current generation (an entry of spec.generations); not set "
+        "while the topic is deleted.",
     ] = None
     min_isr: Annotated[
         int,
-        "In-sync replicas that must have a record before acks=all is answered. It is changed only "
-        "here.",
+        "Number of in-sync replicas that must have a record before a write with "
+        "acks=all is answered. The operator derives it from min.insync.replicas; "
+        "brokers follow only this number.",
         Range(1, MAX_REPLICAS),
     ]
     durability: Annotated[
-        Durability, "Durability: what must have happened to a record before it is acknowledged."
+        Durability,
+        "What must have happened to a record before it is acknowledged. Fsync: it is on "
+        "disk on all in-sync replicas. PageCache: it is in their memory.",
     ]
-    durability_switch: Annotated[SwitchNumber, "Number of changes of the durability so far."] = 0
+    durability_switch: Annotated[
+        SwitchNumber, "Number of changes of the topic's durability so far."
+    ] = 0
     unflushed: Annotated[
         BrokerIds,
-        "After a change to Fsync: brokers that have not yet synced their existing records. The "
-        "topic is treated as PageCache until the list is empty.",
+        "After a change of the durability to Fsync: ids of the brokers that have not "
+        "yet synced their existing records. The topic is treated as PageCache until the "
+        "list is empty.",
     ] = ()
-    config: Annotated[ConfigTexts, "Configuration that the topic sets itself."] = field(
+    config: Annotated[ConfigTexts, "Kafka configuration that the topic sets itself."] = field(
         default_factory=dict
     )
     inherited_config: Annotated[
         ConfigTexts, "Broker configuration of the cluster that the topic inherits."
     ] = field(default_factory=dict)
     hibernated: Annotated[
-        bool, "The map is frozen: the operator makes no elections and no ISR changes."
+        bool, "True if the map is frozen: the operator makes no elections and no ISR changes."
     ] = False
     fence: Annotated[
         Fence | None, "The topic refuses writes until the operator removes the fence."
@@ -191,7 +215,8 @@ class PartitionMapSpec:
     ] = ()
     tombstones: Annotated[
         tuple[Tombstone, ...],
-        "Orders to delete data. The name can be used again when all of them are confirmed.",
+        "Orders to brokers to delete the data of deleted topics of this name. The name "
+        "can be used again when all of them are confirmed.",
         Items(MAX_TOMBSTONES, key=("topicId",)),
     ] = ()
 

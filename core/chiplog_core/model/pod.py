@@ -51,12 +51,12 @@ class Resources:
 
     requests: Annotated[
         Mapping[str, Quantity],
-        "Resource requests, like cpu: 500m and memory: 1Gi.",
+        "Resources requested for each pod, like cpu: 500m and memory: 1Gi.",
         Entries(10),
     ] = field(default_factory=dict)
     limits: Annotated[
         Mapping[str, Quantity],
-        "Resource limits. A broker that exceeds its memory limit is killed.",
+        "Resource limits of each pod. A broker that exceeds its memory limit is killed.",
         Entries(10),
     ] = field(default_factory=dict)
 
@@ -65,14 +65,17 @@ class Resources:
 class Toleration:
     """Lets a pod run on nodes with a taint; as in the spec of a pod."""
 
-    key: Annotated[LabelKey | None, "Key of the taint; default: every taint."] = None
+    key: Annotated[LabelKey | None, "Key of the tolerated taint; default: every taint."] = None
     # No default in the schema: a default inside a list shows as drift in every `kubectl apply`.
     operator: Annotated[
         TolerationOperator | None,
-        "Equal compares key and value, Exists only the key. Default: Equal.",
+        "How the taint is compared. Equal: key and value must be equal. Exists: only "
+        "the key. Default: Equal.",
     ] = None
-    value: Annotated[LabelValue, "Value of the taint."] = ""
-    effect: Annotated[TaintEffect | None, "Effect of the taint; default: every effect."] = None
+    value: Annotated[LabelValue, "Value of the tolerated taint; only for operator Equal."] = ""
+    effect: Annotated[
+        TaintEffect | None, "Effect of the tolerated taint; default: every effect."
+    ] = None
     toleration_seconds: Annotated[
         int | None,
         "How long the pod stays on a node that gets a NoExecute taint; default: for ever.",
@@ -84,25 +87,25 @@ class Toleration:
 class PodTemplate:
     """Settings of the brokers' pods."""
 
-    labels: Annotated[Mapping[str, LabelValue], "Labels added to each pod.", Entries(50)] = field(
-        default_factory=dict
-    )
+    labels: Annotated[
+        Mapping[str, LabelValue], "Labels added to each broker's pod.", Entries(50)
+    ] = field(default_factory=dict)
     annotations: Annotated[
         Mapping[str, Annotated[str, Length(8_192)]],
-        "Annotations added to each pod.",
+        "Annotations added to each broker's pod.",
         Entries(50),
     ] = field(default_factory=dict)
     node_selector: Annotated[
         Mapping[str, LabelValue], "Labels a node must have to run a broker.", Entries(50)
     ] = field(default_factory=dict)
     tolerations: Annotated[
-        tuple[Toleration, ...], "Tolerations for taints of nodes.", Items(50)
+        tuple[Toleration, ...], "Taints of nodes that the brokers' pods tolerate.", Items(50)
     ] = ()
-    priority_class_name: Annotated[ObjectName | None, "Name of the PriorityClass of the pods."] = (
-        None
-    )
+    priority_class_name: Annotated[
+        ObjectName | None, "Name of the PriorityClass of the brokers' pods."
+    ] = None
     image_pull_secrets: Annotated[
         tuple[ObjectName, ...],
-        "Names of Secrets to pull images with.",
+        "Names of the Secrets with which nodes pull the brokers' image.",
         Items(20, unique=True),
     ] = ()

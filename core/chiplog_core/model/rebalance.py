@@ -39,18 +39,18 @@ class RebalanceSpec:
     ] = RebalanceMode.FULL
     brokers: Annotated[
         tuple[BrokerId, ...],
-        "Ids of the brokers, for the modes that add or remove brokers.",
+        "Ids of the brokers to add or remove, for the modes that add or remove brokers.",
         Items(MAX_BROKERS, unique=True),
     ] = ()
     goals: Annotated[
         tuple[Annotated[str, Length(100, minimum=1), Pattern("[A-Za-z]+", "a goal's name")], ...],
-        "Goals, the most important first; default: an even load on all brokers.",
+        "Goals of the balancing, the most important first; default: an even load on all brokers.",
         Items(30),
     ] = ()
     skip_hard_goal_check: Annotated[bool, "Accepts a list of goals without the hard goals."] = False
     excluded_topics: Annotated[
         str | None,
-        "A regular expression; topics whose whole name matches it are not moved.",
+        "Regular expression; topics whose whole name matches it are not moved.",
         Length(500, minimum=1),
     ] = None
     concurrent_partition_movements_per_broker: Annotated[
@@ -68,15 +68,16 @@ class RebalanceSpec:
         "The annotation chiplog.dev/rebalance=approve approves the current proposal instead.",
     ] = None
     time_limit: Annotated[
-        Duration | None, "How long measuring may take, like 1h; after that it fails."
+        Duration | None, "How long measuring the load may take, like 1h; after that it fails."
     ] = None
     bytes_per_second: Annotated[
         BytesPerSecond | None,
-        "Read rate limit for measuring, over all executors; default: no limit.",
+        "Limit for the bytes per second that all executors together read to measure the "
+        "load; default: no limit.",
     ] = None
     spark: Annotated[
         SparkOverrides | None,
-        "Settings of the job that override the cluster's spec.spark.",
+        "Settings of the Spark job that override the cluster's spec.spark.",
     ] = None
 
 

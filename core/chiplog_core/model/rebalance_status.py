@@ -51,30 +51,40 @@ class LeaderMove:
     copied.
     """
 
-    topic: Annotated[TopicName, "Name of the topic."]
-    partition: Annotated[PartitionIndex, "Number of the partition."]
-    from_: Annotated[BrokerId, "Id of the broker that leads it."]
-    to: Annotated[BrokerId, "Id of the broker that should lead it."]
-    replicas: Annotated[ReplicaList, "Its replicas in their new order, the leader first."]
+    topic: Annotated[TopicName, "Name of the topic of the partition whose leadership moves."]
+    partition: Annotated[PartitionIndex, "Number of the partition whose leadership moves."]
+    from_: Annotated[BrokerId, "Id of the broker that leads the partition."]
+    to: Annotated[BrokerId, "Id of the broker that should lead the partition."]
+    replicas: Annotated[
+        ReplicaList,
+        "Ids of the brokers with the partition's replicas in their new order, the new "
+        "leader first.",
+    ]
     expected_replicas: Annotated[
         ReplicaList,
-        "The order of its replicas when the load was measured; if it has changed after that, this "
-        "leadership is not moved.",
+        "Order of the partition's replicas when the load was measured; if it has "
+        "changed after that, this leadership is not moved.",
     ]
-    leader_epoch: Annotated[LeaderEpoch, "The leader epoch it had when the load was measured."]
+    leader_epoch: Annotated[
+        LeaderEpoch,
+        "Leader epoch of the partition when the load was measured; if it has changed "
+        "after that, this leadership is not moved.",
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLoad:
     """Load of one broker."""
 
-    broker: Annotated[BrokerId, "Id of the broker."]
-    leaders: Annotated[Count, "Number of partitions that it leads."] = 0
-    bytes_per_second: Annotated[Count, "Bytes per second written to the partitions it leads."] = 0
-    records_per_second: Annotated[
-        Count, "Records per second written to the partitions it leads."
+    broker: Annotated[BrokerId, "Id of the broker whose load this is."]
+    leaders: Annotated[Count, "Number of partitions that the broker leads."] = 0
+    bytes_per_second: Annotated[
+        Count, "Bytes per second written to the partitions that the broker leads."
     ] = 0
-    bytes: Annotated[Count, "Bytes stored in its replicas."] = 0
+    records_per_second: Annotated[
+        Count, "Records per second written to the partitions that the broker leads."
+    ] = 0
+    bytes: Annotated[Count, "Bytes stored in the broker's replicas."] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +93,12 @@ class Figures:
 
     before: Annotated[
         tuple[BrokerLoad, ...],
-        "Load as measured.",
+        "Load of each broker as measured.",
         Items(MAX_PROPOSAL_BROKERS, key=("broker",)),
     ] = ()
     after: Annotated[
         tuple[BrokerLoad, ...],
-        "Load after the moves.",
+        "Load of each broker after the proposed leader moves.",
         Items(MAX_PROPOSAL_BROKERS, key=("broker",)),
     ] = ()
 
@@ -97,23 +107,27 @@ class Figures:
 class HotKey:
     """A key with at least 10 % of the records of its partition."""
 
-    topic: Annotated[TopicName, "Name of the topic."]
-    partition: Annotated[PartitionIndex, "Number of the partition that contains the key."]
-    key: Annotated[str, "The key; if it is not text, base64: and the encoded bytes.", Length(1_024)]
-    share: Annotated[Percent, "Percent of the partition's records."] = 0
-    records: Annotated[Count, "How many records have it."] = 0
+    topic: Annotated[TopicName, "Name of the topic that contains the hot key."]
+    partition: Annotated[PartitionIndex, "Number of the partition that contains the hot key."]
+    key: Annotated[
+        str, "The hot key as text; if it is not text, base64: and the encoded bytes.", Length(1_024)
+    ]
+    share: Annotated[Percent, "Percentage of the partition's records that have the hot key."] = 0
+    records: Annotated[Count, "Number of checked records that have the hot key, at least."] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionAdvice:
     """A recommended number of partitions for a topic."""
 
-    topic: Annotated[TopicName, "Name of the topic."]
-    partitions: Annotated[int, "Current number of partitions.", Range(1, MAX_PARTITIONS_PER_TOPIC)]
-    advised_partitions: Annotated[
-        int, "Recommended number of partitions.", Range(1, MAX_PARTITIONS_PER_TOPIC)
+    topic: Annotated[TopicName, "Name of the topic that the recommendation is for."]
+    partitions: Annotated[
+        int, "Current number of partitions of the topic.", Range(1, MAX_PARTITIONS_PER_TOPIC)
     ]
-    message: Annotated[str, "Reason for the recommendation.", Length(4_096)] = ""
+    advised_partitions: Annotated[
+        int, "Recommended number of partitions of the topic.", Range(1, MAX_PARTITIONS_PER_TOPIC)
+    ]
+    message: Annotated[str, "Reason for the recommended number of partitions.", Length(4_096)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,10 +141,12 @@ class Proposal:
     made_at: Annotated[datetime | None, "When the proposal was created."] = None
     executable: Annotated[
         bool,
-        "Whether it can be carried out. Replica moves are skipped in any case: they are not built "
-        "yet.",
+        "Whether the proposal can be carried out. Replica moves are skipped in any "
+        "case: they are not built yet.",
     ] = False
-    message: Annotated[str, "What cannot be carried out, and why.", Length(MAX_MESSAGE_LENGTH)] = ""
+    message: Annotated[
+        str, "What of the proposal cannot be carried out, and why.", Length(MAX_MESSAGE_LENGTH)
+    ] = ""
     leader_moves: Annotated[
         tuple[LeaderMove, ...],
         "Leaderships that move to another replica.",
@@ -142,7 +158,9 @@ class Proposal:
         "are none.",
         Length(MAX_REASSIGNMENT_LENGTH),
     ] = ""
-    figures: Annotated[Figures | None, "Load of each broker before and after."] = None
+    figures: Annotated[
+        Figures | None, "Load of each broker before and after the proposed leader moves."
+    ] = None
     hot_keys: Annotated[
         tuple[HotKey, ...],
         "Hot keys: keys with at least 10 % of the records of their partition.",
@@ -150,21 +168,27 @@ class Proposal:
     ] = ()
     advice: Annotated[
         tuple[PartitionAdvice, ...],
-        "Recommended numbers of partitions.",
+        "Recommended numbers of partitions of topics.",
         Items(MAX_PARTITION_ADVICE, key=("topic",)),
     ] = ()
-    coverage: Annotated[Coverage | None, "How much data was read to measure it."] = None
-    data_to_move_mb: Annotated[Count, "Data that would be copied, in MB."] = 0
-    num_replica_movements: Annotated[Count, "Replicas that would move."] = 0
-    num_leader_movements: Annotated[Count, "Leaderships that would move."] = 0
+    coverage: Annotated[Coverage | None, "How much data was read to measure the load."] = None
+    data_to_move_mb: Annotated[Count, "Data that the replica moves would copy, in MB."] = 0
+    num_replica_movements: Annotated[
+        Count, "Number of replicas that would move to another broker."
+    ] = 0
+    num_leader_movements: Annotated[
+        Count, "Number of leaderships that would move to another broker."
+    ] = 0
     on_demand_balancedness_score_before: Annotated[
-        Percent | None, "Balance of the load, from 0 to 100."
+        Percent | None, "How even the measured load is: 100 is even, 0 is all load on one broker."
     ] = None
     on_demand_balancedness_score_after: Annotated[
-        Percent | None, "Balance of the load after the moves, from 0 to 100."
+        Percent | None,
+        "How even the load would be after the leader moves: 100 is even, 0 is all load "
+        "on one broker.",
     ] = None
     monitored_partitions_percentage: Annotated[
-        Percent | None, "Percent of the partitions that were measured."
+        Percent | None, "Percentage of the partitions that were measured."
     ] = None
 
 
@@ -172,11 +196,13 @@ class Proposal:
 class MovesStatus:
     """Progress of the approved proposal."""
 
-    proposal: Annotated[ObjectName, "Id of the proposal."]
-    done: Annotated[Count, "Leaderships that have been moved."] = 0
-    total: Annotated[Count, "Leaderships to move."] = 0
+    proposal: Annotated[ObjectName, "Id of the approved proposal, as in status.proposal.id."]
+    done: Annotated[Count, "Number of leaderships that have been moved."] = 0
+    total: Annotated[Count, "Number of leaderships that the proposal moves."] = 0
     left_out: Annotated[
-        Count, "Leaderships that were skipped because their partitions changed after the proposal."
+        Count,
+        "Number of leaderships that were skipped because their partitions changed after "
+        "the proposal.",
     ] = 0
 
 
@@ -193,8 +219,12 @@ class RebalanceStatus:
         "was carried out.",
         Items(MAX_CONDITIONS, key=("type",), shared=True),
     ] = ()
-    state: Annotated[RebalanceState | None, "Current state."] = None
-    resumes: Annotated[RebalanceState | None, "The state to return to when it is resumed."] = None
+    state: Annotated[
+        RebalanceState | None, "Current state of the Rebalance, like ProposalReady."
+    ] = None
+    resumes: Annotated[
+        RebalanceState | None, "The state to which a paused Rebalance returns when it is resumed."
+    ] = None
     runs: Annotated[RunNumber, "How many times the load was measured."] = 0
     wish: Annotated[
         Digest,
@@ -202,11 +232,12 @@ class RebalanceStatus:
         "it to find changes of the spec.",
     ] = ""
     application: Annotated[
-        ApplicationStatus | None, "The Spark application that measures, or the last one that did."
+        ApplicationStatus | None,
+        "The Spark application that measures the load, or the last one that did.",
     ] = None
-    started_at: Annotated[datetime | None, "When measuring started."] = None
+    started_at: Annotated[datetime | None, "When measuring the load started."] = None
     finished_at: Annotated[
-        datetime | None, "When measuring ended; not set while it is running."
+        datetime | None, "When measuring the load ended; not set while it is running."
     ] = None
     proposal: Annotated[Proposal | None, "Proposed moves that would balance the load."] = None
     moves: Annotated[MovesStatus | None, "Progress of the approved proposal."] = None

@@ -29,9 +29,10 @@ class RollWindow:
     """A time in which brokers may be restarted."""
 
     schedule: Annotated[
-        CronSchedule, "When the window opens, as five cron fields in UTC, like 0 2 * * 6."
+        CronSchedule,
+        "When the window for restarts opens, as five cron fields in UTC, like 0 2 * * 6.",
     ]
-    duration: Annotated[Duration, "How long the window stays open, like 3h."]
+    duration: Annotated[Duration, "How long the window for restarts stays open, like 3h."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,9 @@ class RollPolicy:
         "the annotation chiplog.dev/manual-rolling-update is set.",
     ] = RollApproval.AUTOMATIC
     windows: Annotated[
-        tuple[RollWindow, ...], "Restart only in these windows; default: always.", Items(20)
+        tuple[RollWindow, ...],
+        "Brokers are restarted only in these windows; default: always.",
+        Items(20),
     ] = ()
     max_parallel_per_rack: Annotated[
         int,

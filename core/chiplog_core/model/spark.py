@@ -35,11 +35,12 @@ class SparkLauncher(StrEnum):
 class SparkDriver:
     """The driver of a Spark job."""
 
-    cores: Annotated[int, "CPU cores.", Range(1, 64)] = 1
-    memory: Annotated[SparkMemory, "Heap size, like 1g."] = "1g"
+    cores: Annotated[int, "Number of CPU cores of the Spark driver.", Range(1, 64)] = 1
+    memory: Annotated[SparkMemory, "Heap size of the Spark driver, like 1g."] = "1g"
     cpu_limit: Annotated[
         Quantity | None,
-        "CPU limit, like 2; for namespaces whose ResourceQuota requires limits.cpu.",
+        "CPU limit of the Spark driver, like 2; for namespaces whose ResourceQuota "
+        "requires limits.cpu.",
     ] = None
 
 
@@ -47,12 +48,13 @@ class SparkDriver:
 class SparkExecutor:
     """The executors of a Spark job."""
 
-    instances: Annotated[int, "Number of executors.", Range(1, 1_000)] = 2
-    cores: Annotated[int, "CPU cores of each.", Range(1, 64)] = 1
-    memory: Annotated[SparkMemory, "Heap size of each, like 1g."] = "1g"
+    instances: Annotated[int, "Number of Spark executors.", Range(1, 1_000)] = 2
+    cores: Annotated[int, "Number of CPU cores of each Spark executor.", Range(1, 64)] = 1
+    memory: Annotated[SparkMemory, "Heap size of each Spark executor, like 1g."] = "1g"
     cpu_limit: Annotated[
         Quantity | None,
-        "CPU limit of each, like 2; for namespaces whose ResourceQuota requires limits.cpu.",
+        "CPU limit of each Spark executor, like 2; for namespaces whose ResourceQuota "
+        "requires limits.cpu.",
     ] = None
 
 
@@ -62,9 +64,10 @@ class SparkSettings:
 
     launcher: Annotated[
         SparkLauncher,
-        "Kubeflow: sparkoperator.k8s.io. Apache: spark.apache.org. Job: spark-submit in a plain "
-        "Job, for clusters without a Spark operator. Auto: whichever of them the API server "
-        "offers.",
+        "What runs the Spark jobs. Kubeflow: the Spark operator of "
+        "sparkoperator.k8s.io. Apache: that of spark.apache.org. Job: spark-submit in a "
+        "plain Job, for clusters without a Spark operator. Auto: whichever of them the "
+        "API server offers.",
     ] = SparkLauncher.AUTO
     image: Annotated[
         Image | None,
@@ -79,8 +82,10 @@ class SparkSettings:
         "creates. The author of the object must be allowed to create pods here, or the operator's "
         "chart must list it in spark.allowedServiceAccounts.",
     ] = None
-    driver: Annotated[SparkDriver | None, "The driver of each job."] = None
-    executor: Annotated[SparkExecutor | None, "The executors of each job."] = None
+    driver: Annotated[SparkDriver | None, "CPU and memory of the Spark driver of each job."] = None
+    executor: Annotated[
+        SparkExecutor | None, "Number, CPU and memory of the Spark executors of each job."
+    ] = None
     spark_conf: Annotated[
         Mapping[str, Annotated[str, Length(4_096)]],
         "More Spark configuration, like spark.sql.shuffle.partitions: sizes, times, and where "
@@ -96,7 +101,9 @@ class SparkSettings:
         "How long a job may wait for its driver or for executors before it fails. Raise it if "
         "jobs wait in a queue.",
     ] = FIFTEEN_MINUTES
-    scheduling: Annotated[SparkScheduling | None, "Scheduling of drivers and executors."] = None
+    scheduling: Annotated[
+        SparkScheduling | None, "How the pods of drivers and executors are scheduled."
+    ] = None
     monitoring: Annotated[SparkMonitoring | None, "Metrics and event logs of the jobs."] = None
 
 
@@ -115,11 +122,14 @@ class SparkOverrides:
         "must be allowed to create pods here, or the operator's chart must list it in "
         "spark.allowedServiceAccounts.",
     ] = None
-    driver: Annotated[SparkDriver | None, "The driver."] = None
-    executor: Annotated[SparkExecutor | None, "The executors."] = None
+    driver: Annotated[SparkDriver | None, "CPU and memory of the Spark driver."] = None
+    executor: Annotated[SparkExecutor | None, "Number, CPU and memory of the Spark executors."] = (
+        None
+    )
     spark_conf: Annotated[
         Mapping[str, Annotated[str, Length(4_096)]] | None,
-        "More Spark configuration; its keys override the cluster's.",
+        "More Spark configuration; its keys override those in spec.spark.sparkConf of "
+        "the BrokerCluster.",
         Entries(100),
     ] = None
     retries: Annotated[int | None, "How often a failed job is retried.", Range(0, 20)] = None

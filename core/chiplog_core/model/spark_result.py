@@ -80,13 +80,18 @@ class Violation:
     """One violation."""
 
     check: Annotated[Check, "The check that is violated."]
-    topic: Annotated[TopicName, "Name of the topic."]
-    partition: Annotated[PartitionIndex, "Number of the partition."]
+    topic: Annotated[TopicName, "Name of the topic in which the violation was found."]
+    partition: Annotated[
+        PartitionIndex, "Number of the partition in which the violation was found."
+    ]
     offset: Annotated[
-        Offset | None, "Offset of the violation; absent if it is not about one offset."
+        Offset | None,
+        "Offset at which the violation was found; absent if it is not about one offset.",
     ] = None
     replica: Annotated[
-        BrokerId | None, "The broker that has the replica; absent if it is about all replicas."
+        BrokerId | None,
+        "Id of the broker with the replica in which the violation was found; absent if "
+        "the violation is about all replicas.",
     ] = None
     message: Annotated[str, "What was found and what was expected.", Length(MAX_MESSAGE_LENGTH)]
 

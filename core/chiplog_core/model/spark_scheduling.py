@@ -37,11 +37,11 @@ class BatchScheduler(StrEnum):
 class NodeSelectorRequirement:
     """Requirement for the labels of a node; as in the spec of a pod."""
 
-    key: Annotated[LabelKey, "Key of the label."]
-    operator: Annotated[NodeOperator, "How the value of the label is compared."]
+    key: Annotated[LabelKey, "Key of the node label that is compared."]
+    operator: Annotated[NodeOperator, "How the value of the node label is compared with values."]
     values: Annotated[
         tuple[LabelValue, ...],
-        "Values to compare with; empty for Exists and DoesNotExist.",
+        "Values that the node label is compared with; empty for Exists and DoesNotExist.",
         Items(50),
     ] = ()
 
@@ -51,7 +51,9 @@ class NodeSelectorTerm:
     """Requirements that a node must meet, all of them."""
 
     match_expressions: Annotated[
-        tuple[NodeSelectorRequirement, ...], "The requirements.", Items(20, minimum=1)
+        tuple[NodeSelectorRequirement, ...],
+        "Requirements for labels of the node, which must all be met.",
+        Items(20, minimum=1),
     ]
 
 
@@ -61,7 +63,7 @@ class NodeSelector:
 
     node_selector_terms: Annotated[
         tuple[NodeSelectorTerm, ...],
-        "Terms of which at least one must match.",
+        "Terms for nodes, of which at least one must match.",
         Items(10, minimum=1),
     ]
 
@@ -70,8 +72,10 @@ class NodeSelector:
 class PreferredSchedulingTerm:
     """Nodes that are preferred."""
 
-    weight: Annotated[int, "Weight of the preference.", Range(1, 100)]
-    preference: Annotated[NodeSelectorTerm, "Nodes that are preferred."]
+    weight: Annotated[
+        int, "Weight of the preference, compared with that of the other preferences.", Range(1, 100)
+    ]
+    preference: Annotated[NodeSelectorTerm, "Term for the nodes that are preferred."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +96,9 @@ class NodeAffinity:
 class SparkAffinity:
     """Affinity of pods, as in a pod; only node affinity can be set."""
 
-    node_affinity: Annotated[NodeAffinity | None, "Affinity to labels of nodes."] = None
+    node_affinity: Annotated[
+        NodeAffinity | None, "Labels of nodes on which the pods must or should run."
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +106,13 @@ class SparkScheduling:
     """Where and when the drivers and executors of jobs run."""
 
     tolerations: Annotated[
-        tuple[Toleration, ...], "Tolerations for taints of nodes.", Items(50)
+        tuple[Toleration, ...],
+        "Taints of nodes that the pods of drivers and executors tolerate.",
+        Items(50),
     ] = ()
-    affinity: Annotated[SparkAffinity | None, "Affinity of the pods."] = None
+    affinity: Annotated[SparkAffinity | None, "Affinity of the pods of drivers and executors."] = (
+        None
+    )
     priority_class_name: Annotated[
         ObjectName | None,
         "Name of the PriorityClass of the pods. It applies only to jobs in this namespace, and "
@@ -110,13 +120,15 @@ class SparkScheduling:
     ] = None
     batch_scheduler: Annotated[
         BatchScheduler | None,
-        "Kueue: sets its queue label on the launched object. Volcano: works only with Kubeflow's "
-        "Spark operator, which must be started with Volcano enabled. YuniKorn: becomes the "
-        "scheduler of all pods.",
+        "Batch scheduler for the Spark jobs. Kueue: its queue label is set on the "
+        "launched object. Volcano: works only with Kubeflow's Spark operator, which "
+        "must be started with Volcano enabled. YuniKorn: becomes the scheduler of all "
+        "pods.",
     ] = None
     queue: Annotated[
         str | None,
-        "Queue of the batch scheduler. It applies only to jobs in this namespace.",
+        "Queue of the batch scheduler in which the Spark jobs wait. It applies only to "
+        "jobs in this namespace.",
         Length(63, minimum=1),
         Pattern(
             "[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", "the value of a label, like root.default"

@@ -17,8 +17,9 @@ class Storage:
 
     size: Annotated[
         Quantity,
-        "Size of the volume, like 100Gi; at least 64Mi. It can grow if the storage class allows "
-        "volume expansion, and can never be smaller than an existing volume.",
+        "Size of each broker's volume, like 100Gi; at least 64Mi. It can grow if the "
+        "storage class allows volume expansion, and can never be smaller than an "
+        "existing volume.",
     ]
     class_: Annotated[
         ObjectName | None,

@@ -81,9 +81,11 @@ class Growth:
 class Assignment:
     """The brokers that hold one partition."""
 
-    partition: Annotated[PartitionIndex, "Number of the partition, from 0."]
+    partition: Annotated[PartitionIndex, "Number of the partition in its topic, counted from 0."]
     replicas: Annotated[
-        ReplicaList, "Ids of the brokers that hold it; the first one is its preferred leader."
+        ReplicaList,
+        "Ids of the brokers that hold a replica of the partition; the first one is its "
+        "preferred leader.",
     ]
 
 
@@ -143,12 +145,17 @@ class TopicSpec:
 class ReplicasChange:
     """A change of the replication factor that is not complete."""
 
-    target_replicas: Annotated[int, "The target number of replicas.", Range(1, MAX_REPLICAS)]
+    target_replicas: Annotated[
+        int,
+        "Number of replicas that each partition will have after the change.",
+        Range(1, MAX_REPLICAS),
+    ]
     state: Annotated[
-        ReplicasChangeState, "pending: not started. ongoing: new replicas are catching up."
+        ReplicasChangeState,
+        "State of the change. pending: not started. ongoing: new replicas are catching up.",
     ]
     message: Annotated[
-        str, "Progress of the change, or why it waits.", Length(MAX_MESSAGE_LENGTH)
+        str, "Progress of the change of replicas, or why it waits.", Length(MAX_MESSAGE_LENGTH)
     ] = ""
 
 
@@ -171,13 +178,14 @@ class TopicStatus:
         "another id.",
     ] = None
     partitions: Annotated[
-        int | None, "Current number of partitions.", Range(0, MAX_PARTITIONS_PER_TOPIC)
+        int | None, "Current number of partitions of the topic.", Range(0, MAX_PARTITIONS_PER_TOPIC)
     ] = None
     replicas: Annotated[
         int | None, "Current number of replicas of each partition.", Range(0, MAX_REPLICAS)
     ] = None
     replicas_change: Annotated[
-        ReplicasChange | None, "Progress while the number of replicas is being changed."
+        ReplicasChange | None,
+        "Progress while the number of replicas is being changed; not set otherwise.",
     ] = None
 
 

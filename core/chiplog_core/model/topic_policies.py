@@ -16,10 +16,10 @@ from chiplog_core.topic_name import TOPIC_NAME_MEANING
 class NamespacePrefix:
     """Required name prefix for the topics of a namespace."""
 
-    namespace: Annotated[Namespace, "The namespace of the Topic objects."]
+    namespace: Annotated[Namespace, "Namespace of the Topic objects for which the prefix applies."]
     prefix: Annotated[
         str,
-        "Required prefix of the names of their topics, like payments.",
+        "Prefix that the names of topics of this namespace must have, like payments.",
         Length(MAX_TOPIC_NAME_LENGTH, minimum=1),
         Pattern("[a-zA-Z0-9._-]+", TOPIC_NAME_MEANING),
     ]
@@ -41,7 +41,7 @@ class TopicPolicies:
     ] = None
     namespace_prefixes: Annotated[
         tuple[NamespacePrefix, ...],
-        "Required name prefixes for topics of these namespaces.",
+        "Required prefixes of topic names, by the namespace of the Topic object.",
         Items(200, key=("namespace",)),
     ] = ()
     require_namespace_prefix: Annotated[

@@ -64,12 +64,12 @@ def numbered(numbers: Sequence[int], *, most: int = 10) -> str:
 
 
 def brokers_named(ids: Sequence[int]) -> str:
-    """Like "broker 1" or "brokers 1, 2"."""
+    """The brokers as messages name them, like "broker 1" or "brokers 1, 2"."""
     return f"{'broker' if len(ids) == 1 else 'brokers'} {numbered(ids)}"
 
 
 def partitions_named(ids: Sequence[int]) -> str:
-    """Like "partition 0" or "partitions 0, 1"."""
+    """The partitions as messages name them, like "partition 0" or "partitions 0, 1"."""
     return f"{'partition' if len(ids) == 1 else 'partitions'} {numbered(ids)}"
 
 

@@ -56,20 +56,20 @@ class RepairState(StrEnum):
     WAITING = "Waiting"
     """Nothing is ordered yet."""
     ORDERED = "Ordered"
-    """Its broker has the order to fetch it again, and has not answered."""
+    """The replica's broker has the order to fetch the replica again, and has not answered."""
     FETCHING = "Fetching"
-    """Its broker has put it aside and fetches it again."""
+    """The replica's broker has put the damaged files aside and fetches the replica again."""
     DONE = "Done"
     """The new copy is in sync."""
     REFUSED = "Refused"
-    """It is left as it is; a later run may prove it again."""
+    """The replica is left as it is; a later run may prove its damage again."""
 
 
 class VerificationPhase(StrEnum):
     """The phase of a Verification."""
 
     WAITING = "Waiting"
-    """It has not run yet: it waits for its schedule, or for something that is missing."""
+    """No run has begun yet: the Verification waits for its schedule, or for something missing."""
     PENDING = "Pending"
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
@@ -93,12 +93,17 @@ class TopicSelector:
 class MeasuredPartitioner:
     """The hash that a topic's producers use, measured from the existing records."""
 
-    topic: Annotated[TopicName, "Name of the topic."]
+    topic: Annotated[TopicName, "Name of the topic for which the hash was measured."]
     partitioner: Annotated[
-        str, "murmur2, crc32 or fnv1a; not set if none of them fits.", Length(63)
+        str,
+        "Hash that fits the topic's records best: murmur2, crc32 or fnv1a; not set if "
+        "none of them fits.",
+        Length(63),
     ]
     share: Annotated[
-        int | None, "Percentage of the records with a key that it fits.", Range(0, 100)
+        int | None,
+        "Percentage of the records with a key that are in the partition that this hash gives.",
+        Range(0, 100),
     ] = None
     others: Annotated[
         tuple[Annotated[str, Length(63)], ...],
@@ -112,11 +117,13 @@ class MeasuredPartitioner:
 class Notice:
     """A finding that is not a violation."""
 
-    topic: Annotated[TopicName, "Name of the topic."]
+    topic: Annotated[TopicName, "Name of the topic that the notice is about."]
     reason: Annotated[
-        str, "Reason in one word: MixedPlacement or KeysInTwoPartitions.", Length(128, minimum=1)
+        str,
+        "Kind of the notice, in one word: MixedPlacement or KeysInTwoPartitions.",
+        Length(128, minimum=1),
     ]
-    message: Annotated[str, "Explanation with numbers.", Length(1_024)]
+    message: Annotated[str, "Explanation of the notice, with numbers.", Length(1_024)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,21 +131,29 @@ class CheckCount:
     """Number of violations of one check."""
 
     check: Annotated[Check, "The check that is violated."]
-    count: Annotated[Count, "Number of violations."]
+    count: Annotated[Count, "Number of violations of the check."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaRepair:
     """A replica that a run has proven to be damaged, and the state of its repair."""
 
-    run: Annotated[ObjectName, "Application of the run that proved the damage."]
-    topic: Annotated[TopicName, "Name of the topic."]
-    topic_id: Annotated[TopicId, "Id of the topic that was verified."]
-    partition: Annotated[PartitionIndex, "Number of the partition."]
-    replica: Annotated[BrokerId, "The broker that has the replica."]
-    checks: Annotated[tuple[Check, ...], "Checks that it violates.", Items(MAX_CHECKS, unique=True)]
-    state: Annotated[RepairState, "State of the repair."] = RepairState.WAITING
-    since: Annotated[datetime | None, "When the repair reached this state."] = None
+    run: Annotated[ObjectName, "Name of the Spark application that proved the damage."]
+    topic: Annotated[TopicName, "Name of the topic of the damaged replica."]
+    topic_id: Annotated[TopicId, "Kafka's id of the topic of the damaged replica."]
+    partition: Annotated[PartitionIndex, "Number of the partition of the damaged replica."]
+    replica: Annotated[BrokerId, "Id of the broker that has the damaged replica."]
+    checks: Annotated[
+        tuple[Check, ...],
+        "Checks that the damaged replica violates.",
+        Items(MAX_CHECKS, unique=True),
+    ]
+    state: Annotated[RepairState, "State of the repair of the damaged replica."] = (
+        RepairState.WAITING
+    )
+    since: Annotated[
+        datetime | None, "When the repair reached the state in status.repairs[].state."
+    ] = None
     message: Annotated[str, "What the repair waits for, or its result.", Length(1_024)] = ""
 
 
@@ -151,12 +166,12 @@ class VerificationSpec:
     ]
     topics: Annotated[
         tuple[TopicName, ...],
-        "Names of the topics. If neither this nor topicSelector is set: all topics of the "
-        "cluster, including internal topics.",
+        "Names of the topics to verify. If neither this nor topicSelector is set: all "
+        "topics of the cluster, including internal topics.",
         Items(MAX_VERIFIED_TOPICS, unique=True),
     ] = ()
     topic_selector: Annotated[
-        TopicSelector | None, "Selects topics by the labels of their Topic objects."
+        TopicSelector | None, "Selects the topics to verify by the labels of their Topic objects."
     ] = None
     checks: Annotated[
         tuple[Check, ...],
@@ -171,8 +186,9 @@ class VerificationSpec:
     ] = Partitioner.AUTO
     schedule: Annotated[
         CronSchedule | None,
-        "Schedule of the runs, as five cron fields in UTC, like 0 3 * * 0. If not set: it runs "
-        "once, and again after each change of what is to be verified.",
+        "Schedule of the runs, as five cron fields in UTC, like 0 3 * * 0. If not set: "
+        "the verification runs once, and again after each change of what is to be "
+        "verified.",
     ] = None
     suspend: Annotated[bool, "If true, no new runs are started; a running one continues."] = False
     time_limit: Annotated[
@@ -180,23 +196,25 @@ class VerificationSpec:
     ] = None
     bytes_per_second: Annotated[
         BytesPerSecond | None,
-        "Read rate limit of a run, over all its executors; default: no limit.",
+        "Limit for the bytes per second that all executors of a run together read; "
+        "default: no limit.",
     ] = None
     repair: Annotated[
         Repair,
-        "None: violations are only reported. Refetch: a replica that is proven to be damaged is "
-        "fetched again from its leader if enough other replicas are undamaged and in sync, one "
-        "replica of a partition at a time. The damaged files are kept next to it.",
+        "What happens to damaged replicas. None: violations are only reported. Refetch: "
+        "a replica that is proven to be damaged is fetched again from its leader if "
+        "enough other replicas are undamaged and in sync, one replica of a partition at "
+        "a time. The damaged files are kept next to it.",
     ] = Repair.NONE
     spark: Annotated[
         SparkOverrides | None,
-        "Settings of the job that override the cluster's spec.spark.",
+        "Settings of the Spark job that override the cluster's spec.spark.",
     ] = None
     successful_runs_history_limit: Annotated[
-        int, "How many successful runs are kept.", Range(0, MAX_RUN_HISTORY)
+        int, "How many successful runs are kept, with their objects.", Range(0, MAX_RUN_HISTORY)
     ] = 3
     failed_runs_history_limit: Annotated[
-        int, "How many failed runs are kept.", Range(0, MAX_RUN_HISTORY)
+        int, "How many failed runs are kept, with their objects.", Range(0, MAX_RUN_HISTORY)
     ] = 1
 
 
@@ -213,7 +231,9 @@ class VerificationStatus:
         "found no violations. Warning: it found something else that you should know.",
         Items(MAX_CONDITIONS, key=("type",), shared=True),
     ] = ()
-    phase: Annotated[VerificationPhase | None, "Current phase."] = None
+    phase: Annotated[
+        VerificationPhase | None, "Current phase of the verification, like Running."
+    ] = None
     runs: Annotated[RunNumber, "Number of runs that were started."] = 0
     wish: Annotated[
         Digest,

@@ -16,8 +16,8 @@ ObjectMetadata: TypeAlias = Mapping[str, Any]
 """`metadata` of an object, as the API server sends it."""
 
 REMEDY: Final = (
-    "rename or delete it, or delete this object and choose another name. The operator did not "
-    "change it, and starts nothing that would use it"
+    "delete it, or choose another name for the object that needs it and create that object again. "
+    "The operator changes no object of somebody else, and starts nothing that would use it"
 )
 
 
@@ -43,11 +43,12 @@ def why_not_ours(
     label: str,
     other_owners: Collection[Identity] = (),
 ) -> str:
-    """Why the operator must not write to the existing object `found`; empty if it is its own.
+    """Why the operator must not write to the existing object `found`; empty if that object is the
+    operator's own.
 
     `wanted` is the metadata that the operator would apply, with its one owner. `label` is the label
-    whose value names the object that it belongs to. `other_owners` are further owners that the
-    operator's own objects may have, at another time than now.
+    whose value names that owner's BrokerCluster or application. `other_owners` are owners that an
+    object of the operator may have before or after it has the one in `wanted`.
     """
     (owner,) = wanted["ownerReferences"]
     found_labels = found.get("labels") or {}
@@ -59,6 +60,8 @@ def why_not_ours(
         # Without the label the object is ours, too: somebody removed it, and it is added again.
         is_ours = manager in {None, labels.OPERATOR}
         return "" if is_ours else f"its label {labels.MANAGED_BY} is {manager}"
+    # An owner with the same identity and another uid was deleted and created again: its object is
+    # adopted if the labels below are right.
     for controller in controllers:
         if identity_of(controller) not in {identity_of(owner), *other_owners}:
             return f"its controller is {controller.get('kind')} {controller.get('name')}"

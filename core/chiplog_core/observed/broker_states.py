@@ -28,17 +28,17 @@ class BrokerState:
     """One broker in its current session."""
 
     ref: ReplicaRef | None
-    """None before its first admission."""
+    """The broker in its current session; None before its first admission."""
     process_state: ProcessState
     may_lead: bool
-    """Whether it is alive, with all its data directories online."""
+    """Whether the process is alive, with all its data directories online."""
     is_leaving: bool
-    """Whether it should lead only partitions that no other replica can lead."""
+    """Whether the broker should lead only partitions that no other replica can lead."""
     is_stopping: bool = False
-    """Whether its process is shutting down, so that it leaves each ISR that has another usable
+    """Whether the process is shutting down, so that it leaves each ISR that has another usable
     replica."""
     is_in_session: bool
-    """Whether its status reports its current session: then the session is stored on its disk."""
+    """Whether the broker's status has its current session: then the session is on its disk."""
     process_since: Session
     """The first session of the present process; 0 if there is none."""
     storage_since: Session
@@ -51,7 +51,7 @@ class BrokerState:
 
     def continues(self, ref: ReplicaRef) -> bool:
         """Whether the process of the session `ref` is still running, with all records that it had
-        in memory."""
+        in memory. One process may have several sessions, from `process_since` on."""
         return 0 < self.process_since <= ref.session
 
     def vouches_for(self, ref: ReplicaRef) -> bool:
@@ -146,7 +146,8 @@ def _may_be_alive(world: World, broker_id: BrokerId, broker: BrokerState) -> boo
 
 
 def _alive(brokers: Iterable[BrokerState], *, is_stopping: bool) -> Iterator[ReplicaRef]:
-    """The live brokers that are stopping, or those that are not."""
+    """The live brokers in their sessions: those that are stopping, or, if `is_stopping` is False,
+    those that are not."""
     for broker in brokers:
         is_included = (
             broker.process_state is ProcessState.ALIVE and broker.is_stopping is is_stopping

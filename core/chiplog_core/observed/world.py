@@ -25,18 +25,18 @@ class PodState:
     name: str
     uid: str
     address: str = ""
-    """Its IP address; empty until it has one."""
+    """The pod's IP address; empty until it has one."""
     node: str = ""
     bound_at: datetime | None = None
-    """When the scheduler gave it the node."""
+    """When the scheduler chose the pod's node."""
     ready: bool = False
     deleting: bool = False
     revision: str = ""
-    """Its `labels.REVISION` annotation, with which it was started."""
+    """The annotation `labels.REVISION` with which the pod was created."""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Its annotations that ask for a restart (`labels.RESTART_ANNOTATIONS`)."""
+    """The pod's annotations that ask for a restart (`labels.RESTART_ANNOTATIONS`)."""
     message: str = ""
-    """Why it does not run, as Kubernetes reports it; empty if it runs."""
+    """Why the pod does not run, as Kubernetes reports it; empty if it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,10 @@ class StatefulSetState:
 
     name: str
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Its own annotations that ask for a restart (`labels.RESTART_ANNOTATIONS`)."""
+    """The StatefulSet's own annotations that ask for a restart (`labels.RESTART_ANNOTATIONS`)."""
     template_annotations: Mapping[str, str] = field(default_factory=dict)
-    """The same annotations in its pod template."""
+    """The annotations in the StatefulSet's pod template that ask for a restart
+    (`labels.RESTART_ANNOTATIONS`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,17 +58,18 @@ class ClaimState:
 
     name: str
     is_pending: bool = False
-    """Whether it has no volume yet (phase Pending)."""
+    """Whether the claim has no volume yet (phase Pending)."""
     has_node: bool = False
-    """Whether the scheduler chose a node for its volume (`volume.kubernetes.io/selected-node`)."""
+    """Whether the scheduler chose a node for the claim's volume
+    (`volume.kubernetes.io/selected-node`)."""
     has_volume: bool = False
-    """Whether it names a volume, bound or not."""
+    """Whether the claim names a volume, bound or not."""
     deleting: bool = False
     created_at: datetime | None = None
     requested: Quantity | None = None
-    """The size that it requests."""
+    """The size that the claim requests."""
     capacity: Quantity | None = None
-    """The size of its volume; None while it is not bound."""
+    """The size of the claim's volume; None while no volume is bound."""
     storage_class: str = ""
 
 
@@ -77,7 +79,7 @@ class NodeState:
 
     name: str
     address: str = ""
-    """Its InternalIP."""
+    """The node's address of type InternalIP."""
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -93,8 +95,8 @@ class Unreadable:
     kind: api.ResourceKind = api.TOPIC
     """TOPIC or CONSUMER_GROUP."""
     is_held: bool = False
-    """Whether it is a Topic that can be parsed, but whose PartitionMap cannot. If it is deleted,
-    its deletionPolicy is carried out only when the map can be parsed again."""
+    """Whether the object is a Topic that can be parsed, but whose PartitionMap cannot. If it is
+    deleted, its deletionPolicy is carried out only when the map can be parsed again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -276,7 +276,7 @@ class Decider:
         before = existing(topic, named, self._facts)
         after = check_configuration(operation, before, self._facts)
         changes = {
-            name: after.get(name)
+            name: after.get(name)  # None removes the key: a merge patch
             for name in sorted(before.config.keys() | after.keys())
             if before.config.get(name) != after.get(name)
         }

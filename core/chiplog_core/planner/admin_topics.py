@@ -69,7 +69,8 @@ class TopicNames:
     def named(self, name: str) -> Named:
         """The Topic and the PartitionMap of this name.
 
-        If no map says who owns the name, it is the Topic that will most likely get it.
+        If the map names no owner, or there is no map, the Topic is the one that will most likely
+        become the owner.
         """
         found = self._maps.get(name)
         if found is not None and found.spec.owner_uid is not None:

@@ -277,7 +277,10 @@ def _applied(facts: ClusterFacts, now: datetime) -> Verdict:
     if facts.settings.problems:
         reason = facts.settings.problems[0].reason.value
         return fails(
-            condition, reason, "the spec was refused, so the previous configuration stays in force"
+            condition,
+            reason,
+            "the spec was refused (see the condition Ready), so the previous configuration stays "
+            "in force",
         )
     if facts.settings.is_paused:
         return fails(
@@ -383,7 +386,9 @@ def _stable(verdicts: list[Verdict]) -> Verdict:
     """The condition Stable, which is True if all the given conditions are."""
     broken = [verdict.type for verdict in verdicts if verdict.status is not ConditionStatus.TRUE]
     if broken:
-        return fails(ConditionType.STABLE, "NotStable", f"not met: {', '.join(broken)}")
+        return fails(
+            ConditionType.STABLE, "NotStable", f"these conditions are not True: {', '.join(broken)}"
+        )
     return holds(ConditionType.STABLE, "Stable")
 
 

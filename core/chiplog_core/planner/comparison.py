@@ -50,7 +50,7 @@ class Returned:
     standing: Standing
     report: ReplicaReport
     may_lead: bool
-    """Whether its broker can lead now and the replica is undamaged."""
+    """Whether the member's broker can lead now and the replica is undamaged."""
 
     @property
     def length(self) -> tuple[int, int]:

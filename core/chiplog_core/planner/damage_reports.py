@@ -31,7 +31,7 @@ class DamagedReplica(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Like "partition 3 on broker 2"."""
+        """The replica as messages name it, like "partition 3 on broker 2"."""
         return f"partition {self.damage.partition} on broker {self.broker_id}"
 
     def __str__(self) -> str:

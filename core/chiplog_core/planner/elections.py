@@ -174,7 +174,8 @@ def _elect_in(generation: Generation, min_isr: int, brokers: BrokerStates) -> Ge
 
 
 def _are_same_objects(new: Sequence[object], old: Sequence[object]) -> bool:
-    """Whether both have identical objects (`is`) at each position: faster than comparing values."""
+    """Whether both, which have the same length, have identical objects (`is`) at each position:
+    faster than comparing values."""
     return all(map(is_, new, old))
 
 

@@ -16,14 +16,16 @@ from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.observed.broker_states import BrokerStates
 
 LEAP = 1_000
-"""By how much the leader epoch is raised then: more leaderships than a restored backup can lack,
-and only a two-millionth of all epochs that exist."""
+"""By how much `next_epoch` raises the leader epoch if later leaderships may exist that the map does
+not show: more than a restored backup can lack, and only a two-millionth of all epochs."""
 
 
 def next_epoch(
     state: PartitionState, brokers: BrokerStates, *, is_waived: bool = False
 ) -> LeaderEpoch:
-    """The leader epoch of the partition's next leader.
+    """The leader epoch of the partition's next leader: the next number, or `LEAP` numbers higher if
+    a replica that has not reported may know of later leaderships. A leap puts the new epoch above
+    theirs.
 
     `is_waived`: a person or a time limit decided to continue without a replica that had not
     reported.

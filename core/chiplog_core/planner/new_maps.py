@@ -42,11 +42,11 @@ class DesiredTopic:
     replicas: int
     config: Mapping[str, str]
     lost_topic_id: TopicId | None = None
-    """Its id according to the owner's status, if it had a map and the map was lost."""
+    """The topic's id in the status of its owner, if the topic had a map and the map was lost."""
     partitions_in_status: int = 1
     """How many partitions it had according to the owner's status, if its map was lost."""
     ignores_other_topics: bool = False
-    """Whether it is placed as if there were no other topic."""
+    """Whether the topic is placed as if there were no other topic."""
     remedy: str = ""
     """End of the message about a lost map: what else the owner can do."""
 
@@ -76,6 +76,7 @@ class PlacementChecks:
     `MapsPlan.waits`."""
 
     def __init__(self, situation: Situation, plan: MapsPlan) -> None:
+        """Reasons why a topic must wait are written into `plan`."""
         self._situation = situation
         self._plan = plan
         self._targets: PlacementTargets | None = None
@@ -235,7 +236,7 @@ class NewMaps:
 
 
 def _list_of(partitions: list[PartitionIndex]) -> str:
-    """Like "partition 0, 1, 2", with "and more" after ten of them."""
+    """The partitions as messages name them: "partition 0, 1, 2", with "and more" after ten."""
     shown = ", ".join(map(str, partitions[:10]))
     more = " and more" if len(partitions) > 10 else ""
     return f"partition {shown}{more}"

@@ -198,7 +198,7 @@ def _broker(ref: ReplicaRef | None) -> str:
 
 
 def _counts_text(by_broker: Mapping[str, int], word: str) -> str:
-    """Like "3 on broker 1, 2 on broker 2": each count with the word and its broker."""
+    """The counts as a text, like "3 on broker 1, 2 on broker 2"; `word` is the "on"."""
     return ", ".join(f"{number} {word} {broker}" for broker, number in sorted(by_broker.items()))
 
 

@@ -128,5 +128,5 @@ def _differences(settings: Settings, spec: PartitionMapSpec) -> Iterator[str]:
         yield (
             f"{CONSUMER_OFFSETS} was created with {replicas} replicas; "
             f"{OFFSETS_TOPIC_REPLICATION_FACTOR.name} now asks for {wanted.replicas}, but replicas "
-            "cannot be added or moved yet"
+            f"cannot be added or moved yet: set it to {replicas}"
         )

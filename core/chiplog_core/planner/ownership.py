@@ -114,7 +114,7 @@ def _claims(world: World) -> dict[str, dict[str, str]]:
 def _rivals(name: str, claims: dict[str, dict[str, str]]) -> dict[str, str]:
     """Topic name -> owner's uid, for the topics because of which a Topic cannot get this name.
 
-    A topic with the same name but without an owner is none of them: the Topic takes it over.
+    A topic with the same name but without an owner is not a rival: the Topic takes it over.
     """
     taken = claims.get(collision_key(name), {})
     return {other: owner for other, owner in taken.items() if other != name or owner != NOBODY}

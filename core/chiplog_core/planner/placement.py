@@ -53,6 +53,7 @@ def place(
     assert len(racks) >= replicas, "fewer brokers than replicas"
     order = _alternating(racks)
     start, shift = _stripe(order, existing, load)
+    # Leaders follow each other in `order`; each round over all brokers shifts the followers by one.
     placed = tuple(
         _replicas_of(order, racks, (start + index, shift + index // len(order)), replicas)
         for index in range(len(existing), len(existing) + count)
@@ -91,6 +92,8 @@ def _stripe(
         range(len(order)),
         key=lambda index: (load.leaders[order[index]], load.replicas[order[index]], index),
     )
+    # The shift grows with each round of leaders over all brokers, so that the partitions led by one
+    # broker do not all have their followers on the same broker.
     return start - len(existing), load.leaders.total() // len(order)
 
 

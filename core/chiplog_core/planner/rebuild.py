@@ -69,5 +69,6 @@ def _state(
 
 
 def _is_retired(broker_id: BrokerId, brokers: BrokerStates) -> bool:
+    """Whether the broker is gone for good, so that it will never report."""
     broker = brokers.by_id.get(broker_id)
     return broker is not None and broker.is_retired

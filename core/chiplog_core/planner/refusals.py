@@ -55,9 +55,9 @@ def doubt(process: Identity, world: World, believed_ms: int | None, now_ms: int)
     """
     broker = world.brokers.get(process.broker_id)
     if broker is None or identity(broker, world.pods.get(process.broker_id)) != process:
-        return "its process, pod or address has changed"
+        return "the process, pod or address of the broker has changed"
     if process.incarnation in world.ended:
-        return "it is known to have ended"
+        return "the process is known to have ended"
     if believed_ms is not None and now_ms - believed_ms < BETWEEN_MS:
         return f"another report was accepted in the last {BETWEEN_MS // 1000} s"
     return _doubt_about_partitions(process.broker_id, world)

@@ -229,6 +229,8 @@ class _Settling:
 
         `claims` are the leaders' proposals for the partition.
         """
+        # `consent`: the brokers whose reports are not waited for, because a person has accepted the
+        # loss of records; None if nobody has.
         reports = self.answers.reports.get((topic_id, state.partition), {})
         consent = self.accepted.get((state.partition, state.partition_epoch))
         has_gone_back = is_map_outdated(state, reports.values(), claims)
@@ -478,5 +480,6 @@ def _is_current(state: PartitionState, report: ReplicaReport | None) -> bool:
 
 
 def _is_retired(broker_id: BrokerId, brokers: BrokerStates) -> bool:
+    """Whether the broker is gone for good, so that it will never report."""
     broker = brokers.by_id.get(broker_id)
     return broker is not None and broker.is_retired

@@ -147,7 +147,8 @@ class _Reporter:
         if led:
             message = (
                 "brokers have applied newer metadata of the topic than the API server has, as "
-                "after etcd was restored from a backup"
+                "after etcd was restored from a backup; the operator elects no leaders until all "
+                "replicas have reported, and the condition Ready shows which have not"
             )
             yield holds(ConditionType.METADATA_REGRESSED, "BrokersKnowMore", message)
         if damaged := self.damage_of(topic):

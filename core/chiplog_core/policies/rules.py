@@ -74,6 +74,7 @@ def _name(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Viola
     pattern = policies.name_pattern
     if pattern is None:
         return
+    remedy = "choose another name"
     try:
         if name_matches(pattern, topic.name):
             return
@@ -81,14 +82,15 @@ def _name(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Viola
             f"is {topic.name}, which does not match {pattern}, spec.topicPolicies.namePattern {of}"
         )
     except ValueError:
-        # The BrokerCluster's own condition reports the wrong pattern. Until it is corrected, no
-        # name is accepted.
+        # The BrokerCluster's own condition says what is wrong with the pattern. Until the pattern
+        # is corrected, no name is accepted.
         message = f"cannot be checked: spec.topicPolicies.namePattern {of} cannot be parsed"
+        remedy = "correct that field of the BrokerCluster"
     yield Violation(
         policy="namePattern",
         field="spec.topicName",
         message=message,
-        remedy="choose another name",
+        remedy=remedy,
     )
 
 

@@ -64,8 +64,8 @@ def even_out(
 ) -> tuple[BrokerId, ...]:
     """The place of each item, in the order of `items`, after at most `most` moves.
 
-    `base` has every broker whose load is to be even, with its load without the items. Items at
-    other places stay there. No weight is 0.
+    `base` has every broker whose load is to be even, with its load without the items. Items whose
+    place is not one of these brokers stay there. No weight is 0.
     """
     board = _Board(items, base)
     before = dict(board.loads)
@@ -84,6 +84,7 @@ class _Board:
     """The present place of each item, the loads, and for each route the items that can take it."""
 
     def __init__(self, items: Sequence[Item], base: Mapping[BrokerId, int]) -> None:
+        """`base` has every broker whose load is to be even, with its load without the items."""
         self.items = items
         self.places = [item.place for item in items]
         self.loads = dict(base)
@@ -126,7 +127,7 @@ class _Board:
 
     def gap(self, above: BrokerId, below: BrokerId) -> int:
         """How much higher the load of `above` is than that of `below`; 0 if it is not higher or the
-        difference is within the tolerance."""
+        difference is at most `TOLERANCE_PERCENT` of the mean load."""
         gap = self.loads[above] - self.loads[below]
         return gap if gap * len(self.loads) * 100 > TOLERANCE_PERCENT * self.total else 0
 
@@ -216,6 +217,7 @@ def _moves_along(board: _Board, path: Sequence[BrokerId], gap: int) -> Step | No
         after[end] += weight
         wanted = weight
     before = [board.loads[place] for place in path]
+    # No load on the path may exceed the highest or the lowest of before.
     is_better = max(after.values()) <= max(before) and min(after.values()) >= min(before)
     are_ends_closer = _is_worthwhile(board.loads[path[0]] - after[path[0]], gap) and _is_worthwhile(
         after[path[-1]] - board.loads[path[-1]], gap

@@ -122,6 +122,7 @@ def _evenness(loads: Sequence[int]) -> float:
         return 100.0
     # What the brokers have above the mean, multiplied by `count` so that it is a whole number.
     too_much = sum(max(0, load * count - total) for load in loads)
+    # If all load were on one broker, this number would be total * (count - 1).
     return 100 * (1 - too_much / (total * (count - 1)))
 
 

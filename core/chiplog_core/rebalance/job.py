@@ -35,7 +35,9 @@ class RebalanceJob:
     ] = ()
     brokers: Annotated[Ids, "Ids of the brokers that may lead and hold replicas."] = ()
     racks: Annotated[
-        Mapping[str, Rack], "Racks of brokers by their ids, also of others.", Entries(MAX_BROKERS)
+        Mapping[str, Rack],
+        "Broker id -> rack, also of brokers that may not lead.",
+        Entries(MAX_BROKERS),
     ] = field(default_factory=dict)
     mode: Annotated[str, "Between which brokers load moves.", Length(50)] = Mode.FULL.value
     named_brokers: Annotated[Ids, "Ids of the brokers that are added or removed."] = ()

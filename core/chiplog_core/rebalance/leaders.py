@@ -44,8 +44,12 @@ class LeaderMove:
     """The leader epoch when the move was proposed."""
 
     def __post_init__(self) -> None:
-        assert self.replicas[0] == self.to_broker, f"{self.name}: not the first"
-        assert sorted(self.replicas) == sorted(self.expected_replicas), f"{self.name}: data moves"
+        assert self.replicas[0] == self.to_broker, (
+            f"{self.name}: the new leader must be the first of its replicas"
+        )
+        assert sorted(self.replicas) == sorted(self.expected_replicas), (
+            f"{self.name}: a leader move must not change which brokers hold replicas"
+        )
 
     @property
     def is_movement(self) -> bool:
@@ -88,6 +92,8 @@ class _Table:
         measurements: Measurements,
         settings: Settings,
     ) -> None:
+        """The present leaders. Only leaderships in `weights` (measured, not excluded) may move; all
+        others count as load."""
         self.usable = usable
         self.led = {
             partition.name: partition

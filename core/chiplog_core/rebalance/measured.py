@@ -28,7 +28,7 @@ class Broker:
     broker_id: BrokerId
     rack: str | None = None
     is_usable: bool = True
-    """Whether it may get leaders and replicas: it serves, and is not about to leave."""
+    """Whether the broker may get leaders and replicas: it serves, and is not about to leave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,12 @@ class Partition:
 
     def __post_init__(self) -> None:
         assert self.replicas, f"{self.name} has no replicas"
-        assert set(self.isr) <= set(self.replicas), f"{self.name}: an ISR beyond the replicas"
-        assert self.leader is None or self.leader in self.replicas, f"{self.name}: a foreign leader"
+        assert set(self.isr) <= set(self.replicas), (
+            f"{self.name}: the ISR has brokers without a replica"
+        )
+        assert self.leader is None or self.leader in self.replicas, (
+            f"{self.name}: the leader holds no replica"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,7 +68,8 @@ class Proposal:
     """How far the bytes per second of the worst usable broker are from the mean after the leader
     moves."""
     leader_count_deviation_percent: float
-    """The same for the number of leaders."""
+    """How far the number of leaders of the worst usable broker is from the mean after the leader
+    moves."""
 
     @property
     def num_leader_movements(self) -> int:

@@ -87,6 +87,8 @@ class _Board:
         measurements: Measurements,
         settings: Settings,
     ) -> None:
+        """The present replicas and loads. Only partitions in `bytes` (measured, not excluded) may
+        be moved; all measured ones count as load."""
         self.racks: Racks = {broker.broker_id: broker.rack for broker in brokers}
         self.settings = settings
         self.replicas = {partition.name: orders[partition.name] for partition in partitions}

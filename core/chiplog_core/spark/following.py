@@ -61,8 +61,8 @@ class RunView:
     refusal: str = ""
     """Why the API server refused for good to create that application; empty if it did not."""
     obstacle: str = ""
-    """Why it could not be created yet, for example because a webhook does not answer; empty if
-    nothing prevented it."""
+    """Why the application could not be created yet, for example because a webhook does not answer;
+    empty if nothing prevented it."""
     start_limit: timedelta = START_LIMIT
     """How long an application may wait for its driver, or without executors, at a time."""
 
@@ -214,6 +214,7 @@ class Following(ABC, Generic[V, P, S]):
     def _with_conditions(self, metadata: Metadata, published: Iterable[Verdict]) -> Step[S]:
         """The finished step, with the conditions to publish."""
         published = list(published)
+        # The first verdict is the one for Ready.
         self._add_refusal_event(published[0])
         conditions = merge(
             self._status.conditions,

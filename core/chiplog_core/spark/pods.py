@@ -164,6 +164,7 @@ def _mount(volume: Volume) -> Manifest:
 
 
 def _volume(volume: Volume) -> Manifest:
+    """The volume as an entry of `spec.volumes` of a pod."""
     if volume.kind is VolumeKind.CONFIG_MAP:
         return {"name": volume.name, "configMap": {"name": volume.source}}
     if volume.kind is VolumeKind.SECRET:

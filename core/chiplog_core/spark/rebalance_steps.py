@@ -77,7 +77,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             self._step.actions.append(Launch(known.name, known.launcher, write(job)))
 
     def _done(self, result: Result) -> None:
-        """Publish the proposal."""
+        """The job has succeeded: publish the proposal in its result, and end the run."""
         try:
             proposal = proposal_of(result, self._now)
         except UnreadableDocument as unreadable:

@@ -88,6 +88,8 @@ def named(
     reads = {(read.topic, read.partition, read.replica, read.offset): read for read in refused}
 
     def named_one(violation: Violation) -> Violation:
+        """The violation; if it stands for a refused read, with the damage that the broker
+        reports."""
         read = reads.get(
             (violation.topic, violation.partition, violation.replica, violation.offset)
         )
@@ -113,6 +115,7 @@ def recounted(
 
 
 def _counts(by_check: Mapping[Check, int]) -> Iterator[CheckCount]:
+    """The counts above 0, sorted by check."""
     for check, number in sorted(by_check.items()):
         if number > 0:
             yield CheckCount(check=check, count=number)
@@ -121,5 +124,5 @@ def _counts(by_check: Mapping[Check, int]) -> Iterator[CheckCount]:
 def _message(past: PastDamage) -> str:
     """The violation's message for this damage."""
     flaw = "ends too early" if past.kind is DamageKind.TRUNCATED else "is not what was written"
-    text = f"its broker refuses to serve the replica, because {past.file} {flaw}: {past.message}"
+    text = f"the replica's broker refuses to serve it, because {past.file} {flaw}: {past.message}"
     return text if len(text) <= MAX_MESSAGE_LENGTH else text[:MAX_MESSAGE_LENGTH]

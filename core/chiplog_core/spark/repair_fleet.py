@@ -176,7 +176,9 @@ class Fleet:
         ]
         if not wrong:
             return ""
-        return f"it would be fetched from broker {wrong[0]}, whose replica may be damaged too"
+        return (
+            f"the replica would be fetched from broker {wrong[0]}, whose replica may be damaged too"
+        )
 
 
 def _is_for(order: RefetchOrder | RefetchAnswer, repair: ReplicaRepair) -> bool:

@@ -62,7 +62,7 @@ def accused_by(run: str, finding: Finding, now: datetime) -> tuple[ReplicaRepair
             since=now,
         )
         if place_of(accused) in disputed:
-            message = "it is unknown which copy of the partition is right"
+            message = "it is unknown which replica of the partition is right"
             repair = replace(repair, state=RepairState.REFUSED, message=message)
         found.append(repair)
     return tuple(_whole_partitions(found))
@@ -108,7 +108,7 @@ def next_repairs(
             why_not = fleet.why_not(repair)
             repairs[index] = replace(
                 repairs[index],
-                message=why_not or "the operator is ordering the broker to fetch it again",
+                message=why_not or "the operator is ordering the broker to fetch the replica again",
             )
             if not why_not:
                 orders.append(fleet.order(repair))
@@ -172,14 +172,16 @@ def _with_order(
     if answer is not None:
         return _fetching_or_done(repair, fleet)
     if fleet.brokers[repair.replica].spec.session == order.session:
-        return RepairState.ORDERED, "its broker has not answered the order to fetch it again yet"
+        return RepairState.ORDERED, (
+            "the replica's broker has not answered the order to fetch the replica again yet"
+        )
     # The broker restarted. If it reports the replica as damaged, it has begun to carry out the
     # order.
     if fleet.is_damaged(repair.replica, place_of(repair)):
         return _fetching_or_done(repair, fleet)
     return (
         RepairState.REFUSED,
-        "its broker restarted before it answered the order to fetch it again",
+        "the replica's broker restarted before it answered the order to fetch the replica again",
     )
 
 
@@ -189,7 +191,8 @@ def _without_order(
     """The state of a repair without an order in the Broker's spec, and a message."""
     if repair.state is RepairState.ORDERED:
         return RepairState.REFUSED, (
-            "the order to fetch it again was removed from the Broker's spec, and is not repeated"
+            "the order to fetch the replica again was removed from the Broker's spec, and is not "
+            "repeated"
         )
     if not is_wanted:
         return RepairState.REFUSED, "spec.repair does not say Refetch any more"
@@ -198,7 +201,7 @@ def _without_order(
             f"the repair could not be ordered within an hour of the run: {repair.message}"
         )
     if fleet.is_damaged(repair.replica, place_of(repair)):
-        return RepairState.REFUSED, "its broker found the damage itself and repairs it"
+        return RepairState.REFUSED, ("the replica's broker found the damage itself and repairs it")
     state = fleet.state_of(repair)
     if state is None or repair.replica not in state.replicas:
         return RepairState.REFUSED, (
@@ -211,11 +214,11 @@ def _fetching_or_done(repair: ReplicaRepair, fleet: Fleet) -> tuple[RepairState,
     """The state, and a message, of a repair whose broker carries out the order. The repair is done
     when the replica is neither damaged nor out of sync."""
     if fleet.is_damaged(repair.replica, place_of(repair)):
-        return RepairState.FETCHING, "it is being fetched again from its leader"
+        return RepairState.FETCHING, "the replica is being fetched again from its leader"
     if repair.replica not in fleet.in_sync(repair):
-        return RepairState.FETCHING, "it was fetched again, but is not in sync yet"
+        return RepairState.FETCHING, "the replica was fetched again, but is not in sync yet"
     return RepairState.DONE, (
-        "it was fetched again and is in sync; the damaged files are kept next to it"
+        "the replica was fetched again and is in sync; the damaged files are kept next to it"
     )
 
 

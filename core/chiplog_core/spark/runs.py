@@ -49,10 +49,10 @@ class Seen:
     kind: str = ""
     """Kind of the object that runs it, like Job."""
     reason: str = ""
-    """Why it failed or makes no progress, as a CamelCase word; empty if unknown."""
+    """Why the application failed or makes no progress, in CamelCase; empty if unknown."""
     message: str = ""
     must_be_stopped: bool = False
-    """Whether it failed for good, but its launcher does not know that and would continue."""
+    """Whether the run failed for good, but the launcher does not know that and would continue."""
     is_held_up: bool = False
     """Whether a cause that may pass delays it; `reason` and `message` name the cause."""
     executors: int = 0
@@ -106,7 +106,8 @@ def progress(
 ) -> Progress:
     """The progress of the run.
 
-    `waited` is the time since the run began. `held_up` is the time for which the application has
+    `known` is the application in the published status, `seen` what was observed of it now. `waited`
+    is the time since the run began. `held_up` is the time for which the application has
     not been running, or has had no executors.
     """
     result = seen.result if _wrote(known, seen.result) else None

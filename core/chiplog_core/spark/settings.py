@@ -18,8 +18,9 @@ from chiplog_core.validate import spark_conf
 
 OVERHEAD_PERCENT = 40
 MIN_OVERHEAD_MIB = 384
-"""Memory besides the heap, as percentage of the heap and at least. These are Spark's own defaults
-for programs outside the JVM: `spark.kubernetes.memoryOverheadFactor`."""
+"""Memory of a pod besides the JVM heap: this percentage of the heap, but at least this many MiB.
+These are Spark's own defaults for programs outside the JVM:
+`spark.kubernetes.memoryOverheadFactor`."""
 
 DEFAULTS: Mapping[str, str] = {
     # The UI is not needed, and it would be one more open port.

@@ -23,14 +23,14 @@ class PhaseName(StrEnum):
     """The phases of an application."""
 
     PENDING = "Pending"
-    """Its launcher has not begun to run it, or it waits for its next attempt."""
+    """The launcher has not begun to run the application, or the next attempt is waited for."""
     SUBMITTED = "Submitted"
-    """Its driver was created, and does not run yet."""
+    """The driver was created, and does not run yet."""
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     UNKNOWN = "Unknown"
-    """Its launcher reports a state that is not in our table, or does not know the state itself."""
+    """The launcher reports a state that is not in our table, or does not know the state itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Phase:
     """In CamelCase; for Unknown, the launcher's name of the state."""
     message: str = ""
     must_be_stopped: bool = False
-    """Whether it failed for good, but its launcher would continue, so that the `SparkApplication`
-    or Job must be deleted."""
+    """Whether the application failed for good, but its launcher would continue, so that the
+    `SparkApplication` or Job must be deleted."""
     is_held_up: bool = False
     """Whether a cause that may pass delays it; `reason` and `message` name the cause."""
 
@@ -306,6 +306,7 @@ def _last_before_the_end(history: Object) -> Object | None:
 
 
 def _is_number(key: object) -> bool:
+    """Whether the key is a text of digits."""
     # The length is limited, because int() of a very long text is slow and raises.
     return isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) < 20
 
@@ -356,6 +357,7 @@ def _apache_attempt(launched: Object) -> int | None:
 
 
 def _job_attempt(launched: Object) -> int | None:
+    """The number of the attempt: failed pods plus one; None before the Job has a status."""
     status = part(launched, "status")
     return number(status, "failed") + 1 if status else None
 

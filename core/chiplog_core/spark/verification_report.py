@@ -250,5 +250,6 @@ def _verified(verification: Verification, finding: Finding | None) -> Verdict | 
 
 
 def _condition(verification: Verification, kind: ConditionType) -> Condition | None:
+    """The published condition of this type; None if there is none."""
     found = verification.status.conditions
     return next((condition for condition in found if condition.type == kind.value), None)

@@ -13,6 +13,7 @@ class JsonFormatter(logging.Formatter):
     fields."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """The record as one line of JSON, with the attributes passed as `extra` as fields."""
         event = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -47,7 +47,8 @@ def of_partition(topic: str, partition: int) -> str:
 
 
 def series_text(series: Series[T], rows: Rows[T]) -> Iterator[str]:
-    """The metric in Prometheus' text format, in slices."""
+    """The metric in Prometheus' text format, in slices, so that the caller can do other work
+    between two of them."""
     name, value_of = series.name, series.value
     yield f"# HELP {name} {series.text}\n# TYPE {name} {series.type}\n"
     for start in range(0, len(rows), SLICE):

@@ -112,12 +112,14 @@ def _reset(group: ConsumerGroup) -> Iterator[Problem]:
 
 
 def _max_lag(group: ConsumerGroup) -> Iterator[Problem]:
+    """Problems with the limits of the lag."""
     max_lag = group.spec.max_lag
     if max_lag is not None and max_lag.records is None and max_lag.seconds is None:
         yield Problem("spec.maxLag", "is empty", "set records or seconds, or both")
 
 
 def _scale(group: ConsumerGroup) -> Iterator[Problem]:
+    """Problems with the scaling of the consumers' Deployment."""
     scale = group.spec.scale
     if scale is not None and scale.min > scale.max:
         message = f"is {scale.min}, above max, which is {scale.max}"

@@ -23,7 +23,8 @@ MOST_SHOWN = 5
 
 
 def broken_rules(before: PartitionMap | None, after: PartitionMap) -> tuple[str, ...]:
-    """The first rules that a write of the map `after` breaks; empty if the map may be written.
+    """Messages about the first rules that a write of the map `after` breaks; empty if the map may
+    be written.
 
     `before` is the map that is replaced, in the version that is replaced; None for a new map.
 
@@ -32,11 +33,13 @@ def broken_rules(before: PartitionMap | None, after: PartitionMap) -> tuple[str,
     leader moves (12 ms for all). Making the manifest of such a map takes 830 µs.
     """
     if before is None and after.metadata.resource_version:
-        found = iter(("it has a resourceVersion, but there is no map that it replaces",))
+        found = iter(("the new map has a resourceVersion, but there is no map that it replaces",))
     elif before is None:
         found = check_map(after.spec)
     elif before.metadata.resource_version != after.metadata.resource_version:
-        found = iter(("it was decided from another version than the one it replaces",))
+        found = iter(
+            ("the new map was decided from another version than the one that it replaces",)
+        )
     else:
         found = check_change(before.spec, after.spec)
     return tuple(islice(found, MOST_SHOWN))

@@ -89,7 +89,8 @@ OUR_PREFIXES: Mapping[str, str] = {
     "spark.jars": _IN_IMAGE,
     "spark.submit.": _OF_OPERATOR,
 }
-"""The same for all keys with a prefix."""
+"""Prefixes of keys that Chiplog sets itself, with what users can do instead; `{spark}` as in
+`OURS`."""
 
 GIVEN = frozenset(
     {

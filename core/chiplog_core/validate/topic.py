@@ -79,7 +79,9 @@ def check_topic_name_is_free(
             if other == name
             else f"is {name}, which collides in Kafka's metric names with topic {other}"
         )
-        return (Problem("spec.topicName", message, "choose another", Reason.RESOURCE_CONFLICT),)
+        return (
+            Problem("spec.topicName", message, "choose another name", Reason.RESOURCE_CONFLICT),
+        )
     return ()
 
 

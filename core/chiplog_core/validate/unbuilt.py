@@ -29,10 +29,10 @@ class Feature(StrEnum):
 
 
 UNBUILT: Mapping[Feature, str] = {
-    Feature.REPARTITION: "set it to Append",
-    Feature.TRASH: "set it to Delete or Retain",
+    Feature.REPARTITION: "set spec.growth.strategy to Append",
+    Feature.TRASH: "set spec.deletionPolicy to Delete or Retain",
     Feature.MANUAL_PLACEMENT: "remove it; the operator spreads replicas itself",
-    Feature.ROLL_POLICY: "remove it; brokers restart one at a time",
+    Feature.ROLL_POLICY: "remove spec.rollPolicy; brokers restart one at a time",
     Feature.HIBERNATION: "set it to false",
     Feature.MAINTENANCE: "remove it",
     Feature.LOAD_BALANCERS: "set it to internal or nodeport",
@@ -93,6 +93,7 @@ built yet."""
 
 
 def is_built(feature: Feature) -> bool:
+    """Whether this version of Chiplog has the feature."""
     return feature not in UNBUILT
 
 

@@ -87,7 +87,10 @@ def test_what_is_not_known_makes_the_condition_unknown(
     verdict = deployments.scaled(Facts(replicas=1, partitions=partitions, lag=lag))
 
     assert verdict_of(verdict) == ("Scaled", ConditionStatus.UNKNOWN, "LagUnknown")
-    assert verdict.message == f"the group's {what} is unknown, so the Deployment is not scaled"
+    assert verdict.message == (
+        f"the group's {what} is unknown, so the Deployment is not scaled by the lag until the "
+        "brokers report it; see the condition Ready"
+    )
 
 
 def test_the_condition_is_the_same_for_every_number_of_replicas() -> None:

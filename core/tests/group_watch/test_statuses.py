@@ -81,7 +81,7 @@ def test_until_the_coordinator_has_answered_the_old_figures_stay() -> None:
 
     assert (status.state, status.member_count, status.total_lag) == (GroupState.STABLE, 7, 70)
     assert conditions(group, ObservedState()) == {
-        "Ready": ("False", "Pending", "waiting for the coordinator's answer")
+        "Ready": ("False", "Pending", "waiting for the answer of the group's coordinator")
     }
 
 
@@ -138,7 +138,7 @@ def test_a_group_is_ready_when_its_coordinator_has_the_retention_of_the_spec(
     assert conditions(group, replace(ANSWERED, facts=other))["Ready"] == (
         "False",
         "OffsetRetentionPending",
-        "the coordinator has not stored spec.offsetRetention yet",
+        "the group's coordinator has not stored spec.offsetRetention yet; it is asked again",
     )
     assert conditions(group, replace(ANSWERED, facts=same))["Ready"][0] == "True"
 

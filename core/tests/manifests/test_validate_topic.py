@@ -272,7 +272,7 @@ def test_a_name_belongs_to_the_topic_that_had_it_first() -> None:
     assert problem.reason is Reason.RESOURCE_CONFLICT
     assert str(problem) == (
         "spec.topicName is orders, which another Topic (uid uid-of-another) already has: "
-        "choose another"
+        "choose another name"
     )
     assert check_topic_name_is_free(topic("payments"), owners, {}) == ()
     assert check_topic_name_is_free(topic("refunds"), owners, {}) == ()
@@ -290,7 +290,7 @@ def test_names_that_metrics_cannot_tell_apart_collide() -> None:
 
     assert str(problem) == (
         "spec.topicName is a.b, which collides in Kafka's metric names with topic a_b: "
-        "choose another"
+        "choose another name"
     )
 
 

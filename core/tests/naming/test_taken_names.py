@@ -69,5 +69,6 @@ def test_who_needs_the_name_reads_why_it_is_taken_and_what_to_do() -> None:
     message = taken_message("Service", "demo-bootstrap", "BrokerCluster", "it has no owner")
 
     assert message.startswith(
-        "Service demo-bootstrap is not this BrokerCluster's (it has no owner): rename or delete it"
+        "Service demo-bootstrap is not this BrokerCluster's (it has no owner): delete it, or "
+        "choose another name for the object that needs it"
     )

@@ -178,7 +178,8 @@ def test_its_configuration_follows_the_cluster_and_what_it_was_made_with_stays()
         "spec.config[offsets.topic.num.partitions] is 60, but __consumer_offsets was created "
         "with 50 partitions. Their number determines each group's coordinator and cannot change: "
         "set it back; __consumer_offsets was created with 1 replicas; "
-        "offsets.topic.replication.factor now asks for 3, but replicas cannot be added or moved yet"
+        "offsets.topic.replication.factor now asks for 3, but replicas cannot be added or moved "
+        "yet: set it to 1"
     )
 
 

@@ -37,7 +37,7 @@ def texts(problems: tuple[Problem, ...]) -> list[str]:
             {"name": "orders"},
             (
                 "spec.topicName cannot be checked: spec.topicPolicies.namePattern of BrokerCluster "
-                "prod cannot be parsed: choose another name"
+                "prod cannot be parsed: correct that field of the BrokerCluster"
             ),
         ),
         (

@@ -271,8 +271,8 @@ def test_nothing_is_fetched_from_a_leader_that_is_accused(cluster: Cluster) -> N
     held = cluster.look(repairs(accused(1), accused(2)))
     assert held.orders == ()
     assert {one.message for one in held.repairs} == {
-        "it would be fetched from broker 2, whose replica may be damaged too",
-        "it would be fetched from broker 1, whose replica may be damaged too",
+        "the replica would be fetched from broker 2, whose replica may be damaged too",
+        "the replica would be fetched from broker 1, whose replica may be damaged too",
     }
 
 

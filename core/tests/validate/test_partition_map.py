@@ -218,10 +218,10 @@ def test_a_write_says_which_version_it_replaces() -> None:
     one, grown = a_map(spec()), spec(state(0), state(1))
     assert broken_rules(one, a_map(grown)) == ()
     assert broken_rules(one, a_map(grown, version="2")) == (
-        "it was decided from another version than the one it replaces",
+        "the new map was decided from another version than the one that it replaces",
     )
     assert broken_rules(None, a_map(grown)) == (
-        "it has a resourceVersion, but there is no map that it replaces",
+        "the new map has a resourceVersion, but there is no map that it replaces",
     )
     assert broken_rules(None, a_map(grown, version="")) == ()
 

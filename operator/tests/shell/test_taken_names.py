@@ -119,7 +119,7 @@ def test_the_condition_names_the_object_and_the_remedy(bench: Any, shell: Shell)
 
     (problem,) = bench.run(scenario()).problems
     assert problem.startswith("Secret demo-internal is not this BrokerCluster's")
-    assert "rename or delete it" in problem
+    assert "delete it, or choose another name" in problem
 
 
 def test_somebody_elses_password_is_never_used(bench: Any, shell: Shell) -> None:

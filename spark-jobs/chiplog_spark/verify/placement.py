@@ -48,7 +48,7 @@ SAMPLED_KEYS: Final = 64
 _CACHED_KEYS: Final = 65_536
 
 NOWHERE: Final[frozenset[str]] = frozenset()
-"""The set of hashes that place a record in its partition, if there are none."""
+"""The fit of a record that no hash places in its partition."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,8 @@ class Tally:
     """Counts of records with a key, of one partition on one replica, or of many partitions."""
 
     by_fit: Counter[frozenset[str]] = field(default_factory=Counter)
-    """Records by the set of hashes that place them in their partition."""
+    """Names of all hashes that place a record in its partition -> the number of such records. A
+    record may fit several hashes by chance."""
     by_older: Counter[tuple[str, int]] = field(default_factory=Counter)
     """The number of records that only a smaller number of partitions explains, by hash and that
     number."""
@@ -64,7 +65,6 @@ class Tally:
     """Partitions of the sampled keys, by their digests."""
 
     def add(self, other: "Tally") -> None:
-        """Add the counts of another tally."""
         self.by_fit.update(other.by_fit)
         self.by_older.update(other.by_older)
         for digest, partitions in other.keys.items():
@@ -82,7 +82,6 @@ class Tally:
 
     @property
     def keyed(self) -> int:
-        """The number of records with a key."""
         return self.by_fit.total()
 
     @property
@@ -91,11 +90,11 @@ class Tally:
         return self.by_fit[NOWHERE]
 
     def fitting(self, partitioner: str) -> int:
-        """The number of records that this hash places in their partition."""
         return sum(count for hashes, count in self.by_fit.items() if partitioner in hashes)
 
     def grown_from(self, partitioner: str) -> int | None:
-        """The former number of partitions that explains misplaced records; None if none does."""
+        """The former number of partitions under which misplaced records were written, if one
+        fits."""
         if self.unplaced < MIN_GROWN_RECORDS:
             return None
         by_count = {count: n for (name, count), n in self.by_older.items() if name == partitioner}
@@ -150,7 +149,7 @@ class Placement:
     def check_next(self, replica: int, offset: int, key: bytes | None) -> Finding | None:
         """Count a record; returns a finding if no hash places it in this partition."""
         if key is None or (not key and not IGNORES_EMPTY_KEY.isdisjoint(self._hashes)):
-            return None  # such records may be in any partition
+            return None  # a client may have spread it like one without a key
         where = self._cached.get(key)
         if where is None:
             where = self._place_and_cache(key)
@@ -166,7 +165,6 @@ class Placement:
         return Finding(Check.KEY_PLACEMENT, facts.topic, facts.partition, offset, replica, message)
 
     def _place_and_cache(self, key: bytes) -> Where:
-        """Compute the partitions of a key that is not cached."""
         if len(self._cached) >= _CACHED_KEYS:
             self._cached.clear()
         where = self._cached[key] = self._place(key)
@@ -174,7 +172,6 @@ class Placement:
         return where
 
     def _place(self, key: bytes) -> Where:
-        """Compute the partitions that all hashes give for a key."""
         facts = self._facts
         belongs = {name: of(key, facts.partitions) for name, of in self._hashes.items()}
         fit = frozenset(name for name, place in belongs.items() if place == facts.partition)
@@ -206,13 +203,13 @@ class Chosen(NamedTuple):
     share_percent: float
     """Percentage of keyed records that it places correctly; of the best hash if it is `none`."""
     reason: str
-    """Why misplaced records are not reported; empty if they are."""
+    """Why nothing is accused; empty if misplaced records are."""
     others: tuple[Share, ...] = ()
     """Further hashes in use."""
 
 
 def candidates(wanted: str) -> tuple[str, ...]:
-    """The hashes to try for the partitioner in a Verification: all for `auto`."""
+    """The hashes to measure for the partitioner in a Verification."""
     return tuple(PARTITIONERS) if wanted == AUTO else (wanted,)
 
 
@@ -229,11 +226,11 @@ def choose(tally: Tally, names: Sequence[str], partitions: int) -> Chosen:
     grown_from = tally.grown_from(best)
     if grown_from is not None:
         reason = (
-            f"{misplaced} records are where {best} places them with {grown_from}"
-            f" partitions: they are older than the increase to {partitions} partitions"
+            f"{misplaced} records lie where {best} puts them with {grown_from}"
+            f" partitions: they are older than the topic's growth to {partitions}"
         )
         return Chosen(best, share, reason, others)
-    # The records of producers without any of these hashes: other hashes fit some of them by chance.
+    # Records misplaced by this hash alone; other hashes place some of them by chance.
     otherwise = misplaced / (1 - 1 / partitions) ** (len(names) - 1)
     if otherwise >= keyed * OTHERWISE_PERCENT / 100:
         reason = f"{best} fits best, with {share:.1f} % of the records with a key"
@@ -242,22 +239,32 @@ def choose(tally: Tally, names: Sequence[str], partitions: int) -> Chosen:
 
 
 def _others(tally: Tally, best: str, names: Sequence[str], partitions: int) -> tuple[Share, ...]:
-    """Further hashes in use: they place more of the remaining records than chance would.
+    """The hashes that other producers of the topic seem to use besides the `best` one, the most
+    frequent first.
 
-    Three standard deviations above chance are required.
+    Some records were written without any of the hashes `names`. Of these, each hash places one in
+    `partitions` in its partition by chance. So a hash is in use only if it places clearly more of
+    the records that no hash found before it places: by three standard deviations of that number.
     """
-    hit = 1 / partitions  # the probability that a hash fits by chance
-    by_nobody = tally.unplaced / (1 - hit) ** len(names)
+    hit_rate = 1 / partitions  # how likely a hash places a record in its partition by chance
+    # A record written without the hashes is counted as unplaced only if none of them hits it by
+    # chance. The division gives the number of all such records, including those that were hit.
+    without_hash = tally.unplaced / (1 - hit_rate) ** len(names)
     used, found = {best}, []
     while len(used) < len(names):
-        rest = {hashes: n for hashes, n in tally.by_fit.items() if used.isdisjoint(hashes)}
+        # The records that none of the hashes in use places.
+        unexplained = {
+            hashes: count for hashes, count in tally.by_fit.items() if used.isdisjoint(hashes)
+        }
         counts = {
-            name: sum(n for hashes, n in rest.items() if name in hashes)
+            name: sum(count for hashes, count in unexplained.items() if name in hashes)
             for name in names
             if name not in used
         }
         name = max(counts, key=lambda candidate: (counts[candidate], candidate))
-        by_chance = by_nobody * hit * (1 - hit) ** len(used)
+        # Expected hits: by this hash, and by none of those in use. The standard deviation of a
+        # count of rare events is about its square root.
+        by_chance = without_hash * hit_rate * (1 - hit_rate) ** len(used)
         if counts[name] - by_chance < max(1.0, 3 * sqrt(by_chance)):
             break
         used.add(name)
@@ -266,7 +273,7 @@ def _others(tally: Tally, best: str, names: Sequence[str], partitions: int) -> t
 
 
 def notices(topic: str, chosen: Chosen, tally: Tally) -> list[dict[str, Any]]:
-    """Facts on a topic's partitioners that are not violations, for the summary."""
+    """Facts for the summary that are not violations."""
     found = []
     if chosen.others:
         best = tally.fitting(chosen.partitioner)
