@@ -308,8 +308,8 @@ class LogDirectory:
         """Flush, apply retention, and remove files after their delay.
 
         `high_watermarks` has the high watermark of each replica that is served: retention deletes
-        only records below it. If the volume is short of space, files are removed without a delay: a reader that
-        has a file open can still read it.
+        only records below it. If the volume is short of space, files are removed without a delay: a
+        reader that has a file open can still read it.
         """
         with suppress(DiskFullError):  # the next steps may free space
             await self.flush_due()

@@ -108,7 +108,7 @@ class EpochHistory:
         """After the log start offset was raised to `start_offset`: remove the epochs of deleted
         records. The epoch at `start_offset` begins there now."""
         reached = bisect_right(self._entries, start_offset, key=_start_of)
-        # Nothing to do if no epoch begins at or below the offset, or one begins at 0 as the log does.
+        # Nothing to do if no epoch begins at or below the offset, or if log and epoch begin at 0.
         if reached == 0 or self._entries[reached - 1].start_offset == start_offset == 0:
             return
         first = EpochStart(self._entries[reached - 1].epoch, start_offset)
