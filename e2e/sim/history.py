@@ -81,8 +81,6 @@ class Replica:
     batches: tuple[Batch, ...] = ()
     is_damaged: bool = False
     """Whether its broker reports it as damaged: it serves no requests then."""
-    rotten: frozenset[int] = frozenset()
-    """Base offsets of batches that the simulator damaged and that no process has read since."""
 
     @property
     def end_offset(self) -> int:

@@ -112,7 +112,7 @@ def replicas_on(
         for directory in one.data.names(""):
             label = label_of(one.data, directory)
             if label in in_sync:
-                batches, rotten = read_batches(one, directory, values)
+                batches = read_batches(one, directory, values)
                 start = segment_starts(one.data, directory)
                 yield Replica(
                     broker_id=broker_id,
@@ -121,7 +121,6 @@ def replicas_on(
                     is_damaged=broker_id in damaged.get(label, ()),
                     log_start_offset=start[0] if start else 0,
                     batches=tuple(batches),
-                    rotten=frozenset(rotten),
                 )
 
 
@@ -133,13 +132,12 @@ def segment_starts(disk: "MemoryDisk", directory: str) -> list[int]:
 
 def read_batches(
     disks: Disks, directory: str, values: dict[bytes, tuple[tuple[int, str], ...]]
-) -> tuple[list[Batch], list[int]]:
-    """Batches of a replica up to the first bytes that are none, and base offsets of rotten ones.
+) -> list[Batch]:
+    """The batches in a replica's segments, up to the first bytes that are not a valid batch.
 
     `values` caches the records of each batch by its bytes, for replicas with equal batches.
     """
     found: list[Batch] = []
-    rotten: list[int] = []
     for start in segment_starts(disks.data, directory):
         path = f"{directory}/{start:020d}{LOG_SUFFIX}"
         content = bytes(disks.data.content(path))
@@ -154,8 +152,8 @@ def read_batches(
                 found.append(Batch(*place, data, values[data]))
                 position += header.size_bytes
         except CorruptBatchError:
-            return found, rotten
-    return found, rotten
+            return found
+    return found
 
 
 def _values(data: bytes) -> tuple[tuple[int, str], ...]:

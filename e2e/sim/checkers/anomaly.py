@@ -45,6 +45,6 @@ def all_places(history: History) -> Iterator[tuple[str, int, str, str]]:
             continue  # its last records may be unacknowledged ones of an earlier leader epoch
         end, who = history.ends.get(replica.partition, 0), f"the disk of {replica.broker_id}"
         for batch in replica.batches:
-            if batch.last_offset < end and batch.base_offset not in replica.rotten:
+            if batch.last_offset < end:
                 for offset, value in batch.values:
                     yield replica.partition, offset, value, who

@@ -42,8 +42,6 @@ def forked_files(history: History) -> Iterator[Anomaly]:
         if replica.is_damaged:
             continue
         for batch in replica.batches:
-            if batch.base_offset in replica.rotten:
-                continue
             key = (replica.partition, batch.leader_epoch, batch.base_offset)
             broker_id, other = seen.setdefault(key, (replica.broker_id, batch))
             if _differ(history, replica.partition, other, batch):
@@ -95,11 +93,10 @@ def replica_divergence(history: History) -> Iterator[Anomaly]:
 
 def _differs(one: Replica, other: Replica, begin: int, end: int) -> str:
     """Text about the first difference between offsets `begin` and `end`; empty if there is none."""
-    rotten = one.rotten | other.rotten
     mine, others = _by_offset(one, begin, end), _by_offset(other, begin, end)
     for offset in sorted(mine.keys() | others.keys()):
         here, there = mine.get(offset), others.get(offset)
-        if offset in rotten or here == there:
+        if here == there:
             continue
         if here is None or there is None:
             return f"one of them has no batch at offset {offset}"

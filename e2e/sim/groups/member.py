@@ -151,7 +151,6 @@ class Member(GroupClient):
         """Whether another process took over this static member's `group.instance.id`."""
         self.is_to_dawdle = False
         """Whether its next round shall take longer than its session timeout."""
-        self.is_to_reassign = False
         self.positions: dict[TopicPartition, int] = {}
         self.given: frozenset[Place] = frozenset()
         """Assigned partitions whose committed offsets it has still to fetch."""

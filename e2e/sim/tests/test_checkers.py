@@ -546,14 +546,13 @@ def batch(offset: int, *values: str, epoch: int = 5) -> Batch:
 WHOLE = (batch(0, "a", "b"), batch(2, "c"), batch(3, "unknown but stored"))
 
 
-def replica(broker_id: int, *batches: Batch, is_in_sync: bool = True, rotten: int = -1) -> Replica:
+def replica(broker_id: int, *batches: Batch, is_in_sync: bool = True) -> Replica:
     return Replica(
         broker_id=broker_id,
         partition=P,
         is_in_sync=is_in_sync,
         log_start_offset=batches[0].base_offset if batches else 0,
         batches=batches,
-        rotten=frozenset({rotten} - {-1}),
     )
 
 
@@ -608,12 +607,6 @@ def test_an_old_replica_may_differ_but_not_within_an_epoch() -> None:
     assert names(replicated(forked)) == {"epoch-fork"}
     damaged = replace(forked, is_damaged=True)
     assert names(replicated(damaged)) == set(), "what its broker does not serve proves nothing"
-
-
-def test_damage_that_nobody_read_yet_is_no_divergence() -> None:
-    damaged = Batch(2, 2, 5, b"?")
-    assert names(replicated(replica(2, WHOLE[0], damaged, WHOLE[2]))) != set()
-    assert check(replicated(replica(2, WHOLE[0], damaged, WHOLE[2], rotten=2))) == []
 
 
 # -- work is done
