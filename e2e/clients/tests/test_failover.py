@@ -28,7 +28,7 @@ def test_an_answer_of_the_old_leader_after_the_kill_does_not_count() -> None:
 
 
 def test_without_a_later_epoch_nobody_succeeded() -> None:
-    with pytest.raises(ValueError, match="later leader epoch than 4"):
+    with pytest.raises(ValueError, match="higher leader epoch than 4"):
         first_of_successor_s(acknowledged(1.0, 2.1), stored(OLD, OLD), killed_s=2.0)
 
 
