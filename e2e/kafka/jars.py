@@ -44,8 +44,8 @@ def fetch(pom: Path, directory: Path) -> None:
     lock = pom.with_suffix(".sha256")
     if lock.exists() and (wrong := unlike(directory, lock.read_text())):
         raise Refused(
-            f"{', '.join(wrong)}: not as {lock.relative_to(layout.CHECKOUT)} has it. Where pom.xml "
-            "was changed on purpose, write that file anew: sha256sum *.jar"
+            f"these jars differ from {lock.relative_to(layout.CHECKOUT)}: {', '.join(wrong)}. If "
+            "pom.xml was changed on purpose, write that file again: sha256sum *.jar"
         )
 
 
