@@ -9,6 +9,7 @@ from e2e.hostile.attacks import every
 
 
 def main() -> None:
+    """Run the attack that the command line names and print what happened, in a few words."""
     name, host, port, seconds = sys.argv[1:]
     _, attack = every()[name]
 

@@ -7,11 +7,11 @@ from e2e.hostile import requests, resources
 
 Address = tuple[str, int]
 Attack = Callable[[Address, float], Awaitable[str]]
-"""Attacks an address for so many seconds; returns what happened in a few words."""
+"""Attacks an address for a duration in seconds; returns what happened in a few words."""
 
 
 class Port(Enum):
-    """What the attacked port is for."""
+    """Which of a broker's ports is attacked, named by its users."""
 
     CLIENTS = "clients"
     METRICS = "metrics"
@@ -19,7 +19,8 @@ class Port(Enum):
 
 
 OF_REQUESTS = {name.replace("_", " "): one for name, one in requests.ATTACKS.items()}
-"""They need the leader of a topic that they make, so they are made on a broker by itself."""
+"""Attacks by single requests, by name. They create topics and need the attacked broker to be the
+leader, so they are made on a standalone broker."""
 BY_PORT: Mapping[Port, Mapping[str, Attack]] = {
     Port.CLIENTS: {**OF_REQUESTS, **resources.ATTACKS},
     Port.METRICS: {f"{name} on the metrics port": one for name, one in resources.HTTP.items()},
@@ -28,5 +29,5 @@ BY_PORT: Mapping[Port, Mapping[str, Attack]] = {
 
 
 def every() -> dict[str, tuple[Port, Attack]]:
-    """Name -> port and attack, in the order in which they are made."""
+    """All attacks: name -> port and attack, in the order in which they are run."""
     return {name: (port, one) for port, table in BY_PORT.items() for name, one in table.items()}

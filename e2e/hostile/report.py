@@ -1,4 +1,4 @@
-"""The table of attacks, beside what each may cost at most."""
+"""The table of attacks: what each did to other clients and the broker, and the limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,29 +14,34 @@ WAIT_LIMIT_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one attack did to others."""
+    """What one attack did to the well-behaved client and to the broker."""
 
     attack: str
     happened: str
+    """What the attack itself reports, in a few words."""
     waits: int
-    """How often the client beside it was answered."""
+    """How many round trips (send a record, read it back) the well-behaved client made."""
     longest_s: float
-    """Its longest wait; infinite where it gave up."""
+    """The longest wait of the well-behaved client; infinite if it gave up."""
     peak_bytes: int
+    """The most memory that the broker had resident; 0 if the broker ended."""
     lease: tuple[float, bool] | None
-    """The oldest that the Lease was in seconds, and whether it was kept; None: there is none."""
+    """Greatest age of the broker's Lease in seconds, and whether the broker kept it.
+
+    None on a standalone broker, which has no Lease."""
 
     @property
     def is_within_limits(self) -> bool:
+        """Whether wait, memory and Lease are all within limits."""
         return (
             self.longest_s <= WAIT_LIMIT_S
-            and 0 < self.peak_bytes <= POD_BYTES
+            and 0 < self.peak_bytes <= POD_BYTES  # 0: the broker ended
             and (self.lease is None or self.lease[1])
         )
 
 
 def table(outcomes: Sequence[Outcome]) -> Table:
-    """A row an attack."""
+    """One row for each attack; values beyond a limit are bold red."""
     found = Table(box=SIMPLE_HEAD, title="What another client notices of an attack")
     found.add_column("attack")
     found.add_column(f"longest wait\n(at most {WAIT_LIMIT_S} s)", justify="right")
@@ -57,6 +62,7 @@ def table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def lease(one: Outcome) -> str:
+    """The table cell about the Lease: "yes (1.2 s)", "NO (20.0 s)", or "-" without a Lease."""
     if one.lease is None:
         return "-"
     oldest_s, is_kept = one.lease
@@ -64,4 +70,5 @@ def lease(one: Outcome) -> str:
 
 
 def marked(text: str, *, good: bool) -> str:
+    """The text in rich's markup: green if `good`, bold red otherwise."""
     return f"[{'green' if good else 'bold red'}]{text}[/]"

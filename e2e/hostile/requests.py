@@ -1,7 +1,7 @@
-"""Requests that a stranger may send and that cost a broker far more than they cost him.
+"""Requests that any client may send and that cost a broker far more than they cost the client.
 
-Each attack goes on for about `seconds` and says in one line what it did. A connection that the
-broker closes counts as an answer. Who runs them measures what other clients notice meanwhile.
+Each attack goes on for about `seconds` and returns one line about what it did. A broker that closes
+the connection has defended itself: that is counted, not reported as a failure.
 """
 
 import asyncio
@@ -16,11 +16,13 @@ from e2e.hostile.stranger import (
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
     FETCH,
+    FIND_COORDINATOR,
     JOIN_GROUP,
     LIST_OFFSETS,
     METADATA,
     OFFSET_COMMIT,
     OFFSET_FETCH,
+    OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
     ZSTD,
     Stranger,
@@ -44,8 +46,11 @@ def now_ms() -> int:
 
 
 async def list_offsets_by_a_lying_header(address: Address, seconds: float) -> str:
-    """Batches of a few bytes that inflate to hundreds of thousands of records, none of them as
-    new as the header says; then ListOffsets for a time that only the header knows."""
+    """Make the broker search compressed batches for a timestamp that they do not contain.
+
+    Each batch decompresses to hundreds of thousands of records, and its header claims a newer
+    record than there is. ListOffsets then asks for a time between the two.
+    """
     topic, first_ms = "hostile-lying-header", now_ms() - 1000
     count = 4 * MIB // len(record(0))
     lie = batch(record(0) * count, count, first_ms=first_ms, max_ms=first_ms + 60_000, codec=ZSTD)
@@ -60,7 +65,11 @@ async def list_offsets_by_a_lying_header(address: Address, seconds: float) -> st
 
 
 async def list_offsets_past_many_batches(address: Address, seconds: float) -> str:
-    """Thousands of small batches that are older than the first: no time index tells them apart."""
+    """Make ListOffsets walk past thousands of small batches with the time index of no help.
+
+    The first batch is the newest but for the last one, so that the index has no entry between
+    them. DeleteRecords removes the first, so that a search by time has to begin behind it.
+    """
     topic, newest_ms = "hostile-many-batches", now_ms() - 1000
     first = batch(record(0), 1, first_ms=newest_ms)
     old = batch(record(0), 1, first_ms=newest_ms - HOUR_MS)
@@ -75,7 +84,7 @@ async def list_offsets_past_many_batches(address: Address, seconds: float) -> st
             array([text(topic) + array([struct.pack(">iq", 0, 1)])]) + struct.pack(">i", 10_000),
         )
         asked = 0
-        for timestamp in (newest_ms + 1, -3):
+        for timestamp in (newest_ms + 1, -3):  # -3: the offset of the newest timestamp
             wanted = struct.pack(">iiq", 0, -1, timestamp)
             tagged = text_compact(topic) + uvarint(2) + wanted + b"\0" + b"\0"
             body = struct.pack(">ib", -1, 0) + uvarint(2) + tagged + b"\0"
@@ -84,7 +93,8 @@ async def list_offsets_past_many_batches(address: Address, seconds: float) -> st
 
 
 async def fetch_past_many_batches(address: Address, seconds: float) -> str:
-    """Fetches from the middle of a log whose topic asks for nearly no index entries."""
+    """Fetch from the middle of a log whose `index.interval.bytes` leaves it nearly without index
+    entries, so that the broker has to scan batches from the beginning."""
     topic = "hostile-sparse-index"
     small = batch(record(0), 1, first_ms=now_ms())
     async with await Stranger.at(address) as one:
@@ -97,7 +107,8 @@ async def fetch_past_many_batches(address: Address, seconds: float) -> str:
 
 
 async def produce_many_records_to_a_compacted_topic(address: Address, seconds: float) -> str:
-    """One small Produce that inflates to millions of records, whose keys have to be read."""
+    """Send a small Produce that decompresses to millions of records, whose keys the broker has to
+    check: a compacted topic accepts only records with a key."""
     topic = "hostile-compacted"
     size = 30 * MIB
     payload = bytearray()
@@ -113,7 +124,10 @@ async def produce_many_records_to_a_compacted_topic(address: Address, seconds: f
 
 
 async def fetch_that_names_one_partition_often(address: Address, seconds: float) -> str:
-    """A Fetch of 10,000 times the same partition, which waits while somebody else appends."""
+    """Let a Fetch that lists the same partition 10,000 times wait while records are appended.
+
+    The broker would look at 10,000 entries again after each append.
+    """
     topic = "hostile-named-often"
     small = batch(record(0), 1, first_ms=now_ms())
     async with await Stranger.at(address) as reader, await Stranger.at(address) as writer:
@@ -126,9 +140,9 @@ async def fetch_that_names_one_partition_often(address: Address, seconds: float)
 
 
 async def tagged_fields(address: Address, seconds: float) -> str:
-    """Structures that consist of tagged fields which nobody knows."""
+    """Send Metadata requests whose topics carry 255 unknown tagged fields each."""
     fields = b"".join(uvarint(tag) + b"\0" for tag in range(255))
-    topic = bytes(16) + b"\0" + uvarint(255) + fields
+    topic = bytes(16) + b"\0" + uvarint(255) + fields  # topic id, null name, tagged fields
     count = 7 * MIB // len(topic)
     body = uvarint(count + 1) + topic * count + b"\0\0\0"
     closed = asked = 0
@@ -144,7 +158,7 @@ async def tagged_fields(address: Address, seconds: float) -> str:
 
 
 async def large_frames(address: Address, seconds: float) -> str:
-    """Frames as large as only a Produce has to be."""
+    """Send Metadata requests of about 20 MB, a size that only Produce requests need."""
     names = [text(f"t{number:0100}") for number in range(190_000)]
     body = array(names) + b"\0"
     closed = asked = 0
@@ -160,18 +174,21 @@ async def large_frames(address: Address, seconds: float) -> str:
 
 
 def _many(api_key: int, version: int, body: Callable[[int], bytes]) -> Attack:
-    """An attack by requests of one API with as many elements as they may have."""
+    """An attack with requests of one API whose arrays have `ELEMENTS` elements each.
+
+    `body` makes the request's body for a given number of elements.
+    """
 
     async def attack(address: Address, seconds: float) -> str:
         async with await Stranger.at(address) as one:
             await one.create_topic("hostile-many", 100)
         asked = closed = 0
         until_s = time.monotonic() + seconds
-        whole = body(ELEMENTS)
+        full_body = body(ELEMENTS)
         while time.monotonic() < until_s:
             async with await Stranger.at(address) as one:
                 try:
-                    await one.ask(api_key, version, whole)
+                    await one.ask(api_key, version, full_body)
                     asked += 1
                 except ConnectionError:
                     closed += 1
@@ -184,10 +201,13 @@ ELEMENTS: Final = 39_000
 _NAME: Final = "hostile-many"
 
 
-def _joins(number: int, metadata: bytes) -> bytes:
-    """JoinGroup 2, which needs no member id to begin with."""
+def _join_body(group_number: int, metadata: bytes) -> bytes:
+    """The body of JoinGroup 2 for the group `hostile-<number>`, with 30 minutes' timeouts.
+
+    The member id is empty: version 2 admits a new member at once, without a second request.
+    """
     return (
-        text(f"hostile-{number}")
+        text(f"hostile-{group_number}")
         + struct.pack(">ii", 1_800_000, 1_800_000)
         + text("")
         + text("consumer")
@@ -196,14 +216,18 @@ def _joins(number: int, metadata: bytes) -> bytes:
 
 
 async def join_with_much_metadata(address: Address, seconds: float) -> str:
-    """Members of a megabyte each, who leave their connection and stay in their group."""
+    """Add members with 1 MiB of metadata to 100 groups and drop their connections at once.
+
+    The members stay in their groups until the session timeout of 30 minutes.
+    """
     joined = 0
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:
         async with await Stranger.at(address) as one:
-            await one.ask(10, 0, text("hostile-0"))
-            one.send(JOIN_GROUP, 2, _joins(joined % 100, bytes(MIB)))
+            await one.ask(FIND_COORDINATOR, 0, text("hostile-0"))
+            one.send(JOIN_GROUP, 2, _join_body(joined % 100, bytes(MIB)))
             try:
+                # Long enough to send the request; the answer comes after a rebalance, if at all.
                 async with asyncio.timeout(0.01):
                     await one.receive()
             except (TimeoutError, ConnectionError):
@@ -213,7 +237,11 @@ async def join_with_much_metadata(address: Address, seconds: float) -> str:
 
 
 async def join_for_many_ids(address: Address, seconds: float) -> str:
-    """Member ids that nobody will ever join with, from clients with long names."""
+    """Have the broker give out member ids that no member will ever join with.
+
+    JoinGroup 5 answers a request without member id with a new id. The id begins with the client id,
+    which is 32,000 bytes long here.
+    """
     asked = 0
     client = "x" * 32_000
     body = (
@@ -236,7 +264,7 @@ async def join_for_many_ids(address: Address, seconds: float) -> str:
 
 
 async def commit_for_many_groups(address: Address, seconds: float) -> str:
-    """A group for each commit, none of which anybody asks for again."""
+    """Commit an offset for a new group with each request; no group is ever used again."""
     groups = 0
     async with await Stranger.at(address) as one:
         await one.create_topic(_NAME, 100)
@@ -259,7 +287,7 @@ async def commit_for_many_groups(address: Address, seconds: float) -> str:
 
 
 async def repeat(seconds: float, ask: Callable[[], Coroutine[Any, Any, object]]) -> int:
-    """Ask one time after the other, once at least; returns how often."""
+    """Await `ask()` again and again for a duration, at least once; returns the number of calls."""
     until_s, times = time.monotonic() + seconds, 0
     while True:
         await ask()
@@ -276,20 +304,43 @@ def fetch(
     min_bytes: int = 1,
     max_bytes: int = MIB,
 ) -> bytes:
-    """The body of Fetch 11 outside a session: partitions and offsets."""
+    """The body of Fetch 11 without a fetch session; `wanted` holds (partition, offset) pairs."""
     parts = [struct.pack(">iiqqi", index, -1, offset, -1, max_bytes) for index, offset in wanted]
     limits = struct.pack(">iiiibii", -1, wait_ms, min_bytes, max_bytes, 0, 0, -1)
     return limits + array([text(topic) + array(parts)]) + array([]) + text("")
 
 
 def text_compact(value: str) -> bytes:
+    """A string as flexible versions write it: its length plus one, then its bytes."""
     encoded = value.encode()
     return uvarint(len(encoded) + 1) + encoded
 
 
 def _partitions(layout: str, *values: int) -> Callable[[int], bytes]:
-    one = struct.pack(layout, *values)
-    return lambda count: array([text(_NAME) + array([one] * count)])
+    """A function that makes an array of one topic with `count` times the same partition entry.
+
+    `layout` and `values` are the entry as `struct.pack` takes it.
+    """
+    entry = struct.pack(layout, *values)
+    return lambda count: array([text(_NAME) + array([entry] * count)])
+
+
+def _many_in_list_offsets(count: int) -> bytes:
+    """The body of ListOffsets 5 for partitions 0 to `count` - 1 of one topic."""
+    entries = [struct.pack(">iiq", partition, -1, 0) for partition in range(count)]
+    return struct.pack(">ib", -1, 0) + array([text(_NAME) + array(entries)])
+
+
+def _many_in_offset_commit(count: int) -> bytes:
+    """The body of OffsetCommit 6 with `count` entries, outside any generation of the group."""
+    group = text("hostile") + struct.pack(">i", -1) + text("")  # name, generation, member id
+    return group + _partitions(">iqih", 0, 1, -1, -1)(count)
+
+
+def _many_in_describe_configs(count: int) -> bytes:
+    """The body of DescribeConfigs 3 that names the same topic `count` times."""
+    topic = b"\2" + text(_NAME) + struct.pack(">i", -1)  # 2: a topic; -1: all its configs
+    return array([topic] * count) + b"\0\0"
 
 
 ATTACKS: Final[dict[str, Attack]] = {
@@ -313,10 +364,7 @@ ATTACKS: Final[dict[str, Attack]] = {
     "many_in_list_offsets": _many(
         LIST_OFFSETS,
         5,
-        lambda n: (
-            struct.pack(">ib", -1, 0)
-            + array([text(_NAME) + array([struct.pack(">iiq", i, -1, 0) for i in range(n)])])
-        ),
+        _many_in_list_offsets,
     ),
     "many_in_offset_fetch": _many(
         OFFSET_FETCH, 5, lambda n: text("hostile") + _partitions(">i", 0)(n)
@@ -324,23 +372,20 @@ ATTACKS: Final[dict[str, Attack]] = {
     "many_in_offset_commit": _many(
         OFFSET_COMMIT,
         6,
-        lambda n: (
-            text("hostile")
-            + struct.pack(">i", -1)
-            + text("")
-            + _partitions(">iqih", 0, 1, -1, -1)(n)
-        ),
+        _many_in_offset_commit,
     ),
     "many_in_delete_records": _many(
         DELETE_RECORDS, 0, lambda n: _partitions(">iq", 0, 0)(n) + struct.pack(">i", 1000)
     ),
     "many_in_epochs": _many(
-        23, 3, lambda n: struct.pack(">i", -1) + _partitions(">iii", 0, -1, 0)(n)
+        OFFSET_FOR_LEADER_EPOCH,
+        3,
+        lambda n: struct.pack(">i", -1) + _partitions(">iii", 0, -1, 0)(n),
     ),
     "many_in_describe_groups": _many(DESCRIBE_GROUPS, 3, lambda n: array([text("g")] * n) + b"\0"),
     "many_in_describe_configs": _many(
         DESCRIBE_CONFIGS,
         3,
-        lambda n: array([b"\2" + text(_NAME) + struct.pack(">i", -1)] * n) + b"\0\0",
+        _many_in_describe_configs,
     ),
 }

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from e2e.clients.by_librdkafka import QUIET
 from e2e.clients.hostile import FETCH, METADATA, MIB, PRODUCE, framed, header, request
 
-# Another machine, as far as a broker can tell.
+# The attackers' source address: to the broker, they are on another machine than the other client.
 STRANGER = "127.0.0.66"
 OPEN_LIMIT_S = 5.0
 CHUNK = bytes(256 * 1024)
@@ -29,7 +29,10 @@ TOPIC = "hostile-sleepers"
 
 @dataclass
 class Strangers:
-    """Connections that one attack holds."""
+    """The connections of one attack, all from the address `STRANGER`, and how they ended.
+
+    `opened`, `refused` and `closed` count connections; `closed` are those that the broker closed.
+    """
 
     address: tuple[str, int]
     until_s: float
@@ -40,13 +43,16 @@ class Strangers:
 
     @classmethod
     def at(cls, address: tuple[str, int], seconds: float) -> "Strangers":
+        """Connections to this address for a duration that begins now."""
         return cls(address, time.monotonic() + seconds)
 
     @property
     def left_s(self) -> float:
+        """Seconds until the attack is over; 0 afterwards."""
         return max(self.until_s - time.monotonic(), 0.0)
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        """Open a connection; None if the broker does not accept it within `OPEN_LIMIT_S`."""
         try:
             async with asyncio.timeout(OPEN_LIMIT_S):
                 pair = await asyncio.open_connection(*self.address, local_addr=(STRANGER, 0))
@@ -58,7 +64,10 @@ class Strangers:
         return pair
 
     async def each(self, count: int, act: Callable[["Strangers"], Awaitable[None]]) -> None:
-        """Run `count` of them at the same time, until the time is over."""
+        """Run `count` concurrent calls of `act` until the attack ends; then abort all connections.
+
+        Connections stay open until the end even if all calls of `act` return earlier.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(self.left_s):
                 await asyncio.gather(*(self._one(act) for _ in range(count)))
@@ -67,6 +76,7 @@ class Strangers:
             writer.transport.abort()
 
     async def _one(self, act: Callable[["Strangers"], Awaitable[None]]) -> None:
+        """Run `act` once; a connection that breaks counts as closed by the broker."""
         try:
             await act(self)
         except (OSError, asyncio.IncompleteReadError):
@@ -77,14 +87,17 @@ class Strangers:
 
 
 async def until_closed(reader: asyncio.StreamReader) -> None:
-    """Raises `ConnectionResetError` when the other end is gone."""
+    """Discard what arrives; raises `ConnectionResetError` when the broker closes the connection."""
     while await reader.read(65536):
         pass
     raise ConnectionResetError
 
 
 async def sent(writer: asyncio.StreamWriter, pieces: Iterator[bytes], rest_s: float) -> None:
-    """Raises `OSError` where the other end is gone."""
+    """Send the pieces with a pause of `rest_s` after each.
+
+    Raises `OSError` if the broker has closed the connection.
+    """
     for piece in pieces:
         if writer.is_closing():
             raise ConnectionResetError
@@ -95,16 +108,22 @@ async def sent(writer: asyncio.StreamWriter, pieces: Iterator[bytes], rest_s: fl
 
 
 async def large_frames(address: tuple[str, int], seconds: float) -> str:
-    """99 MB of a request, and then silence."""
+    """Send all but the end of a request of 99 MiB on each of 12 connections, then nothing more."""
     return await unfinished(address, seconds, LARGE_FRAMES, LARGE_FRAME_BYTES)
 
 
 async def small_frames(address: tuple[str, int], seconds: float) -> str:
-    """Many requests of the size that producers send, of which the last kilobyte never comes."""
+    """Send all but the end of a Produce of a usual size on each of 600 connections."""
     return await unfinished(address, seconds, SMALL_FRAMES, SMALL_FRAME_BYTES)
 
 
 async def unfinished(address: tuple[str, int], seconds: float, count: int, size: int) -> str:
+    """Send requests that announce `size` bytes and never end, on `count` connections at a time.
+
+    The broker has to keep what it received while it waits for the rest. A connection that the
+    broker closes is opened again.
+    """
+
     async def act(all_of_them: Strangers) -> None:
         while all_of_them.left_s and (pair := await all_of_them.connect()) is not None:
             reader, writer = pair
@@ -123,12 +142,16 @@ async def unfinished(address: tuple[str, int], seconds: float, count: int, size:
 
 
 async def sleepers(address: tuple[str, int], seconds: float) -> str:
-    """Fetches that wait for more than there is, wake together, and whose answers nobody reads."""
+    """Send Fetches that wait for 50 MiB, which the topic does not have, and never read the answers.
+
+    All of them time out after about a second; the broker then holds 48 answers of 25 MB at once.
+    """
     await store(address)
 
     async def act(all_of_them: Strangers) -> None:
         while all_of_them.left_s and (pair := await all_of_them.connect()) is not None:
             reader, writer = pair
+            # Without this, asyncio would read the answer into its own buffer.
             reader._transport.pause_reading()  # type: ignore[attr-defined]  # noqa: SLF001
             writer.write(fetch(max_wait_ms=1_000, min_bytes=50 * MIB, max_bytes=55 * MIB))
             await asyncio.sleep(4)
@@ -140,7 +163,7 @@ async def sleepers(address: tuple[str, int], seconds: float) -> str:
 
 
 def fetch(*, max_wait_ms: int, min_bytes: int, max_bytes: int) -> bytes:
-    """Version 4, of the first partition from its beginning."""
+    """A framed Fetch 4 for partition 0 of `TOPIC` from offset 0."""
     name = TOPIC.encode()
     partition = struct.pack(">iiqi", 1, 0, 0, max_bytes)
     topics = struct.pack(">ih", 1, len(name)) + name + partition
@@ -149,11 +172,12 @@ def fetch(*, max_wait_ms: int, min_bytes: int, max_bytes: int) -> bytes:
 
 
 async def store(address: tuple[str, int]) -> None:
-    """What the sleepers read: about 25 MB, in a topic that is there already."""
+    """Write the 25 MB that `sleepers` fetches into `TOPIC`, which must exist already."""
     await asyncio.to_thread(store_by_librdkafka, f"{address[0]}:{address[1]}")
 
 
 def store_by_librdkafka(bootstrap: str) -> None:
+    """Produce `STORED_BATCHES` batches of one record each; blocks until they are acknowledged."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **QUIET})
     for _ in range(STORED_BATCHES):
         producer.produce(TOPIC, bytes(STORED_BATCH_BYTES), partition=0)
@@ -161,8 +185,10 @@ def store_by_librdkafka(bootstrap: str) -> None:
 
 
 async def connections(address: tuple[str, int], seconds: float) -> str:
-    """Open as many connections as possible, each with the beginning of a request; dropped ones are
-    opened again."""
+    """Hold 3,000 connections open, each with a request that lacks its last 100 bytes.
+
+    A connection that the broker refuses or closes is opened again after a second.
+    """
 
     async def act(all_of_them: Strangers) -> None:
         while all_of_them.left_s:
@@ -184,7 +210,7 @@ async def connections(address: tuple[str, int], seconds: float) -> str:
 
 
 async def scrapes(address: tuple[str, int], seconds: float) -> str:
-    """Many who ask for everything again and again."""
+    """Ask for all metrics on 100 connections, again and again without a pause."""
     answers = 0
 
     async def act(all_of_them: Strangers) -> None:
@@ -208,7 +234,7 @@ async def scrapes(address: tuple[str, int], seconds: float) -> str:
 
 
 async def headers(address: tuple[str, int], seconds: float) -> str:
-    """Requests whose headers do not end."""
+    """Send HTTP requests with an endless list of headers on 300 connections."""
 
     async def act(all_of_them: Strangers) -> None:
         while all_of_them.left_s:
@@ -231,7 +257,7 @@ async def headers(address: tuple[str, int], seconds: float) -> str:
 
 
 async def unread(address: tuple[str, int], seconds: float) -> str:
-    """Requests by the thousand, none of whose answers is read."""
+    """Send thousands of HTTP requests on each of 300 connections without reading any answer."""
 
     async def act(all_of_them: Strangers) -> None:
         while all_of_them.left_s:
@@ -240,6 +266,7 @@ async def unread(address: tuple[str, int], seconds: float) -> str:
                 await asyncio.sleep(0.2)
                 continue
             reader, writer = pair
+            # Without this, asyncio would read the answers into its own buffer.
             reader._transport.pause_reading()  # type: ignore[attr-defined]  # noqa: SLF001
             try:
                 asked = b"GET /metrics HTTP/1.1\r\nHost: broker\r\n\r\n" * 100

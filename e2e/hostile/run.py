@@ -1,4 +1,4 @@
-"""Every attack in turn, and the table of what came of it."""
+"""Runs the attacks one after another and prints a table of what they did to other clients."""
 
 import argparse
 import subprocess
@@ -25,18 +25,19 @@ from e2e.kafka.members import wait_for
 from e2e.kafka.process import DIE_WITH_US
 
 SECONDS = 20.0
-# An attacker that hangs is no attacker.
+# How much longer than asked for an attack may take; then its process is killed.
 ATTACKER_LIMIT_S = 120.0
 NOBODY = "nobody"
+"""Name of the measurement without an attack, which comes first as a baseline."""
 WIDTH = 150
 
 
 def main() -> int:
-    """Returns the exit status: 1 where a limit was passed."""
+    """Run the chosen attacks; returns the exit status: 1 if any limit was exceeded, otherwise 0."""
     options = arguments()
     known = every()
     chosen = [name for name in known if not options.only or any(o in name for o in options.only)]
-    # A log has no width of its own.
+    # Output that goes to a file or pipe has no terminal width.
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     alone = [name for name in chosen if options.alone or name in OF_REQUESTS]
     outcomes = []
@@ -55,21 +56,33 @@ def main() -> int:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="e2e.hostile", description=__doc__)
-    parser.add_argument("only", nargs="*", help="parts of the names of attacks; all where none")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each (%(default)s)")
-    parser.add_argument("--alone", action="store_true", help="a broker by itself, without a Lease")
+    parser.add_argument("only", nargs="*", help="parts of attacks' names (all attacks if none)")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="of each attack (%(default)s)"
+    )
+    parser.add_argument(
+        "--alone",
+        action="store_true",
+        help="attack a standalone broker, which has no Lease, instead of a member of a cluster",
+    )
     return parser.parse_args()
 
 
 def attacked(scene: Scene, chosen: list[str], seconds: float) -> Iterator[Outcome]:
-    """What came of each attack; the first outcome is what a client waits in peace."""
+    """Run the chosen attacks for `seconds` each and yield their outcomes.
+
+    The first outcome is a baseline: what the well-behaved client waits without any attack.
+    """
     yield measured(scene, NOBODY, seconds / 4)
     for name in chosen:
         yield measured(scene, name, seconds)
 
 
 def measured(scene: Scene, name: str, seconds: float) -> Outcome:
-    """One attack, and what was noticed of it."""
+    """Run one attack, with the well-behaved client beside it, and return what was measured.
+
+    `longest_s` is infinite if that client failed or the broker ended.
+    """
     pid = scene.pid
     assert pid is not None, "the broker has ended"
     forget_peak(pid)
@@ -94,7 +107,10 @@ def measured(scene: Scene, name: str, seconds: float) -> Outcome:
 
 
 def attack(scene: Scene, name: str, seconds: float) -> str:
-    """Run the attack in a process of its own, so that its cost is not the client's."""
+    """Run the attack and return what happened, in a few words.
+
+    It runs in its own process: in this one, its CPU time would slow the well-behaved client down.
+    """
     if name == NOBODY:
         subprocess.run(["sleep", str(seconds)], check=True)
         return "nothing"

@@ -1,4 +1,4 @@
-"""The broker that is attacked, as small as its pod: by itself, or one of a cluster with Leases."""
+"""The attacked broker, with the limits of a small pod: standalone or a member of a cluster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,30 +20,31 @@ from e2e.loopback.cluster import NAME, NAMESPACE, LoopbackCluster
 
 MIB = 2**20
 POD_BYTES = 256 * MIB
-"""What each broker may take."""
+"""How much memory each broker may use."""
 POD_FILES = 1024
 """The usual limit of open files; pods often have more."""
 SETTINGS = {"chiplog.memory.bytes": str(POD_BYTES)}
 LIMITED = ("prlimit", f"--nofile={POD_FILES}:{POD_FILES}")
 BESIDE = "beside"
+"""The topic that the well-behaved client writes and reads during an attack."""
 POLL_S = 0.1
 
 
 class Scene(Protocol):
-    """Where attacks happen."""
+    """The attacked broker, and what an attack and its measurement need of it."""
 
     partition: int
-    """Of `BESIDE`, led by the broker that is attacked."""
+    """A partition of the topic `BESIDE` that the attacked broker leads."""
 
     def address(self, port: Port) -> tuple[str, int]:
-        """The address to attack."""
+        """Host and port number of one of the attacked broker's ports."""
 
     @property
     def pid(self) -> int | None:
         """The broker's process id; None where it has ended."""
 
     def watch(self) -> "LeaseWatch | None":
-        """Something that reads its Lease; None where it has none."""
+        """A watch of the broker's Lease, not yet started; None for a standalone broker."""
 
 
 class SmallBroker(StandaloneBroker):
@@ -54,7 +55,7 @@ class SmallBroker(StandaloneBroker):
 
 
 class Alone:
-    """A broker by itself; a context manager."""
+    """A standalone broker under attack; as a context manager, it runs inside."""
 
     partition = 0
 
@@ -75,6 +76,7 @@ class Alone:
         return None if self.broker.exit_status() is not None else self.broker.pid
 
     def address(self, port: Port) -> tuple[str, int]:
+        """See `Scene.address`."""
         probes, metrics = self.broker.side_ports
         ports = {Port.CLIENTS: self.broker.port, Port.METRICS: metrics, Port.PROBES: probes}
         return LOOPBACK, ports[port]
@@ -90,11 +92,15 @@ class SmallCluster(LoopbackCluster):
         super().__init__(directory, SETTINGS)
 
     def around(self, _broker_id: int) -> Sequence[str | Path]:
+        """The command that each broker's own command is prefixed with."""
         return LIMITED
 
 
 class Member:
-    """One of the three brokers of a cluster; a context manager."""
+    """A cluster of three brokers, one of which is attacked; as a context manager, it runs inside.
+
+    The attacked broker is the leader of the `SLEEPERS` topic, which the attacks fetch from.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.cluster = SmallCluster(directory)
@@ -109,11 +115,15 @@ class Member:
         return self
 
     def _is_led(self) -> bool:
+        """Choose the attacked broker and a partition of `BESIDE` that it leads.
+
+        Returns False if it leads none, as while the topics are still being created.
+        """
         self.broker_id = BrokerId(leader_of(self.cluster, SLEEPERS, 0))
         led = [
-            one
-            for one in range(len(self.cluster.brokers))
-            if leader_of(self.cluster, BESIDE, one) == self.broker_id
+            partition
+            for partition in range(len(self.cluster.brokers))  # BESIDE has one for each broker
+            if leader_of(self.cluster, BESIDE, partition) == self.broker_id
         ]
         self.partition = led[0] if led else 0
         return bool(led)
@@ -127,6 +137,7 @@ class Member:
         return child.process.pid if child.runs and child.process is not None else None
 
     def address(self, port: Port) -> tuple[str, int]:
+        """See `Scene.address`."""
         match port:
             case Port.CLIENTS:
                 return LOOPBACK, self.cluster.node_ports[self.broker_id]
@@ -146,7 +157,7 @@ class Member:
 
 @dataclass
 class LeaseWatch(Background):
-    """How old the Lease became at most, and whether another process took it."""
+    """Polls the attacked broker's Lease in a thread: its greatest age and all its holders."""
 
     member: Member
     oldest_s: float = field(default=0.0, init=False)
@@ -155,9 +166,11 @@ class LeaseWatch(Background):
 
     @property
     def is_kept(self) -> bool:
+        """Whether the Lease never expired and no other process took it."""
         return self.oldest_s < self.duration_s and len(self.holders) == 1
 
     def run(self) -> None:
+        """Read the Lease every `POLL_S` seconds until the watch ends."""
         while not self.ending.wait(POLL_S):
             spec = self.member.cluster.server.ask("GET", self.member.lease_path)["spec"]
             renewed = datetime.fromisoformat(spec["renewTime"])
@@ -168,11 +181,11 @@ class LeaseWatch(Background):
 
 
 def forget_peak(pid: int) -> None:
-    """The most memory a process took is counted from now on."""
-    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    """Reset the kernel's record of the most memory that a process had resident."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")  # 5 resets VmHWM: proc(5)
 
 
 def peak_bytes(pid: int) -> int:
-    """The most memory it took since."""
+    """The most memory that a process had resident since `forget_peak`, in bytes."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return 1024 * next(int(one.split()[1]) for one in lines if one.startswith("VmHWM"))

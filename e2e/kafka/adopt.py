@@ -28,7 +28,7 @@ ADD_TOPICS = Path(__file__).with_name("sources") / "AddTopics.java"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One partition as a log directory tells it."""
+    """One partition as the files of a log directory describe it."""
 
     topic_id: str
     topic: str
@@ -48,7 +48,7 @@ def stored(logs: Path) -> Iterator[Stored]:
 
 
 def last_epoch(partition: Path) -> int:
-    """The last of the lines "epoch start-offset" of the checkpoint, 0 where it has none."""
+    """The last leader epoch in a partition's `leader-epoch-checkpoint`; 0 if it has none."""
     checkpoint = partition / "leader-epoch-checkpoint"
     # Two lines come first: the format's version and the number of entries.
     lines = checkpoint.read_text().splitlines()[2:] if checkpoint.exists() else []
@@ -73,6 +73,7 @@ class AdoptingBroker(KafkaBroker):
             self.add_topics()
 
     def add_topics(self) -> None:
+        """Add the copy's topics, with their ids and leader epochs, to the cluster metadata."""
         identity = read_properties(self.logs / "meta.properties")
         listing = self.directory / "topics.tsv"
         lines = (

@@ -82,15 +82,15 @@ class KafkaBroker(BrokerProcess):
 
     @property
     def controller(self) -> str:
-        """Where its controller listens."""
+        """Host and port of this node's controller."""
         return f"{LOOPBACK}:{self.side_ports[0]}"
 
     def voters(self) -> str:
-        """The controllers that elect one of them: here itself."""
+        """The value of `controller.quorum.voters`: here only this node."""
         return f"{self.identity()['node.id']}@{self.controller}"
 
     def identity(self) -> dict[str, str]:
-        """Cluster and node of the data, where they belong to one already."""
+        """`cluster.id` and `node.id`: those in the log directory if it has any, else defaults."""
         written = self.logs / "meta.properties"
         known = read_properties(written) if written.exists() else {}
         return {"cluster.id": CLUSTER_ID, "node.id": "1", **known}
@@ -99,8 +99,7 @@ class KafkaBroker(BrokerProcess):
         return [*java("kafka.Kafka", (*HEAP, *PERFORMANCE), log="warn"), str(self.properties)]
 
     def is_ready(self) -> bool:
-        """Whether its metadata has a broker, and a leader of every partition: it is admitted to its
-        own cluster then."""
+        """Whether its metadata lists a broker, and a leader for every partition."""
         try:
             answer = metadata(LOOPBACK, self.port)
         except OSError:

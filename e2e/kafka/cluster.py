@@ -38,8 +38,10 @@ class KafkaNode(KafkaBroker):
         return ",".join(self.quorum)
 
     def format_like(self, other: "KafkaNode") -> None:
-        """Write what kafka-storage.sh would, from another node's directories: that saves a start of
-        Java."""
+        """Copy another node's formatted directories and write this node's ids into them.
+
+        The result is that of kafka-storage.sh, without another start of Java.
+        """
         for ours, theirs in (
             (self.logs, other.logs),
             (self.metadata_directory, other.metadata_directory),
@@ -52,7 +54,7 @@ class KafkaNode(KafkaBroker):
 
 
 class KafkaCluster(Running):
-    """Killed afterwards."""
+    """Three Kafka nodes, which are killed when this context manager is left."""
 
     title = KafkaBroker.title
 
@@ -73,7 +75,7 @@ class KafkaCluster(Running):
         return {number: node.port for number, node in self.nodes.items() if node.child is not None}
 
     def start(self) -> None:
-        """Start all and wait until each knows of all. One by itself would never be ready."""
+        """Start all nodes, then wait until each knows all: one alone would have no quorum."""
         first, *others = self.nodes.values()
         first.prepare()
         for node in others:
@@ -94,7 +96,7 @@ class KafkaCluster(Running):
         self.nodes[broker_id].launch()
 
     def durability(self, wanted: str) -> Mapping[str, str]:
-        return {}  # it leaves that to the kernel
+        return {}  # Kafka has no such topic config: the kernel decides when to sync
 
     def stop(self) -> None:
         """Ask all to end at the same time: one after another, the last would have no quorum."""

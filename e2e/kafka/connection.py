@@ -27,7 +27,10 @@ class Connection:
         self._socket.sendall(b"".join(self._wire.send(key, version, [body])))
 
     def receive(self, timeout_s: float | None = None) -> Any:
-        """kio's answer to the oldest request that has none yet; each read has `timeout_s`."""
+        """The response, as kio's dataclass, to the oldest request without one.
+
+        `timeout_s` limits each read of the socket; None keeps the last limit.
+        """
         if timeout_s is not None:
             self._socket.settimeout(timeout_s)
         received = 0

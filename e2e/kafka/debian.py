@@ -12,9 +12,9 @@ PACKAGES = {
 
 
 def program(name: str) -> str:
-    """The name of a program that is there when this returns.
+    """Make sure that a program is installed; returns its name, for use in a command.
 
-    Raises `Refused` where it is missing and apt-get cannot install it.
+    Raises `Refused` if it is missing and apt-get cannot install its package.
     """
     if not present(name):
         from_debian(PACKAGES[name])

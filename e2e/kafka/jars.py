@@ -29,7 +29,10 @@ def jars(pom: Path = KAFKA) -> Path:
 
 
 def fetch(pom: Path, directory: Path) -> None:
-    """Resolve the pom into a directory. Raises `Refused` where a jar is not as the lock has it."""
+    """Download the pom's jars into a directory.
+
+    Raises `Refused` if their SHA-256 differ from those in the `pom.sha256` beside the pom.
+    """
     with step(f"fetching the jars of {pom.relative_to(layout.CHECKOUT)} from Maven Central"):
         run(
             debian.program("mvn"),
@@ -41,17 +44,20 @@ def fetch(pom: Path, directory: Path) -> None:
     lock = pom.with_suffix(".sha256")
     if lock.exists() and (wrong := unlike(directory, lock.read_text())):
         raise Refused(
-            f"{', '.join(wrong)}: not as {lock.relative_to(layout.CHECKOUT)} has it. Where pom.xml "
-            "was changed on purpose, write that file anew: sha256sum *.jar"
+            f"these jars differ from {lock.relative_to(layout.CHECKOUT)}: {', '.join(wrong)}. If "
+            "pom.xml was changed on purpose, write that file again: sha256sum *.jar"
         )
 
 
 def unlike(directory: Path, lock: str) -> list[str]:
-    """Names of jars with another SHA-256 than the lock says, and of those that only one has."""
+    """Names of jars whose SHA-256 differs from the lock's, or that only one of the two has.
+
+    `lock` is the output of `sha256sum`: lines of a digest and a file name.
+    """
     wanted = {name: digest for digest, name in map(str.split, lock.splitlines())}
     found = {path.name: sha256(path) for path in directory.iterdir()}
-    both = wanted.keys() | found.keys()
-    return sorted(name for name in both if wanted.get(name) != found.get(name))
+    all_names = wanted.keys() | found.keys()
+    return sorted(name for name in all_names if wanted.get(name) != found.get(name))
 
 
 def sha256(path: Path) -> str:

@@ -40,7 +40,7 @@ def compiled(source: Path, pom: Path = KAFKA) -> Path:
     def compile_into(making: Path) -> None:
         run(
             debian.program("javac"),
-            # Of annotations nobody processes when compiling there is nothing to say either.
+            # Without the warnings about class files, paths, and annotations without a processor.
             *("-Xlint:all,-classfile,-path,-processing", "-Werror", "--release", "17"),
             *("-cp", f"{jars(pom)}/*", "-d", str(making), str(source)),
         )

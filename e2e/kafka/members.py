@@ -1,8 +1,7 @@
-"""Several brokers that are one cluster, whichever software they run.
+"""The brokers of one cluster, of Apache Kafka (`cluster.py`) or of Chiplog.
 
-Tests and measurements take either (`cluster.py` for Apache Kafka), and cannot tell which they
-have. What a member says of the cluster is asked of it directly (`probe.py`), without a client
-library's caches and retries.
+Tests and measurements work with either. Each broker is asked for its metadata directly
+(`probe.py`), without a client library's caches and retries.
 """
 
 import time
@@ -24,10 +23,10 @@ class Members(Protocol):
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all members, so that any one may be away."""
+        """The addresses of all members: clients find the cluster while some of them are down."""
 
     def ports(self) -> dict[int, int]:
-        """Id -> port on loopback, of those whose process was started and not ended since."""
+        """Broker id -> port on loopback, for the members that were started and not ended since."""
 
     def kill(self, broker_id: int) -> None:
         """kill -9; returns when the process has ended."""
@@ -36,11 +35,11 @@ class Members(Protocol):
         """Start a broker that was killed, without waiting until it is in the cluster."""
 
     def durability(self, wanted: str) -> Mapping[str, str]:
-        """A topic's configuration for this `chiplog.durability`; none where there is no such."""
+        """The topic configs for a value of `chiplog.durability`; empty for Apache Kafka."""
 
 
 def ask(members: Members) -> Answer:
-    """What the first member that answers knows. Raises `OSError` where none does."""
+    """The metadata of the first member that answers. Raises `OSError` if none answers."""
     problem: OSError = OSError("no member runs")
     for port in members.ports().values():
         try:
@@ -51,54 +50,64 @@ def ask(members: Members) -> Answer:
 
 
 def ask_all(members: Members) -> list[Answer]:
-    """What each member that runs knows. Raises `OSError` where one does not answer."""
+    """The metadata of each member that runs. Raises `OSError` if any does not answer."""
     return [metadata(LOOPBACK, port) for port in members.ports().values()]
 
 
 def wait_whole(members: Members, size: int, replicas: int) -> float:
-    """Wait until every member knows all members, and all replicas in sync; returns seconds.
+    """Wait until every member's metadata lists all members and all replicas as in sync.
 
-    `replicas` is how many each partition has. Raises `TimeoutError` with what is missing.
+    `size` is the number of members, `replicas` the number of replicas of each partition. Returns
+    the seconds that it took. Raises `TimeoutError` with what is missing.
     """
-    seen: list[str] = []
+    problems: list[str] = []
 
-    def whole() -> bool:
-        seen[:] = missing(members, size, replicas)
-        return not seen
+    def is_complete() -> bool:
+        problems[:] = missing(members, size, replicas)
+        return not problems
 
     try:
-        return wait_for(f"{members.title}: {size} members and all replicas in sync", whole)
+        return wait_for(f"{members.title}: {size} members and all replicas in sync", is_complete)
     except TimeoutError as late:
-        raise TimeoutError(f"{late}; {'; '.join(seen)}") from late
+        raise TimeoutError(f"{late}; {'; '.join(problems)}") from late
 
 
 def missing(members: Members, size: int, replicas: int) -> list[str]:
-    """What each member lacks to be whole; nothing where all of them lack nothing."""
+    """A text for each member that does not know all members or all in-sync replicas.
+
+    Empty if the cluster is complete and in sync.
+    """
     ports = members.ports()
     if len(ports) < size:
-        return [f"only {sorted(ports)} run"]
-    return [why for one in sorted(ports) if (why := lacks(one, ports[one], size, replicas))]
+        return [f"only brokers {sorted(ports)} run, not {size}"]
+    problems = (lacks(broker, ports[broker], size, replicas) for broker in sorted(ports))
+    return [problem for problem in problems if problem]
 
 
 def lacks(broker_id: int, port: int, size: int, replicas: int) -> str:
-    """What this member reports as missing; empty where nothing is."""
+    """Which members or in-sync replicas are missing in this broker's metadata; empty if none."""
     try:
         answer = metadata(LOOPBACK, port)
     except OSError as problem:
-        return f"{broker_id} does not answer: {problem}"
+        return f"broker {broker_id} does not answer: {problem}"
     if len(answer.brokers) < size:
-        return f"{broker_id} knows only of {answer.brokers}"
-    late = [
+        return f"broker {broker_id} knows only of brokers {answer.brokers}"
+    out_of_sync = [
         f"{topic}-{number} {in_sync}"
         for topic, partitions in answer.in_sync.items()
         for number, in_sync in partitions.items()
         if len(in_sync) < replicas
     ]
-    return f"{broker_id} knows of {len(late)} partitions out of sync: {late[:3]}" if late else ""
+    if not out_of_sync:
+        return ""
+    return (
+        f"broker {broker_id} reports {len(out_of_sync)} partitions as out of sync; "
+        f"the first, with their in-sync replicas: {out_of_sync[:3]}"
+    )
 
 
 def leader_of(members: Members, topic: str, partition: int) -> int:
-    """The leader, once there is one."""
+    """Wait until the partition's leader is a member that runs; returns its broker id."""
     found: list[int] = []
 
     def led() -> bool:
@@ -110,7 +119,7 @@ def leader_of(members: Members, topic: str, partition: int) -> int:
 
 
 def stopwatch(what: str, begin: Callable[[], object], holds: Callable[[], bool]) -> float:
-    """Seconds from just before `begin` until `holds` says so."""
+    """Call `begin` and wait until `holds()` is true; returns the seconds that both took."""
     began_s = time.monotonic()
     begin()
     wait_for(what, holds)
@@ -118,7 +127,11 @@ def stopwatch(what: str, begin: Callable[[], object], holds: Callable[[], bool])
 
 
 def wait_for(what: str, holds: Callable[[], bool], limit_s: float = WHOLE_LIMIT_S) -> float:
-    """Wait until `holds` says so; seconds. An `OSError` is a no: a broker may still be starting."""
+    """Wait until `holds()` is true; returns the seconds that it took.
+
+    `OSError` and `KeyError` count as false: a broker may still be starting, or not know a topic
+    yet. Raises `TimeoutError` after `limit_s`.
+    """
     began_s = time.monotonic()
     while time.monotonic() - began_s < limit_s:
         try:

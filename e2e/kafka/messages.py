@@ -18,19 +18,32 @@ from chiplog_wire.protocol.codec.schema import (
 
 
 def request(key: ApiKey, version: int, values: Mapping[str, Any]) -> object:
-    """kio's dataclass. What this version does not know is left out, the rest has its default."""
+    """A request as kio's dataclass, with the given values by field name.
+
+    Values that this version has no field for are left out; other fields have their defaults.
+    """
     return made(request_class(key, version), values)
 
 
 def made(message_class: Any, values: Mapping[str, Any]) -> object:
-    """Structures are given as mappings, arrays as sequences, times in milliseconds."""
-    fields, known = _plan(message_class)
-    given = {name: _value(known[name], one) for name, one in values.items() if name in known}
-    return message_class(**{**fields, **given})
+    """An instance of kio's dataclass with these values.
+
+    Structures are given as mappings, arrays as sequences, durations in milliseconds.
+    """
+    default_values, field_shapes = _plan(message_class)
+    given = {
+        name: _value(field_shapes[name], value)
+        for name, value in values.items()
+        if name in field_shapes
+    }
+    return message_class(**{**default_values, **given})
 
 
 def response(key: ApiKey, version: int, body: memoryview) -> Any:
-    """kio's dataclass. `decoded` of `chiplog_wire` reads neither records nor timestamps."""
+    """A response's body as kio's dataclass.
+
+    It is read by kio itself: `decoded` of `chiplog_wire` reads neither records nor timestamps.
+    """
     answer, _ = _reader(key, version)(bytes(body), 0)
     return answer
 
@@ -42,10 +55,12 @@ def _reader(key: ApiKey, version: int) -> Callable[[bytes, int], tuple[Any, int]
 
 @cache
 def _plan(message_class: Any) -> tuple[dict[str, object], dict[str, Shape]]:
+    """The default values and the types of a message class's fields, both by field name."""
     return defaults(message_class), shapes(message_class)
 
 
 def _value(shape: Shape, given: Any) -> object:
+    """A field's value as kio has it; None is a null."""
     if given is None:
         return None
     if shape.is_array:
@@ -54,6 +69,7 @@ def _value(shape: Shape, given: Any) -> object:
 
 
 def _element(shape: Shape, given: Any) -> object:
+    """One value of a field, or one element of an array, as kio has it."""
     if not isinstance(shape.element, str):
         return made(shape.element, given)
     return timedelta(milliseconds=given) if shape.element == "timedelta_i32" else given

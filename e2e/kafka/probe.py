@@ -15,13 +15,13 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a broker knows: ids of brokers, and leader and in-sync replicas of each partition."""
+    """A broker's metadata: ids of brokers; topic -> partition -> leader (-1: none), and ISR."""
 
     brokers: tuple[int, ...]
     leaders: dict[str, dict[int, int]]
     in_sync: dict[str, dict[int, tuple[int, ...]]]
     internal: frozenset[str] = frozenset()
-    """Those of the topics that no user made."""
+    """Names of the internal topics."""
 
     def led(self) -> int:
         """How many partitions of users' topics have a leader."""
@@ -43,7 +43,7 @@ def metadata(host: str, port: int, timeout_s: float = 5) -> Answer:
 
 
 def of(answer: Any) -> Answer:
-    """From kio's response."""
+    """The `Answer` from a Metadata response of kio."""
     return Answer(
         brokers=tuple(one.node_id for one in answer.brokers),
         leaders={

@@ -66,7 +66,7 @@ class BrokerProcess(ABC):
 
     @abstractmethod
     def is_ready(self) -> bool:
-        """Whether it says itself that it serves."""
+        """Whether the broker answers as one that serves clients."""
 
     @property
     def bootstrap(self) -> str:
@@ -112,6 +112,10 @@ class BrokerProcess(ABC):
             self._end(signal.SIGKILL)
 
     def _end(self, sig: signal.Signals) -> None:
+        """Send a signal and wait for the end.
+
+        Raises `TimeoutExpired` after `STOP_LIMIT_S`; the process is killed then.
+        """
         child, self.child = self.child, None
         if child is not None:
             child.send_signal(sig)
@@ -123,7 +127,7 @@ class BrokerProcess(ABC):
                 raise
 
     def exit_status(self) -> int | None:
-        """Its exit status where it ended by itself."""
+        """The exit status of a process that ended by itself; None if it runs or was stopped."""
         return None if self.child is None else self.child.poll()
 
     def usage(self) -> Usage:

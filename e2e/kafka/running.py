@@ -6,7 +6,7 @@ from typing import Self
 
 
 class Running(ABC):
-    """As a context manager it is whole inside; what `running` holds is ended afterwards."""
+    """A context manager: all processes run inside; leaving it closes `running`, which ends them."""
 
     def __init__(self) -> None:
         self.running = ExitStack()

@@ -14,7 +14,10 @@ PARTITION_LINE = re.compile(
 
 
 def described(printed: str) -> tuple[re.Match[str], list[re.Match[str]]]:
-    """The topic's line and those of its partitions. Raises `AssertionError` for other shapes."""
+    """The matches of the topic's line and of its partitions' lines.
+
+    Raises `AssertionError` if a line does not have Kafka's format.
+    """
     first, *others = printed.splitlines()
     head = TOPIC_LINE.fullmatch(first)
     assert head, first

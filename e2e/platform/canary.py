@@ -1,7 +1,7 @@
-"""Secrets as canaries: their real values, searched for in everything that others may read.
+"""Searches for the real values of Secrets in everything else that a cluster shows.
 
-What is read of a cluster is listed in `artefacts`. A finding says where and in which form, never
-the value: it ends up in a log itself.
+`artefacts` lists what is searched. A finding names the place and the encoding, never the value:
+findings are logged themselves.
 """
 
 import base64
@@ -48,7 +48,10 @@ class Canary:
         assert len(self.value) >= SHORTEST, f"{self.name}: too short to be looked for"
 
     def forms(self) -> Mapping[str, str]:
-        """How it may be written down, by the name of the form."""
+        """The value in each encoding that is searched for, by the encoding's name.
+
+        Base64 has three: the same bytes look different at each position modulo 3 in a longer text.
+        """
         raw = self.value.encode()
         found = {"as it is": self.value, "hex": raw.hex(), "URL": quote(self.value, safe="")}
         for shift in range(3):
@@ -56,7 +59,10 @@ class Canary:
         return found
 
     def found_in(self, text: str) -> str | None:
-        """The name of the first form that stands in a text, in capitals or not for hex."""
+        """The name of the first encoding that the text contains; None if it contains none.
+
+        Upper and lower case are the same for hex only.
+        """
         for form, written in self.forms().items():
             if written in (text.lower() if form == "hex" else text):
                 return form
@@ -64,11 +70,12 @@ class Canary:
 
 
 def _inside_base64(raw: bytes, shift: int) -> str:
-    """The characters that base64 of a longer text has for these bytes, wherever they begin.
+    """The base64 characters for `raw` inside longer data, where it begins at `shift` modulo 3.
 
-    The characters at both ends are made of neighbours' bits as well and are left out.
+    Characters at both ends that also encode bits of neighbouring bytes are left out.
     """
     encoded = base64.b64encode(bytes(shift) + raw).decode().rstrip("=")
+    # Each character has 6 bits: `shift` bytes before reach into the first 0, 2 or 3 characters.
     first = (0, 2, 3)[shift]
     return encoded[first:] if (shift + len(raw)) % 3 == 0 else encoded[first:-1]
 
@@ -85,7 +92,7 @@ def of_secrets(kubectl: Kubectl) -> Iterator[Canary]:
 
 
 def of_tokens(kubectl: Kubectl, pods: Iterable[str]) -> Iterator[Canary]:
-    """The signature of each pod's token: the rest of it is no secret, and no use without."""
+    """The signature of each pod's ServiceAccount token: the rest is useless without it."""
     for pod in pods:
         token = kubectl.execute(pod, "python3", "-c", f"print(open('{TOKEN}').read())").strip()
         _, _, signature = token.rpartition(".")
@@ -99,7 +106,9 @@ def running(kubectl: Kubectl) -> list[str]:
 
 
 def artefacts(kubectl: Kubectl) -> Iterator[tuple[str, str]]:
-    """Title and text of all that a namespace shows: objects, Events, logs, pages, environments.
+    """(title, text) pairs of all that a namespace shows but its Secrets.
+
+    These are objects with Events, pods' logs, HTTP pages, and environment variables.
 
     Spark's requests and results are ConfigMaps, hence among the objects.
     """
@@ -111,9 +120,9 @@ def artefacts(kubectl: Kubectl) -> Iterator[tuple[str, str]]:
             found = evidence.said(kubectl, "get", kind, "--show-managed-fields", "-o", "yaml")
             yield f"{kind} of {kubectl.namespace}", found
     for pod in kubectl("get", "pods", "-o", "name").split():
-        for which in ((), ("--previous",)):
-            said = evidence.said(kubectl, "logs", pod, "--all-containers", "--tail=-1", *which)
-            yield f"log of {pod} {' '.join(which)}", said
+        for which in ((), ("--previous",)):  # of the running and of the previous containers
+            log = evidence.said(kubectl, "logs", pod, "--all-containers", "--tail=-1", *which)
+            yield f"log of {pod} {' '.join(which)}", log
     for pod in running(kubectl):
         yield f"pages of {pod}", kubectl.execute(pod, "python3", "-c", PAGES)
         yield f"environment of {pod}", kubectl.execute(pod, "python3", "-c", ENVIRONMENT)
@@ -122,7 +131,10 @@ def artefacts(kubectl: Kubectl) -> Iterator[tuple[str, str]]:
 def search(
     canaries: Iterable[Canary], shown: Iterable[tuple[str, str]]
 ) -> tuple[list[str], list[str]]:
-    """What was searched, and a line for each secret that was found in it."""
+    """Search (title, text) pairs for secret values.
+
+    Returns the titles of what was searched, and a line for each secret found in one of them.
+    """
     known = list(canaries)
     searched, found = [], []
     for title, text in shown:

@@ -22,7 +22,7 @@ class Files:
         self.values = values
 
     def apply(self) -> str:
-        """What kubectl printed."""
+        """Apply the rendered chart; returns what kubectl printed."""
         return self.kubectl("apply", *AS_GITOPS, input_text=self.release.rendered(self.values))
 
     def diff(self) -> str:
@@ -37,7 +37,7 @@ class Files:
         return ""
 
     def change(self, edit: Callable[[Values], None]) -> None:
-        """A commit: other values, applied."""
+        """Change the values, as a commit to the repository would, and apply them."""
         values = copy.deepcopy(self.values)
         edit(values)
         self.values = values

@@ -16,9 +16,12 @@ KINDS: Final = ("podmonitors", "prometheusrules")
 
 
 def definitions() -> list[Path]:
-    """The files, downloaded once; raises `AssertionError` where the module is another one."""
+    """The files of the two CRDs, downloaded once.
+
+    Raises `AssertionError` if the Go module's checksum is not the expected one.
+    """
     found = json.loads(build.go("mod", "download", "-json", MODULE))
-    assert found["Sum"] == SUM, f"{MODULE} is {found['Sum']} and was {SUM}"
+    assert found["Sum"] == SUM, f"{MODULE} has the checksum {found['Sum']}, expected {SUM}"
     directory = Path(found["Dir"]) / "example" / "prometheus-operator-crd"
     return [directory / f"monitoring.coreos.com_{kind}.yaml" for kind in KINDS]
 

@@ -56,7 +56,7 @@ def program() -> Path:
 
 
 class Prometheus:
-    """A running one; its data are in `directory`, and go with it."""
+    """A Prometheus process that runs inside this context manager, with its files in `directory`."""
 
     def __init__(self, directory: Path, port: int, rules: Mapping[str, Any]) -> None:
         self.directory, self.port = directory, port
@@ -99,7 +99,10 @@ class Prometheus:
         return self._get("/-/ready") is not None
 
     def discovered(self, jobs: Mapping[str, Sequence[Target]]) -> None:
-        """What is to be scraped from now on, by job."""
+        """Replace the scrape targets of all jobs; jobs that are not named have none.
+
+        Prometheus reads the files every second, so each is renamed into place when complete.
+        """
         for job in ("chiplog-brokers", "chiplog-operator"):
             groups = [
                 {"targets": [one.address], "labels": dict(one.labels)} for one in jobs.get(job, ())
@@ -110,7 +113,7 @@ class Prometheus:
             making.rename(path)
 
     def query(self, expr: str) -> list[dict[str, Any]]:
-        """An instant query's vector, or what stands for a scalar."""
+        """The vector that an instant query returns; the expression must not be a scalar."""
         answer = self._get(f"/api/v1/query?{urllib.parse.urlencode({'query': expr})}")
         assert answer is not None
         data = json.loads(answer)["data"]
@@ -119,7 +122,7 @@ class Prometheus:
         return found
 
     def up(self) -> dict[str, str]:
-        """Target -> up, down or unknown."""
+        """The health of each target: `host:port` -> up, down or unknown."""
         answer = self._get("/api/v1/targets?state=active")
         assert answer is not None
         targets = json.loads(answer)["data"]["activeTargets"]
@@ -136,7 +139,7 @@ class Prometheus:
         return found
 
     def wait_firing(self, name: str, limit_s: float, **labels: str) -> float:
-        """Until the alert fires with these labels; seconds."""
+        """Wait until the alert fires with at least these labels; returns the seconds it took."""
 
         def fires() -> bool:
             firing = self.alerts(name)["firing"]
@@ -145,7 +148,7 @@ class Prometheus:
         return eventually(f"{name} fires", fires, limit_s, every_s=0.5)
 
     def wait_quiet(self, name: str, limit_s: float) -> float:
-        """Until the alert neither fires nor is about to; seconds."""
+        """Wait until the alert neither fires nor is pending; returns the seconds it took."""
 
         def is_quiet() -> bool:
             found = self.alerts(name)
@@ -162,7 +165,7 @@ class Prometheus:
 
 
 def configuration() -> dict[str, Any]:
-    """Two jobs, as docs/alerts.md has them, whose targets are in files."""
+    """Prometheus' configuration: the two jobs of docs/alerts.md, with targets from files."""
     return {
         "global": {"scrape_interval": f"{SCRAPE_S}s", "evaluation_interval": f"{SCRAPE_S}s"},
         "rule_files": ["rules.yaml"],

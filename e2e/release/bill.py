@@ -1,7 +1,7 @@
-"""The bill of materials of a release: the versions that its programs are locked to.
+"""The bill of materials of a release: the package versions that its lock files pin.
 
-An image's bill (`e2e.cluster.sbom`) lists what is in it; a wheel holds nothing of others, so this
-one lists what the images take for it, without the hashes and licenses of one platform's files.
+A wheel contains no other packages. So this bill lists those that the images install beside it,
+without hashes and licenses, which differ between platforms. For images see `e2e.cluster.sbom`.
 """
 
 import json
@@ -20,7 +20,7 @@ PIN: Final = re.compile(r"(?m)^([\w.-]+)==([^\s;\\]+)")
 
 
 def document(locks: Iterable[Path]) -> str:
-    """The bill, as CycloneDX JSON; the same locks give the same text."""
+    """The bill of these lock files as CycloneDX JSON; the same files give the same text."""
     parts = {part.bom_ref.value: part for lock in locks for part in pinned(lock)}
     said = json.loads(sbom.document("chiplog", VERSION, parts.values()))
     said["metadata"]["component"]["type"] = ComponentType.APPLICATION.value
@@ -28,7 +28,7 @@ def document(locks: Iterable[Path]) -> str:
 
 
 def pinned(lock: Path) -> Iterator[sbom.Part]:
-    """The Python packages that a lock names."""
+    """A component for each Python package that a lock file pins as `name==version`."""
     for name, version in PIN.findall(lock.read_text()):
         where = PackageURL(type="pypi", name=name, version=version)
         yield Component(

@@ -37,7 +37,7 @@ LOCKS: Final = tuple(
 
 
 def release(directory: Path) -> list[Path]:
-    """Build everything; a directory of that name is replaced when all of it is there.
+    """Build all files of a release; an existing directory is replaced once all are built.
 
     Returns the files, sorted by name. Raises `CommandFailed` where a part does not build.
     """
@@ -60,7 +60,7 @@ def release(directory: Path) -> list[Path]:
 
 
 def archive(chart: str) -> str:
-    """The name of a chart's file."""
+    """The file name of a chart's OCI archive."""
     return f"{chart}-{chart_version(VERSION)}.oci.tar"
 
 
@@ -73,7 +73,7 @@ def python_packages(
             *(sys.executable, "-m", "hatchling", "build", "--directory", str(directory)),
             *("--target", target),
             cwd=sources,
-            # The times in archives: the same sources give the same bytes.
+            # A fixed time (1980) in archives, so that the same sources give the same bytes.
             env={**os.environ, "SOURCE_DATE_EPOCH": "315532800"},
             timeout_s=300,
         )
@@ -86,7 +86,7 @@ def definitions() -> str:
 
 
 def checksums(directory: Path) -> str:
-    """The files of a directory as `sha256sum --check` reads them."""
+    """The SHA-256 and name of each file of a directory, as `sha256sum --check` reads them."""
     lines = []
     for path in sorted(directory.iterdir()):
         with path.open("rb") as file:

@@ -40,7 +40,7 @@ def write(chart: Path, archive: Path) -> None:
 
 
 def helm(home: str, *arguments: str) -> str:
-    """helm with nothing of the caller's settings: no logins, no plugins, no cache."""
+    """Run helm without the caller's logins, plugins and cache: all its files are in `home`."""
     own = {f"HELM_{name}_HOME": f"{home}/{name.lower()}" for name in ("CACHE", "CONFIG", "DATA")}
     return run(
         str(build.program("helm")),
@@ -50,7 +50,7 @@ def helm(home: str, *arguments: str) -> str:
 
 
 def _files(tag: str, manifest: Blob, blobs: Mapping[str, Blob]) -> Iterator[tuple[str, bytes]]:
-    """The files of an image layout, by name."""
+    """The (name, content) pairs of an OCI image layout with one manifest."""
     entry = {
         "mediaType": manifest.media_type,
         "digest": manifest.digest,

@@ -14,16 +14,17 @@ LIMIT_S: Final = 600
 
 
 class Environment:
-    """A virtual environment with the wheel in it, and what the wheel asks for."""
+    """A virtual environment with Chiplog's wheel and the packages that it requires."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     @classmethod
     def make(cls, directory: Path, wheel: Path, extras: Sequence[str]) -> "Environment":
-        """Make one, with what the extras' images are made of: no registry is asked twice for it.
+        """Make an environment and install the wheel with these extras.
 
-        Raises `CommandFailed` where the wheel asks for something that the extras' locks lack.
+        Packages come from the wheels that the images are built of, if this Python version fits.
+        Raises `CommandFailed` if the wheel then requires a package that the extras' locks lack.
         """
         run(sys.executable, "-m", "venv", str(directory), timeout_s=LIMIT_S)
         made = cls(directory)
@@ -48,8 +49,10 @@ class Environment:
 
 
 def _offline(extras: Iterable[str]) -> Iterator[str]:
-    """Where pip finds packages: the images' wheels, which are for one Python version; another asks
-    a registry."""
+    """pip's options to install from the images' wheels only.
+
+    No options for another Python version than the images': pip then asks its registry.
+    """
     if f"{sys.version_info[0]}.{sys.version_info[1]}" == images.PYTHON:
         yield "--no-index"
         for extra in extras:
@@ -62,5 +65,6 @@ class InstalledBroker(StandaloneBroker):
     environment: Environment
 
     def command(self) -> list[str]:
+        """The installed `chiplog-broker` in place of `python -m MODULE`."""
         _python, _flag, _module, *arguments = super().command()
         return [str(self.environment.program("chiplog-broker")), *arguments]

@@ -33,7 +33,7 @@ class Blob:
 
 
 class Registry:
-    """Serves while it is entered."""
+    """An OCI registry in memory, which serves inside this context manager."""
 
     def __init__(self) -> None:
         self.blobs: dict[str, Blob] = {}
@@ -49,7 +49,7 @@ class Registry:
         return f"127.0.0.1:{self._server.server_port}"
 
     def put(self, name: str, reference: str, manifest: Blob) -> None:
-        """Keep a manifest by what it is called, and by its digest."""
+        """Store a manifest of repository `name` under its reference (a tag) and its digest."""
         self.manifests[f"{name}:{reference}"] = manifest
         self.manifests[f"{name}:{manifest.digest}"] = manifest
 
@@ -80,9 +80,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: helm says what went wrong."""
 
     def do_HEAD(self) -> None:
+        """Like GET; `_found` leaves the content out."""
         self.do_GET()
 
     def do_GET(self) -> None:
+        """Serve a blob or a manifest; /v2/ tells clients that this is a registry."""
         if self.path == "/v2/":
             self._answer(HTTPStatus.OK)
         elif match := BLOB.fullmatch(self.path):
@@ -99,6 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(HTTPStatus.ACCEPTED if is_upload else HTTPStatus.NOT_FOUND, self.path)
 
     def do_PUT(self) -> None:
+        """Store a blob, whose digest must match its content, or a manifest."""
         content = self.rfile.read(self._length)
         where = urlsplit(self.path)
         one = Blob(self.headers["Content-Type"], content)
@@ -119,6 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
         return int(self.headers.get("Content-Length", 0))
 
     def _found(self, one: Blob | None) -> None:
+        """Answer with a blob or manifest; None is 404."""
         if one is None:
             self._answer(HTTPStatus.NOT_FOUND)
             return

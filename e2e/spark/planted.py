@@ -1,6 +1,6 @@
-"""Damage on a broker's disk: bytes that are wrong, but in good order, and files that lack some.
+"""Plants damage in a broker's files: wrong bytes, some with correct checksums, and missing bytes.
 
-Bytes are changed where they are, in files of the same size: a broker that runs has them open.
+Bytes are changed in place, because a running broker has the files open.
 """
 
 import os
@@ -18,7 +18,7 @@ from e2e.loopback.damage import flip_a_bit
 
 
 def segments(directory: Path) -> list[Path]:
-    """The newest is the last one."""
+    """The segments of a partition's directory, oldest first."""
     return sorted(directory.glob(f"*{LOG_SUFFIX}"))
 
 
@@ -30,7 +30,7 @@ def records_in(path: Path) -> Iterator[Record]:
 
 
 def overwrite(path: Path, offset: int, old: bytes, new: bytes) -> int:
-    """Other bytes in one record that is not compressed, under a right checksum.
+    """Replace `old` by `new` in the uncompressed record at `offset`, and correct the checksum.
 
     Returns the base offset of its batch.
     """
@@ -52,7 +52,10 @@ def overwrite(path: Path, offset: int, old: bytes, new: bytes) -> int:
 
 
 def restamp(path: Path) -> None:
-    """The first batch says that its newest record is a millisecond newer, with a right checksum."""
+    """Raise the header's newest timestamp of the segment's first batch by one millisecond.
+
+    The checksum is corrected, so that only the header and the records disagree.
+    """
     content = path.read_bytes()
     _, header = next(iter_batches(content))
     batch = bytearray(content[: header.size_bytes])
@@ -61,19 +64,21 @@ def restamp(path: Path) -> None:
 
 
 def outdated(directory: Path, clean_offset: int) -> int:
-    """In a compacted replica, give an older record the key of the last compacted one.
+    """Give an older record of a compacted replica the key of the last compacted record.
 
-    Returns the offset of the older one.
+    Compaction should then have removed the older record. `clean_offset` is the first offset that is
+    not compacted yet. Returns the offset of the older record.
     """
-    clean = [
+    compacted = [
         (path, record)
         for path in segments(directory)
         for record in records_in(path)
         if record.offset < clean_offset
     ]
-    _, last = clean[-1]
+    _, last = compacted[-1]
+    # The first record with a key of the same length: in place, a key cannot change its size.
     path, older = next(
-        (path, one) for path, one in clean if len(one.key or b"") == len(last.key or b"")
+        (path, one) for path, one in compacted if len(one.key or b"") == len(last.key or b"")
     )
     assert older.offset < last.offset
     overwrite(path, older.offset, older.key or b"", last.key or b"")
@@ -81,7 +86,7 @@ def outdated(directory: Path, clean_offset: int) -> int:
 
 
 def flip(path: Path, chance: random.Random) -> int:
-    """Flip a bit of any batch but the first; returns the base offset of its batch."""
+    """Flip a random bit behind the first batch; returns the base offset of the damaged batch."""
     batches = list(iter_batches(path.read_bytes()))
     assert len(batches) > 1, f"{path} has one batch only"
     second, _ = batches[1]
@@ -99,9 +104,9 @@ def cut(path: Path) -> int:
 
 
 def lose_front(data: Path, topic: str, partition: int) -> int:
-    """Take away a replica's first segment, and let the broker's own notes say that it is so.
+    """Remove a replica's first segment and raise its log start offset in the broker's checkpoint.
 
-    Only of a broker that does not run. Returns where the log begins now.
+    The broker must be stopped. Returns the new log start offset.
     """
     (first, second), *_ = pairwise(segments(data / f"{topic}-{partition}"))
     remove(first)
@@ -109,19 +114,20 @@ def lose_front(data: Path, topic: str, partition: int) -> int:
     rows = parse_offsets(notes.read_bytes()) if notes.exists() else []
     kept = [" ".join(row) for row in rows if row[:2] != [topic, str(partition)]]
     notes.write_bytes(format_offsets([*kept, f"{topic} {partition} {begins}"]))
-    # Where there were none they are the broker's now, not the current user's.
+    # A file that was created here would otherwise belong to the current user, not the broker's.
     owner = data.stat()
     os.chown(notes, owner.st_uid, owner.st_gid)
     return begins
 
 
 def remove(segment: Path) -> None:
-    """A segment, with what is derived from it."""
+    """Remove a segment's log file and its indexes."""
     for suffix in SEGMENT_SUFFIXES:
         segment.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def _put(path: Path, position: int, batch: bytearray) -> None:
+    """Correct the batch's checksum and write the batch at this position of the segment."""
     with memoryview(batch) as whole:
         seal(whole)
     with path.open("r+b") as file:

@@ -15,7 +15,7 @@ READ_LIMIT_MS = 20_000
 
 @dataclass(slots=True)
 class Counted:
-    """What one consumer finds in a topic, which knows nothing of us."""
+    """What an ordinary Kafka consumer reads of a topic, counted."""
 
     records: Counter[int] = field(default_factory=Counter)
     """Partition -> records."""
@@ -26,7 +26,7 @@ class Counted:
 
 
 def counted(bootstrap: str, topic: str, partitions: int) -> Counted:
-    """All records there are, read by kafka-python."""
+    """Read and count all records of a topic with kafka-python, up to its current end."""
     places, found = [TopicPartition(topic, n) for n in range(partitions)], Counted()
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap, group_id=None, consumer_timeout_ms=READ_LIMIT_MS
@@ -49,9 +49,9 @@ def counted(bootstrap: str, topic: str, partitions: int) -> Counted:
 
 
 def lead_all(cluster: BrokerClusterUnderTest, topic: str, broker: int) -> None:
-    """Let one broker be the first of all replicas of a topic, and lead it.
+    """Make one broker the leader and the preferred leader of all partitions of a topic.
 
-    No user's wish comes to this: it is written over the map, as the operator would, in its place.
+    No field of the API asks for this, so the PartitionMap is replaced directly.
     """
 
     def is_written() -> bool:
@@ -88,7 +88,7 @@ class RebalanceUnderTest:
         self.kubectl.apply(json.dumps(manifest))
 
     def say(self, word: str) -> None:
-        """Set the annotation: approve, stop or refresh."""
+        """Set the annotation that steers the Rebalance; `word` is approve, stop or refresh."""
         self.kubectl("annotate", "rebalance", self.name, f"{labels.REBALANCE}={word}")
 
     def status(self) -> Manifest:

@@ -32,7 +32,10 @@ CONF = {
 
 @cache
 def local_session(threads: int = 2) -> SparkSession:
-    """Spark with some threads, on loopback alone; its JVM ends with this process."""
+    """The process's SparkSession in local mode, on loopback only; its JVM ends with the process.
+
+    `threads` counts in the first call only, which starts the JVM.
+    """
     debian.program("java")
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     # Python workers of the same Python, with the packages that this process sees.

@@ -10,7 +10,7 @@ CONF = {
 
 
 def small_jobs(image: str, executors: int) -> dict[str, Any]:
-    """Plain Jobs, which are tried once."""
+    """A value of `BrokerCluster.spec.spark`: small plain Jobs, which are not retried."""
     return {
         "launcher": "Job",
         "image": image,

@@ -34,7 +34,7 @@ LIMIT_S: Final = 900
 
 
 def main() -> None:
-    """Fill a topic, and read it again and again."""
+    """Fill a topic, verify and read it in 1, 2 and 4 splits, and print the table."""
     megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else MEGABYTES
     console = Console()
     table = Table(box=SIMPLE_HEAD, title=f"{megabytes} MB in records of {VALUE_BYTES} bytes")
@@ -51,6 +51,7 @@ def main() -> None:
 
 
 def fill(bootstrap: str, megabytes: int) -> None:
+    """Create the topic and produce about so many megabytes, at least `AT_ONCE` records."""
     create_topic(bootstrap, TOPIC, 1)
     value = os.urandom(VALUE_BYTES)
     records = [Record(value, b"customer-%05d" % number) for number in range(AT_ONCE)]
@@ -59,7 +60,7 @@ def fill(bootstrap: str, megabytes: int) -> None:
 
 
 def row(broker: StandaloneBroker, splits: int) -> tuple[str, ...]:
-    """Of one Spark with so many tasks at once."""
+    """The table's row for one Spark process that reads the topic in `splits` parallel tasks."""
     began_s = time.monotonic()
     command = [sys.executable, "-m", "e2e.spark.throughput_of", broker.bootstrap, TOPIC]
     with spent(broker) as used:

@@ -21,7 +21,7 @@ from e2e.spark.session import local_session
 
 
 def main() -> None:
-    """Once for what starts processes and compiles, once for the figures."""
+    """Read 1000 records to warm Spark up, then measure a verification and a read."""
     bootstrap, topic, splits, records = sys.argv[1:]
     session = local_session(int(splits))
     register(session)
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def read(session: SparkSession, bootstrap: str, topic: str, per_split: int, end: str) -> int:
-    """How many records the data source gives; Spark itself, not Python again, reads them."""
+    """Read the topic up to `end` (`endingOffsets`) in Spark; returns the number of records."""
     frame = (
         session.read.format("chiplog")
         .option("bootstrap.servers", bootstrap)

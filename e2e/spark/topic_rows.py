@@ -29,7 +29,10 @@ class Row:
 
 
 def stored(bootstrap: str, topic: str, partitions: Iterable[int], first: int = 0) -> list[Row]:
-    """Every record from `first` on that is there now, as librdkafka reads it, in order."""
+    """All records from offset `first` to the current end, read by librdkafka.
+
+    They are sorted by partition and offset.
+    """
     numbers = list(partitions)
     settings = {"bootstrap.servers": bootstrap, "group.id": "none", **QUIET}
     consumer = Consumer(settings | {"enable.partition.eof": True, "enable.auto.commit": False})
@@ -67,7 +70,7 @@ def row_of(message: Any) -> Row:
 
 
 def rows(frame: DataFrame) -> list[Row]:
-    """The rows of a frame as Spark's source for Kafka has them, in order."""
+    """The rows of a frame from Spark's source for Kafka, sorted by partition and offset."""
     columns = ("partition", "offset", "timestampType", "key", "value", "headers")
     chosen = frame.selectExpr("unix_millis(timestamp) AS ms", *columns).collect()
     found = [

@@ -33,7 +33,7 @@ class Followed:
         return str(self.status["outcome"]["reason"])
 
     def violations(self) -> set[tuple[str, str, int, int | None, int | None]]:
-        """Check, topic, partition, offset, replica of each."""
+        """(check, topic, partition, offset, replica) of each; None for what has no value."""
         listed = self.status.get("violations", [])
         assert len(listed) == self.status.get("violationsTotal", 0), self.status
         return {
@@ -45,7 +45,7 @@ class Followed:
         }
 
     def condition(self, kind: str) -> tuple[str, str]:
-        """Status and reason of a condition."""
+        """(status, reason) of the condition of this type."""
         found = condition(self.status, kind)
         return found["status"], found["reason"]
 
@@ -107,7 +107,7 @@ class Verifications:
 
 
 def condition(status: Manifest, kind: str) -> Manifest:
-    """A condition; raises `KeyError` where there is none."""
+    """The condition of type `kind` in a status; raises `KeyError` if there is none."""
     for one in status.get("conditions", ()):
         if one["type"] == kind:
             found: Manifest = one
