@@ -28,12 +28,16 @@ BACKEND_OPTIONS: Final = {
 JAVA_OPTION: Final = re.compile("SPARK_JAVA_OPT_([0-9]+)")
 
 
-class NotByUs(Exception):  # noqa: N818 - named for what it says
+class NotStartedBySpark(Exception):  # noqa: N818 - named for what it says
     """A variable is missing that Spark, or the manifest of the driver, sets."""
 
 
 def command(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """The program that the container runs, with its arguments; raises `NotByUs`."""
+    """The program that the container runs, with its arguments.
+
+    The first argument is `driver`, `executor`, or the name of any other program. Raises
+    `NotStartedBySpark`.
+    """
     role, *rest = arguments or [""]
     match role:
         case "driver":
@@ -41,12 +45,15 @@ def command(arguments: Sequence[str], environment: Mapping[str, str]) -> list[st
         case "executor":
             return _executor(environment)
         case "":
-            raise NotByUs("the first argument must be driver, executor or a program")
+            raise NotStartedBySpark(
+                "the first argument must be driver, executor or the name of a program"
+            )
         case _:
             return [*arguments]
 
 
 def _submit(environment: Mapping[str, str]) -> list[str]:
+    """The beginning of the command line of a driver: `spark-submit`, in this container."""
     address = _variable(environment, "SPARK_DRIVER_BIND_ADDRESS")
     return [
         *(f"{_variable(environment, 'SPARK_HOME')}/bin/spark-submit", "--deploy-mode", "client"),
@@ -55,18 +62,20 @@ def _submit(environment: Mapping[str, str]) -> list[str]:
 
 
 def _executor(environment: Mapping[str, str]) -> list[str]:
+    """The command line of an executor: a JVM with Spark's backend for Kubernetes."""
     memory = _variable(environment, "SPARK_EXECUTOR_MEMORY")
-    numbered = ((JAVA_OPTION.fullmatch(name), value) for name, value in environment.items())
-    options = sorted((int(match[1]), value) for match, value in numbered if match)
+    # SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1, …: Spark passes the options of the JVM in this order.
+    matches = ((JAVA_OPTION.fullmatch(name), value) for name, value in environment.items())
+    numbered_options = sorted((int(match[1]), value) for match, value in matches if match)
     return [
         f"{_variable(environment, 'JAVA_HOME')}/bin/java",
-        *(option for _, option in options),
+        *(option for _, option in numbered_options),
         *(f"-Xms{memory}", f"-Xmx{memory}"),
         *("-cp", class_path(environment), BACKEND),
         *(
-            word
-            for option, name in BACKEND_OPTIONS.items()
-            for word in (option, _variable(environment, name))
+            argument
+            for option, variable in BACKEND_OPTIONS.items()
+            for argument in (option, _variable(environment, variable))
         ),
     ]
 
@@ -84,19 +93,22 @@ def class_path(environment: Mapping[str, str]) -> str:
 
 
 def _variable(environment: Mapping[str, str], name: str) -> str:
+    """The value of an environment variable; raises `NotStartedBySpark` if it has none."""
     if value := environment.get(name):
         return value
-    raise NotByUs(f"{name} is not set")
+    raise NotStartedBySpark(
+        f"environment variable {name} is not set: Spark sets it in the pods that it starts"
+    )
 
 
 def main() -> NoReturn:
-    """Replace this process by that program."""
+    """Replace this process by the program that its arguments and environment ask for."""
     try:
-        found = command(sys.argv[1:], os.environ)
-    except NotByUs as problem:
+        program = command(sys.argv[1:], os.environ)
+    except NotStartedBySpark as problem:
         sys.stderr.write(f"chiplog spark: {problem}\n")
         sys.exit(USAGE)
-    os.execvp(found[0], found)  # noqa: S606 - that is what it is for
+    os.execvp(program[0], program)  # noqa: S606 - that is what it is for
 
 
 if __name__ == "__main__":

@@ -22,36 +22,38 @@ BYTES: Final = ""
 OFFSETS: Final = "offsets"
 
 Done: TypeAlias = Counter[str]
-"""`BYTES`, `OFFSETS`, and how many splits of each partition are done, by `name_of`."""
+"""What tasks have read: `BYTES`, `OFFSETS`, and by `name_of` the read splits of each partition."""
 
 Report: TypeAlias = Callable[[RunProgress], None]
 
 
 def name_of(topic: str, partition: int) -> str:
-    """A key for a partition: it cannot be equal to `OFFSETS` or `BYTES`."""
+    """The name of a partition in `Done`. With its hyphen it cannot be equal to `OFFSETS` or
+    `BYTES`."""
     return f"{topic}-{partition}"
 
 
-def of_split(split: Split, bytes_read: int) -> Done:
-    """The counts that a task adds when it has read a split."""
+def counts_of_split(split: Split, bytes_read: int) -> Done:
+    """The counts that a task adds when it has read a split of `bytes_read` bytes."""
     name = name_of(split.at.topic, split.at.partition)
     return Counter({BYTES: bytes_read, OFFSETS: split.end - split.start, name: 1})
 
 
 def progress(splits: Sequence[Split], done: Done) -> RunProgress:
-    """The progress over all splits. A task that ran twice counts twice, but the total is a limit.
+    """The progress of reading all `splits`; `done` is the sum of what tasks have reported.
 
-    The total of bytes is unknown before they are read: it is estimated from the remaining offsets.
+    If Spark runs a task twice, its offsets count twice, so their sum is limited to the total. The
+    total of bytes is unknown before all are read: it is estimated from the bytes per read offset.
     """
     planned = Counter(name_of(split.at.topic, split.at.partition) for split in splits)
-    total = sum(split.end - split.start for split in splits)
-    offsets = min(done[OFFSETS], total)
+    total_offsets = sum(split.end - split.start for split in splits)
+    offsets = min(done[OFFSETS], total_offsets)
     return RunProgress(
         bytes=done[BYTES],
-        bytes_total=done[BYTES] * total // offsets if offsets else None,
+        bytes_total=done[BYTES] * total_offsets // offsets if offsets else None,
         partitions=sum(done[name] >= count for name, count in planned.items()),
         partitions_total=len(planned),
-        percent=100 * offsets // total if total else 100,
+        percent=100 * offsets // total_offsets if total_offsets else 100,
     )
 
 
@@ -59,18 +61,20 @@ def progress(splits: Sequence[Split], done: Done) -> RunProgress:
 def reporting_progress(
     current: Callable[[], RunProgress], report: Report, every_s: float = EVERY_S
 ) -> Iterator[None]:
-    """In this context, call `report` at intervals when the progress changed, and once at the
-    end."""
+    """A context in which a thread calls `report` with the `current()` progress.
+
+    It does so every `every_s` seconds if the progress changed, and a last time at the end.
+    """
     ended = threading.Event()
 
     def watch() -> None:
-        known: RunProgress | None = None
+        last_reported: RunProgress | None = None
         is_last = False
         while not is_last:
-            is_last = ended.wait(every_s)
+            is_last = ended.wait(every_s)  # True as soon as the context ends
             now = current()
-            if now != known:
-                known = now
+            if now != last_reported:
+                last_reported = now
                 report_safely(now, report)
 
     thread = threading.Thread(target=watch, name="progress", daemon=True)
@@ -83,7 +87,7 @@ def reporting_progress(
 
 
 def report_safely(now: RunProgress, report: Report) -> None:
-    """Log the progress and report it; errors of `report` are logged."""
+    """Log the progress and call `report` with it; an error of `report` is only logged."""
     facts = {
         "bytes_read": now.bytes,
         "bytes_total_about": now.bytes_total,

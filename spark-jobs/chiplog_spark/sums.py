@@ -8,9 +8,10 @@ from chiplog_spark.progress import Done
 
 
 class Sums(AccumulatorParam[Done]):
-    """Sums by name."""
+    """Adds up the counters that tasks report: for each name, the sum of its counts."""
 
     def zero(self, value: Done) -> Done:
+        """The sum with which each task begins, whatever the accumulator's initial value is."""
         return Counter()
 
     def addInPlace(self, value1: Done, value2: Done) -> Done:  # noqa: N802 - pyspark's name

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from chiplog_spark.container import NotByUs, command
+from chiplog_spark.container import NotStartedBySpark, command
 
 HOME = {"SPARK_HOME": "/spark", "JAVA_HOME": "/java"}
 DRIVER = {**HOME, "SPARK_DRIVER_BIND_ADDRESS": "10.0.0.7"}
@@ -67,7 +67,7 @@ def test_any_other_program_is_itself() -> None:
 
 @pytest.mark.parametrize("name", ["SPARK_DRIVER_URL", "SPARK_EXECUTOR_MEMORY", "JAVA_HOME"])
 def test_what_spark_always_says_is_missed_by_name(name: str) -> None:
-    with pytest.raises(NotByUs, match=name):
+    with pytest.raises(NotStartedBySpark, match=name):
         command(["executor"], {key: value for key, value in EXECUTOR.items() if key != name})
 
 
@@ -81,5 +81,6 @@ def test_without_an_argument_nothing_runs() -> None:
     )
     assert done.returncode == 64
     assert (
-        done.stderr == "chiplog spark: the first argument must be driver, executor or a program\n"
+        done.stderr
+        == "chiplog spark: the first argument must be driver, executor or the name of a program\n"
     )

@@ -5,7 +5,7 @@ from collections import Counter
 from uuid import UUID
 
 from chiplog_core.model.spark_run import RunProgress
-from chiplog_spark.progress import of_split, progress, reporting_progress
+from chiplog_spark.progress import counts_of_split, progress, reporting_progress
 from chiplog_spark.source.splits import Split
 from chiplog_spark.wire.facts import Place
 
@@ -27,17 +27,17 @@ def test_nothing_is_done_at_first() -> None:
 
 
 def test_a_partition_is_done_with_all_its_splits_and_the_total_is_inferred() -> None:
-    done = of_split(SPLITS[0], 1_000) + of_split(SPLITS[3], 3_000)
+    done = counts_of_split(SPLITS[0], 1_000) + counts_of_split(SPLITS[3], 3_000)
     assert progress(SPLITS, done) == RunProgress(
         bytes=4_000, bytes_total=8_000, partitions=1, partitions_total=2, percent=50
     )
     for one in SPLITS[1:3]:
-        done += of_split(one, 2_000)
+        done += counts_of_split(one, 2_000)
     assert progress(SPLITS, done) == RunProgress(
         bytes=8_000, bytes_total=8_000, partitions=2, partitions_total=2, percent=100
     )
     # Spark ran a task again whose executor was lost.
-    again = done + of_split(SPLITS[0], 1_000)
+    again = done + counts_of_split(SPLITS[0], 1_000)
     assert (progress(SPLITS, again).percent, progress(SPLITS, again).partitions) == (100, 2)
 
 

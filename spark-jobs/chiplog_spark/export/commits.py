@@ -35,7 +35,7 @@ class CommittedEnd:
     """The offset up to which a partition is exported."""
 
     partition: Annotated[Partition, "Number of the partition."]
-    offset: Annotated[Offset, "The first offset that is not."]
+    offset: Annotated[Offset, "The first offset that is not exported yet."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +43,9 @@ class CommittedFile:
     """A file of a commit. Both paths are relative: to the staging directory and to the topic's
     directory."""
 
-    staged: Annotated[Path, "What it was written as."]
-    path: Annotated[Path, "What readers know it as."]
-    size_bytes: Annotated[int, "How large it is.", Range(0, MAX_INT64)]
+    staged: Annotated[Path, "Path of the file in the staging directory."]
+    path: Annotated[Path, "Path of the file for readers, in the topic's directory."]
+    size_bytes: Annotated[int, "Size of the file in bytes.", Range(0, MAX_INT64)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,22 +54,30 @@ class Commit:
 
     topic: Annotated[TopicName, "Name of the topic."]
     topic_id: Annotated[
-        str, "Its id: a topic that is created again has another one.", Length(64, minimum=1)
+        str,
+        "Id of the topic: a topic that is created again has another one.",
+        Length(64, minimum=1),
     ]
-    number: Annotated[int, "1 for the first commit, and one more for each.", Range(1, MAX_INT64)]
+    number: Annotated[int, "Number of the commit: the first one is 1.", Range(1, MAX_INT64)]
     staging: Annotated[str, "The staging folder of this commit.", Length(128, minimum=1)]
-    records: Annotated[int, "How many records it holds.", Range(0, MAX_INT64)]
-    ranges: Annotated[tuple[OffsetRange, ...], "What it holds.", Items(MAX_RANGES)] = ()
+    records: Annotated[int, "Number of records in the commit.", Range(0, MAX_INT64)]
+    ranges: Annotated[
+        tuple[OffsetRange, ...], "Offsets that the commit contains.", Items(MAX_RANGES)
+    ] = ()
     lost: Annotated[
-        tuple[OffsetRange, ...], "What was gone before it was exported.", Items(MAX_RANGES)
+        tuple[OffsetRange, ...],
+        "Offsets whose records were deleted before they were exported.",
+        Items(MAX_RANGES),
     ] = ()
     ends: Annotated[
-        tuple[CommittedEnd, ...], "Up to where each partition is exported.", Items(MAX_RANGES)
+        tuple[CommittedEnd, ...],
+        "The offset up to which each partition is exported.",
+        Items(MAX_RANGES),
     ] = ()
-    files: Annotated[tuple[CommittedFile, ...], "Its files.", Items(MAX_FILES)] = ()
+    files: Annotated[tuple[CommittedFile, ...], "Files of the commit.", Items(MAX_FILES)] = ()
 
     def to_json(self) -> str:
-        """The stored form; raises `UnreadableDocument` if it could not be read again."""
+        """The stored form; raises `UnreadableDocument` if `from_json` would refuse it."""
         text = text_of(write(self))
         Commit.from_json(text)
         return text
@@ -87,6 +95,7 @@ class Commit:
 
     @property
     def offsets(self) -> int:
+        """The number of offsets in this commit; compaction may have left fewer records."""
         return sum(exported.end - exported.first for exported in self.ranges)
 
     @property
@@ -97,10 +106,11 @@ class Commit:
 def advanced_ends(
     ends: Iterable[CommittedEnd], ranges: Iterable[OffsetRange]
 ) -> tuple[CommittedEnd, ...]:
-    """The end offsets of the partitions after these ranges are committed or given up."""
-    known = {end.partition: end.offset for end in ends}
+    """The end offsets of all partitions, after these ranges were exported or found deleted."""
+    new_ends = {end.partition: end.offset for end in ends}
     for exported in ranges:
-        known[exported.partition] = max(exported.end, known.get(exported.partition, 0))
+        new_ends[exported.partition] = max(exported.end, new_ends.get(exported.partition, 0))
     return tuple(
-        CommittedEnd(partition=partition, offset=known[partition]) for partition in sorted(known)
+        CommittedEnd(partition=partition, offset=new_ends[partition])
+        for partition in sorted(new_ends)
     )

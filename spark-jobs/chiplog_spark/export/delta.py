@@ -30,6 +30,10 @@ class DeltaTable:
         session.conf.set("spark.sql.parquet.compression.codec", compression)
 
     def append(self, directory: str, commit: Commit, staging: str) -> None:
+        """Append the Parquet files in `staging`; Delta ignores a commit that it has already.
+
+        It recognizes commits by `txnAppId` and `txnVersion`.
+        """
         (
             self._session.read.parquet(staging)
             .select(*COLUMNS, f.col(DATE_COLUMN).cast("date").alias(DATE_COLUMN))
@@ -43,5 +47,8 @@ class DeltaTable:
 
 
 def application_of(commit: Commit) -> str:
-    """The application id under which the table counts the commits."""
+    """The id under which a Delta table stores the number of an export's last commit.
+
+    With the topic's id, since the commits of a topic that is created again begin at 1.
+    """
     return f"chiplog-export/{commit.topic}/{commit.topic_id}"

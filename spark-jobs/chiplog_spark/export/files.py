@@ -23,7 +23,7 @@ class Files(Protocol):
         """Create a file with this text, completely or not at all. Returns False if it exists."""
 
     def move(self, source: str, destination: str) -> None:
-        """Rename a file; under the new name it is complete or does not exist. Raises `OSError`."""
+        """Rename a file: readers of the new name see all of it or no file. Raises `OSError`."""
 
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with its content; does nothing if there is none."""

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from chiplog_spark.refused import Refused
 
 DENIED = ("Permission denied", "Mkdirs failed", "Read-only file system")
-"""How a local disk says it; HDFS and object stores have exceptions with names of their own."""
+"""Parts of the messages by which a local disk refuses a write. HDFS and object stores have
+exceptions whose names begin with `Access`."""
 
 
 class HadoopFiles:
@@ -29,14 +30,14 @@ class HadoopFiles:
     def _locate(self, path: str) -> tuple[Any, Any]:
         """The file system of a path, and Hadoop's form of the path. Raises `Refused`."""
         try:
-            found = self._jvm.org.apache.hadoop.fs.Path(path)
-            return found.getFileSystem(self._conf), found
+            hadoop_path = self._jvm.org.apache.hadoop.fs.Path(path)
+            return hadoop_path.getFileSystem(self._conf), hadoop_path
         except Py4JJavaError as error:
             why = error.java_exception.getMessage()
             raise Refused(
                 "TargetUnusable",
-                f"job.target: {path}: {why}; name a folder like file:///exports or"
-                " s3a://bucket/exports, of a file system that the image supports",
+                f"job.target: {path}: {why}; set it to a directory like file:///exports or"
+                " s3a://bucket/exports, in a file system that the image supports",
             ) from error
 
     def names(self, directory: str) -> list[str]:
@@ -50,30 +51,33 @@ class HadoopFiles:
         if not system.exists(path):
             return {}
         root = system.makeQualified(path).toUri().getPath()
-        found, listed = {}, system.listFiles(path, True)
+        sizes = {}
+        listed = system.listFiles(path, True)  # True: recursively
         while listed.hasNext():
             status = listed.next()
-            found[status.getPath().toUri().getPath()[len(root) + 1 :]] = int(status.getLen())
-        return found
+            relative_path = status.getPath().toUri().getPath()[len(root) + 1 :]
+            sizes[relative_path] = int(status.getLen())
+        return sizes
 
     def exists(self, path: str) -> bool:
-        system, found = self._locate(path)
-        return bool(system.exists(found))
+        system, hadoop_path = self._locate(path)
+        return bool(system.exists(hadoop_path))
 
     def read(self, path: str) -> str:
-        system, found = self._locate(path)
-        stream = system.open(found)
+        system, hadoop_path = self._locate(path)
+        stream = system.open(hadoop_path)
         try:
             return bytes(stream.readAllBytes()).decode()
         finally:
             stream.close()
 
     def create(self, path: str, text: str) -> bool:
-        system, found = self._locate(path)
-        if system.exists(found):
+        """Write a temporary file, and rename it: so the path has the whole text or no file."""
+        system, final = self._locate(path)
+        if system.exists(final):
             return False
         _, temporary = self._locate(
-            f"{found.getParent().toString()}/.{found.getName()}.{uuid4().hex}"
+            f"{final.getParent().toString()}/.{final.getName()}.{uuid4().hex}"
         )
         try:
             stream = system.create(temporary, False)
@@ -81,8 +85,9 @@ class HadoopFiles:
             stream.close()
         except Py4JJavaError as error:
             raise refused_or_broken(path, error) from error
-        if system.rename(temporary, found):
+        if system.rename(temporary, final):
             return True
+        # Another run has created the file in the meantime.
         system.delete(temporary, False)
         return False
 
@@ -91,18 +96,18 @@ class HadoopFiles:
         _, target = self._locate(destination)
         system.mkdirs(target.getParent())
         if not system.rename(source_path, target):
-            raise OSError(f"{source} was not moved to {destination}")
+            raise OSError(f"{source} could not be renamed to {destination}")
 
     def remove(self, path: str) -> None:
-        system, found = self._locate(path)
-        system.delete(found, True)
+        system, hadoop_path = self._locate(path)
+        system.delete(hadoop_path, True)  # True: recursively
 
 
 def refused_or_broken(path: str, error: Py4JJavaError) -> Exception:
-    """The error for a failed write: `Refused` if a user must act, else an error of the machines."""
+    """The error for a failed write: `Refused` without permission to write, otherwise `OSError`."""
     why = str(error.java_exception.getMessage())
     kind = error.java_exception.getClass().getSimpleName()
-    if kind.startswith("Access") or any(word in why for word in DENIED):
-        remedy = "let the job's user write there, or name another folder"
+    if kind.startswith("Access") or any(part in why for part in DENIED):
+        remedy = "allow the job's user to write to this directory, or set another one"
         return Refused("TargetUnusable", f"job.target: {path}: {why}; {remedy}")
     return OSError(f"{path}: {kind}: {why}")

@@ -53,10 +53,12 @@ class Place(NamedTuple):
 
     @property
     def _ours(self) -> str:
+        """The directory with the export's own files; readers ignore it because of its `_`."""
         return f"{self.target.rstrip('/')}/{OURS}/{self.topic}"
 
 
 def numbered(number: int) -> str:
+    """A number in the form that it has in names."""
     return f"{number:0{DIGITS}}"
 
 
@@ -65,11 +67,12 @@ def commit_name(number: int) -> str:
 
 
 def staging_name(run: int, number: int) -> str:
+    """The name of the directory where a run writes the files of commit `number`."""
     return f"{numbered(run)}-{numbered(number)}"
 
 
 def newest(names: Iterable[str], suffix: str = "") -> int:
-    """The largest number among names of commits or runs; 0 if there is none.
+    """The largest number among names that are a number and `suffix`; 0 if there is none.
 
     Names of another form are ignored: an export did not create them, or not completely.
     """
@@ -84,32 +87,36 @@ class UnexpectedFile(Exception):  # noqa: N818 - named for what it says
 def committed_files(
     topic: str, files: Sequence[OffsetRange], staged: Mapping[str, int]
 ) -> tuple[CommittedFile, ...]:
-    """The files of a commit, from the files in its staging directory: path -> size in bytes.
+    """The files of a commit, from the content of its staging directory (path -> size in bytes).
 
-    A file contains one range and one day. If a range has several files of one day, they are
-    numbered. Raises `UnexpectedFile`.
+    `files` are its ranges. A file contains one range and one day; if a range has several files of
+    one day, they are numbered. Raises `UnexpectedFile`.
     """
-    found: dict[tuple[int, str], list[str]] = {}
+    by_range_and_day: dict[tuple[int, str], list[str]] = {}
     for path in sorted(staged):
-        if path.rpartition("/")[2].startswith(("_", ".")):  # marks of Spark's own
+        if path.rpartition("/")[2].startswith(("_", ".")):  # Spark's markers, like _SUCCESS
             continue
+        # Spark writes the number of the range, its index in `files`, as the first directory.
         match = _STAGED.fullmatch(path)
         if match is None or int(match[1]) >= len(files):
             raise UnexpectedFile(path)
-        found.setdefault((int(match[1]), match[2]), []).append(path)
+        by_range_and_day.setdefault((int(match[1]), match[2]), []).append(path)
     return tuple(
         CommittedFile(
             staged=path,
             path=f"{day}/{file_name(topic, files[number], part)}",
             size_bytes=staged[path],
         )
-        for (number, day), paths in sorted(found.items())
+        for (number, day), paths in sorted(by_range_and_day.items())
         for part, path in enumerate(paths)
     )
 
 
 def file_name(topic: str, offsets: OffsetRange, part: int = 0) -> str:
-    """The name that readers see; it contains the first and the last offset."""
+    """The name that readers see; it contains the first and the last offset.
+
+    `part` distinguishes several files with the same range and day.
+    """
     first, last = numbered(offsets.first), numbered(offsets.end - 1)
-    more = f"-{part}" if part else ""
-    return f"part-{topic}-{offsets.partition:05}-{first}-{last}{more}.parquet"
+    suffix = f"-{part}" if part else ""
+    return f"part-{topic}-{offsets.partition:05}-{first}-{last}{suffix}.parquet"

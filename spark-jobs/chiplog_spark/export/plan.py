@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from chiplog_spark.export.commits import CommittedEnd, OffsetRange
 
 FIRST_RECORDS_PER_FILE: Final = 50_000
-"""Before anything was written nobody knows how large records are."""
+"""The limit for the first files: the size of records is unknown before any were written."""
 
 
 class Held(NamedTuple):
@@ -45,7 +45,9 @@ class WentBack(Exception):  # noqa: N818 - named for what it says
 
 
 def plan(held: Mapping[int, Held], ends: Iterable[CommittedEnd]) -> Plan:
-    """The ranges between the committed and the present end offsets. Raises `WentBack`.
+    """The ranges between the committed end offsets (`ends`) and the present ones (in `held`).
+
+    Raises `WentBack` if a partition has disappeared or ends below its committed offset.
 
     A partition without a commit begins at its log start offset: records that retention deleted
     before the first export are not counted as lost.
@@ -91,7 +93,7 @@ class Step:
 def split_range(whole: OffsetRange, records: int) -> Iterable[OffsetRange]:
     """Parts of nearly the same size, each with at most this many offsets."""
     length = whole.end - whole.first
-    count = -(-length // records)
+    count = -(-length // records)  # rounded up
     for number in range(count):
         yield OffsetRange(
             partition=whole.partition,
@@ -101,37 +103,41 @@ def split_range(whole: OffsetRange, records: int) -> Iterable[OffsetRange]:
 
 
 def next_step(todo: Iterable[OffsetRange], records_per_file: int, files: int) -> Step:
-    """As much as fits into one commit, distributed evenly among the partitions that are not
-    complete."""
-    waiting = {range_.partition: range_ for range_ in todo}
-    shares = dict.fromkeys(waiting, 0)
-    room = files
-    while room and waiting:
-        for partition in sorted(waiting)[:room]:
-            range_ = waiting[partition]
-            shares[partition] += 1
-            room -= 1
-            if range_.first + shares[partition] * records_per_file >= range_.end:
-                del waiting[partition]
+    """The beginning of `todo` that fits into one commit of at most `files` files.
+
+    The files are distributed evenly among the partitions that are not complete.
+    """
+    incomplete = {range_.partition: range_ for range_ in todo}
+    files_of_partition = dict.fromkeys(incomplete, 0)
+    files_left = files
+    while files_left and incomplete:
+        for partition in sorted(incomplete)[:files_left]:
+            range_ = incomplete[partition]
+            files_of_partition[partition] += 1
+            files_left -= 1
+            if range_.first + files_of_partition[partition] * records_per_file >= range_.end:
+                del incomplete[partition]
     ranges = [
         OffsetRange(
             partition=range_.partition,
             first=range_.first,
-            end=min(range_.end, range_.first + shares[range_.partition] * records_per_file),
+            end=min(
+                range_.end, range_.first + files_of_partition[range_.partition] * records_per_file
+            ),
         )
         for range_ in todo
-        if shares[range_.partition]
+        if files_of_partition[range_.partition]
     ]
     return Step(tuple(ranges), records_per_file)
 
 
 def remaining_after(todo: Iterable[OffsetRange], step: Step) -> tuple[OffsetRange, ...]:
-    """The ranges that are left after a step."""
-    done = {range_.partition: range_.end for range_ in step.ranges}
+    """The ranges of `todo` that are left after a step."""
+    exported_ends = {range_.partition: range_.end for range_ in step.ranges}
     left = [
         OffsetRange(
             partition=range_.partition,
-            first=done.get(range_.partition, range_.first),
+            first=exported_ends.get(range_.partition, range_.first),
             end=range_.end,
         )
         for range_ in todo
@@ -147,5 +153,5 @@ def records_per_file(bounds: Bounds, offsets: int, written_bytes: int) -> int:
     """
     if not offsets or not written_bytes:
         return min(FIRST_RECORDS_PER_FILE, bounds.records_per_file)
-    fitting = bounds.file_bytes * offsets // written_bytes
-    return max(1, min(fitting, bounds.records_per_file))
+    fitting_offsets = bounds.file_bytes * offsets // written_bytes
+    return max(1, min(fitting_offsets, bounds.records_per_file))

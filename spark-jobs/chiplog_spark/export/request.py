@@ -12,7 +12,7 @@ from chiplog_wire.scram import Mechanism
 
 
 class Compression(StrEnum):
-    """How Parquet's pages are compressed."""
+    """The compression of the Parquet files."""
 
     ZSTD = "zstd"
     SNAPPY = "snappy"
@@ -21,15 +21,15 @@ class Compression(StrEnum):
 
 
 class Format(StrEnum):
-    """What readers read."""
+    """The format in which a topic is exported."""
 
     PARQUET = "parquet"
-    """A folder of files."""
+    """A directory of Parquet files."""
     DELTA = "delta"
 
 
 class SaslMechanism(StrEnum):
-    """How a user authenticates."""
+    """The SASL mechanism of a login."""
 
     SCRAM_SHA_256 = Mechanism.SCRAM_SHA_256.value
     SCRAM_SHA_512 = Mechanism.SCRAM_SHA_512.value
@@ -37,11 +37,13 @@ class SaslMechanism(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sasl:
-    """The user as whom the job logs in, if listeners require it."""
+    """The login of the job, if the listener requires one."""
 
     username: Annotated[str, "Name of the user.", Length(255, minimum=1)]
     password_file: Annotated[str, "Path of the mounted file with the password.", Length(4_096, 1)]
-    mechanism: Annotated[SaslMechanism, "How it logs in."] = SaslMechanism.SCRAM_SHA_512
+    mechanism: Annotated[SaslMechanism, "SASL mechanism of the login."] = (
+        SaslMechanism.SCRAM_SHA_512
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,23 +55,27 @@ class ExportJob:
     ]
     target: Annotated[
         str,
-        "The folder, with its scheme.",
+        "URI of the directory that the topics are exported to.",
         Length(1_024),
         Pattern(r"[a-z][a-z0-9+.-]*:/[^\s?#]*", "a URI like file:///exports or s3a://bucket/x"),
     ]
-    file_megabytes: Annotated[int, "About how large a file may become.", Range(1, 16_384)] = 256
+    file_megabytes: Annotated[
+        int, "Approximate maximum size of a file in MiB.", Range(1, 16_384)
+    ] = 256
     records_per_file: Annotated[
-        int, "How many offsets a file may have.", Range(1, 1_000_000_000)
+        int, "Maximum number of offsets of a file.", Range(1, 1_000_000_000)
     ] = 5_000_000
     files_per_commit: Annotated[
-        int, "Number of ranges in one commit; a kill costs at most that many.", Range(1, 256)
+        int,
+        "Maximum number of ranges in one commit: what a run repeats at most after a kill.",
+        Range(1, 256),
     ] = 16
     fail_on_data_loss: Annotated[
         bool, "Whether to stop if records were deleted before they were exported."
     ] = True
-    format: Annotated[Format, "Format of the topic's folder."] = Format.PARQUET
+    format: Annotated[Format, "Format of the exported topics."] = Format.PARQUET
     compression: Annotated[Compression, "Codec of the Parquet files."] = Compression.ZSTD
-    sasl: Annotated[Sasl | None, "How to log in; absent if the brokers require no login."] = None
+    sasl: Annotated[Sasl | None, "Login; absent if the brokers require none."] = None
 
     @property
     def bounds(self) -> Bounds:

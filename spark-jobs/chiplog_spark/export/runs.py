@@ -43,7 +43,7 @@ class Writer(Protocol):
     """Reads the records of a step and writes them to a new directory."""
 
     def __call__(self, topic: Topic, step: Step, staging: str) -> int:
-        """Returns the number of records.
+        """Write one file per range and day of the step to `staging`; returns the number of records.
 
         Each file is at `file=<number of the file in the step>/date=<day>/<any name>.parquet`.
         """
@@ -71,7 +71,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Exporter:
-    """A run over one topic at a time."""
+    """Exports topics, one after the other, each in a run of its own."""
 
     files: Files
     write: Writer
@@ -86,28 +86,36 @@ class Exporter:
         `describe` is called once, after the recovery from an earlier run. Raises `Refused`.
         """
         place = Place(target, name)
-        run = self.claim(place)
+        run_number = self.claim(place)
         self.check_format(place)
         last = self.recover(place)
         topic = describe(name)
-        todo = self.ranges_to_export(topic, last)
-        exported = Exported(name, lost=list(todo.lost))
+        plan_of_run = self.ranges_to_export(topic, last)
+        exported = Exported(name, lost=list(plan_of_run.lost))
         log_event(
-            "begun", topic=name, run=run, offsets=count(todo.todo), partitions=len(topic.held)
+            "begun",
+            topic=name,
+            run=run_number,
+            offsets=count(plan_of_run.todo),
+            partitions=len(topic.held),
         )
-        left, lost = todo.todo, todo.lost
+        # The first commit also records the lost ranges, even if there is nothing to export.
+        left, lost = plan_of_run.todo, plan_of_run.lost
         while left or lost:
-            size = records_per_file(
-                self.bounds, *(last.offsets, last.size_bytes) if last else (0, 0)
-            )
+            offsets, size_bytes = (last.offsets, last.size_bytes) if last else (0, 0)
+            size = records_per_file(self.bounds, offsets, size_bytes)
             step = next_step(left, size, self.bounds.files_per_commit)
-            last = self.step(place, run, topic, step, lost, last)
+            last = self.step(place, run_number, topic, step, lost, last)
             left, lost = remaining_after(left, step), ()
             log_progress(exported, last, left)
         return exported
 
     def claim(self, place: Place) -> int:
-        """The number of this run. No earlier run may commit from here on."""
+        """Take the next number of a run, by creating its file; returns the number.
+
+        From here on no earlier run commits: it looks for newer numbers first. Raises `Refused` if
+        another run takes the same number.
+        """
         number = places.newest(self.files.names(place.runs)) + 1
         if not self.files.create(f"{place.runs}/{places.numbered(number)}", ""):
             raise superseded_error(place)
@@ -121,25 +129,30 @@ class Exporter:
         is_table = self.files.exists(f"{place.directory}/{places.TABLE_LOG}")
         has_commits = places.newest(self.files.names(place.commits), ".json") > 0
         if self.table is None:
-            what = "a Delta table, and job.format is parquet" if is_table else ""
+            conflict = "a Delta table, but job.format is parquet" if is_table else ""
         elif is_table:
-            # The numbers of commits would start again, and the table would ignore known ones.
-            what = "" if has_commits else f"a Delta table that {place.commits} does not know"
+            # The numbers of commits would start again, and the table ignores those that it has.
+            no_commits = f"a Delta table without its commits in {place.commits}"
+            conflict = "" if has_commits else no_commits
         else:
             is_directory = self.files.exists(place.directory)
-            what = "a folder of Parquet files, and job.format is delta" if is_directory else ""
-        if what:
+            parquet = "a directory of Parquet files, but job.format is delta"
+            conflict = parquet if is_directory else ""
+        if conflict:
             raise Refused(
                 "AnotherFormat",
-                f"{place.directory} is {what}: export to another target, or move that folder and"
-                f" {place.commits} away",
+                f"{place.directory} is {conflict}: set another job.target, or move that directory"
+                f" and {place.commits} away",
             )
 
     def recover(self, place: Place) -> Commit | None:
-        """Complete the newest commit, remove files without a commit, and return that commit."""
+        """Complete what a killed run has left; returns the newest commit, if there is one.
+
+        The files of that commit are moved, and files without a commit are removed.
+        """
         names = self.files.names(place.commits)
         for name in names:
-            if name.startswith("."):  # half a commit
+            if name.startswith("."):  # temporary: its run ended while it wrote the commit
                 self.files.remove(f"{place.commits}/{name}")
         newest = places.newest(names, ".json")
         last = None
@@ -153,21 +166,21 @@ class Exporter:
         return last
 
     def ranges_to_export(self, topic: Topic, last: Commit | None) -> Plan:
-        """The ranges that this run exports. Raises `Refused`."""
+        """The ranges that this run exports after commit `last`. Raises `Refused`."""
         if last is not None and last.topic_id != topic.topic_id:
             raise Refused(
                 "TopicRecreated",
                 f"topic {topic.name} was deleted and created again (its id is {topic.topic_id}, "
-                f"the exported one was {last.topic_id}): export it to another target, or move the "
-                "old export away",
+                f"the exported one was {last.topic_id}): set another job.target, or move the old "
+                "export away",
             )
         try:
             found = plan(topic.held, last.ends if last else ())
         except WentBack as back:
             raise Refused(
                 "OffsetsWentBack",
-                f"topic {topic.name}: {back}; export it to another target, or move the old"
-                " export away",
+                f"topic {topic.name}: {back}; the topic was created again or has lost records: set"
+                " another job.target, or move the old export away",
             ) from back
         for lost_range in found.lost:
             log_event(
@@ -198,7 +211,11 @@ class Exporter:
         lost: tuple[OffsetRange, ...],
         last: Commit | None,
     ) -> Commit:
-        """Read, write, commit and move one step."""
+        """Read and write the ranges of a step, create its commit, and move its files.
+
+        `last` is the commit before it, `lost` the ranges that the new commit records as deleted.
+        Raises `Refused` if another run has begun.
+        """
         number = last.number + 1 if last else 1
         name = places.staging_name(run, number)
         staging = f"{place.staging}/{name}"
@@ -215,6 +232,7 @@ class Exporter:
             ends=advanced_ends(last.ends if last else (), (*lost, *step.ranges)),
             files=files,
         )
+        # Writing may have taken long: a newer run may have begun in the meantime.
         if places.newest(self.files.names(place.runs)) != run:
             raise superseded_error(place)
         path = f"{place.commits}/{places.commit_name(number)}"
@@ -226,8 +244,8 @@ class Exporter:
     def finish(self, place: Place, commit: Commit) -> None:
         """Move the files of a commit to the names that readers see, if that was not done yet.
 
-        If the staging directory is gone, all files were moved: what happened to them afterwards is
-        up to their owner. Raises `Refused` if a file is in neither place.
+        If the staging directory does not exist any more, all files were moved: their owner may have
+        changed or removed them since. Raises `Refused` if a file is in neither directory.
         """
         staging = f"{place.staging}/{commit.staging}"
         if not self.files.exists(staging):
@@ -239,15 +257,15 @@ class Exporter:
             return
         for file in commit.files:
             source, path = f"{staging}/{file.staged}", f"{place.directory}/{file.path}"
-            if self.files.exists(path):  # an object store copies before it removes
+            if self.files.exists(path):  # moved, or only copied: an object store copies first
                 self.files.remove(source)
             elif self.files.exists(source):
                 self.files.move(source, path)
             else:
                 raise Refused(
                     "FileMissing",
-                    f"{path} of commit {commit.number} is missing there and in {staging}: put it "
-                    f"back; or remove that commit's files, {place.commits}/"
+                    f"file {path} of commit {commit.number} does not exist, nor in {staging}: "
+                    f"restore it; or remove that commit's files, {place.commits}/"
                     f"{places.commit_name(commit.number)} and {staging}, to export its offsets"
                     " again",
                 )
@@ -255,15 +273,16 @@ class Exporter:
 
 
 def superseded_error(place: Place) -> Refused:
+    """The error of a run when another run of the same export has begun."""
     return Refused(
         "AnotherExport",
-        f"another export of topic {place.topic} to {place.target} has begun: let only one run at"
-        " a time (concurrencyPolicy: Forbid)",
+        f"another export of topic {place.topic} to {place.target} has begun, so this one ends: run"
+        " only one at a time (in a CronJob, concurrencyPolicy: Forbid)",
     )
 
 
 def log_progress(exported: Exported, commit: Commit, left: tuple[OffsetRange, ...]) -> None:
-    """Add a commit to the result of a run, and log it."""
+    """Add a commit to the result of a run, and log it; `left` are the ranges after it."""
     exported.commits += 1
     exported.records += commit.records
     exported.files += len(commit.files)
@@ -280,6 +299,7 @@ def log_progress(exported: Exported, commit: Commit, left: tuple[OffsetRange, ..
 
 
 def count(ranges: tuple[OffsetRange, ...]) -> int:
+    """The number of offsets in these ranges."""
     return sum(range_.end - range_.first for range_ in ranges)
 
 

@@ -35,10 +35,11 @@ class SparkWriter:
     compression: str
 
     def __call__(self, topic: Topic, step: Step, staging: str) -> int:
-        read = self.session.read.format(FORMAT).options(**options(topic.name, step))
+        """Write the records of a step to the directory `staging`; returns their number."""
+        reader = self.session.read.format(FORMAT).options(**options(topic.name, step))
         counted = Observation("step")
         (
-            read.options(**self.source)
+            reader.options(**self.source)
             .load()
             .observe(counted, f.count(f.lit(1)).alias("records"))
             .select(
@@ -69,8 +70,9 @@ def options(topic: str, step: Step) -> dict[str, str]:
     }
 
 
-def offsets(topic: str, places: Mapping[int, int]) -> str:
-    return json.dumps({topic: {str(partition): offset for partition, offset in places.items()}})
+def offsets(topic: str, by_partition: Mapping[int, int]) -> str:
+    """The offsets of partitions in the JSON form of the data source's options."""
+    return json.dumps({topic: {str(number): offset for number, offset in by_partition.items()}})
 
 
 def file_expression(files: Iterable[OffsetRange]) -> str:
@@ -88,7 +90,9 @@ def prepare(session: SparkSession) -> None:
     try:
         register(session)
     except AnalysisException as error:
-        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # the session may know it
+        if (
+            error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS"
+        ):  # a session that was reused has it already
             raise
     # UTC in microseconds, not INT96, for which readers other than Spark warn.
     session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")

@@ -7,7 +7,7 @@ REQUEST is the path of the request file. The result is written to the ConfigMap 
 names, or, outside of Kubernetes, to the file RESULT.
 
 The exit code says what a launcher may do next. 0: done, and the result was reported. 3: the job
-cannot be done as requested, and that was reported (or the request cannot be parsed): another
+cannot be _outcome_of as requested, and that was reported (or the request cannot be parsed): another
 attempt would end in the same way. 1: an error of ours or of the machines; the result says
 `JobCrashed` if it could be reported.
 """
@@ -57,16 +57,19 @@ def no_conf(_request: Request) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """The services that a job uses; tests replace them."""
+    """The functions that `run` needs to start Spark and to report a result; tests replace them."""
 
     session: Callable[[Request], SparkSession]
     report: Callable[[Request, Result], None]
     key: str = field(default="", repr=False)
-    """The operator's key for signing what it sends to this driver; empty if there is none."""
+    """The key of the operator's signatures for this driver; empty if nothing is signed."""
 
 
 def main(kind: JobKind, work: Work, conf: Conf = no_conf) -> NoReturn:
-    """Run a job from the command line, and exit. `conf`: Spark configuration of the session."""
+    """Run a job from the command line, and exit with its exit code.
+
+    `conf` returns the Spark configuration that this kind of job needs.
+    """
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
         sys.stdout.write(f"chiplog-spark {VERSION}\n")
@@ -83,14 +86,14 @@ def main(kind: JobKind, work: Work, conf: Conf = no_conf) -> NoReturn:
         sys.exit(BROKEN)
 
     def session(request: Request) -> SparkSession:
-        of_template = orders.template_conf(request.application, key)
-        return session_for(request, {**conf(request), **of_template})
+        template_conf = orders.template_conf(request.application, key)
+        return session_for(request, {**conf(request), **template_conf})
 
     sys.exit(run(kind, work, Path(arguments[0]), JobContext(session, report, key)))
 
 
 def run(kind: JobKind, work: Work, path: Path, context: JobContext) -> int:
-    """Run a job and report its result; returns the exit code."""
+    """Run the job of the request file `path`, and report its result; returns the exit code."""
     try:
         request = orders.read_request(path, context.key)
     except (OSError, UnreadableDocument, Refused) as error:
@@ -98,7 +101,7 @@ def run(kind: JobKind, work: Work, path: Path, context: JobContext) -> int:
         return REFUSED
     about = {"application": request.application, "kind": request.kind.value}
     log.info("begun", extra=about)
-    result, code = done(kind, work, request, context)
+    result, code = _outcome_of(kind, work, request, context)
     log.info("ended", extra={**about, **facts(result)})
     try:
         context.report(request, result)
@@ -109,10 +112,15 @@ def run(kind: JobKind, work: Work, path: Path, context: JobContext) -> int:
     return code
 
 
-def done(kind: JobKind, work: Work, request: Request, context: JobContext) -> tuple[Result, int]:
-    """The result of a job, whatever its outcome, and the exit code."""
+def _outcome_of(
+    kind: JobKind, work: Work, request: Request, context: JobContext
+) -> tuple[Result, int]:
+    """Run a job; returns its result and the exit code. An error becomes a result, too."""
     if request.kind is not kind:
-        message = f"the request is for {request.kind}, and this job is for {kind}"
+        message = (
+            f"the request is for a {request.kind}, but this job runs a {kind}; use the same version"
+            " of operator and Spark image"
+        )
         return failed(request.application, INVALID_REQUEST, message), REFUSED
     try:
         session = context.session(request)
@@ -142,7 +150,7 @@ def crashed(request: Request, error: Exception) -> Result:
 
 
 def without_calls(error: Exception) -> str:
-    """The messages of an error and its causes, without the stack trace of a Java error."""
+    """The text of an error, without the lines of a Java stack trace, which begin with a tab."""
     lines = str(error).splitlines()
     return "\n".join(line for line in lines if not line.startswith("\t"))
 
@@ -156,7 +164,10 @@ def stop(session: SparkSession) -> None:
 
 
 def write_termination_message(result: Result, error: reporting.NotReported) -> None:
-    """Write the result and the error to the pod's status, as far as the operator shows them."""
+    """Write the result, and why it could not be reported, to the status of this pod.
+
+    Each text is shortened, because Kubernetes limits the size. Outside of a pod nothing is written.
+    """
     text = f"{result.reason}: {result.message}"[:500]
     text += f"; the result could not be written: {error}"[:500]
     with suppress(OSError), TERMINATION_LOG.open("r+", encoding="utf-8") as file:
@@ -164,7 +175,7 @@ def write_termination_message(result: Result, error: reporting.NotReported) -> N
 
 
 def facts(result: Result) -> dict[str, object]:
-    """The fields of a result for a log line."""
+    """The fields of a result that the log shows."""
     return {
         "state": result.state.value,
         "reason": result.reason,
@@ -174,7 +185,7 @@ def facts(result: Result) -> dict[str, object]:
 
 
 def session_for(request: Request, conf: Mapping[str, str]) -> SparkSession:
-    """The session with `spark-submit`'s configuration and what the job needs."""
+    """A Spark session with the configuration of `spark-submit`, and `conf` in addition."""
     builder = SparkSession.builder.appName(request.application)
     for name, value in conf.items():
         builder = builder.config(name, value)
@@ -186,6 +197,8 @@ def to_config_map(request: Request, result: Result) -> None:
 
 
 def to_file(path: Path) -> Callable[[Request, Result], None]:
+    """A function for `JobContext.report` that writes the result to this file."""
+
     def report(_request: Request, result: Result) -> None:
         reporting.to_file(path, result)
 
@@ -193,7 +206,7 @@ def to_file(path: Path) -> Callable[[Request, Result], None]:
 
 
 def set_up_logging() -> None:
-    """Log JSON lines to standard error; below a warning py4j would log every call."""
+    """Log JSON lines to standard error. Below warnings py4j is silent: it would log every call."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

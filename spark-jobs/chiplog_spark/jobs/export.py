@@ -49,13 +49,13 @@ def work(session: SparkSession, request: Request) -> Result:
 
 
 def describe(access: Access, name: str) -> Topic:
-    """The present state of a topic. Raises `Refused`."""
+    """The id of a topic, and the offsets that its partitions have now. Raises `Refused`."""
     try:
         with Client(access) as client:
             facts = client.topic(name)
             starts, ends = (
-                client.offsets(facts, dict.fromkeys(facts.partitions, place))
-                for place in (EARLIEST, LATEST)
+                client.offsets(facts, dict.fromkeys(facts.partitions, position))
+                for position in (EARLIEST, LATEST)
             )
     except WireError as error:
         raise Refused(error.reason, str(error)) from error
@@ -64,21 +64,22 @@ def describe(access: Access, name: str) -> Topic:
 
 
 def result_of(done: list[Exported]) -> Result:
+    """The result of a job that has exported these topics."""
+    records = sum(exported.records for exported in done)
+    files = sum(exported.files for exported in done)
     lost = sum(len(exported.lost) for exported in done)
     lost_note = f"; {lost} ranges of offsets were deleted before they were exported" if lost else ""
-    records, files = (
-        sum(getattr(exported, what) for exported in done) for what in ("records", "files")
-    )
     return Result(
-        application="export",
+        application="export",  # `entry` replaces it by the name in the request
         state=ResultState.SUCCEEDED,
         reason="Exported",
-        message=f"{records} records in {files} files{lost_note}",
+        message=f"exported {records} records in {files} files{lost_note}",
         summary={"topics": [summary_of(exported) for exported in done]},
     )
 
 
 def summary_of(exported: Exported) -> dict[str, Any]:
+    """The summary's entry of one topic; `lost` lists the first ranges, `lostTotal` counts all."""
     return {
         "topic": exported.topic,
         "commits": exported.commits,
@@ -98,8 +99,10 @@ def summary_of(exported: Exported) -> dict[str, Any]:
 
 
 def conf_for(request: Request) -> Mapping[str, str]:
-    """The Spark configuration of the session; an unreadable job is reported when the work
-    starts."""
+    """The Spark configuration of the session: only Delta tables need one.
+
+    The request is not validated yet. If its `job` is invalid, `work` reports that.
+    """
     return CONF if request.job.get("format") == Format.DELTA.value else {}
 
 

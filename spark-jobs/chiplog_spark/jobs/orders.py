@@ -26,7 +26,10 @@ FORGED: Final = "Forged"
 
 
 def read_request(path: Path, key: str) -> Request:
-    """Raises `OSError`, `UnreadableDocument`, and `Refused`."""
+    """Read the job's request; with a `key`, verify its signature first.
+
+    Raises `OSError`, `UnreadableDocument`, and `Refused`.
+    """
     text = path.read_bytes()
     request = Request.from_json(text)
     _check(path, text, request.application, key)
@@ -36,10 +39,10 @@ def read_request(path: Path, key: str) -> Request:
 def template_conf(
     application: str, key: str, template: Path = TEMPLATE, directory: Path = Path(WORK_FOLDER)
 ) -> Mapping[str, str]:
-    """Make Spark create executors from a copy of the template, which does not change during the
-    job.
+    """The Spark configuration that makes executors' pods from the template; empty if there is none.
 
-    Empty if there is no template. Raises `Refused`, and `OSError`.
+    Spark gets a copy of the verified template in `directory`, since the mounted file may change
+    during the job. Raises `Refused` and `OSError`.
     """
     if not template.exists():
         return {}
@@ -51,13 +54,20 @@ def template_conf(
 
 
 def _check(path: Path, text: bytes, application: str, key: str) -> None:
+    """Raises `Refused` if a file does not have the signature next to it.
+
+    Without a key, which only the operator hands out, there is nothing to verify.
+    """
     if not key:
         return
-    beside = path.with_name(signature_of(path.name))
-    signature = beside.read_text(errors="replace").strip() if beside.exists() else ""
+    signature_path = path.with_name(signature_of(path.name))
+    signature = ""
+    if signature_path.exists():
+        signature = signature_path.read_text(errors="replace").strip()
     if not is_signed(key, application, text.decode(errors="replace"), signature, path.name):
         message = (
-            f"{path} is not what the operator wrote for this run: somebody else changed it, or "
-            "operator and Spark image have different versions. Run it again"
+            f"{path} does not have the operator's signature for run {application}: somebody else "
+            "changed it, or operator and Spark image have different versions; use the same version "
+            "of both, check who may change ConfigMaps, and run the job again"
         )
         raise Refused(FORGED, message)

@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def work(spark: SparkSession, request: Request) -> Result:
-    """Measure and propose; raises `Refused`."""
+    """Measure the requested topics, and propose how to move their replicas. Raises `Refused`."""
     job = request.job_as(RebalanceJob)
     try:
         settings = job.settings()
@@ -85,7 +85,11 @@ def work(spark: SparkSession, request: Request) -> Result:
 
 
 def fitted(summary: Json, limit_bytes: int = MAX_SUMMARY_BYTES) -> Json:
-    """The summary without its informational lists, as far as it is too large otherwise."""
+    """The summary, reduced until its JSON has at most `limit_bytes`.
+
+    First the lists that are only for information are emptied, one after the other. If that is not
+    enough, the reassignment is removed, and a message says so.
+    """
     fitting = dict(summary)
     for name in ("partitions", "skew"):
         if len(json.dumps(fitting)) <= limit_bytes:
@@ -95,13 +99,13 @@ def fitted(summary: Json, limit_bytes: int = MAX_SUMMARY_BYTES) -> Json:
         fitting["reassignment"] = {"version": 1, "partitions": []}
         fitting["reassignmentMessage"] = (
             f"the reassignment of {summary['numReplicaMovements']} replicas is too large for the "
-            "result: exclude topics"
+            "result: exclude topics with spec.excludedTopics, and measure again"
         )
     return fitting
 
 
 def _coverage(inventory: Inventory, tallies: Tallies) -> Json:
-    """The partitions, records and bytes that were read, with the names that all jobs use."""
+    """The number of partitions, records and bytes that were read, in the form that all jobs use."""
     return {
         "topics": len({name.topic for name in inventory.reaches}),
         "partitions": len(inventory.reaches),
@@ -112,24 +116,26 @@ def _coverage(inventory: Inventory, tallies: Tallies) -> Json:
 
 
 def _sampling(job: RebalanceJob, inventory: Inventory, tallies: Tallies, window: Window) -> Json:
-    """How the figures were measured."""
-    over = covered(window, tallies.values())
-    errors = [100 * tally.keys.error / tally.records for tally in tallies.values() if tally.records]
+    """How the figures were measured, and how exact they are."""
+    rate_window = covered(window, tallies.values())
+    key_errors_percent = [
+        100 * tally.keys.error / tally.records for tally in tallies.values() if tally.records
+    ]
     return {
         "sampleRecords": job.sample_records,
         "sampledPartitions": sum(reach.is_sampled for reach in inventory.reaches.values()),
-        "windowStartMs": over.start_ms,
-        "windowEndMs": over.end_ms,
+        "windowStartMs": rate_window.start_ms,
+        "windowEndMs": rate_window.end_ms,
         "keysCounted": CAPACITY,
-        "keyErrorAtMostPercent": ceil(max(errors, default=0.0)),
-        "goneTopics": inventory.gone[:100],
+        "keyErrorAtMostPercent": ceil(max(key_errors_percent, default=0.0)),
+        "goneTopics": inventory.gone[:100],  # limits the size of the result
     }
 
 
 def _partitions(
     inventory: Inventory, tallies: Tallies, figures: Mapping[PartitionName, Measured]
 ) -> list[Json]:
-    """The busiest and largest partitions, each with whether its figures are exact."""
+    """The figures of the busiest partitions; `exact` says whether all of its records were read."""
     names = sorted(figures, key=lambda name: (-figures[name].weight, -figures[name].bytes, name))
     reported = []
     for name in names[:MAX_REPORTED_PARTITIONS]:
@@ -153,7 +159,10 @@ def _partitions(
 
 @contextmanager
 def _limited(spark: SparkSession, time_limit_ms: int | None) -> Iterator[None]:
-    """Stop all reading after the time limit; then raises `Refused`."""
+    """A context that cancels Spark's jobs after the time limit, and then raises `Refused`.
+
+    None means no limit.
+    """
     if time_limit_ms is None:
         yield
         return
@@ -169,7 +178,7 @@ def _limited(spark: SparkSession, time_limit_ms: int | None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if is_over.is_set():
+        if is_over.is_set():  # Spark's error only says that its job was cancelled
             raise _too_long(time_limit_ms) from error
         raise
     finally:
@@ -179,8 +188,8 @@ def _limited(spark: SparkSession, time_limit_ms: int | None) -> Iterator[None]:
 def _too_long(time_limit_ms: int) -> Refused:
     return Refused(
         "TimeLimitExceeded",
-        f"spec.timeLimit: measuring took longer than {time_limit_ms} ms; raise it, exclude topics, "
-        "or give it more executors",
+        f"spec.timeLimit: the measurement was not complete after {time_limit_ms} ms; raise "
+        "the limit, exclude topics (spec.excludedTopics), or give the job more executors",
     )
 
 

@@ -1,8 +1,8 @@
 """Writes a job's result where the operator reads it.
 
 The operator creates the ConfigMap before it starts the job, so the driver's ServiceAccount needs
-only the permission to patch that object. If the object is gone, nobody waits for the result any
-more. If the API server does not answer, the request is repeated for some minutes.
+only the permission to patch that object. If the object is gone, the result is not needed any more.
+If the API server does not answer, the request is repeated for some minutes.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ REPORT_LIMIT_S: Final = 5.0
 
 
 class NotReported(Exception):  # noqa: N818 - named for what it says
-    """The result could not be written; says why."""
+    """The result could not be written; the message says why."""
 
 
 async def write(
@@ -47,16 +47,20 @@ async def write(
     key: str = "",
     pauses_s: Sequence[float] = PAUSES_S,
 ) -> None:
-    """Write a result's text, signed if there is a key; raises `NotReported`."""
+    """Write a result's text to the request's ConfigMap.
+
+    With a `key`, the text's signature is written next to it. If the API server is not available,
+    the write is repeated after each of `pauses_s`. Raises `NotReported`.
+    """
     data = {RESULT_KEY: text}
     if key:
         data[SIGNATURE_KEY] = signature(key, request.application, text)
     patch = {"data": data}
-    place = request.result.config_map
-    for pause_s in (*pauses_s, None):
+    config_map = request.result.config_map
+    for pause_s in (*pauses_s, None):  # None: no pause follows the last attempt
         try:
             await api.patch(
-                kinds.CONFIG_MAPS, request.namespace, place, patch, field_manager=FIELD_MANAGER
+                kinds.CONFIG_MAPS, request.namespace, config_map, patch, field_manager=FIELD_MANAGER
             )
         except (Unavailable, Conflict) as error:
             if pause_s is None:
@@ -64,7 +68,7 @@ async def write(
             log.warning("result not written yet", extra={"why": str(error), "again_in_s": pause_s})
             await clock.sleep(pause_s)
         except (ApiError, OSError) as error:
-            message = f"ConfigMap {request.namespace}/{place}: {type(error).__name__}: {error}"
+            message = f"ConfigMap {request.namespace}/{config_map}: {type(error).__name__}: {error}"
             raise NotReported(message) from error
         else:
             return
@@ -75,13 +79,16 @@ async def to_config_map(request: Request, result: Result) -> None:
     try:
         connection = find(None)
     except NoConnection as error:
-        raise NotReported(f"no API server is known: {error}") from error
+        raise NotReported(f"the address of the API server is not known: {error}") from error
     async with HttpKubeApi(connection) as api:
         await write(api, SystemClock(), request, result.to_json(), own_key())
 
 
 def own_key(directory: Path = Path(KEY_FOLDER)) -> str:
-    """The operator's key for this driver; empty in a job that the operator did not launch."""
+    """The key with which operator and driver sign what they send each other, from its mounted file.
+
+    Empty in a job that the operator did not launch. Raises `NotReported` if it cannot be read.
+    """
     try:
         return (directory / KEY_NAME).read_text(encoding="ascii")
     except (FileNotFoundError, NotADirectoryError):
@@ -91,7 +98,10 @@ def own_key(directory: Path = Path(KEY_FOLDER)) -> str:
 
 
 def progress_reporter(request: Request) -> Report:
-    """A `Report` that writes progress next to the result, if the job runs in a pod."""
+    """A `Report` that writes progress to the ConfigMap of the result.
+
+    Outside of Kubernetes it does nothing: progress is only logged then.
+    """
     try:
         connection = find(None)
     except NoConnection:
@@ -109,10 +119,13 @@ def progress_reporter(request: Request) -> Report:
 
 
 async def write_progress(api: KubeApi, request: Request, text: str) -> None:
-    """Without retries; raises `ApiError`s, since the next report follows soon."""
+    """Write the progress to the request's ConfigMap. Raises `ApiError`.
+
+    It does not retry, since the next report follows soon.
+    """
     patch = {"data": {PROGRESS_KEY: text}}
-    place = request.result.config_map
-    await api.patch(kinds.CONFIG_MAPS, request.namespace, place, patch, field_manager=FIELD_MANAGER)
+    name = request.result.config_map
+    await api.patch(kinds.CONFIG_MAPS, request.namespace, name, patch, field_manager=FIELD_MANAGER)
 
 
 def to_file(path: Path, result: Result) -> None:

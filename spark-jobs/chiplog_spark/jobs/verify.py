@@ -16,7 +16,7 @@ from chiplog_spark.wire.errors import WireError
 
 
 def work(session: SparkSession, request: Request) -> Result:
-    """Check what the request names."""
+    """Run the requested verification. Raises `Refused` if the brokers cannot be read."""
     job = request.job_as(Job)
     access = Access(addresses_of(request.bootstrap))
     try:

@@ -24,7 +24,10 @@ class Inventory:
 
 
 def take_inventory(client: Client, topics: Iterable[str], sample_records: int) -> Inventory:
-    """Request the state of each topic; raises `WireError`."""
+    """Request the partitions of each topic, and the offsets to read of those with a leader.
+
+    Topics that do not exist are listed as `gone`. Raises `WireError`.
+    """
     found = Inventory()
     for name in sorted(set(topics)):
         try:
@@ -33,25 +36,21 @@ def take_inventory(client: Client, topics: Iterable[str], sample_records: int) -
             found.gone.append(name)
             continue
         found.topics[name] = topic
-        led = [
-            index
-            for index, replica_facts in topic.partitions.items()
-            if replica_facts.leader_id >= 0
-        ]
-        starts = client.offsets(topic, dict.fromkeys(led, EARLIEST))
-        ends = client.offsets(topic, dict.fromkeys(led, LATEST))
+        with_leader = [index for index, facts in topic.partitions.items() if facts.leader_id >= 0]
+        starts = client.offsets(topic, dict.fromkeys(with_leader, EARLIEST))
+        ends = client.offsets(topic, dict.fromkeys(with_leader, LATEST))
         for index, facts in sorted(topic.partitions.items()):
-            place = PartitionName(name, PartitionIndex(index))
-            found.partitions.append(partition_of(place, facts))
+            partition = PartitionName(name, PartitionIndex(index))
+            found.partitions.append(partition_of(partition, facts))
             if index in starts:
-                # Retention may have moved the start beyond an end that was asked for before.
+                # The log may have been truncated between the two requests.
                 start = min(starts[index], ends[index])
-                found.reaches[place] = reach(start, ends[index], sample_records)
+                found.reaches[partition] = reach(start, ends[index], sample_records)
     return found
 
 
 def partition_of(name: PartitionName, facts: PartitionFacts) -> Partition:
-    """The partition in the form that the proposal needs."""
+    """A partition in the form that the proposal needs; only its replicas can be ISR or leader."""
     replicas = tuple(BrokerId(broker_id) for broker_id in facts.replicas)
     return Partition(
         name=name,

@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from chiplog_core.rebalance.measured import PartitionName
-from chiplog_spark.progress import Done, Report, of_split, progress, reporting_progress, to_log_only
+from chiplog_spark.progress import (
+    Done,
+    Report,
+    counts_of_split,
+    progress,
+    reporting_progress,
+    to_log_only,
+)
 from chiplog_spark.rebalance.counting import Tallies, count_batch
 from chiplog_spark.rebalance.planning import Inventory
 from chiplog_spark.rebalance.tally import Tally
@@ -44,18 +51,19 @@ def read_tallies(
 ) -> Tallies:
     """The tally of every partition with a record, read by all executors together.
 
-    `report` is called with the progress.
+    `bytes_per_second` limits all tasks together; None means no limit. `report` is called with the
+    progress.
     """
     splits = splits_in(inventory)
     if not splits:
         return {}
     context = spark.sparkContext
     workers = max(1, context.defaultParallelism)
-    of_task = max(1, bytes_per_second // workers) if bytes_per_second else None
+    task_bytes_per_second = max(1, bytes_per_second // workers) if bytes_per_second else None
     done = context.accumulator(Counter(), Sums())
     tallies = (
         context.parallelize(splits, min(len(splits), MAX_TASKS))
-        .flatMap(_counter(access, window, of_task, done.add))
+        .flatMap(_counter(access, window, task_bytes_per_second, done.add))
         .reduceByKey(_merged, numPartitions=workers)
     )
     with reporting_progress(lambda: progress(splits, done.value), report):
@@ -65,12 +73,13 @@ def read_tallies(
 def splits_in(inventory: Inventory) -> list[Split]:
     """All splits to read; a large partition is read by many tasks."""
     ranges: dict[str, list[Range]] = {}
-    for name, of in sorted(inventory.reaches.items()):
-        ranges.setdefault(name.topic, []).append(Range(name.partition, of.read_from, of.end))
+    for name, offsets in sorted(inventory.reaches.items()):
+        range_ = Range(name.partition, offsets.read_from, offsets.end)
+        ranges.setdefault(name.topic, []).append(range_)
     return [
         split
-        for topic, found in ranges.items()
-        for split in splits_of(inventory.topics[topic], LEADER, found, RECORDS_A_SPLIT)
+        for topic, of_topic in ranges.items()
+        for split in splits_of(inventory.topics[topic], LEADER, of_topic, RECORDS_A_SPLIT)
     ]
 
 
@@ -78,21 +87,22 @@ def _counter(
     access: Access,
     window: Window,
     bytes_per_second: int | None,
-    add: Callable[[Done], None],
+    add_progress: Callable[[Done], None],
 ) -> Callable[[Split], Iterator[Counted]]:
-    """The function with which a task counts a split, within its rate limit."""
+    """The function with which a task counts a split's records, within the task's rate limit."""
 
     def count(split: Split) -> Iterator[Counted]:
-        # Retention may delete records in the meantime; these are no load.
+        # Records that retention deletes in the meantime are skipped: they are no load any more.
         options = Options(access=access, topic=split.at.topic, fails_on_data_loss=False)
         tallies: Tallies = {}
-        began_s, read = time.monotonic(), 0
+        began_s, read_bytes = time.monotonic(), 0
         for batch in rows_of(options, split, schema_for(Mode.RECORDS, with_payload=False)):
-            read += count_batch(batch, window, tallies)
+            read_bytes += count_batch(batch, window, tallies)
             if bytes_per_second:
-                ahead_s = read / bytes_per_second - (time.monotonic() - began_s)
+                # How much earlier this was read than the limit allows.
+                ahead_s = read_bytes / bytes_per_second - (time.monotonic() - began_s)
                 time.sleep(max(0.0, ahead_s))
-        add(of_split(split, read))
+        add_progress(counts_of_split(split, read_bytes))
         yield from tallies.items()
 
     return count

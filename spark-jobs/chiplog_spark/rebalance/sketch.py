@@ -23,7 +23,7 @@ _DIGEST_BYTES: Final = 16
 
 @dataclass(slots=True)
 class Sketch:
-    """Frequent keys of a number of records."""
+    """Frequent keys of a number of records; the module describes the algorithm."""
 
     capacity: int = CAPACITY
     counters: dict[bytes, int] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Sketch:
     """The number of records with a key."""
 
     def add(self, counts: Mapping[bytes, int]) -> None:
-        """Count more keys."""
+        """Count more records: `counts` is their number by key."""
         for key, count in counts.items():
             self.counters[key] = self.counters.get(key, 0) + count
             self.total += count
@@ -44,6 +44,7 @@ class Sketch:
     def merge(self, other: "Sketch") -> None:
         """Add the counts of another sketch, and its records whose keys have no counter there."""
         self.error += other.error
+        # These records count in the total, too, although their keys have no counter.
         uncounted = other.total - sum(other.counters.values())
         self.add(other.counters)
         self.total += uncounted
@@ -55,6 +56,7 @@ class Sketch:
         return tuple(sorted(found, key=lambda item: (-item[1], item[0])))
 
     def _shrink(self) -> None:
+        """Reduce the counters to at most `capacity`: subtract the next largest one from all."""
         if len(self.counters) <= self.capacity:
             return
         subtracted = sorted(self.counters.values(), reverse=True)[self.capacity]
@@ -65,7 +67,7 @@ class Sketch:
 
 
 def shortened(key: bytes) -> bytes:
-    """The key itself, or for a long one its beginning and a digest."""
+    """The key itself, or for a long one its beginning and a digest of the whole key."""
     if len(key) <= MAX_KEY_BYTES:
         return key
     digest = blake2b(key, digest_size=_DIGEST_BYTES).digest()

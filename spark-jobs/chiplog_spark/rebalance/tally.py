@@ -34,16 +34,19 @@ class Tally:
         self.keys.merge(other.keys)
 
     def extend_range(self, first_ms: int | None, last_ms: int | None) -> None:
-        """Extend the range of timestamps by these two."""
+        """Extend the range of timestamps so that it includes these two; None is no timestamp."""
         if first_ms is not None:
-            known = self.first_timestamp_ms
-            self.first_timestamp_ms = first_ms if known is None else min(known, first_ms)
+            present_ms = self.first_timestamp_ms
+            self.first_timestamp_ms = first_ms if present_ms is None else min(present_ms, first_ms)
         if last_ms is not None:
-            known = self.last_timestamp_ms
-            self.last_timestamp_ms = last_ms if known is None else max(known, last_ms)
+            present_ms = self.last_timestamp_ms
+            self.last_timestamp_ms = last_ms if present_ms is None else max(present_ms, last_ms)
 
     def hot_keys(self) -> tuple[HotKey, ...]:
-        """Keys that certainly have at least `HOT_PERCENT` of the records that were read."""
+        """Keys that certainly have at least `HOT_PERCENT` of the records that were read.
+
+        The sketch counts a key too low by up to its `error`, so that is added for the maximum.
+        """
         if not self.records:
             return ()
         found = self.keys.most_frequent(self.records * HOT_PERCENT / 100)

@@ -37,37 +37,47 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """From `start_ms` to `end_ms`, both inclusive, since 1970."""
+    """A time window from `start_ms` to `end_ms`, both inclusive, in milliseconds since 1970."""
 
     start_ms: int
     end_ms: int
 
 
 def reach(start: int, end: int, sample_records: int) -> Reach:
-    """The newest offsets, at most `sample_records`."""
+    """The `Reach` of a partition of which at most the newest `sample_records` offsets are read."""
     return Reach(start=start, end=end, read_from=max(start, end - sample_records))
 
 
 def covered(window: Window, tallies: Iterable[Tally]) -> Window:
-    """The window, shortened to begin with the oldest record of all partitions."""
-    firsts = [
+    """The window, shortened to begin with the oldest record of all partitions.
+
+    It remains at least `SHORTEST_MS` long.
+    """
+    first_timestamps_ms = [
         tally.first_timestamp_ms
         for tally in tallies
-        if tally.first_timestamp_ms is not None and tally.first_timestamp_ms >= 0
+        if tally.first_timestamp_ms is not None and tally.first_timestamp_ms >= 0  # -1: no time
     ]
-    oldest = min(firsts, default=window.start_ms)
-    latest_start = window.end_ms - SHORTEST_MS
-    return Window(start_ms=min(max(window.start_ms, oldest), latest_start), end_ms=window.end_ms)
+    oldest_ms = min(first_timestamps_ms, default=window.start_ms)
+    latest_start_ms = window.end_ms - SHORTEST_MS
+    start_ms = min(max(window.start_ms, oldest_ms), latest_start_ms)
+    return Window(start_ms=start_ms, end_ms=window.end_ms)
 
 
-def measured(tally: Tally, of: Reach, window: Window) -> Measured:
-    """The figures of one partition; `window` is the result of `covered`."""
+def measured(tally: Tally, offsets: Reach, window: Window) -> Measured:
+    """The figures of one partition, from the tally of its read `offsets`.
+
+    If only a sample was read, its bytes and records are multiplied to stand for all offsets, and
+    its rates begin with the first record that was read. `window` is the result of `covered`.
+    """
     start_ms = window.start_ms
-    if of.is_sampled and tally.first_timestamp_ms is not None:
+    if offsets.is_sampled and tally.first_timestamp_ms is not None:
         start_ms = max(start_ms, tally.first_timestamp_ms)
     seconds = max(window.end_ms - start_ms, SHORTEST_MS) / 1000
-    read = of.end - of.read_from
-    factor = (of.end - of.start) / read if of.is_sampled and read else 1
+    read_offsets = offsets.end - offsets.read_from
+    factor = 1.0
+    if offsets.is_sampled and read_offsets:
+        factor = (offsets.end - offsets.start) / read_offsets
     return Measured(
         bytes=round(tally.bytes * factor),
         records=round(tally.records * factor),
@@ -82,5 +92,8 @@ def measurements(
     tallies: Mapping[PartitionName, Tally], reaches: Mapping[PartitionName, Reach], window: Window
 ) -> dict[PartitionName, Measured]:
     """The figures of all partitions to be measured; one without a tally had no records."""
-    over = covered(window, tallies.values())
-    return {name: measured(tallies.get(name) or Tally(), of, over) for name, of in reaches.items()}
+    rate_window = covered(window, tallies.values())
+    return {
+        name: measured(tallies.get(name) or Tally(), offsets, rate_window)
+        for name, offsets in reaches.items()
+    }

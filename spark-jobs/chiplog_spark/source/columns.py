@@ -20,7 +20,7 @@ CHUNK_ROWS: Final = 20_000
 CHUNK_BYTES: Final = 8 * 2**20
 """A chunk is passed on when it has this size; it may be larger by one batch."""
 
-# The range of timestamps in microseconds.
+# The range of timestamps that Spark can represent in microseconds.
 _LAST_MS: Final = (2**63 - 1) // 1000
 _FIRST_MS: Final = -(2**63) // 1000 + 1
 _PLACE: Final = struct.Struct(">qi")
@@ -49,7 +49,7 @@ class Unread:
 
 @dataclass(slots=True)
 class Chunk:
-    """Rows by column, all of one partition."""
+    """Rows of one partition: a list of values for each column."""
 
     columns: dict[str, list[Any]]
     size_bytes: int = 0
@@ -62,13 +62,14 @@ class Chunk:
 
 
 def new_chunk(names: tuple[str, ...]) -> Chunk:
+    """A chunk without rows that has these columns."""
     return Chunk({name: [] for name in names})
 
 
 def add_records(chunk: Chunk, batch: RawBatch, split: Split) -> None:
-    """Add the records of a batch that belong to the split. Raises `DamagedBatch`.
+    """Add those records of a batch whose offsets are in the split. Raises `DamagedBatch`.
 
-    A control batch has none: its records concern transactions, not readers.
+    Control batches are skipped: they mark the ends of transactions, and are no data for readers.
     """
     header = batch.header
     check_crc(batch, split.at)
@@ -84,6 +85,7 @@ def add_records(chunk: Chunk, batch: RawBatch, split: Split) -> None:
     else:
         base_ms = header.base_timestamp_ms
         times = [microseconds(base_ms + delta) for delta in found.time_deltas_ms]
+    # A batch may begin before the split, or end after it.
     own = slice(bisect_left(offsets, split.start), bisect_left(offsets, split.end))
     keys, values = found.keys[own], found.values[own]
     count = len(keys)
@@ -104,12 +106,12 @@ def add_records(chunk: Chunk, batch: RawBatch, split: Split) -> None:
     chunk.rows += count
     chunk.size_bytes += sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
     if found.has_headers:
-        every = (header for of_record in found.headers[own] for header in of_record or ())
-        chunk.size_bytes += sum(len(key) + len(value or b"") for key, value in every)
+        headers = (pair for of_record in found.headers[own] for pair in of_record or ())
+        chunk.size_bytes += sum(len(key) + len(value or b"") for key, value in headers)
 
 
 def add_batch(chunk: Chunk, batch: RawBatch, at: Place, *, with_payload: bool) -> None:
-    """Add one batch as it is; a wrong checksum is a value, not an error."""
+    """Add one batch as a row. A wrong checksum is no error here: the row has both checksums."""
     header, data = batch.header, batch.data
     payload = bytes(data) if with_payload else None
     row = (
@@ -120,17 +122,19 @@ def add_batch(chunk: Chunk, batch: RawBatch, at: Place, *, with_payload: bool) -
         *(header.base_sequence, digest(header, data), payload, None),
     )
     _add_row(chunk, row)
+    # A row without its payload needs about 200 bytes.
     chunk.size_bytes += 200 + (len(data) if with_payload else 0)
 
 
 def add_unread(chunk: Chunk, unread: Unread, at: Place) -> None:
-    """Add a row for offsets that could not be read, with the reason."""
-    known = (at.topic, at.partition, at.replica, unread.first_offset, unread.last_offset)
-    rest = (None,) * (len(BATCH_COLUMNS) - len(known) - 1)
-    _add_row(chunk, (*known, *rest, str(unread.why)))
+    """Add a row for offsets that could not be read: all other columns are null, except `error`."""
+    first_columns = (at.topic, at.partition, at.replica, unread.first_offset, unread.last_offset)
+    nulls = (None,) * (len(BATCH_COLUMNS) - len(first_columns) - 1)
+    _add_row(chunk, (*first_columns, *nulls, str(unread.why)))
 
 
 def _add_row(chunk: Chunk, row: tuple[Any, ...]) -> None:
+    """Add one value to each of `BATCH_COLUMNS`."""
     for name, value in zip(BATCH_COLUMNS, row, strict=True):
         chunk.columns[name].append(value)
     chunk.rows += 1
@@ -139,13 +143,13 @@ def _add_row(chunk: Chunk, row: tuple[Any, ...]) -> None:
 def digest(header: BatchHeader, data: memoryview) -> bytes:
     """SHA-256 of the bytes that are equal on all replicas: base offset, epoch, and everything that
     the checksum covers."""
-    found = hashlib.sha256(_PLACE.pack(header.base_offset, header.leader_epoch))
-    found.update(data[CRC_START:])
-    return found.digest()
+    sha256 = hashlib.sha256(_PLACE.pack(header.base_offset, header.leader_epoch))
+    sha256.update(data[CRC_START:])
+    return sha256.digest()
 
 
 def check_crc(batch: RawBatch, at: Place) -> None:
-    """Raises `DamagedBatch`."""
+    """Raises `DamagedBatch` if the bytes of a batch do not have the checksum in its header."""
     computed = crc32c(batch.data[CRC_START:])
     if computed != batch.header.crc:
         why = f"its CRC is {computed:#010x}, the header says {batch.header.crc:#010x}"
@@ -153,14 +157,18 @@ def check_crc(batch: RawBatch, at: Place) -> None:
 
 
 def microseconds(timestamp_ms: int) -> int:
-    """A timestamp for Spark; values out of its range become the nearest one."""
+    """A timestamp in microseconds, as Spark stores it; one out of its range becomes the nearest."""
     return min(max(timestamp_ms, _FIRST_MS), _LAST_MS) * 1000
 
 
 def chunks_of(
     found: Iterator[RawBatch | Unread], split: Split, *, batches: bool, with_payload: bool = False
 ) -> Iterator[Chunk]:
-    """The chunks of a split, one at a time. Raises `WireError`."""
+    """The rows of a split in chunks of limited size. Raises `WireError`.
+
+    With `batches` each batch is a row, and unread offsets are a row with an error. Otherwise each
+    record is a row, and unread offsets raise their error.
+    """
     names = BATCH_COLUMNS if batches else RECORD_COLUMNS
     chunk = new_chunk(names)
     for item in found:

@@ -1,7 +1,7 @@
 """The records of a batch as columns, quickly: what an executor does most.
 
 `chiplog_wire.records.reader` reads the same and makes a value of each record, at a third of
-the speed. Like it, this trusts nothing: any bytes end in columns or in `InvalidRecordError`.
+the speed. Like it, this validates everything: any bytes end in columns or `InvalidRecordError`.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ HeaderColumn: TypeAlias = list[tuple[str, bytes | None]] | None
 
 @dataclass(slots=True)
 class Decoded:
-    """Columns of the same length."""
+    """The columns of a batch's records; all lists have the same length."""
 
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
@@ -28,32 +28,34 @@ class Decoded:
 
 
 def decoded(batch: memoryview, header: BatchHeader) -> Decoded:
-    """All records of a whole batch; the caller checks the checksum.
-
-    Raises `RecordsError`.
-    """
+    """All records of a complete batch, whose checksum was verified. Raises `RecordsError`."""
     payload = payload_of(batch, header)
     found = Decoded()
     try:
-        at = _decode(payload, header.record_count, found)
+        end = _decode(payload, header.record_count, found)
     except IndexError:
         raise InvalidRecordError("a record is cut short") from None
     except UnicodeDecodeError:
         raise InvalidRecordError("a header's key is not UTF-8") from None
-    if at != len(payload):
-        raise InvalidRecordError(f"{len(payload) - at} bytes follow the last record")
+    if end != len(payload):
+        raise InvalidRecordError(f"{len(payload) - end} bytes follow the last record")
     return found
 
 
 def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would double the time)
     payload: bytes, count: int, found: Decoded
 ) -> int:
-    """Fills `found`; returns where the last record ends."""
+    """Append `count` records of a payload to `found`; returns the position after the last one.
+
+    Raises `IndexError` if the payload ends within a record.
+    """
     keys, values, headers = found.keys, found.values, found.headers
     offset_deltas, time_deltas = found.offset_deltas, found.time_deltas_ms
     at, length = 0, len(payload)
     for _ in range(count):
-        # Variable-length numbers are read in place: they have one or two bytes nearly always.
+        # Variable-length numbers are read in place: they have one or two bytes nearly always. Their
+        # lowest bit is the sign ("zigzag"), so `x >> 1` is the value of a non-negative one.
+        # The record's length:
         size = payload[at]
         if size < 0x80:
             at += 1
@@ -65,7 +67,8 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
         end = at + (size >> 1)
         if size & 1 or end > length:
             raise InvalidRecordError("a record does not fit into its batch")
-        time = payload[at + 1]  # skips the attributes byte, which has no meaning yet
+        # The timestamp delta, after the attributes byte, which has no meaning yet:
+        time = payload[at + 1]
         if time < 0x80:
             at += 2
         elif payload[at + 2] < 0x80:
@@ -73,6 +76,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
             at += 3
         else:
             time, at = read_raw_varint(payload, at + 1)
+        # The offset delta:
         delta = payload[at]
         if delta < 0x80:
             at += 1
@@ -81,6 +85,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
             at += 2
         else:
             delta, at = read_raw_varint(payload, at)
+        # The key, after its length; a negative length means null:
         size = payload[at]
         if size < 0x80:
             at += 1
@@ -91,6 +96,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
         else:
             start, at = at, at + (size >> 1)
             keys.append(payload[start:at])
+        # The value, in the same form:
         size = payload[at]
         if size < 0x80:
             at += 1
@@ -104,7 +110,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
         else:
             start, at = at, at + (size >> 1)
             values.append(payload[start:at])
-        if payload[at] == 0:
+        if payload[at] == 0:  # the number of headers
             at += 1
             headers.append(None)
         else:
@@ -112,13 +118,16 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
             headers.append(of_record)
             found.has_headers = True
         if at != end:
-            raise InvalidRecordError("a record whose fields do not have its length")
+            raise InvalidRecordError(
+                "the fields of a record are longer or shorter than the length that it declares"
+            )
         offset_deltas.append((delta >> 1) ^ -(delta & 1))
         time_deltas.append((time >> 1) ^ -(time & 1))
     return at
 
 
 def _headers(payload: bytes, at: int) -> tuple[list[tuple[str, bytes | None]], int]:
+    """The headers of a record that begin at position `at`, and the position after them."""
     count, at = _signed(payload, at)
     # Each header needs at least two bytes, so the count is bounded before memory is allocated.
     if not 0 <= count <= len(payload) - at:
@@ -134,6 +143,7 @@ def _headers(payload: bytes, at: int) -> tuple[list[tuple[str, bytes | None]], i
 
 
 def _bytes(payload: bytes, at: int) -> tuple[bytes | None, int]:
+    """A field with its length before it, and the position after it; None for a null field."""
     size, at = _signed(payload, at)
     if size < 0:
         return None, at
@@ -143,5 +153,6 @@ def _bytes(payload: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _signed(payload: bytes, at: int) -> tuple[int, int]:
+    """A signed variable-length number (zigzag), and the position after it."""
     value, at = read_raw_varint(payload, at)
     return (value >> 1) ^ -(value & 1), at

@@ -85,31 +85,31 @@ class Options:
 
 
 def mode_of(options: Mapping[str, str]) -> Mode:
-    """The mode alone, which determines the schema; other options are not checked."""
+    """The value of option `mode`; the values of other options are not checked."""
     return _read_option(_known_options(options), MODE, _mode, Mode.RECORDS)
 
 
 def with_payload(options: Mapping[str, str]) -> bool:
-    """Whether the schema has the payload; other options are not checked."""
+    """The value of option `withPayload`; the values of other options are not checked."""
     return _read_option(_known_options(options), WITH_PAYLOAD, _boolean, False)
 
 
 def parsed(options: Mapping[str, str], *, is_streaming: bool) -> Options:
-    """The read that these options ask for. Raises `BadOption`."""
+    """Parse the options of a batch read or a streaming read. Raises `BadOption`."""
     given = _known_options(options)
     topic = _required_option(given, TOPIC, "the name of one topic")
     if is_streaming and ENDING in given:
         raise BadOption(ENDING, "a stream has no end", "remove it, or read a batch")
     if not is_streaming and MAX_PER_TRIGGER in given:
         raise BadOption(MAX_PER_TRIGGER, "only a stream has triggers", "remove it")
-    begin: Bound = LATEST if is_streaming else EARLIEST
-    starting = _read_option(given, STARTING, bound_of(topic), begin)
+    default_start: Bound = LATEST if is_streaming else EARLIEST  # as Spark's Kafka source
+    starting = _read_option(given, STARTING, bound_of(topic), default_start)
     if starting == LATEST and not is_streaming:
         raise BadOption(
             STARTING, "a batch that starts at the end is empty", "set it to earliest or to offsets"
         )
-    end: Bound = LATEST
-    ending = _read_option(given, ENDING, bound_of(topic), end)
+    default_end: Bound = LATEST
+    ending = _read_option(given, ENDING, bound_of(topic), default_end)
     if ending == EARLIEST:
         raise BadOption(
             ENDING, "a batch that ends at the beginning is empty", "set it to latest or to offsets"
@@ -134,7 +134,7 @@ def parsed(options: Mapping[str, str], *, is_streaming: bool) -> Options:
 
 
 def bound_of(topic: str) -> Callable[[str], Bound]:
-    """Reads `earliest`, `latest`, or the JSON of Spark's Kafka source for this topic."""
+    """A parser of `earliest`, `latest`, or the JSON of Spark's Kafka source for this topic."""
 
     def read(text: str) -> Bound:
         match text.strip().lower():
@@ -148,7 +148,10 @@ def bound_of(topic: str) -> Callable[[str], Bound]:
 
 
 def offsets_in(text: str, topic: str) -> dict[int, int]:
-    """Parses `{"topic":{"0":23,"1":-2}}` by partition. Raises `ValueError`."""
+    """Parses JSON like `{"topic":{"0":23,"1":-2}}`; returns offsets by partition.
+
+    Raises `ValueError`.
+    """
     try:
         parsed_json = json.loads(text)
     except json.JSONDecodeError as error:
@@ -162,12 +165,15 @@ def offsets_in(text: str, topic: str) -> dict[int, int]:
 
 
 def _index(text: str) -> int:
+    """Parses the number of a partition. Raises `ValueError`."""
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{text!r} is not a partition")
     return int(text)
 
 
 def _offset(index: str, value: Any) -> int:
+    """The offset of partition `index` in parsed JSON; -2 and -1 mean earliest and latest."""
+    # In Python a bool is an int, too.
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"the offset of partition {index} is not an integer")
     if not EARLIEST <= value <= MAX_OFFSET:
@@ -176,7 +182,10 @@ def _offset(index: str, value: Any) -> int:
 
 
 def _known_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options by their names as written here. Spark passes them in lower case."""
+    """The options under their names in `NAMES`, since Spark passes names in lower case.
+
+    Raises `BadOption` for an unknown name.
+    """
     given = {}
     for name, value in options.items():
         known = _BY_LOWER_CASE.get(name.lower())
@@ -201,6 +210,7 @@ _REMEDIES: Final = {
 def _read_option(
     given: Mapping[str, str], name: str, read: Callable[[str], Value], default: Value
 ) -> Value:
+    """The value of an option, parsed by `read`, or the default. Raises `BadOption`."""
     if name not in given:
         return default
     try:
@@ -210,17 +220,19 @@ def _read_option(
         raise BadOption(name, str(error), remedy) from None
 
 
-def _required_option(given: Mapping[str, str], name: str, what: str) -> str:
+def _required_option(given: Mapping[str, str], name: str, meaning: str) -> str:
+    """The text of an option; raises `BadOption` with its meaning if it is missing."""
     value = given.get(name, "").strip()
     if not value:
-        raise BadOption(name, "it is missing", f"set it to {what}")
+        raise BadOption(name, "it is missing", f"set it to {meaning}")
     return value
 
 
 def _access(given: Mapping[str, str]) -> Access:
+    """How to connect and log in: the options for addresses, user and timeouts."""
     _required_option(given, BOOTSTRAP_SERVERS, "host:port")
-    nowhere: tuple[Address, ...] = ()
-    bootstrap = _read_option(given, BOOTSTRAP_SERVERS, addresses_of, nowhere)
+    no_addresses: tuple[Address, ...] = ()
+    bootstrap = _read_option(given, BOOTSTRAP_SERVERS, addresses_of, no_addresses)
     mechanism = _read_option(given, MECHANISM, _mechanism, Mechanism.SCRAM_SHA_512)
     login = None
     if USERNAME in given or PASSWORD_FILE in given:
@@ -256,6 +268,7 @@ def _positive(text: str) -> int:
 
 
 def _number(text: str, lowest: int, highest: int) -> int:
+    """Parses an integer within these bounds, both inclusive. Raises `ValueError`."""
     stripped = text.strip()
     if not (stripped.isascii() and stripped.isdigit() and lowest <= int(stripped) <= highest):
         raise ValueError(f"{text!r} is not a number from {lowest} to {highest}")

@@ -9,8 +9,8 @@ from chiplog_spark.wire.facts import EARLIEST, LATEST, TopicFacts
 
 def held_now(client: Client, topic: TopicFacts, partitions: Iterable[int]) -> dict[int, Held]:
     """Log start offset and high watermark of each partition from its leader. Raises `WireError`."""
-    wanted = list(partitions)
+    indexes = list(partitions)
     # Start offsets are requested first: logs may grow, and be truncated at their start, in between.
-    starts = client.offsets(topic, dict.fromkeys(wanted, EARLIEST))
-    ends = client.offsets(topic, dict.fromkeys(wanted, LATEST))
-    return {index: Held(starts[index], max(starts[index], ends[index])) for index in wanted}
+    starts = client.offsets(topic, dict.fromkeys(indexes, EARLIEST))
+    ends = client.offsets(topic, dict.fromkeys(indexes, LATEST))
+    return {index: Held(starts[index], max(starts[index], ends[index])) for index in indexes}

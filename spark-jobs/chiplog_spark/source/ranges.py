@@ -25,12 +25,15 @@ class Range(NamedTuple):
 
 
 def chosen(topic: TopicFacts, wanted: frozenset[int] | None, replica: int) -> list[int]:
-    """The partitions to be read. Raises `BadOption` and `WireError`."""
-    strange = sorted((wanted or frozenset()) - set(topic.partitions))
-    if strange:
+    """The partitions to be read: the wanted ones (None for all) with a replica on broker `replica`.
+
+    Raises `BadOption` if a wanted one does not exist, and `WireError` if the broker has no replica.
+    """
+    nonexistent = sorted((wanted or frozenset()) - set(topic.partitions))
+    if nonexistent:
         count = len(topic.partitions)
         remedy = f"{topic.name} has partitions 0 to {count - 1}"
-        raise BadOption(PARTITIONS, f"there is no partition {strange[0]}", remedy)
+        raise BadOption(PARTITIONS, f"there is no partition {nonexistent[0]}", remedy)
     held = topic.held_by(replica)
     if replica != LEADER and not held:
         raise errors.ReplicaNotThere(
@@ -42,20 +45,21 @@ def chosen(topic: TopicFacts, wanted: frozenset[int] | None, replica: int) -> li
 
 
 def places(option: str, bound: Bound, partitions: Iterable[int]) -> dict[int, int]:
-    """`EARLIEST`, `LATEST` or an offset for each partition. Raises `BadOption`.
+    """Where to begin or end in each partition: `EARLIEST`, `LATEST` or an offset.
 
-    As in Spark's Kafka source every partition must be named.
+    `bound` is the parsed value of `option`. Raises `BadOption` unless it names every partition, as
+    in Spark's Kafka source.
     """
     if isinstance(bound, int):
         return dict.fromkeys(partitions, bound)
     expected = set(partitions)
-    for what, wrong in (
+    for problem_of_each, wrong in (
         ("is missing", expected - set(bound)),
         ("is not read", set(bound) - expected),
     ):
         if wrong:
             known = ", ".join(map(str, sorted(expected)))
-            problem = f"partition {min(wrong)} {what}"
+            problem = f"partition {min(wrong)} {problem_of_each}"
             raise BadOption(
                 option, problem, f"give an offset for exactly the partitions that are read: {known}"
             )
@@ -65,7 +69,11 @@ def places(option: str, bound: Bound, partitions: Iterable[int]) -> dict[int, in
 def ranges_between(
     topic: str, starts: Mapping[int, int], ends: Mapping[int, int], held: Mapping[int, Held]
 ) -> list[Range]:
-    """The ranges of a batch. Raises `OffsetOutOfRange` and `BadOption`."""
+    """The ranges of a batch read; `held` are the offsets that exist.
+
+    Raises `OffsetOutOfRange` for an offset that does not exist, and `BadOption` for a range that
+    ends before it starts.
+    """
     found = []
     for partition in sorted(starts):
         held_here = held[partition]
@@ -82,7 +90,7 @@ def ranges_between(
 
 
 def resolved(place: int, held: Held) -> int:
-    """The offset that a position means."""
+    """The offset for a position: `EARLIEST`, `LATEST`, or the offset itself."""
     return {EARLIEST: held.start, LATEST: held.end}.get(place, place)
 
 
@@ -94,14 +102,16 @@ def ranges_of_stream(
     *,
     fails_on_data_loss: bool,
 ) -> list[Range]:
-    """The ranges of one trigger; new partitions begin at their log start offset.
+    """The ranges of one trigger of a stream; new partitions begin at their log start offset.
 
-    Raises `OffsetOutOfRange` if records were deleted before they were read.
+    If records were deleted before they were read, this raises `OffsetOutOfRange`, or skips them
+    without `fails_on_data_loss`.
     """
     found = []
     for partition in sorted(ends):
         end, log_start = ends[partition], log_starts[partition]
         start = starts.get(partition, log_start)
+        # If everything up to `end` was deleted, the log starts after it.
         if start < min(log_start, end):
             if fails_on_data_loss:
                 raise lost_error(start, log_start, topic, partition)
@@ -124,10 +134,11 @@ def lost_error(offset: int, log_start: int, topic: str, partition: int) -> error
 def ends_of_trigger(
     topic: str, starts: Mapping[int, int], held: Mapping[int, Held], max_records: int | None
 ) -> dict[int, int]:
-    """The end offsets of the next trigger, with at most this many offsets, in proportion to the
-    lag.
+    """The end offsets of the next trigger of a stream, which begins at `starts`.
 
-    Raises `OffsetOutOfRange` if a partition ends below what was read of it.
+    At most `max_records` offsets (None for no limit) are distributed to the partitions in
+    proportion to their lag. Raises `OffsetOutOfRange` if a partition now ends below the offset up
+    to which it was read, and `UnknownTopic` if one does not exist any more.
     """
     begins = {index: max(starts.get(index, bounds.start), 0) for index, bounds in held.items()}
     for index, bounds in held.items():
@@ -141,30 +152,35 @@ def ends_of_trigger(
     missing = sorted(set(starts) - set(held))
     if missing:
         remedy = "if the topic was deleted and created again, start with a new checkpoint"
-        raise errors.UnknownTopic("the partition is gone", remedy, topic, missing[0])
-    waiting = {
+        raise errors.UnknownTopic(
+            "the partition does not exist any more", remedy, topic, missing[0]
+        )
+    lags = {
         index: bounds.end - max(begins[index], bounds.start)
         for index, bounds in held.items()
         if bounds.end > begins[index]
     }
     ends = {index: begins[index] for index in held}
-    room = sum(waiting.values()) if max_records is None else max_records
-    shares = shared_out(room, waiting)
+    limit = sum(lags.values()) if max_records is None else max_records
+    shares = shared_out(limit, lags)
     for index, share in shares.items():
         ends[index] = max(begins[index], held[index].start) + share
     return ends
 
 
-def shared_out(room: int, waiting: Mapping[int, int]) -> dict[int, int]:
-    """Distribute at most `room` in proportion to what waits in each partition, without a
-    remainder."""
-    total = sum(waiting.values())
-    if total <= room:
-        return dict(waiting)
-    shares = {index: count * room // total for index, count in waiting.items()}
-    left = room - sum(shares.values())
-    for index in sorted(waiting, key=lambda index: (shares[index] - waiting[index], index)):
-        more = min(left, waiting[index] - shares[index], 1)
+def shared_out(limit: int, lags: Mapping[int, int]) -> dict[int, int]:
+    """Distribute at most `limit` offsets to the partitions, in proportion to their lags.
+
+    The shares add up to the limit, or to all lags if they are less.
+    """
+    total = sum(lags.values())
+    if total <= limit:
+        return dict(lags)
+    shares = {index: lag * limit // total for index, lag in lags.items()}
+    remainder = limit - sum(shares.values())
+    # Rounding leaves less than one offset per partition: those with the most unread get one each.
+    for index in sorted(lags, key=lambda index: (shares[index] - lags[index], index)):
+        more = min(remainder, lags[index] - shares[index], 1)
         shares[index] += more
-        left -= more
+        remainder -= more
     return shares

@@ -26,7 +26,10 @@ class SplitPartition(InputPartition):
 def rows_of_partition(
     options: Options, partition: InputPartition, schema: StructType
 ) -> "Iterator[pa.RecordBatch]":
-    """Empty for the one empty partition that Spark makes if nothing is to be read."""
+    """The rows of one of Spark's partitions, which is one split.
+
+    If there are no splits, Spark makes one partition of another type; it has no rows.
+    """
     # Only executors need Arrow.
     from chiplog_spark.source.arrow import rows_of  # noqa: PLC0415
 
@@ -50,7 +53,10 @@ class BatchReader(DataSourceReader):
 
 
 def planned(options: Options) -> list[Split]:
-    """The splits of a batch read. Raises `WireError` and `BadOption`."""
+    """Request the offsets of the topic, and plan the splits of a batch read.
+
+    Raises `WireError` and `BadOption`.
+    """
     with Client(options.access) as client:
         topic = client.topic(options.topic)
         partitions = chosen(topic, options.partitions, options.replica)

@@ -22,24 +22,25 @@ class ChiplogSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """Raises `BadOption`."""
+        """The columns of the rows, which depend on the options. Raises `BadOption`."""
         return schema_for(mode_of(self.options), with_payload=with_payload(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Raises `BadOption`."""
+        """The reader for `spark.read`. Raises `BadOption`."""
         self._check(schema)
         return BatchReader(parsed(self.options, is_streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
-        """Raises `BadOption`."""
+        """The reader for `spark.readStream`. Raises `BadOption`."""
         self._check(schema)
         return StreamReader(parsed(self.options, is_streaming=True), schema)
 
     def _check(self, schema: StructType) -> None:
+        """Raises `BadOption` if a user asked for a schema with other columns."""
         if schema.fieldNames() != self.schema().fieldNames():
             raise BadOption("schema", "the columns of this source are fixed", "remove the schema")
 
 
 def register(spark: SparkSession) -> None:
-    """`spark.read.format("chiplog")` and `spark.readStream.format("chiplog")` from now on."""
+    """Make `spark.read.format("chiplog")` and `spark.readStream.format("chiplog")` available."""
     spark.dataSource.register(ChiplogSource)

@@ -33,16 +33,17 @@ class Split:
 def splits_of(
     topic: TopicFacts, replica: int, ranges: Iterable[Range], records_per_split: int
 ) -> list[Split]:
-    """Splits of similar size in each partition, none larger than `records_per_split`.
+    """Splits of similar size in each partition, none above `records_per_split`.
 
-    The size is in offsets: how many of them compaction has removed is unknown.
+    They are larger if there would be more than `MAX_SPLITS`. Sizes are in offsets: how many records
+    compaction has removed is unknown.
     """
-    wanted = [range_ for range_ in ranges if range_.start < range_.end]
-    total = sum(range_.end - range_.start for range_ in wanted)
-    size = max(records_per_split, -(-total // MAX_SPLITS))
+    nonempty = [range_ for range_ in ranges if range_.start < range_.end]
+    total = sum(range_.end - range_.start for range_ in nonempty)
+    size = max(records_per_split, -(-total // MAX_SPLITS))  # rounded up
     return [
         split
-        for range_ in wanted
+        for range_ in nonempty
         for split in _cut(
             Place(topic.name, topic.topic_id, range_.partition, replica), range_, size
         )
@@ -50,8 +51,9 @@ def splits_of(
 
 
 def _cut(at: Place, range_: Range, size: int) -> Iterable[Split]:
+    """Splits of nearly equal length, each with at most `size` offsets."""
     length = range_.end - range_.start
-    count = -(-length // size)
+    count = -(-length // size)  # rounded up
     bounds = [range_.start + length * number // count for number in range(count + 1)]
     for start, end in pairwise(bounds):
         yield Split(at, start, end, begins_range=start == range_.start)

@@ -38,51 +38,59 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._last: dict[int, int] | None = None
-        """The end offsets of the query with the trigger availableNow."""
+        self._final_ends: dict[int, int] | None = None
+        """The end offsets of a query with the trigger availableNow; None for other triggers."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+        """Where a query without a checkpoint begins, as JSON. Raises `WireError`, `BadOption`."""
         with Client(self._options.access) as client:
             topic, held = self._partition_offsets(client)
         starts = places(STARTING, self._options.starting, held)
-        found = {index: resolved(starts[index], held[index]) for index in held}
-        for index, offset in found.items():
+        offsets = {index: resolved(starts[index], held[index]) for index in held}
+        for index, offset in offsets.items():
             bounds = held[index]
             if not bounds.start <= offset <= bounds.end:
-                held_here = f", it holds {bounds.start} to {bounds.end}"
-                raise out_of_range(offset, topic.name, index, held_here)
-        return self._to_json(found)
+                existing = f", the partition has offsets {bounds.start} to {bounds.end}"
+                raise out_of_range(offset, topic.name, index, existing)
+        return self._to_json(offsets)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the trigger that begins at `start` ends, within Spark's limit."""
         with Client(self._options.access) as client:
             _, held = self._partition_offsets(client)
-        if self._last is not None:
+        if self._final_ends is not None:
+            # The trigger availableNow reads nothing that was written after the query began.
             held = {
                 index: Held(
-                    min(bounds.start, self._last[index]), min(bounds.end, self._last[index])
+                    min(bounds.start, self._final_ends[index]),
+                    min(bounds.end, self._final_ends[index]),
                 )
                 for index, bounds in held.items()
-                if index in self._last
+                if index in self._final_ends
             }
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        max_records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         starts = self._from_json(start)
-        return self._to_json(ends_of_trigger(self._options.topic, starts, held, most))
+        return self._to_json(ends_of_trigger(self._options.topic, starts, held, max_records))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        most = self._options.max_per_trigger
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        """The limit of one trigger: option `maxOffsetsPerTrigger`."""
+        max_offsets = self._options.max_per_trigger
+        return ReadAllAvailable() if max_offsets is None else ReadMaxRows(max_offsets)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """The high watermarks, which Spark shows in the progress of the query."""
         with Client(self._options.access) as client:
             _, held = self._partition_offsets(client)
         return self._to_json({index: bounds.end for index, bounds in held.items()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix the end offsets of a query that reads what is available when it begins."""
         with Client(self._options.access) as client:
             _, held = self._partition_offsets(client)
-        self._last = {index: bounds.end for index, bounds in held.items()}
+        self._final_ends = {index: bounds.end for index, bounds in held.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The splits of one trigger, between the offsets of two checkpoints."""
         options = self._options
         starts, ends = self._from_json(start), self._from_json(end)
         with Client(options.access) as client:
@@ -105,11 +113,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Does nothing: the checkpoint is the only state, as in Spark's Kafka source."""
 
     def _partition_offsets(self, client: Client) -> tuple[TopicFacts, dict[int, Held]]:
+        """The topic, and the present offsets of the partitions that are read."""
         topic = client.topic(self._options.topic)
         partitions = chosen(topic, self._options.partitions, self._options.replica)
         return topic, held_now(client, topic, partitions)
 
     def _to_json(self, offsets: Mapping[int, int]) -> dict[str, Any]:
+        """Offsets by partition, as a checkpoint contains them."""
         return {self._options.topic: {str(index): offsets[index] for index in sorted(offsets)}}
 
     def _from_json(self, written: Mapping[str, Any]) -> dict[int, int]:

@@ -15,10 +15,10 @@ from chiplog_spark.verify.judge import Accusation, Place
 def accused(
     accusations: Iterable[Accusation], facts: Mapping[Place, PartitionFacts]
 ) -> dict[str, Any]:
-    """The summary's `accused` and `accusedTotal`.
+    """The summary's `accused` and `accusedTotal`: damaged replicas, and their number.
 
-    A violation that accuses no particular replica has an entry without a replica: a repair must
-    know that the undamaged replica is unknown.
+    A violation that is not of a particular replica has an entry without `replica`: it shows a
+    repair that no undamaged replica is known.
     """
     checks: dict[tuple[str, int, int], set[str]] = {}
     for check, topic, partition, replica in accusations:

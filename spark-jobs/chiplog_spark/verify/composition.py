@@ -16,7 +16,13 @@ from zlib import crc32
 
 from pyspark.sql import SparkSession
 
-from chiplog_spark.progress import Report, of_split, progress, reporting_progress, to_log_only
+from chiplog_spark.progress import (
+    Report,
+    counts_of_split,
+    progress,
+    reporting_progress,
+    to_log_only,
+)
 from chiplog_spark.source.splits import Split
 from chiplog_spark.sums import Sums
 from chiplog_spark.verify.judge import Judge
@@ -50,15 +56,17 @@ class InSpark:
         done = self._context.accumulator(Counter(), Sums())
 
         def read(own_splits: Iterable[Split]) -> Iterator[tuple[Key, Row]]:
+            """The first stage, in a task: the rows of its splits, with their sort keys."""
             for split in own_splits:
                 read_bytes = 0
                 for row in rows_of(task, iter([split])):
                     if row.kind == Kind.READ:
                         read_bytes = Read.from_json(row.text).bytes
-                    yield row[:6], row
-                done.add(of_split(split, read_bytes))
+                    yield row[:6], row  # the columns of `ORDER` are the key
+                done.add(counts_of_split(split, read_bytes))
 
         def merge(pairs: Iterable[tuple[Key, Row]]) -> Iterator[tuple[bool, str]]:
+            """The second stage, in a task: reports as JSON, each with whether it is a `Read`."""
             rows = (Row(*row) for _, row in pairs)
             for reported in merged(rows, task.facts, task.wanted.limit):
                 yield isinstance(reported, Read), reported.to_json()
@@ -79,5 +87,8 @@ class InSpark:
 
 
 def place_of(key: Key) -> int:
-    """The same number for all rows of one place, in every process."""
+    """The number by which rows are distributed to tasks: equal for all rows with the same `PLACE`.
+
+    Python's `hash` would differ between processes.
+    """
     return crc32(repr(key[: len(PLACE)]).encode())

@@ -27,11 +27,11 @@ class Continuity:
     """Whether the next batch is the first of a range: the range may begin within it."""
 
     def begin(self, offset: int) -> None:
-        """A new range begins: what follows does not continue the last batch."""
+        """Begin a new range of offsets that were read: the next batch may follow a gap."""
         self.expected, self.is_first = offset, True
 
     def check_next(self, batch: Batch) -> Iterator[Finding]:
-        """Check the next batch."""
+        """Yields a finding if a batch does not begin where the previous one ends."""
         self.may_have_gaps |= batch.was_compacted
         base, last, expected = batch.base_offset, batch.last_offset, self.expected
         if last < base:
@@ -41,11 +41,12 @@ class Continuity:
             return
         if base > expected and not self.may_have_gaps:
             yield self.hole(base)
+        # A range may begin within its first batch.
         elif base < expected and not (self.is_first and last >= expected):
             yield self._finding(
                 Check.OFFSET_OVERLAP,
                 base,
-                f"a batch has offsets {base} to {last} where {expected} belongs",
+                f"a batch has offsets {base} to {last}, but the next offset must be {expected}",
             )
         self.is_first = False
         self.expected = max(expected, last + 1)

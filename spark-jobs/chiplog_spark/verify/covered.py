@@ -1,4 +1,4 @@
-"""The offsets of a replica that were read: what was not read is not a loss."""
+"""The offsets of a replica that were read: others may be missing without being lost."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ class Covered:
         self.ranges = tuple(joined)
 
     def range_at(self, offset: int) -> tuple[int, int] | None:
-        """The range that contains an offset; None if it was not read."""
+        """Start and end of the range that contains an offset; None if it was not read."""
         at = bisect_right(self.ranges, offset, key=lambda part: part[0]) - 1
         if at < 0 or offset >= self.ranges[at][1]:
             return None

@@ -27,14 +27,14 @@ class EpochOrder:
     epoch: int = UNKNOWN
 
     def check_next(self, batch: Batch) -> Iterator[Finding]:
-        """Check the next batch. A wrong one does not affect those after it."""
+        """Yields a finding if the epoch of a batch is wrong; such an epoch is not remembered."""
         # A log may begin within a batch; the epochs of deleted records are not known.
         offset = max(batch.base_offset, self.facts.start_offset)
-        belongs = UNKNOWN
+        expected_epoch = UNKNOWN
         if batch.last_offset >= self.facts.start_offset:
-            belongs = self.facts.epochs.epoch_at(offset)
-        if belongs not in (UNKNOWN, batch.leader_epoch):
-            yield self._finding(batch, f"but the leader's epoch history says {belongs}")
+            expected_epoch = self.facts.epochs.epoch_at(offset)
+        if expected_epoch not in (UNKNOWN, batch.leader_epoch):
+            yield self._finding(batch, f"but the leader's epoch history says {expected_epoch}")
         elif batch.leader_epoch < self.epoch:
             yield self._finding(batch, f"but an earlier batch has {self.epoch}")
         else:
@@ -56,9 +56,9 @@ class EpochOrder:
 
 
 def next_epoch_to_request(found: list[tuple[int, int]], start_offset: int) -> int:
-    """The next epoch to request, backwards; -1 at the end.
+    """The next older epoch to request for a history; -1 if no more are needed.
 
-    `found` are the answers, newest first: an epoch and its end offset.
+    `found` are the answers so far, newest first: an epoch and its end offset.
     """
     if not found or len(found) >= MAX_EPOCHS:
         return UNKNOWN

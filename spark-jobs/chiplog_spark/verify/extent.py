@@ -19,13 +19,13 @@ class Front:
     """The leader's records below the log start offset of a replica."""
 
     newest_ms: int
-    """The largest timestamp of these; -1 if they have none."""
+    """The largest timestamp of these records in milliseconds; -1 if they have none."""
     replica_bytes: int
     """The bytes of the replica, as far as it was read."""
 
 
 def check_front(facts: PartitionFacts, replica: ReplicaFacts, front: Front) -> Iterator[Finding]:
-    """Yields a finding if the first segments of a replica are missing."""
+    """Yields a finding if a replica begins after the leader, and not because of retention."""
     begins_later = replica.start_offset > max(facts.start_offset, 0)
     if not (replica.in_sync and begins_later) or replica.broker == facts.leader:
         return
@@ -38,12 +38,12 @@ def check_front(facts: PartitionFacts, replica: ReplicaFacts, front: Front) -> I
         facts.start_offset,
         replica.broker,
         f"the log begins at {replica.start_offset}, the leader's at {facts.start_offset}, but"
-        " retention cannot have deleted these records yet",
+        " retention cannot have deleted the records in between yet",
     )
 
 
 def may_be_expired(facts: PartitionFacts, front: Front) -> bool:
-    """Whether retention may have deleted these records here while the leader still has them."""
+    """Whether retention may have deleted these records on a replica, but not yet on the leader."""
     if facts.retention_ms >= 0 and front.newest_ms < facts.planned_ms - facts.retention_ms:
         return True
     # Retention by size deletes a segment only if enough remains. Half allows for unread bytes.

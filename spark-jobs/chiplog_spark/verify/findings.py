@@ -20,7 +20,8 @@ class Finding(NamedTuple):
     replica: int
     message: str
     until: int = UNKNOWN
-    """For a hole: the first offset after it. Retention may explain it later."""
+    """For missing offsets: the first offset after them; -1 for other findings. Retention may have
+    deleted the offsets in between."""
 
     def violation(self) -> Violation:
         """The violation as it appears in a result."""
@@ -44,10 +45,10 @@ class Findings:
     counts: Counter[tuple[Check, int]] = field(default_factory=Counter)
 
     def add(self, finding: Finding) -> None:
-        """Keep the finding, or only count it."""
-        which = finding.check, finding.replica
-        self.counts[which] += 1
-        if self.counts[which] <= self.limit:
+        """Keep the finding, or only count it if `limit` findings like it were kept."""
+        check_and_replica = finding.check, finding.replica
+        self.counts[check_and_replica] += 1
+        if self.counts[check_and_replica] <= self.limit:
             self.kept.append(finding)
 
     def extend(self, found: Iterable[Finding]) -> None:
@@ -56,9 +57,9 @@ class Findings:
 
 
 def explained_by_retention(finding: Finding, start_offset_after: int) -> bool:
-    """Whether a hole is in a range that retention has deleted by the end of the read.
+    """Whether the missing offsets of a finding are below the log start offset after the read.
 
-    A replica deletes only from its log start. So a hole that ends at or below the log start after
-    the read may have been caused by retention, which cannot be checked any more.
+    A replica deletes only from its log start, so retention may have caused such a hole, which
+    cannot be checked any more.
     """
     return finding.until != UNKNOWN and finding.until <= start_offset_after

@@ -17,6 +17,7 @@ from chiplog_wire.records.errors import RecordsError
 from chiplog_wire.records.scan import ScannedRecord, attributes_and_rest, payload_of, scan_payload
 
 _DIGEST_BYTES: Final = 16
+# The checks that need the records of compacted topics.
 COMPARING: Final = frozenset({Check.REPLICA_MISMATCH, Check.COMPACTION_ORDER})
 
 
@@ -33,6 +34,7 @@ class Wanted:
 
 
 def digest_of(data: bytes) -> bytes:
+    """A digest of 16 bytes, in place of a key or a record."""
     return blake2b(data, digest_size=_DIGEST_BYTES).digest()
 
 
@@ -58,6 +60,7 @@ class BatchInspector:
         read.bytes += batch.size_bytes
         read.records += batch.record_count
         read.batches += 1
+        # Bytes with a wrong checksum cannot be parsed; the second stage reports them.
         if batch.stored_crc != batch.computed_crc or header.is_control:
             return []
         if self._checks_timestamps:
@@ -74,11 +77,14 @@ class BatchInspector:
             return []
 
     def _check_records(self, batch: Batch, header: BatchHeader, payload: bytes) -> list[Surviving]:
+        """Check the records of a batch; returns those that must be compared key by key."""
         newest_delta_ms: int | None = None
         compared: list[Surviving] = []
         for records in scan_payload(payload, header.record_count):
-            step_ms = max(record[3] for record in records)
-            newest_delta_ms = max(step_ms, step_ms if newest_delta_ms is None else newest_delta_ms)
+            deltas_ms = [record[3] for record in records]  # timestamps minus the batch's base
+            if newest_delta_ms is not None:
+                deltas_ms.append(newest_delta_ms)
+            newest_delta_ms = max(deltas_ms)
             if self._placement is not None:
                 self._place(self._placement, batch, records)
             if self._compares_records:
@@ -89,6 +95,7 @@ class BatchInspector:
         return compared
 
     def _place(self, placement: Placement, batch: Batch, records: list[ScannedRecord]) -> None:
+        """Check the partitions of keys; findings count only if the topic's partitioner is known."""
         kept = self._read.misplaced
         for record in records:
             found = placement.check_next(batch.replica, batch.base_offset + record[0], record[4])
@@ -102,21 +109,23 @@ class BatchInspector:
     def _records(
         self, batch: Batch, payload: bytes, records: list[ScannedRecord]
     ) -> Iterator[Surviving]:
+        """The records with a key below the end offset; with `Wanted.keys` only those keys."""
         keys = self._wanted.keys
         end = self._facts.end_offset
         for delta, start, stop, _, key, is_tombstone in records:
             if key is None or batch.base_offset + delta >= end:
                 continue
-            name = digest_of(key)
-            if keys is not None and name not in keys:
+            key_digest = digest_of(key)
+            if keys is not None and key_digest not in keys:
                 continue
-            # Without the timestamp delta: its base changes with compaction.
+            # The digest omits the timestamp delta, whose base changes with compaction.
             _, rest = attributes_and_rest(payload, start)
             digest = digest_of(payload[rest:stop])
             offset = batch.base_offset + delta
-            yield Surviving(name, offset, batch.replica, digest, is_tombstone)
+            yield Surviving(key_digest, offset, batch.replica, digest, is_tombstone)
 
     def _keep(self, found: Iterator[Finding]) -> None:
+        """Add findings to the report, or only count them beyond the limit."""
         read = self._read
         for finding in found:
             if len(read.findings) < self._wanted.limit:
@@ -124,5 +133,6 @@ class BatchInspector:
             else:
                 self._count(finding.check.value)
 
-    def _count(self, what: str) -> None:
-        self._read.more[what] = self._read.more.get(what, 0) + 1
+    def _count(self, check: str) -> None:
+        """Count a finding of a check that is not listed."""
+        self._read.more[check] = self._read.more.get(check, 0) + 1

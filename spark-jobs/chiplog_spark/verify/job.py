@@ -50,14 +50,16 @@ class Job:
     checks: Annotated[
         tuple[Check, ...], "What to check; empty for everything.", Items(len(Check))
     ] = ()
-    partitioner: Annotated[Partitioner, "How producers place keys."] = Partitioner.AUTO
+    partitioner: Annotated[
+        Partitioner, "Hash by which producers choose the partition of a key."
+    ] = Partitioner.AUTO
     bytes_per_second: Annotated[
         int | None, "Read rate limit over all tasks.", Range(1, 2**63 - 1)
     ] = None
     time_limit_ms: Annotated[int | None, "Time limit.", Range(1, 2**63 - 1)] = None
-    max_violations: Annotated[int, "How many violations are listed.", Range(1, MAX_VIOLATIONS)] = (
-        MAX_VIOLATIONS
-    )
+    max_violations: Annotated[
+        int, "Maximum number of violations that are listed.", Range(1, MAX_VIOLATIONS)
+    ] = MAX_VIOLATIONS
     records_per_split: Annotated[
         int, "Offsets that one task reads of a replica.", Range(1, 2**31 - 1)
     ] = RECORDS_A_SPLIT
@@ -68,14 +70,14 @@ class Runner(Protocol):
 
     @property
     def parallel_tasks(self) -> int:
-        """How many splits are read in parallel."""
+        """The number of splits that are read in parallel."""
 
     def run(self, task: Task, splits: Sequence[Split], judge: Judge) -> None:
-        """Read and check, and add the findings to `judge`."""
+        """Read and check the splits, and add the reports to `judge`."""
 
 
 def access_of(access: Access) -> Access:
-    """The access for this job: it does not wait long for a replica."""
+    """The access for this job, which waits at most `PATIENCE_MS` for a replica."""
     return replace(access, patience_ms=min(access.patience_ms, PATIENCE_MS))
 
 
@@ -93,10 +95,10 @@ def verify(runner: Runner, access: Access, job: Job) -> Result:
     judge, verdict = _run_splits(runner, access, job, wanted, deadline_s)
     findings, counts, accusations = list(verdict.findings), verdict.counts, verdict.accusations
     if verdict.suspects:
-        again = _confirm_suspects(runner, access, job, wanted, verdict, deadline_s)
-        findings += again
-        counts.update(finding.check for finding in again)
-        accusations |= {accusation_of(finding) for finding in again}
+        second_findings = _confirm_suspects(runner, access, job, wanted, verdict, deadline_s)
+        findings += second_findings
+        counts.update(finding.check for finding in second_findings)
+        accusations |= {accusation_of(finding) for finding in second_findings}
     cores = runner.parallel_tasks
     summary = {
         "coverage": verdict.coverage,
@@ -113,7 +115,7 @@ def verify(runner: Runner, access: Access, job: Job) -> Result:
 def result_of_findings(
     findings: Iterable[Any], counts: Mapping[Check, int], summary: dict[str, Any]
 ) -> Result:
-    """The result; violations are in the order in which a person would examine them."""
+    """The result; violations are sorted by topic, partition, offset and replica."""
     total = sum(counts.values())
     by_check = [
         {"check": check.value, "count": count} for check, count in sorted(counts.items()) if count
@@ -142,6 +144,10 @@ def result_of_findings(
 def _run_splits(
     runner: Runner, access: Access, job: Job, wanted: Wanted, deadline_s: float | None
 ) -> tuple[Judge, Verdict]:
+    """Plan the splits of all replicas, read and check them, and judge the findings.
+
+    `deadline_s` is Unix time in seconds; None means no time limit.
+    """
     with Client(access) as client:
         now_ms = int(time.time() * 1000)
         plans = [planned_topic(client, name, now_ms) for name in dict.fromkeys(job.topics)]
@@ -175,7 +181,10 @@ def _confirm_suspects(
     first: Verdict,
     deadline_s: float | None,
 ) -> list[Any]:
-    """Read suspected records again: only their keys, up to a newer end offset."""
+    """Read the keys of suspected missing records again, up to a newer end offset.
+
+    Returns the findings of `first` that the second read confirms.
+    """
     keys = frozenset(suspicion.key for _, suspicion in first.suspects)
     topics = tuple(sorted({topic for (topic, _), _ in first.suspects}))
     log.info("looking again", extra={"topics": topics, "keys": len(keys)})

@@ -31,7 +31,7 @@ MAX_REPORTED: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class After:
-    """The state of a partition after the read."""
+    """The state of a partition after the read; offsets are by broker id."""
 
     in_sync: frozenset[int] = frozenset()
     start_offsets: Mapping[int, int] = field(default_factory=dict)
@@ -93,19 +93,20 @@ class Judge:
         return self._reads
 
     def verdict(self, after: Mapping[Place, After]) -> Verdict:
-        """Judge; `after` is the state of the cluster after the read."""
+        """Decide which findings are violations; `after` is the cluster's state after the read."""
         verdict = Verdict()
         reported = _Reported(self._facts, after, self._checks)
-        whole = self._read_whole()
+        whole = self._places_read_whole()
         for found in self._found:
             place = found.finding.topic, found.finding.partition
             if found.suspicion is None:
                 reported.add(found.finding, found.more)
+            # A missing record proves nothing unless all in-sync replicas were read to the end.
             elif place in whole and reported.is_violation(found.finding):
                 verdict.suspects[place, found.suspicion] = found.finding
-        self._of_records(verdict, reported)
-        self._refusals(verdict, reported)
-        self._skips(verdict)
+        self._add_record_findings(verdict, reported)
+        self._add_refusals(verdict, reported)
+        self._add_skipped_checks(verdict)
         verdict.findings, verdict.counts = reported.findings, reported.counts
         verdict.accusations = reported.accusations
         verdict.coverage = coverage(self._reads)
@@ -113,21 +114,21 @@ class Judge:
 
     # --- parts ------------------------------------------------------------------------
 
-    def _read_whole(self) -> set[Place]:
-        """The in-sync replicas that were read to the end."""
-        broken = {
+    def _places_read_whole(self) -> set[Place]:
+        """The partitions whose in-sync replicas were all read to the end."""
+        incomplete = {
             (read.topic, read.partition)
             for read in self._reads
             if not read.is_whole and self._is_in_sync(read)
         }
-        return {place for place in self._facts if place not in broken}
+        return {place for place in self._facts if place not in incomplete}
 
     def _is_in_sync(self, read: Read) -> bool:
         known = self._facts[read.topic, read.partition].replica(read.replica)
         return known is not None and known.in_sync
 
-    def _of_records(self, verdict: Verdict, reported: "_Reported") -> None:
-        """Timestamps, and keys by the hash that fits the topic."""
+    def _add_record_findings(self, verdict: Verdict, reported: "_Reported") -> None:
+        """Add findings on timestamps, and on keys by the hash that fits the topic."""
         for topic, tally in self._tallies().items():
             partitions = next(
                 partition.partitions
@@ -142,40 +143,41 @@ class Judge:
             for finding in read.findings:
                 reported.add(finding)
             reported.count_more(read, {Check.TIMESTAMP.value: Check.TIMESTAMP})
-            judged = verdict.chosen.get(read.topic)
-            if judged is None or judged.reason:
+            chosen_for_topic = verdict.chosen.get(read.topic)
+            if chosen_for_topic is None or chosen_for_topic.reason:  # not to be reported
                 continue
             for finding in read.misplaced:
                 reported.add(finding)
             reported.count_more(read, {Check.KEY_PLACEMENT.value: Check.KEY_PLACEMENT})
 
     def _tallies(self) -> dict[str, Tally]:
-        """By topic, of one replica of each partition, so that no record is counted twice."""
+        """The tally of each topic, from one replica of each partition: no record counts twice."""
         if Check.KEY_PLACEMENT not in self._checks or not self._partitioners:
             return {}
-        measured: dict[Place, int] = {}
+        counted_replicas: dict[Place, int] = {}  # the leader, if it was read
         for read in self._reads:
             place = read.topic, read.partition
             leader = self._facts[place].leader
-            if read.records and (place not in measured or read.replica == leader):
-                measured[place] = read.replica
+            if read.records and (place not in counted_replicas or read.replica == leader):
+                counted_replicas[place] = read.replica
         tallies: dict[str, Tally] = {}
         for read in self._reads:
             place = read.topic, read.partition
-            if measured.get(place) == read.replica and self._facts[place].partitions > 1:
+            if counted_replicas.get(place) == read.replica and self._facts[place].partitions > 1:
                 tallies.setdefault(read.topic, Tally()).add(read.tally)
         return tallies
 
-    def _refusals(self, verdict: Verdict, reported: "_Reported") -> None:
-        seen: set[tuple[str, int, int]] = set()
+    def _add_refusals(self, verdict: Verdict, reported: "_Reported") -> None:
+        """Report the first refusal of each replica; one because of damage is a violation."""
+        handled: set[tuple[str, int, int]] = set()
         for read in sorted(self._reads, key=lambda read: read.start):
             if read.refusal is None:
                 continue
             reason, offset, message = read.refusal
             which = read.topic, read.partition, read.replica
-            if which in seen:
+            if which in handled:
                 continue
-            seen.add(which)
+            handled.add(which)
             place = {
                 "topic": read.topic,
                 "topicId": self._facts[read.topic, read.partition].topic_id,
@@ -190,7 +192,8 @@ class Judge:
                 )
         verdict.refused = verdict.refused[:MAX_REPORTED]
 
-    def _skips(self, verdict: Verdict) -> None:
+    def _add_skipped_checks(self, verdict: Verdict) -> None:
+        """Report the checks that could not be done for a topic, with their reasons."""
         skipped: dict[tuple[str, str], str] = {}
         for topic, chosen in verdict.chosen.items():
             if chosen.reason:
@@ -212,7 +215,7 @@ class Judge:
 
 
 class _Reported:
-    """Findings that remain."""
+    """The findings that are violations, and their counts."""
 
     def __init__(
         self,
@@ -226,7 +229,10 @@ class _Reported:
         self.accusations: set[Accusation] = set()
 
     def add(self, finding: Finding, more: int = 0) -> None:
-        """Add a finding; with `more`, only the number of further ones like it."""
+        """Add a finding if it is a violation.
+
+        If `more` is not 0, it is only counted: as `more` further findings like it.
+        """
         if not self.is_violation(finding):
             return
         self.counts[finding.check] += more or 1
@@ -235,6 +241,7 @@ class _Reported:
         self.accusations.add(accusation_of(finding))
 
     def count_more(self, read: Read, checks: Mapping[str, Check]) -> None:
+        """Count the findings of these checks that a report does not list."""
         for name, check in checks.items():
             if check in self._checks:
                 self.counts[check] += read.more.get(name, 0)
@@ -245,9 +252,11 @@ class _Reported:
             return False
         place = finding.topic, finding.partition
         facts, after = self._facts[place], self._after.get(place, After())
+        # A replica that has left the ISR need not have all records.
         if finding.check is Check.TRUNCATED_TAIL and finding.replica not in after.in_sync:
             return False
         if finding.check is Check.COMPACTION_ORDER:
+            # A replica that was refetched in the meantime is compacted less far than it was.
             known = facts.replica(finding.replica)
             clean_offset = known.clean_offset if known is not None else None
             return after.clean_offsets.get(finding.replica, -1) >= (clean_offset or 0)
@@ -260,6 +269,7 @@ class _Reported:
 
 
 def accusation_of(finding: Finding) -> Accusation:
+    """Which replica violates which check."""
     return finding.check, finding.topic, finding.partition, finding.replica
 
 
@@ -269,7 +279,10 @@ def confirmed(first: Verdict, second: Verdict) -> list[Finding]:
 
 
 def coverage(reads: Iterable[Read]) -> dict[str, int]:
-    """What was covered; the records and bytes of each replica count."""
+    """The numbers of what was read; records and bytes are those of all replicas.
+
+    A read counts if it got further than its start, or if there was nothing to read.
+    """
     read = [read for read in reads if read.end > read.start or read.planned_end <= read.start]
     return {
         "topics": len({read.topic for read in read}),
@@ -281,7 +294,7 @@ def coverage(reads: Iterable[Read]) -> dict[str, int]:
 
 
 def partitioners(chosen: Mapping[str, Chosen]) -> list[dict[str, Any]]:
-    """The partitioners for the summary."""
+    """The summary's list of topics with their partitioners, and the percentage that each places."""
     reported = []
     for topic, choice in sorted(chosen.items()):
         others = [other.partitioner for other in choice.others]
@@ -295,7 +308,7 @@ def partitioners(chosen: Mapping[str, Chosen]) -> list[dict[str, Any]]:
 
 
 def figures(reads: Iterable[Read], *, seconds: float, cores: int) -> dict[str, float | int | bool]:
-    """The throughput. That of one core is by the time that tasks spent reading and checking."""
+    """Duration and throughput; per core it is over the time that tasks read and checked."""
     reads = list(reads)
     busy_s = sum(read.seconds for read in reads)
     megabytes = sum(read.bytes for read in reads) / 1e6

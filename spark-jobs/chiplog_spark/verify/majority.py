@@ -11,9 +11,9 @@ def disagreeing_replicas(value_by_replica: Mapping[int, Hashable], leader: int) 
     """
     if len(set(value_by_replica.values())) < 2:
         return frozenset()
-    (first, most), (_, second) = Counter(value_by_replica.values()).most_common(2)
-    if most > second:
-        reference = first
+    (most_common, count), (_, next_count) = Counter(value_by_replica.values()).most_common(2)
+    if count > next_count:
+        reference = most_common
     else:
         reference = value_by_replica[
             leader if leader in value_by_replica else min(value_by_replica)

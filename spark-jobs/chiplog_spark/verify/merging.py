@@ -22,26 +22,30 @@ Place: TypeAlias = tuple[str, int]
 def merged(
     rows: Iterable[Row], facts: Mapping[Place, PartitionFacts], limit: int
 ) -> Iterator[Read | Found]:
-    """Every `Read`, and the findings; at most `limit` of each check, replica and partition."""
-    at: _Partition | None = None
+    """Every `Read` in the rows, and the findings of comparing the rows, which are sorted.
+
+    At most `limit` findings of each check, replica and partition are yielded, and then the number
+    of further ones.
+    """
+    current: _Partition | None = None
     for row in rows:
         place = row.topic, row.partition
-        if at is None or at.place != place:
-            if at is not None:
-                yield from at.finish()
-            at = _Partition(place, facts[place], limit)
+        if current is None or current.place != place:
+            if current is not None:
+                yield from current.finish()
+            current = _Partition(place, facts[place], limit)
         if row.kind == Kind.READ:
             read = Read.from_json(row.text)
-            at.reads.append(read)
+            current.reads.append(read)
             yield read
         else:
-            yield from at.check_next(row)
-    if at is not None:
-        yield from at.finish()
+            yield from current.check_next(row)
+    if current is not None:
+        yield from current.finish()
 
 
 class _Partition:
-    """Rows of one partition, or of some keys of it."""
+    """Compares the rows of one partition; one task may have only some of its keys."""
 
     def __init__(self, place: Place, facts: PartitionFacts, limit: int) -> None:
         self.place = place
@@ -58,7 +62,7 @@ class _Partition:
         }
 
     def check_next(self, row: Row) -> Iterator[Found]:
-        """Add a batch or a record."""
+        """Compare a batch with those of other replicas, or a record with others of its key."""
         if row.kind == Kind.BATCH:
             if self._peers is None:
                 self._peers = self._begin()
@@ -76,7 +80,7 @@ class _Partition:
             )
 
     def finish(self) -> Iterator[Found]:
-        """The partition has no more rows."""
+        """End the comparison: yields the remaining findings, and the number of those left out."""
         yield from self._close_key()
         if self.reads:
             peers = self._peers or self._begin()
@@ -89,6 +93,7 @@ class _Partition:
                 yield Found(finding=reported[check, replica], more=count - self._found.limit)
 
     def _begin(self) -> Peers:
+        """The comparison of batches, after all reads of the partition are known."""
         ranges: dict[int, list[Range]] = {}
         for read in self.reads:
             found = ranges.setdefault(read.replica, [])
@@ -96,11 +101,13 @@ class _Partition:
         return Peers(self._facts, {broker: Covered(found) for broker, found in ranges.items()})
 
     def _close_key(self) -> Iterator[Found]:
+        """End the comparison of the current key."""
         if self._key is not None:
             yield from self._kept(self._key[1].finish())
             self._key = None
 
     def _kept(self, found: Iterable[tuple[Suspicion | None, Finding]]) -> Iterator[Found]:
+        """The findings within the limit; the others are only counted."""
         for suspicion, finding in found:
             before = len(self._found.kept)
             self._found.add(finding)

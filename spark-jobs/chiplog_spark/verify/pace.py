@@ -16,14 +16,14 @@ def share_of(bytes_per_second: int | None, parallel_tasks: int) -> float | None:
 
 @dataclass(slots=True)
 class Pace:
-    """How long to wait, from the bytes read since the beginning."""
+    """Limits the rate of reading since `began_s`; None means no limit."""
 
     bytes_per_second: float | None
     began_s: float
     read_bytes: int = 0
 
     def wait_s(self, size_bytes: int, now_s: float) -> float:
-        """After this many more bytes: the seconds until the next read."""
+        """Count bytes that were read; returns the seconds to wait before the next read."""
         self.read_bytes += size_bytes
         if self.bytes_per_second is None:
             return 0.0

@@ -61,7 +61,7 @@ class Peers:
         self._group: list[Batch] = []
 
     def check_next(self, batch: Batch) -> Iterator[Finding]:
-        """The next batch, by base offset and then replica."""
+        """Check the next batch, in the order of base offset and then replica."""
         if self._group and batch.base_offset != self._group[0].base_offset:
             yield from self._close_group()
         self._group.append(batch)
@@ -69,7 +69,7 @@ class Peers:
         yield from self._check_replica(self._replicas[batch.replica], batch)
 
     def finish(self) -> Iterator[Finding]:
-        """There are no more batches."""
+        """Yields the findings that need all batches, like missing ends."""
         yield from self._close_group()
         for broker, replica in self._replicas.items():
             yield from self._close_range(broker, replica)
@@ -82,6 +82,7 @@ class Peers:
     # --- one replica ------------------------------------------------------------------
 
     def _check_replica(self, replica: _Replica, batch: Batch) -> Iterator[Finding]:
+        """Check a batch against the earlier batches of the same replica."""
         replica.held_bytes += batch.size_bytes
         if batch.base_offset >= replica.range[1]:
             found = replica.covered.range_at(batch.base_offset)
@@ -105,7 +106,7 @@ class Peers:
                     late.newest_before_ms = max(late.newest_before_ms, batch.max_timestamp_ms)
 
     def _close_range(self, broker: int, replica: _Replica) -> Iterator[Finding]:
-        """Check that a range that was read to its end is complete."""
+        """Yields a finding if the last offsets of a range that was read are missing."""
         continuity, end = replica.continuity, replica.range[1]
         if continuity.expected >= end or continuity.may_have_gaps:
             return
@@ -122,7 +123,7 @@ class Peers:
             yield hole._replace(check=Check.TRUNCATED_TAIL, message=message)
 
     def _classified(self, hole: Finding) -> Finding:
-        """Classify a hole: if other replicas have the offsets, they were lost here only."""
+        """A finding on missing offsets: a missing segment if another replica has them."""
         holders = [
             broker
             for broker, other in self._replicas.items()
@@ -134,9 +135,10 @@ class Peers:
         message = f"{hole.message}; {_brokers(holders)} them"
         return hole._replace(check=Check.MISSING_SEGMENT, message=message)
 
-    # --- one beside the other -----------------------------------------------------------
+    # --- replicas compared with each other ----------------------------------------------
 
     def _close_group(self) -> Iterator[Finding]:
+        """Compare the batches with the same base offset."""
         group, self._group = self._group, []
         # Compaction makes replicas differ: their records are compared instead.
         if len(group) < 2 or self._facts.compacts:
@@ -163,5 +165,6 @@ class Peers:
 
 
 def _brokers(found: list[int]) -> str:
+    """A subject with its verb, for messages."""
     names = ", ".join(map(str, found))
     return f"broker {names} has" if len(found) == 1 else f"brokers {names} have"

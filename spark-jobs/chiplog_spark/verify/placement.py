@@ -48,7 +48,7 @@ SAMPLED_KEYS: Final = 64
 _CACHED_KEYS: Final = 65_536
 
 NOWHERE: Final[frozenset[str]] = frozenset()
-"""The fit of a record that no hash places in its partition."""
+"""The set of hashes that place a record in its partition, if there are none."""
 
 
 @dataclass(slots=True)
@@ -64,6 +64,7 @@ class Tally:
     """Partitions of the sampled keys, by their digests."""
 
     def add(self, other: "Tally") -> None:
+        """Add the counts of another tally."""
         self.by_fit.update(other.by_fit)
         self.by_older.update(other.by_older)
         for digest, partitions in other.keys.items():
@@ -81,6 +82,7 @@ class Tally:
 
     @property
     def keyed(self) -> int:
+        """The number of records with a key."""
         return self.by_fit.total()
 
     @property
@@ -89,11 +91,11 @@ class Tally:
         return self.by_fit[NOWHERE]
 
     def fitting(self, partitioner: str) -> int:
+        """The number of records that this hash places in their partition."""
         return sum(count for hashes, count in self.by_fit.items() if partitioner in hashes)
 
     def grown_from(self, partitioner: str) -> int | None:
-        """The former number of partitions under which misplaced records were written, if one
-        fits."""
+        """The former number of partitions that explains misplaced records; None if none does."""
         if self.unplaced < MIN_GROWN_RECORDS:
             return None
         by_count = {count: n for (name, count), n in self.by_older.items() if name == partitioner}
@@ -148,7 +150,7 @@ class Placement:
     def check_next(self, replica: int, offset: int, key: bytes | None) -> Finding | None:
         """Count a record; returns a finding if no hash places it in this partition."""
         if key is None or (not key and not IGNORES_EMPTY_KEY.isdisjoint(self._hashes)):
-            return None  # a client may have spread it like one without a key
+            return None  # such records may be in any partition
         where = self._cached.get(key)
         if where is None:
             where = self._place_and_cache(key)
@@ -164,6 +166,7 @@ class Placement:
         return Finding(Check.KEY_PLACEMENT, facts.topic, facts.partition, offset, replica, message)
 
     def _place_and_cache(self, key: bytes) -> Where:
+        """Compute the partitions of a key that is not cached."""
         if len(self._cached) >= _CACHED_KEYS:
             self._cached.clear()
         where = self._cached[key] = self._place(key)
@@ -171,6 +174,7 @@ class Placement:
         return where
 
     def _place(self, key: bytes) -> Where:
+        """Compute the partitions that all hashes give for a key."""
         facts = self._facts
         belongs = {name: of(key, facts.partitions) for name, of in self._hashes.items()}
         fit = frozenset(name for name, place in belongs.items() if place == facts.partition)
@@ -202,13 +206,13 @@ class Chosen(NamedTuple):
     share_percent: float
     """Percentage of keyed records that it places correctly; of the best hash if it is `none`."""
     reason: str
-    """Why nothing is accused; empty if misplaced records are."""
+    """Why misplaced records are not reported; empty if they are."""
     others: tuple[Share, ...] = ()
     """Further hashes in use."""
 
 
 def candidates(wanted: str) -> tuple[str, ...]:
-    """The hashes to measure for the partitioner in a Verification."""
+    """The hashes to try for the partitioner in a Verification: all for `auto`."""
     return tuple(PARTITIONERS) if wanted == AUTO else (wanted,)
 
 
@@ -225,11 +229,11 @@ def choose(tally: Tally, names: Sequence[str], partitions: int) -> Chosen:
     grown_from = tally.grown_from(best)
     if grown_from is not None:
         reason = (
-            f"{misplaced} records lie where {best} puts them with {grown_from}"
-            f" partitions: they are older than the topic's growth to {partitions}"
+            f"{misplaced} records are where {best} places them with {grown_from}"
+            f" partitions: they are older than the increase to {partitions} partitions"
         )
         return Chosen(best, share, reason, others)
-    # Records misplaced by this hash alone; other hashes place some of them by chance.
+    # The records of producers without any of these hashes: other hashes fit some of them by chance.
     otherwise = misplaced / (1 - 1 / partitions) ** (len(names) - 1)
     if otherwise >= keyed * OTHERWISE_PERCENT / 100:
         reason = f"{best} fits best, with {share:.1f} % of the records with a key"
@@ -238,8 +242,11 @@ def choose(tally: Tally, names: Sequence[str], partitions: int) -> Chosen:
 
 
 def _others(tally: Tally, best: str, names: Sequence[str], partitions: int) -> tuple[Share, ...]:
-    """Hashes besides the best one that place more of its misplaced records than chance would."""
-    hit = 1 / partitions
+    """Further hashes in use: they place more of the remaining records than chance would.
+
+    Three standard deviations above chance are required.
+    """
+    hit = 1 / partitions  # the probability that a hash fits by chance
     by_nobody = tally.unplaced / (1 - hit) ** len(names)
     used, found = {best}, []
     while len(used) < len(names):
@@ -259,7 +266,7 @@ def _others(tally: Tally, best: str, names: Sequence[str], partitions: int) -> t
 
 
 def notices(topic: str, chosen: Chosen, tally: Tally) -> list[dict[str, Any]]:
-    """Facts for the summary that are not violations."""
+    """Facts on a topic's partitioners that are not violations, for the summary."""
     found = []
     if chosen.others:
         best = tally.fitting(chosen.partitioner)

@@ -32,7 +32,7 @@ class TopicPlan:
 
 
 def planned_topic(client: Client, name: str, now_ms: int) -> TopicPlan:
-    """Request the state of a topic. Raises `WireError`."""
+    """Request the state of a topic at `now_ms`, before it is read. Raises `WireError`."""
     topic = client.topic(name)
     config = client.config(name)
     return TopicPlan(
@@ -61,12 +61,12 @@ def interleaved(splits: Iterable[Split]) -> list[Split]:
 
 
 def offsets_afterwards(client: Client, facts: Mapping[Place, PartitionFacts]) -> dict[Place, After]:
-    """Offsets after the read. A broker that does not answer is left out."""
+    """The ISR and the offsets of replicas after the read; without brokers that do not answer."""
     found: dict[Place, After] = {}
     for name in sorted({topic for topic, _ in facts}):
         topic = client.topic(name)
-        for (of, index), partition in facts.items():
-            if of != name or index not in topic.partitions:
+        for (topic_name, index), partition in facts.items():
+            if topic_name != name or index not in topic.partitions:
                 continue
             brokers = [known.broker for known in partition.replicas]
             starts = {
@@ -78,7 +78,7 @@ def offsets_afterwards(client: Client, facts: Mapping[Place, PartitionFacts]) ->
                 else None
                 for broker in brokers
             }
-            found[of, index] = After(
+            found[name, index] = After(
                 in_sync=frozenset(topic.partitions[index].isr),
                 start_offsets=_known(starts),
                 clean_offsets=_known(cleans),
@@ -89,6 +89,7 @@ def offsets_afterwards(client: Client, facts: Mapping[Place, PartitionFacts]) ->
 def _partition(
     client: Client, topic: TopicFacts, index: int, config: Mapping[str, str], now_ms: int
 ) -> PartitionFacts:
+    """Request the state of one partition and of its replicas."""
     known = topic.partitions[index]
     replicas: Sequence[ReplicaFacts] = [
         ReplicaFacts(
@@ -127,6 +128,7 @@ def _partition(
 
 
 def _history(client: Client, topic: TopicFacts, index: int, start: int) -> EpochHistory:
+    """Request the leader's epochs from the newest to the one at the log start offset."""
     epoch_limit, found = topic.partitions[index].leader_epoch, []
     while epoch_limit != UNKNOWN:
         epoch, end = client.epoch_end(topic, index, epoch_limit)
@@ -140,7 +142,7 @@ def _history(client: Client, topic: TopicFacts, index: int, start: int) -> Epoch
 def _offset_of(
     client: Client, topic: TopicFacts, index: int, place: int, broker: int
 ) -> int | None:
-    """The offset of a broker's replica; None if it does not answer: reading will find out why."""
+    """The offset of a broker's replica; None if it does not answer: the read then reports why."""
     try:
         return client.offsets(topic, {index: place}, broker)[index]
     except WireError:

@@ -1,7 +1,7 @@
 """The first stage: a task reads its splits and inspects each batch.
 
-Thin: this module waits for rate limits, and `inspection` judges. One batch and a bounded number of
-rows are in memory.
+This module reads and waits for the rate limit, and `inspection` checks. One batch and a bounded
+number of rows are in memory.
 """
 
 import time
@@ -13,7 +13,7 @@ from crc32c import crc32c
 
 from chiplog_spark.source.columns import Unread, digest
 from chiplog_spark.source.options import Mode, Options
-from chiplog_spark.source.reading import found_in
+from chiplog_spark.source.reading import batches_of_split
 from chiplog_spark.source.splits import Split
 from chiplog_spark.verify.facts import Batch, PartitionFacts
 from chiplog_spark.verify.inspection import BatchInspector, Wanted
@@ -41,11 +41,11 @@ class Task:
     bytes_per_second: float | None = None
     """The limit of one task."""
     deadline_s: float | None = None
-    """Unix time in seconds; what is not read by then is left out."""
+    """Unix time in seconds at which reading ends; None means no time limit."""
 
 
 def rows_of(task: Task, splits: Iterator[Split]) -> Iterator[Row]:
-    """Rows for every batch of some splits, and a report of each split."""
+    """Rows of all batches and records to be compared, and of the report on each split."""
     with Client(task.access) as client:
         pace = Pace(task.bytes_per_second, time.monotonic())
         for split in splits:
@@ -95,17 +95,19 @@ class _Reading:
         yield Row(at.topic, at.partition, b"", Kind.READ, read.start, at.replica, text=text)
 
     def _found(self, client: Client) -> Iterator[RawBatch | Unread]:
+        """The batches of the split, and offsets that could not be read; none after the deadline."""
         at, task = self._split.at, self._task
         if self._is_late():
             self._read.was_cut = True
             return
         options = Options(access=task.access, topic=at.topic, replica=at.replica, mode=Mode.BATCHES)
         try:
-            yield from found_in(client, self._split, options)
+            yield from batches_of_split(client, self._split, options)
         except errors.OffsetOutOfRange as beyond:
             yield Unread(self._read.end, self._split.end - 1, beyond)
 
     def _inspect(self, found: RawBatch) -> Iterator[Row]:
+        """Check a batch; yields the rows for the comparison with other replicas."""
         at, header, data = self._split.at, found.header, found.data
         batch = Batch(
             at.replica,
@@ -127,7 +129,11 @@ class _Reading:
             yield row_of_record(at.topic, at.partition, record)
 
     def _unread(self, unread: Unread) -> None:
-        """A replica without records there reports its end, and is judged by that; others refuse."""
+        """Note why offsets could not be read.
+
+        If the replica has no such offsets, they count as read and missing: the second stage decides
+        whether that is a violation. Any other error is a refusal.
+        """
         why = unread.why
         if why.reason in BEHIND:
             self._read.end = max(self._read.end, unread.last_offset + 1)
@@ -135,7 +141,7 @@ class _Reading:
             self._read.refusal = Refusal(why.reason, unread.first_offset, str(why))
 
     def _wait(self, wait_s: float) -> float:
-        """Wait for the rate limit, but not beyond the deadline."""
+        """Wait for the rate limit, but not beyond the deadline; returns the seconds waited."""
         deadline_s = self._task.deadline_s
         if deadline_s is not None:
             wait_s = min(wait_s, max(deadline_s - time.time(), 0.0))
@@ -144,5 +150,6 @@ class _Reading:
         return wait_s
 
     def _is_late(self) -> bool:
+        """Whether the deadline has passed."""
         deadline_s = self._task.deadline_s
         return deadline_s is not None and time.time() >= deadline_s

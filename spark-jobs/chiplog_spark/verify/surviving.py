@@ -68,7 +68,7 @@ class KeyHistory:
     _group: list[Surviving] = field(default_factory=list)
 
     def check_next(self, record: Surviving) -> Iterator[Finding]:
-        """The next record."""
+        """Yields findings on a record, and on the records at the offset before it."""
         self._key = record.key
         if self._group and self._group[0].offset != record.offset:
             yield from self._close_group()
@@ -84,7 +84,10 @@ class KeyHistory:
         self._latest[record.replica] = _Latest(record.offset, record.is_tombstone)
 
     def finish(self) -> Iterator[tuple[Suspicion | None, Finding]]:
-        """There are no more records. Suspicions are returned with what identifies them."""
+        """Check that every compared replica has the latest record of the key.
+
+        A finding with a `Suspicion` must be confirmed by another read; one with None is certain.
+        """
         for finding in self._close_group():
             yield None, finding
         latest = {broker: self._latest.get(broker, _Latest()) for broker in self.compared}
@@ -93,18 +96,19 @@ class KeyHistory:
         offset, is_tombstone = max(
             (newest.offset, newest.is_tombstone) for newest in latest.values()
         )
-        lacking = {
+        # Compaction may have removed a tombstone; then the replica has no record of the key.
+        without_latest = {
             broker: newest
             for broker, newest in latest.items()
             if newest.offset != offset and not (is_tombstone and newest.offset == UNKNOWN)
         }
-        if not lacking:
+        if not without_latest:
             return
         accused = disagreeing_replicas(
-            {broker: broker in lacking for broker in latest}, self.facts.leader
+            {broker: broker in without_latest for broker in latest}, self.facts.leader
         )
         for broker in sorted(accused):
-            holds = broker not in lacking
+            holds = broker not in without_latest
             where = self._latest.get(broker, _Latest()).offset
             instead = (
                 "no record of its key"
@@ -117,11 +121,12 @@ class KeyHistory:
                 else f"the record at offset {offset} is missing, and there is {instead}"
             )
             finding = self._finding(Check.REPLICA_MISMATCH, offset, broker, message)
-            # Retention may have deleted it here, or there.
+            # `until` lets the judge check whether retention has deleted it.
             finding = finding._replace(until=offset + 1)
             yield Suspicion(self._key, offset, broker), finding
 
     def _close_group(self) -> Iterator[Finding]:
+        """Compare the records of all replicas at one offset."""
         group, self._group = self._group, []
         digests = {record.replica: record.digest for record in group}
         for broker in sorted(disagreeing_replicas(digests, self.facts.leader)):

@@ -26,8 +26,8 @@ def check_newest(
 ) -> Iterator[Finding]:
     """Yields a finding unless `maxTimestamp` is that of the batch's newest record.
 
-    `timestamps_ms` are those of its records. Lookups by time use that field. With LogAppendTime it
-    is the time of every record, and compaction leaves it unchanged.
+    `timestamps_ms` are those of its records. Lookups by time use `maxTimestamp`. With
+    LogAppendTime it is the time of every record, and compaction leaves it unchanged.
     """
     if batch.is_log_append_time or not timestamps_ms:
         return
@@ -69,7 +69,7 @@ class AppendOrder:
     newest_ms: int = NO_TIMESTAMP
 
     def check_next(self, batch: Batch) -> Iterator[Finding]:
-        """Check the next batch."""
+        """Yields a finding if LogAppendTime decreases within a leader epoch."""
         if not batch.is_log_append_time:
             return
         if batch.leader_epoch != self.epoch:

@@ -38,8 +38,8 @@ class Access:
 
 
 def addresses_of(servers: str) -> tuple[Address, ...]:
-    """Parses `host:port,host:port` like Kafka's clients. Raises `ValueError` naming the wrong
-    part."""
+    """Parses `host:port,host:port` like Kafka's clients. Raises `ValueError` with the invalid
+    address."""
     found = []
     for part in filter(None, (server.strip() for server in servers.split(","))):
         match = _ADDRESS.fullmatch(part)

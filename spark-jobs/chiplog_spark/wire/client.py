@@ -1,7 +1,7 @@
 """Sends requests to a cluster, and retries them where that may help.
 
-`verdicts` decides what an error code means; this module has the connections, the clock and the
-loop.
+`verdicts` decides what an error code means; this module has the connections, and retries requests
+until a timeout.
 """
 
 import time
@@ -30,11 +30,12 @@ ORDINARY_CONSUMER_ID: Final = -1
 DEBUGGING_CONSUMER_ID: Final = -2
 """Kafka's replica id for reading exactly the replica of the requested broker."""
 _TOPIC_RESOURCE: Final = 2
+"""Kafka's resource type of a topic."""
 FETCH_BYTES: Final = 4 * 2**20
 """The maximum size of one answer, unless a single batch is larger."""
 FETCH_WAIT_MS: Final = 500
 # A topic that was created a moment ago is not known to every broker yet.
-_UNKNOWN_PATIENCE_S: Final = 3.0
+_UNKNOWN_TOPIC_PATIENCE_S: Final = 3.0
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
 
@@ -42,8 +43,10 @@ Found = TypeVar("Found")
 
 
 class _Retry(Exception):  # noqa: N818 - not an error yet
-    """The request may succeed in a moment; `final` is the error to raise when patience has
-    ended."""
+    """One attempt of a request failed, and another may succeed.
+
+    `final` is the error to raise when the time for retries has ended.
+    """
 
     def __init__(self, final: WireError) -> None:
         super().__init__(str(final))
@@ -79,6 +82,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        """Close all connections."""
         while self._connections:
             self._connections.popitem()[1].close()
 
@@ -96,13 +100,14 @@ class Client:
         """
         return {index: self._offset(topic.name, index, wanted[index], replica) for index in wanted}
 
-    def _offset(self, topic: str, partition: int, place: int, replica: int) -> int:
-        return self._retry(lambda: self._request_offset(topic, partition, place, replica))
+    def _offset(self, topic: str, partition: int, position: int, replica: int) -> int:
+        """The offset for `EARLIEST`, `LATEST` or a time, with retries."""
+        return self._retry(lambda: self._request_offset(topic, partition, position, replica))
 
     def epoch_end(self, topic: TopicFacts, partition: int, leader_epoch: int) -> EpochEnd:
         """The end offset of this epoch, or of the largest one below it, in the leader's log
         (KIP-320)."""
-        return self._retry(lambda: self._epoch_end(topic.name, partition, leader_epoch))
+        return self._retry(lambda: self._request_epoch_end(topic.name, partition, leader_epoch))
 
     def config(self, topic: str) -> dict[str, str]:
         """The effective configuration of a topic, under Kafka's names; lists are separated by
@@ -116,9 +121,10 @@ class Client:
         """
         return self._retry(lambda: self._request_fetch(at, offset, max_bytes))
 
-    # -- one attempt each
+    # -- one attempt of each request; raises `_Retry` if another one may succeed
 
     def _request_topic(self, name: str) -> TopicFacts:
+        """One attempt of `topic` (Metadata); remembers the leaders and the addresses of brokers."""
         connection = self._any_connection()
         version = connection.version(ApiKey.METADATA)
         layout = schema.request_class(ApiKey.METADATA, version)
@@ -129,7 +135,7 @@ class Client:
         }
         answer = self._send_request(connection, ApiKey.METADATA, version, layout(**values), name)
         self._brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
-        found = self._single(answer.topics, connection, name)
+        found = self._single_entry(answer.topics, connection, name)
         self._check(found.error_code, name, errors.NO_PARTITION, LEADER)
         partitions = {
             partition.partition_index: PartitionFacts(
@@ -145,6 +151,7 @@ class Client:
         return facts
 
     def _request_config(self, topic: str) -> dict[str, str]:
+        """One attempt of `config` (DescribeConfigs)."""
         connection = self._any_connection()
         version = connection.version(ApiKey.DESCRIBE_CONFIGS)
         layout = schema.request_class(ApiKey.DESCRIBE_CONFIGS, version)
@@ -155,17 +162,18 @@ class Client:
         answer = self._send_request(
             connection, ApiKey.DESCRIBE_CONFIGS, version, layout(**values), topic
         )
-        found = self._single(answer.results, connection, topic)
+        found = self._single_entry(answer.results, connection, topic)
         self._check(found.error_code, topic, errors.NO_PARTITION, LEADER)
         return {config.name: config.value for config in found.configs if config.value is not None}
 
-    def _request_offset(self, topic: str, partition: int, place: int, replica: int) -> int:
+    def _request_offset(self, topic: str, partition: int, position: int, replica: int) -> int:
+        """One attempt of `offsets` (ListOffsets), for one partition."""
         connection = self._broker_connection(topic, partition, replica)
         version = connection.version(ApiKey.LIST_OFFSETS)
         layout = schema.request_class(ApiKey.LIST_OFFSETS, version)
         topics = schema.element(layout, "topics")
         wanted = schema.element(topics, "partitions")(
-            partition_index=partition, current_leader_epoch=-1, timestamp=place
+            partition_index=partition, current_leader_epoch=-1, timestamp=position
         )
         request = layout(
             replica_id=consumer_id(replica),
@@ -175,11 +183,12 @@ class Client:
         answer = self._send_request(
             connection, ApiKey.LIST_OFFSETS, version, request, topic, partition
         )
-        found = self._partition(answer.topics, connection, topic, partition)
+        found = self._partition_entry(answer.topics, connection, topic, partition)
         self._check(found.error_code, topic, partition, replica)
         return int(found.offset)
 
-    def _epoch_end(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd:
+    def _request_epoch_end(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd:
+        """One attempt of `epoch_end` (OffsetForLeaderEpoch)."""
         connection = self._broker_connection(topic, partition, LEADER)
         version = connection.version(ApiKey.OFFSET_FOR_LEADER_EPOCH)
         layout = schema.request_class(ApiKey.OFFSET_FOR_LEADER_EPOCH, version)
@@ -192,25 +201,26 @@ class Client:
         )
         key = ApiKey.OFFSET_FOR_LEADER_EPOCH
         answer = self._send_request(connection, key, version, request, topic, partition)
-        found = self._partition(answer.topics, connection, topic, partition)
+        found = self._partition_entry(answer.topics, connection, topic, partition)
         self._check(found.error_code, topic, partition, LEADER)
         return EpochEnd(int(found.leader_epoch), int(found.end_offset))
 
     def _request_fetch(self, at: Place, offset: int, max_bytes: int) -> Fetched:
+        """One attempt of `fetch`."""
         connection = self._broker_connection(at.topic, at.partition, at.replica)
         version = connection.version(ApiKey.FETCH)
         request = replica_fetch.encode_request(version, fetch_request(at, offset, max_bytes))
-        with _RetriedOnLoss(self, connection.address, at.topic, at.partition):
+        with _RetryOnConnectionError(self, connection.address, at.topic, at.partition):
             body = connection.exchange(ApiKey.FETCH, version, request)
         try:
             answer = replica_fetch.decode_response(version, body)
         except ProtocolViolation as violation:
-            self.lost(connection.address, at.topic)
+            self.drop_connection(connection.address, at.topic)
             raise errors.ProtocolError(
                 f"{connection}: {violation}", "see the broker's log", at.topic, at.partition
             ) from violation
         self._check(answer.error_code, at.topic, at.partition, at.replica, offset)
-        found: FetchPartitionResponse = self._partition(
+        found: FetchPartitionResponse = self._partition_entry(
             answer.topics, connection, at.topic, at.partition
         )
         self._check(found.error_code, at.topic, at.partition, at.replica, offset)
@@ -218,30 +228,31 @@ class Client:
         assert isinstance(records, memoryview | bytes)
         return Fetched(found.high_watermark, found.log_start_offset, memoryview(records))
 
-    def _partition(
+    def _partition_entry(
         self, topics: Sequence[Any], connection: Connection, topic: str, partition: int
     ) -> Any:
-        found = self._single(topics, connection, topic, partition)
-        return self._single(found.partitions, connection, topic, partition)
+        """The entry of the only partition in an answer. Raises `ProtocolError`."""
+        found = self._single_entry(topics, connection, topic, partition)
+        return self._single_entry(found.partitions, connection, topic, partition)
 
-    def _single(
+    def _single_entry(
         self,
         entries: Sequence[Found],
         connection: Connection,
         topic: str,
         partition: int = errors.NO_PARTITION,
     ) -> Found:
-        """The only entry of an answer to a question about one thing. Raises `ProtocolError`."""
+        """The only entry in an answer to a request for one thing. Raises `ProtocolError`."""
         if len(entries) != 1:
-            self.lost(connection.address, topic)
-            what = f"{connection}: an answer with {len(entries)} entries in place of 1"
+            self.drop_connection(connection.address, topic)
+            what = f"{connection} sent an answer with {len(entries)} entries in place of 1"
             raise errors.ProtocolError(what, "see the broker's log", topic, partition)
         return entries[0]
 
     # -- connections
 
     def _any_connection(self) -> Connection:
-        """A connection to any broker of the cluster."""
+        """A connection to any broker of the cluster; raises `_Retry` if none can be reached."""
         last: OSError | None = None
         for address in dict.fromkeys((*self._brokers.values(), *self._access.bootstrap)):
             try:
@@ -252,12 +263,15 @@ class Client:
         raise _Retry(unreachable(f"no broker answers at {servers}", last))
 
     def _broker_connection(self, topic: str, partition: int, replica: int) -> Connection:
-        """A connection to the broker to ask about a partition."""
+        """A connection to the leader of a partition, or to the broker with id `replica`.
+
+        Raises `_Retry` or `WireError` if there is no leader, or that broker has no replica.
+        """
         facts = self._topics.get(topic) or self._request_topic(topic)
         known = facts.partitions.get(partition)
         if known is None:
             self._check(ErrorCode.unknown_topic_or_partition, topic, partition, replica)
-            raise AssertionError("an unknown partition is an error")
+            raise AssertionError("unreachable: `_check` raises for every error code")
         broker_id = known.leader_id if replica == LEADER else replica
         if broker_id < 0:
             self._check(ErrorCode.leader_not_available, topic, partition, replica)
@@ -268,10 +282,11 @@ class Client:
             self._topics.pop(topic, None)
             what = f"broker {broker_id} has no address on this listener, or is not alive"
             raise _Retry(unreachable(what, None, topic, partition))
-        with _RetriedOnLoss(self, address, topic, partition):
+        with _RetryOnConnectionError(self, address, topic, partition):
             return self._connection_to(address)
 
     def _connection_to(self, address: Address) -> Connection:
+        """The open connection to a broker, or a new one. Raises `OSError` and `WireError`."""
         found = self._connections.get(address)
         if found is None:
             found = self._connections[address] = Connection(address, self._access)
@@ -286,30 +301,33 @@ class Client:
         topic: str,
         partition: int = errors.NO_PARTITION,
     ) -> Any:
-        with _RetriedOnLoss(self, connection.address, topic, partition):
+        """Send a request, and return its answer; raises `_Retry` if the connection fails."""
+        with _RetryOnConnectionError(self, connection.address, topic, partition):
             return connection.send_request(key, version, request)
 
-    def lost(self, address: Address, topic: str) -> None:
-        """Drop this connection, and the cached leaders: they may be wrong."""
+    def drop_connection(self, address: Address, topic: str) -> None:
+        """Close the connection to a broker, and forget the topic's leaders: they may be wrong."""
         self._topics.pop(topic, None)
         if connection := self._connections.pop(address, None):
             connection.close()
 
-    # -- patience
+    # -- errors and retries
 
     def _check(self, code: int, topic: str, partition: int, replica: int, offset: int = -1) -> None:
-        """Raise the error that an error code means."""
+        """Raise the error for an error code, `_Retry` if a retry may help; nothing for `none`."""
         if code == ErrorCode.none:
             return
         verdict, final = judged(error_code(code), topic, partition, replica, offset)
-        self._topics.pop(topic, None)
+        self._topics.pop(topic, None)  # the leader may have changed
         if verdict is Verdict.AGAIN or isinstance(final, errors.UnknownTopic):
             raise _Retry(final)
         raise final
 
     def _retry(self, attempt: Callable[[], Found]) -> Found:
-        """Retry until it works, cannot work, or patience ends; an unknown topic is retried for a
-        shorter time."""
+        """Repeat an attempt until it does not raise `_Retry`, or until the timeout.
+
+        For an unknown topic the timeout is shorter: it rarely appears later.
+        """
         began_s = time.monotonic()
         for pause_s in _pauses():
             try:
@@ -317,15 +335,15 @@ class Client:
             except _Retry as again:
                 patience_s = self._access.patience_ms / 1000
                 if isinstance(again.final, errors.UnknownTopic):
-                    patience_s = min(patience_s, _UNKNOWN_PATIENCE_S)
+                    patience_s = min(patience_s, _UNKNOWN_TOPIC_PATIENCE_S)
                 if time.monotonic() + pause_s > began_s + patience_s:
                     raise again.final from again
             time.sleep(pause_s)
-        raise AssertionError("pauses have no end")
+        raise AssertionError("unreachable: `_pauses` is endless")
 
 
-class _RetriedOnLoss:
-    """A context in which an error of the connection is retried on another one."""
+class _RetryOnConnectionError:
+    """A context that drops the connection after an error, and makes an `OSError` a `_Retry`."""
 
     def __init__(self, client: Client, address: Address, topic: str, partition: int) -> None:
         self._client = client
@@ -343,14 +361,15 @@ class _RetriedOnLoss:
     ) -> None:
         if not isinstance(error, OSError | WireError):
             return
-        self._client.lost(self._address, self._topic)
+        self._client.drop_connection(self._address, self._topic)
         if isinstance(error, OSError):
             what = f"{self._address[0]}:{self._address[1]} does not answer"
             raise _Retry(unreachable(what, error, self._topic, self._partition)) from error
 
 
 def fetch_request(at: Place, offset: int, max_bytes: int) -> FetchRequest:
-    """A request for one partition, without a session."""
+    """A Fetch of one partition, without a fetch session."""
+    # -1: no leader epochs, and no log start offset of a follower.
     partition = FetchPartition(at.partition, -1, offset, -1, -1, max_bytes)
     return FetchRequest(
         replica_id=consumer_id(at.replica),
@@ -369,10 +388,12 @@ def fetch_request(at: Place, offset: int, max_bytes: int) -> FetchRequest:
 
 
 def consumer_id(replica: int) -> int:
+    """The replica id in a request: brokers other than the leader serve only debugging consumers."""
     return ORDINARY_CONSUMER_ID if replica == LEADER else DEBUGGING_CONSUMER_ID
 
 
 def error_code(code: int) -> ErrorCode:
+    """An error code of an answer; one that Kafka does not define is `unknown_server_error`."""
     with suppress(ValueError):
         return ErrorCode(code)
     return ErrorCode.unknown_server_error
@@ -381,12 +402,14 @@ def error_code(code: int) -> ErrorCode:
 def unreachable(
     what: str, error: OSError | None, topic: str = "", partition: int = errors.NO_PARTITION
 ) -> errors.Unreachable:
+    """The error if a broker does not answer; `error` is the reason, if there was one."""
     why = f" ({error.strerror or error})" if error is not None else ""
-    remedy = "check option bootstrap.servers, and that brokers run and this pod may reach them"
+    remedy = "check option bootstrap.servers, that brokers run, and that this pod may reach them"
     return errors.Unreachable(f"{what}{why}", remedy, topic, partition)
 
 
 def _pauses() -> Iterator[float]:
+    """The seconds to wait before each retry, without end: doubled up to a maximum."""
     pause_s = _FIRST_PAUSE_S
     while True:
         yield pause_s

@@ -23,8 +23,8 @@ from chiplog_wire.protocol.errors import ProtocolViolation
 from chiplog_wire.scram import AuthenticationFailed, ScramClient, new_nonce, saslprep
 
 MAX_ANSWER_BYTES: Final = 100 * 2**20
-"""As Kafka's `socket.request.max.bytes`: more than one answer of ours ever asks for."""
-# Topic ids, and a consumer's own replica id (KIP-903).
+"""The same as Kafka's `socket.request.max.bytes`; requests of this client never ask for as much."""
+# Version 13 and higher have topic ids; 15 moves the replica id to a field of its own (KIP-903).
 _FETCH_VERSIONS: Final = (15, 16)
 _VERSIONS: Final[dict[ApiKey, tuple[int, int]]] = {
     ApiKey.DESCRIBE_CONFIGS: (1, 4),
@@ -39,7 +39,7 @@ class Connection:
     """A connection to one broker, logged in if that is required."""
 
     def __init__(self, address: Address, access: Access) -> None:
-        """Raises `OSError` and `WireError`."""
+        """Connect and log in. Raises `OSError` and `WireError`."""
         self.address = address
         self._timeout_s = access.request_timeout_ms / 1000
         self._client = ClientConnection(access.client_id, MAX_ANSWER_BYTES)
@@ -66,25 +66,32 @@ class Connection:
         self._socket.close()
 
     def version(self, key: ApiKey) -> int:
-        """The highest version that both support. Raises `ProtocolError`."""
-        ours = _VERSIONS[key]
+        """The highest version of a request that both sides support. Raises `ProtocolError`."""
+        own_versions = _VERSIONS[key]
         try:
-            return self._client.common_version(key, ours)
-        except NoCommonVersion as none:
-            raise self._too_old(none, ours[0]) from none
+            return self._client.common_version(key, own_versions)
+        except NoCommonVersion as missing:
+            raise self._version_error(missing, own_versions[0]) from missing
 
     def send_request(self, key: ApiKey, version: int, message: object) -> Any:
-        """Send and receive kio's messages of that version. Raises `OSError` and `WireError`."""
+        """Send a request, and return its answer, both as kio's messages of that version.
+
+        Raises `OSError` and `WireError`.
+        """
         body = self.exchange(key, version, encoded(message))
         try:
             return decoded(key, version, body)
         except ProtocolViolation as violation:
-            raise self._broken(violation) from violation
+            raise self._not_kafka_error(violation) from violation
 
     def exchange(
         self, key: ApiKey, version: int, body: bytes, timeout_s: float | None = None
     ) -> memoryview:
-        """Send a request, and return the body of its answer. Raises `OSError` and `WireError`."""
+        """Send the body of a request, and return the body of its answer.
+
+        `timeout_s` is for both together; None means `Access.request_timeout_ms`. Raises `OSError`
+        and `WireError`.
+        """
         deadline_s = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
         pieces = self._client.send(key, version, [body])
         try:
@@ -92,7 +99,7 @@ class Connection:
             self._socket.sendall(b"".join(pieces))
             return self._answer(deadline_s)
         except ProtocolViolation as violation:
-            raise self._broken(violation) from violation
+            raise self._not_kafka_error(violation) from violation
         except BaseException:
             # Otherwise a late answer would be used as the answer to the next request.
             self.close()
@@ -104,7 +111,7 @@ class Connection:
     # -- inner workings
 
     def _answer(self, deadline_s: float) -> memoryview:
-        """Raises `OSError` and `ProtocolViolation`."""
+        """Receive until an answer is complete. Raises `OSError` and `ProtocolViolation`."""
         while (answer := self._client.next_answer()) is None:
             self._socket.settimeout(_left_s(deadline_s))
             count = self._socket.recv_into(self._client.get_buffer())
@@ -113,48 +120,57 @@ class Connection:
             self._client.buffer_updated(count)
         return answer.body
 
-    def _broken(self, why: Exception) -> WireError:
+    def _not_kafka_error(self, why: Exception) -> WireError:
+        """Close the connection, and return the error for an invalid answer."""
         self.close()
         return ProtocolError(
             f"{self} does not answer like a Kafka broker ({why})",
             "check that option bootstrap.servers names a listener of the cluster",
         )
 
-    def _too_old(self, none: NoCommonVersion, lowest: int) -> ProtocolError:
-        """The error if the broker supports no common version."""
-        spoken = "none" if none.spoken is None else f"{none.spoken[0]} to {none.spoken[1]}"
+    def _version_error(self, missing: NoCommonVersion, lowest: int) -> ProtocolError:
+        """The error if the broker supports no version of a request from `lowest` on."""
+        spoken = missing.spoken
+        supported = "none" if spoken is None else f"{spoken[0]} to {spoken[1]}"
         return ProtocolError(
-            f"no common version of {APIS[none.key].name} with {self}: it speaks {spoken}",
+            f"no common version of {APIS[missing.key].name} with {self}: it supports {supported}",
             f"use brokers that speak at least version {lowest}",
         )
 
     def _open(self, login: Login | None) -> None:
-        """Request the broker's versions, and log in if required. Raises `OSError` and
-        `WireError`."""
+        """Request the broker's versions, and log in if there is a login.
+
+        Raises `OSError` and `WireError`.
+        """
+        # The generator yields one request after the other, and gets the answer of each.
         steps, answer = opening(self._client, scram_of(login) if login else None), None
         try:
             while True:
                 answer = self.send_request(*steps.send(answer))
         except StopIteration:
             return
-        except NoCommonVersion as none:
-            raise self._too_old(none, APIS[none.key].min_served) from none
-        except OpeningRefused as no:
-            if login is None or no.key is ApiKey.API_VERSIONS:
-                raise self._broken(no) from no
-            raise refused(login, self._refusal(login, no)) from no
+        except NoCommonVersion as missing:
+            raise self._version_error(missing, APIS[missing.key].min_served) from missing
+        except OpeningRefused as refusal:
+            if login is None or refusal.key is ApiKey.API_VERSIONS:
+                raise self._not_kafka_error(refusal) from refusal
+            raise refused(login, self._refusal_message(login, refusal)) from refusal
         except AuthenticationFailed as failed:
             assert login is not None, "nobody logs in"
             raise refused(login, f"{self}: {failed}") from failed
 
-    def _refusal(self, login: Login, no: OpeningRefused) -> str:
-        if no.key is ApiKey.SASL_HANDSHAKE:
-            return f"{self} does not support {login.mechanism.value}: {no.code.name}"
-        return f"{self} says {no.code.name}"
+    def _refusal_message(self, login: Login, refusal: OpeningRefused) -> str:
+        """Why the broker refused the login."""
+        if refusal.key is ApiKey.SASL_HANDSHAKE:
+            return f"{self} does not support {login.mechanism.value}: {refusal.code.name}"
+        return f"{self} answers {refusal.code.name}"
 
 
 def scram_of(login: Login) -> Callable[[], ScramClient]:
-    """Reads the password when it is needed. The result raises `NotAuthorized`."""
+    """A function that reads the password, and returns the client side of the login.
+
+    It raises `NotAuthorized` if the password cannot be read or used.
+    """
 
     def make() -> ScramClient:
         password = password_in(login)
@@ -179,6 +195,7 @@ def password_in(login: Login) -> str:
 
 
 def refused(login: Login, why: str) -> NotAuthorized:
+    """The error for a login that failed."""
     return NotAuthorized(
         f"login of user {login.username} failed ({why})",
         "check options sasl.username, sasl.password.file and sasl.mechanism",
@@ -186,6 +203,7 @@ def refused(login: Login, why: str) -> NotAuthorized:
 
 
 def _left_s(deadline_s: float) -> float:
+    """The seconds until a time of the monotonic clock; raises `TimeoutError` when it has passed."""
     left_s = deadline_s - time.monotonic()
     if left_s <= 0:
         raise TimeoutError("no answer in time")

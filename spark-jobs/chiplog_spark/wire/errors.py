@@ -16,7 +16,7 @@ class WireError(Exception):
     def __init__(
         self, what: str, remedy: str, topic: str = "", partition: int = NO_PARTITION
     ) -> None:
-        # All in `args`: it travels from an executor to the driver by pickle.
+        # Executors send errors to the driver by pickle, which needs all values in `args`.
         super().__init__(what, remedy, topic, partition)
         self.what = what
         self.remedy = remedy
@@ -25,7 +25,7 @@ class WireError(Exception):
 
     @property
     def place(self) -> str:
-        """`orders-3`, `orders` if it is about the whole topic, or nothing."""
+        """Partition or topic of the error, like `orders-3` or `orders`; empty if it has neither."""
         if not self.topic or self.partition < 0:
             return self.topic
         return f"{self.topic}-{self.partition}"
@@ -60,7 +60,7 @@ class Unreachable(WireError):  # noqa: N818
 
 
 class NoLeader(WireError):  # noqa: N818
-    """The partition has no leader, or it is not known yet what may be read."""
+    """The partition has no leader, or the leader does not know its high watermark yet."""
 
     reason = "NoLeader"
 

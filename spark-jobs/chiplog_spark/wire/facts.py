@@ -14,7 +14,7 @@ from chiplog_wire.records.errors import CorruptBatchError
 EARLIEST: Final = -2
 LATEST: Final = -1
 CLEAN_POINT: Final = -1001
-"""Not Kafka's: the offset up to which a single replica is compacted; -1 if it never was."""
+"""Chiplog's own: requests the offset up to which a replica is compacted; -1 if it never was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +83,30 @@ class RawBatch:
 
 
 def batches_in(records: memoryview, at: Place, offset: int) -> Iterator[RawBatch]:
-    """The complete batches of an answer; an incomplete one at the end, which Kafka may send, is
-    left out.
+    """The complete batches in the records of a fetch from `offset`.
+
+    An incomplete batch at the end, which Kafka may send, is left out.
 
     Raises `DamagedBatch` if bytes are no batch: the start of the next one is unknown then.
     """
     position, end = 0, len(records)
+    # The first 17 bytes contain base offset, length, leader epoch and magic; the length counts the
+    # bytes after the first 12.
     while end - position >= 17:
         length_bytes = int.from_bytes(records[position + 8 : position + 12], "big", signed=True)
-        whole = position + 12 + length_bytes
-        if length_bytes >= 0 and whole > end:
+        next_position = position + 12 + length_bytes
+        if length_bytes >= 0 and next_position > end:
             return
         try:
             header = read_header(records, position)
         except CorruptBatchError as error:
             raise damaged(at, offset, f"no batch at or after offset {offset}: {error}") from None
-        yield RawBatch(header, records[position:whole])
-        offset, position = header.last_offset + 1, whole
+        yield RawBatch(header, records[position:next_position])
+        offset, position = header.last_offset + 1, next_position
 
 
 def damaged(at: Place, offset: int, why: str) -> DamagedBatch:
+    """The error for bytes at an offset that are not a valid batch."""
     who = "the leader" if at.replica == LEADER else f"broker {at.replica}"
     return DamagedBatch(
         f"{who} holds damaged data at offset {offset} ({why})",

@@ -11,25 +11,26 @@ from chiplog_spark.wire.errors import WireError
 from chiplog_wire.protocol.errors import ErrorCode
 
 LEADER: Final = -1
-"""Instead of a broker id: the leader, whichever broker it is."""
+"""In place of a broker id: the leader of the partition."""
 
 
 class Verdict(Enum):
     """The reaction to an error code."""
 
     AGAIN = "again"
-    """With the partition's leader looked up anew, until patience ends."""
+    """Look up the partition's leader, and retry until the timeout (`patience_ms`)."""
     OVER = "over"
+    """Do not retry."""
 
 
 class Judged(NamedTuple):
-    """The verdict, and the error to raise when retries have ended."""
+    """The verdict on an error code, and the error to raise if there are no more retries."""
 
     verdict: Verdict
     error: WireError
 
 
-# Lets a topic that was just created become known everywhere.
+# Errors that end without an action of a user, like those during an election.
 _AGAIN: Final = frozenset(
     {
         ErrorCode.not_leader_or_follower,
@@ -57,11 +58,13 @@ _NOT_AUTHORIZED: Final = frozenset(
 
 
 def judged(code: ErrorCode, topic: str, partition: int, replica: int, offset: int = -1) -> Judged:
-    """The verdict on an error code other than `none`, which this replica returned for this
-    partition."""
+    """The verdict on an error code other than `none`, which a broker returned for a partition.
+
+    `replica` is the broker that was requested, or `LEADER`; `offset` is -1 if none was requested.
+    """
     verdict = Verdict.AGAIN if code in _AGAIN else Verdict.OVER
     if code is ErrorCode.kafka_storage_error and replica != LEADER:
-        # Not retried: the replica may be refetched by then, and the damage not be reported.
+        # By a retry the replica may have been refetched, and the damage would not be reported.
         verdict = Verdict.OVER
     return Judged(verdict, error_for(code, topic, partition, replica, offset))
 
@@ -69,7 +72,7 @@ def judged(code: ErrorCode, topic: str, partition: int, replica: int, offset: in
 def error_for(  # noqa: PLR0911 (a table: one answer a line)
     code: ErrorCode, topic: str, partition: int, replica: int, offset: int = -1
 ) -> WireError:
-    """The error code as an error for users."""
+    """The error for users that an error code means; the parameters are those of `judged`."""
     where = topic, partition
     who = "the leader" if replica == LEADER else f"broker {replica}"
     if code is ErrorCode.unknown_topic_or_partition:
@@ -90,7 +93,7 @@ def error_for(  # noqa: PLR0911 (a table: one answer a line)
         return errors.NotAuthorized(f"{who} answers {code.name}", remedy, *where)
     if code is ErrorCode.not_leader_or_follower and replica != LEADER:
         remedy = "choose a broker that has one, or replica=leader"
-        return errors.ReplicaNotThere(f"{who} has no replica of it", remedy, *where)
+        return errors.ReplicaNotThere(f"{who} has no replica of the partition", remedy, *where)
     if code is ErrorCode.offset_not_available and replica != LEADER:
         return behind(replica, offset, *where)
     if code is ErrorCode.kafka_storage_error:
@@ -106,7 +109,7 @@ def error_for(  # noqa: PLR0911 (a table: one answer a line)
 
 
 def behind(replica: int, offset: int, topic: str, partition: int) -> WireError:
-    """The planned offsets do not exist on the replica, and did not arrive in time."""
+    """The error if a replica does not reach an offset in time that the read was planned with."""
     who = "the leader" if replica == LEADER else f"broker {replica}"
     remedy = "see why it does not catch up (chiplog topics describe), or choose another replica"
     return errors.ReplicaBehind(
@@ -115,7 +118,10 @@ def behind(replica: int, offset: int, topic: str, partition: int) -> WireError:
 
 
 def out_of_range(offset: int, topic: str, partition: int, bounds: str = "") -> WireError:
-    """The offset cannot be read; `bounds` says which offsets can, if that is known."""
+    """The error for an offset that cannot be read.
+
+    `bounds` is appended to its message, and says which offsets can be read, if that is known.
+    """
     remedy = "choose offsets between the log start and the high watermark, or earliest and latest"
     return errors.OffsetOutOfRange(
         f"offset {offset} does not exist{bounds}", remedy, topic, partition

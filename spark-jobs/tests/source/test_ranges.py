@@ -105,7 +105,7 @@ def test_a_topic_that_has_less_than_was_read_is_another_one() -> None:
         OffsetOutOfRange, match=r"orders-0: .* up to 11, .* ends at 10; .*created again"
     ):
         ends_of_trigger("orders", {0: 11}, {0: Held(0, 10)}, None)
-    with pytest.raises(UnknownTopic, match="orders-1: the partition is gone"):
+    with pytest.raises(UnknownTopic, match="orders-1: the partition does not exist any more"):
         ends_of_trigger("orders", {0: 1, 1: 1}, {0: Held(0, 10)}, None)
 
 
