@@ -77,7 +77,7 @@ class JavaMember(Member):
     kind = JavaLines
 
     def command(self) -> list[str]:
-        """The call of Kafka's VerifiableConsumer as a member of the group. Writes its config file."""
+        """Write the config file; returns the call of VerifiableConsumer as a group member."""
         config = self.directory / "group-member.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in RARE_POLLS.items()))
         return [

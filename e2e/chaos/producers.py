@@ -70,7 +70,7 @@ class SteadyProducer(ABC):
             self.ledger.errors.append(f"{self.name} ended: {problem!r}")
 
     def send_all(self) -> None:
-        """Send `RECORDS_PER_S` to the partitions in turn until asked to stop; first note each record."""
+        """Note and send `RECORDS_PER_S` records to the partitions in turn, until asked to stop."""
         next_s, sent = time.monotonic(), 0
         while not self.ending.is_set():
             partition = sent % self.ledger.partitions
