@@ -78,6 +78,7 @@ def agree(names: Names, real: object, simulated: object) -> None:
 
 
 def agree_on_lists(names: Names, real: ObjectList, simulated: ObjectList) -> None:
+    """Compare the items of two lists pairwise, and the lists' versions. Raises `Differ`."""
     if len(real.items) != len(simulated.items):
         raise Differ(f"list: real {len(real.items)} items, simulated {len(simulated.items)}")
     for one, other in zip(real.items, simulated.items, strict=True):
@@ -90,6 +91,10 @@ def agree_on_lists(names: Names, real: ObjectList, simulated: ObjectList) -> Non
 
 
 def agree_on_manifests(names: Names, real: Manifest, simulated: Manifest) -> None:
+    """Compare two objects; their uids and versions must correspond, not be equal.
+
+    Raises `Differ`.
+    """
     one, other = plain(real), plain(simulated)
     if one != other:
         raise Differ(difference(one, other))

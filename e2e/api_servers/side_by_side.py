@@ -389,6 +389,7 @@ class SideBySide:
         return self.chance.random() < 0.1
 
     def spot(self) -> Spot:
+        """A random kind, namespace and name."""
         return Spot(
             self.chance.choice(FORMS),
             self.chance.choice(self.namespaces),
@@ -409,6 +410,7 @@ class SideBySide:
         return self.chance.choice(pairs) if self.chance.random() < stale else pairs[-1]
 
     def labels(self) -> dict[str, str]:
+        """Random labels, often none."""
         found = {}
         if self.chance.random() < 0.5:
             found["color"] = self.chance.choice(COLORS)
@@ -493,6 +495,7 @@ def described(event: WatchEvent) -> str:
 
 
 def brief_of(outcome: Outcome) -> str:
+    """An outcome's error or value, shortened for messages."""
     if outcome.error:
         return f"{outcome.error} ({outcome.message[:200]})"
     return repr(outcome.value)[:400]

@@ -62,10 +62,13 @@ def recorded() -> Iterator[Writes]:
     originals = {name: getattr(ApiStore, name) for name in ("restore", *TAKEN)}
 
     def restore(self: ApiStore, *given: Any, **named: Any) -> None:
+        """End the recording, then restore."""
         found.is_over = True
         originals["restore"](self, *given, **named)
 
     def noting(name: str) -> Callable[..., Any]:
+        """A replacement of the store's method `name` that records each outermost call."""
+
         def note(self: ApiStore, kind: Kind, *given: Any, **named: Any) -> Any:
             if found.is_over or found.depth or kind in OF_OTHERS:
                 return originals[name](self, kind, *given, **named)
@@ -100,6 +103,7 @@ def recorded() -> Iterator[Writes]:
 
 
 def _create(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome) -> Write:
+    """A recorded `create`, from the arguments of `ApiStore.create` and its outcome."""
     made = outcome.value if isinstance(outcome.value, dict) else given[0]
     body = given[0]
     # If the name was to be generated, the real server gets the one that the simulated one chose.
@@ -109,12 +113,14 @@ def _create(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcom
 
 
 def _replace(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome) -> Write:
+    """A recorded `replace`, from the arguments of `ApiStore.replace` and its outcome."""
     options = {"subresource": given[1] if given[1:] else named.get("subresource", "")}
     manager = named.get("manager", "")
     return Write("replace", kind, key_of(given[0]), given[0], manager, options, outcome)
 
 
 def _patch(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome) -> Write:
+    """A recorded `patch`, from the arguments of `ApiStore.patch` and its outcome."""
     options: dict[str, Any] = {"subresource": named.get("subresource", "")}
     options["dry_run"] = named.get("dry_run", False)
     key = ObjectKey(*given[0])
@@ -122,6 +128,7 @@ def _patch(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome
 
 
 def _apply(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome) -> Write:
+    """A recorded `apply`, from the arguments of `ApiStore.apply` and its outcome."""
     manager = given[1] if given[1:] else named.get("manager", "")
     return Write("apply", kind, key_of(given[0]), given[0], manager, {}, outcome)
 
@@ -131,6 +138,7 @@ def _apply_new(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Out
 
 
 def _delete(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome) -> Write:
+    """A recorded `delete`, from the arguments of `ApiStore.delete` and its outcome."""
     options = {"uid": named.get("uid", ""), "resource_version": named.get("version", "")}
     return Write("delete", kind, given[0], {}, "", options, outcome)
 

@@ -55,6 +55,7 @@ class JavaProducer(Program):
         """How many records it sent, as it reports when it ends; 0 before."""
 
     def command(self) -> list[str]:
+        """The call of Kafka's VerifiableProducer with acks=all; writes its config file."""
         config = self.directory / "producer.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in PATIENT.items()))
         return [
@@ -99,6 +100,7 @@ class JavaReader(Program):
         self.read_up_to = {self.partition: 0}
 
     def command(self) -> list[str]:
+        """The call of the console consumer; it prints offset and value of a partition's records."""
         shown = ("offset=true", "partition=false", "value=true")
         return [
             *java(TOOLS["kafka-console-consumer.sh"], OPTIONS),

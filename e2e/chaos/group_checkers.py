@@ -65,6 +65,7 @@ def highest_so_far(commits: list[Committed]) -> list[Committed]:
 
 
 def regression(commit: Committed, found: Found) -> str:
+    """The text of an anomaly: a later request got an older offset than the acknowledged commit."""
     return (
         f"the commit of offset {commit.offset} by {commit.member} was acknowledged at "
         f"{commit.answered_s:.3f} s, but {found.by} asked at {found.asked_s:.3f} s and got "

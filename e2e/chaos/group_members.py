@@ -46,6 +46,7 @@ class Member(Program):
         self.lines.take(json.loads(text))
 
     def read(self) -> None:
+        """Read the program's lines until it ends; then its unanswered commit is noted as such."""
         super().read()
         self.lines.end()
 
@@ -76,6 +77,7 @@ class JavaMember(Member):
     kind = JavaLines
 
     def command(self) -> list[str]:
+        """Write the config file; returns the call of VerifiableConsumer as a group member."""
         config = self.directory / "group-member.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in RARE_POLLS.items()))
         return [
@@ -102,10 +104,12 @@ class Crowd(Program):
         return worker_command("librdkafka", self.bootstrap, self.ledger.topic, *self.groups)
 
     def line(self, text: str) -> None:
+        """Pass a printed line to the reader of the member that it names (by its number)."""
         line = json.loads(text)
         self.lines[line["member"]].take(line)
 
     def read(self) -> None:
+        """Read the program's lines until it ends; then each member's unanswered commit is noted."""
         super().read()
         for one in self.lines:
             one.end()

@@ -158,6 +158,7 @@ class LibrdkafkaWorker(Worker):
     passing: ClassVar[tuple[type[Exception], ...]] = (KafkaException,)
 
     def open(self) -> None:
+        """Create the consumer and join the group; commits are explicit, never automatic."""
         self.consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -180,6 +181,7 @@ class LibrdkafkaWorker(Worker):
         )
 
     def poll(self) -> None:
+        """Process the records that arrive within `POLL_S`."""
         until_s = time.monotonic() + POLL_S
         # One by one: `consume` could return records of a partition after its revocation was
         # reported.
@@ -192,6 +194,7 @@ class LibrdkafkaWorker(Worker):
             self.process(*place(message))
 
     def commit_sync(self, offsets: dict[int, int]) -> None:
+        """Commit offsets by partition, and wait. Raises `KafkaException` if one is refused."""
         wanted = [Position(self.topic, number, offset) for number, offset in offsets.items()]
         for one in self.consumer.commit(offsets=wanted, asynchronous=False) or ():
             if one.error is not None:
@@ -220,6 +223,7 @@ class KafkaPythonWorker(Worker):
         self.lost()
 
     def given(self, partitions: Iterable[int]) -> None:
+        """Note new partitions, and keep the uncommitted offsets of those it had before."""
         # If kafka-python has a partition before and after a rebalance, it continues at its old
         # position: so what was read, but not committed, must still be committed.
         super().given(partitions)
@@ -229,6 +233,7 @@ class KafkaPythonWorker(Worker):
         self.kept.clear()
 
     def open(self) -> None:
+        """Create the consumer and join the group; commits are explicit, never automatic."""
         self.consumer = KafkaConsumer(
             bootstrap_servers=self.bootstrap.split(","),
             group_id=self.group,
@@ -242,11 +247,13 @@ class KafkaPythonWorker(Worker):
         self.consumer.subscribe([self.topic], listener=RebalanceListener(self))
 
     def poll(self) -> None:
+        """Process the records that one poll of at most `POLL_S` returns."""
         for where, records in self.consumer.poll(timeout_ms=int(POLL_S * 1000)).items():
             for one in records:
                 self.process(where.partition, one.offset)
 
     def commit_sync(self, offsets: dict[int, int]) -> None:
+        """Commit offsets by partition, and wait for the answer."""
         self.consumer.commit(
             {
                 TopicPartition(self.topic, number): OffsetAndMetadata(offset, "", -1)

@@ -84,10 +84,12 @@ class Groups:
         self.ending.set()
 
     def abandon(self) -> None:
+        """Ask the threads to end the members without waiting for answers, like after a failure."""
         self.is_abandoned = True
         self.ending.set()
 
     def wait_stopped(self) -> None:
+        """Wait for the threads to end; one that does not is noted as an error of the run."""
         for one in self.threads:
             one.join(STOP_LIMIT_S)
             if one.is_alive():

@@ -34,6 +34,7 @@ class MemberLines(ABC):
         return Place(self.group, self.ledger.labels[partition])
 
     def asked_to_commit(self, at_s: float, offsets: Mapping[int, int]) -> None:
+        """Note a commit request (offsets by partition) as pending until its answer is reported."""
         for partition, offset in offsets.items():
             one = Committed(at_s, NEVER_S, self.place(partition), offset, self.name)
             self.pending[partition] = one
@@ -68,6 +69,11 @@ class OwnLines(MemberLines):
     """The lines of our own program, `group_worker`."""
 
     def take(self, line: Line) -> None:
+        """Record in the history what one line of JSON from `group_worker.py` reports.
+
+        Times in a line are by the monotonic clock; the history counts seconds since the run began.
+        Unknown events are ignored.
+        """
         at_s = float(line["t"]) - self.ledger.began_s
         match line["event"]:
             case "began":
@@ -104,6 +110,10 @@ class JavaLines(MemberLines):
         """Added to a time of the wall clock, it gives seconds since the run began."""
 
     def take(self, line: Line) -> None:
+        """Record in the history what one line of JSON from Kafka's VerifiableConsumer reports.
+
+        Its timestamps are milliseconds of the wall clock. Events that no checker needs are ignored.
+        """
         at_s = float(line["timestamp"]) * MS + self.from_wall_clock_s
         match line["name"]:
             case "partitions_assigned":

@@ -55,6 +55,10 @@ class SteadyProducer(ABC):
             self.ledger.errors.append(f"{self.name} has records without an answer")
 
     def run(self) -> None:
+        """The thread's work: send until asked to stop, then wait for the answers that are missing.
+
+        An abandoned producer does not wait. Any exception becomes an error of the run.
+        """
         try:
             self.open()
             self.send_all()
@@ -66,6 +70,7 @@ class SteadyProducer(ABC):
             self.ledger.errors.append(f"{self.name} ended: {problem!r}")
 
     def send_all(self) -> None:
+        """Note and send `RECORDS_PER_S` records to the partitions in turn, until asked to stop."""
         next_s, sent = time.monotonic(), 0
         while not self.ending.is_set():
             partition = sent % self.ledger.partitions
@@ -125,6 +130,8 @@ class LibrdkafkaProducer(SteadyProducer):
         errors.append(f"{self.name}: {error}")
 
     def send(self, value: str, partition: int) -> None:
+        """Queue a record; its delivery report notes the offset, or that the library gave it up."""
+
         def report(error: KafkaError | None, message: "Message[bytes, bytes]") -> None:
             if error is not None:
                 self.given_up(value, error)
@@ -144,6 +151,7 @@ class LibrdkafkaProducer(SteadyProducer):
                 self.producer.poll(0.1)
 
     def pass_time(self, seconds: float) -> None:
+        """Wait this long, and call the delivery reports meanwhile."""
         # The delivery reports are called from `poll`.
         self.producer.poll(0)
         until_s = time.monotonic() + seconds
@@ -151,6 +159,7 @@ class LibrdkafkaProducer(SteadyProducer):
             self.producer.poll(left_s)
 
     def flush(self) -> None:
+        """Wait for all answers; records without one after `STOP_LIMIT_S` are an error."""
         if left := self.producer.flush(STOP_LIMIT_S):
             self.ledger.errors.append(f"{self.name} has {left} records without an answer")
 
@@ -173,6 +182,8 @@ class KafkaPythonProducer(SteadyProducer):
         )
 
     def send(self, value: str, partition: int) -> None:
+        """Queue a record; its callbacks note the offset, or that the library gave it up."""
+
         def report(stored: object) -> None:
             where, offset = stored.partition, stored.offset  # type: ignore[attr-defined]
             self.ledger.note(Kind.ACKED, self.name, where, value=value, offset=offset)
@@ -189,11 +200,13 @@ class KafkaPythonProducer(SteadyProducer):
             self.ending.wait(seconds)
 
     def flush(self) -> None:
+        """Wait for all answers, at most `STOP_LIMIT_S`, and close the producer."""
         self.producer.flush(timeout=STOP_LIMIT_S)
         self.producer.close(timeout=5)
         del self.producer
 
     def forget(self) -> None:
+        """Close the producer without waiting for answers."""
         # `close` alone would wait for answers, and without them leave the sender thread running.
         self.producer._sender.force_close()  # noqa: SLF001
         self.producer.close(timeout=5)

@@ -59,11 +59,13 @@ class Program:
             self.ledger.errors.append(f"{self.name} ended: {self.child.returncode}")
 
     def ask_to_stop(self) -> None:
+        """Send SIGTERM; a program that has ended before is noted as an error."""
         self.must_run()
         if self.child is not None:
             self.child.terminate()
 
     def wait_stopped(self) -> None:
+        """Wait until the program ends; after `STOP_LIMIT_S` note an error. Kill it in any case."""
         if self.child is not None and not self.ended.wait(STOP_LIMIT_S):
             self.ledger.errors.append(f"{self.name} does not end")
         self.kill()

@@ -70,6 +70,7 @@ class Reader(ABC):
             self.ledger.errors.append(f"{self.name} does not end")
 
     def run(self) -> None:
+        """The thread's work: poll until asked to stop. An exception becomes an error of the run."""
         try:
             self.open()
             while not self.ending.is_set():
@@ -104,11 +105,16 @@ class LibrdkafkaReader(Reader):
     name: ClassVar[str] = "librdkafka-reader"
 
     def open(self) -> None:
+        """Read all partitions from offset 0, without a group."""
         self.consumer = librdkafka_consumer(self.bootstrap)
         everything = range(self.ledger.partitions)
         self.consumer.assign([Position(self.ledger.topic, number, 0) for number in everything])
 
     def poll(self) -> None:
+        """Note the records that arrive within `POLL_S`, and errors.
+
+        An offset out of range is a finding; other errors are only disturbances.
+        """
         for one in self.consumer.consume(500, timeout=POLL_S):
             error = one.error()
             if error is None:
@@ -127,6 +133,7 @@ class KafkaPythonReader(Reader):
     name: ClassVar[str] = "kafka-python-reader"
 
     def open(self) -> None:
+        """Read all partitions from offset 0, without a group."""
         self.consumer = KafkaConsumer(
             bootstrap_servers=self.bootstrap.split(","),
             group_id=None,
@@ -141,6 +148,7 @@ class KafkaPythonReader(Reader):
             self.consumer.seek(one, 0)
 
     def poll(self) -> None:
+        """Note the records of one poll. An offset out of range is noted, and ends the reader."""
         try:
             found = self.consumer.poll(timeout_ms=int(POLL_S * 1000))
         except OffsetOutOfRangeError as refused:
@@ -170,6 +178,7 @@ class EndAsker(Reader):
         self.read_up_to = {}  # it reads nothing
 
     def poll(self) -> None:
+        """Ask for the end offset of the next partition in turn, and note it if it is answered."""
         number, self.next = self.next, (self.next + 1) % self.ledger.partitions
         try:
             where = Position(self.ledger.topic, number)

@@ -37,6 +37,7 @@ def table(results: Iterable[Result]) -> Table:
 
 
 def numbers(one: Result) -> tuple[str, ...]:
+    """The cells of a result's row, in the order of the columns of `table`."""
     return (
         str(one.hits),
         f"{one.acknowledged:,}",

@@ -125,6 +125,7 @@ class Trickle(Background):
             time.sleep(EVERY_S)
 
     def run(self) -> None:
+        """Send a record every `EVERY_S`; its delivery report notes when it was acknowledged."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", **QUIET})
         run = uuid.uuid4().hex.encode()
         next_s = time.monotonic()

@@ -41,6 +41,7 @@ class GroupMember(ABC):
         """Read until `ending` is set; then leave the group."""
 
     def _run(self) -> None:
+        """The thread's work: `run` the library's consumer, and note an exception as a problem."""
         try:
             self.run()
         except Exception as problem:  # noqa: BLE001 - the test shows it

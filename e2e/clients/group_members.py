@@ -30,6 +30,7 @@ class KafkaPythonMember(GroupMember):
     name: ClassVar[str] = "kafka-python"
 
     def run(self) -> None:
+        """Read and commit as a member of the group; notes each record and the assignment."""
         consumer = KafkaConsumer(
             self.topic,
             bootstrap_servers=self.bootstrap,
@@ -58,6 +59,7 @@ class LibrdkafkaMember(GroupMember):
     strategy: ClassVar[str] = "range,roundrobin"
 
     def run(self) -> None:
+        """Read and commit as a member of the group; notes each record and the assignment."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -108,6 +110,7 @@ class AiokafkaMember(GroupMember):
         asyncio.run(self.work())
 
     async def work(self) -> None:
+        """Read and commit as a member of the group; notes each record and the assignment."""
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.bootstrap,
             group_id=self.group_id,
@@ -141,6 +144,7 @@ class JavaMember(GroupMember):
     name: ClassVar[str] = "java"
 
     def run(self) -> None:
+        """Run VerifiableConsumer as a member of the group, and note what it prints."""
         command = [
             *java("org.apache.kafka.tools.VerifiableConsumer", (*SHORT_LIVED, "-Xmx96m")),
             *("--bootstrap-server", self.bootstrap, "--topic", self.topic),

@@ -32,6 +32,10 @@ class Honest(Background):
         """1 if the last record got no answer in time, else 0."""
 
     def run(self) -> None:
+        """Send a record at a time, and note how long its acknowledgement takes.
+
+        Ends if a record is not answered within `ANSWER_LIMIT_S`; `__exit__` then raises an error.
+        """
         while not self.ending.wait(PAUSE_S):
             started_s = time.monotonic()
             self.producer.produce(self.topic, b"honest", on_delivery=must_arrive)

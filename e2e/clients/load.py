@@ -54,6 +54,7 @@ class Load(Background):
         self.sent = 0
 
     def run(self) -> None:
+        """Send records as fast as the producer's queue allows, until asked to end."""
         while not self.ending.is_set():
             try:
                 self.producer.produce(

@@ -20,6 +20,7 @@ class StandaloneBroker(BrokerProcess):
         return self.home / "data"
 
     def prepare(self) -> None:
+        """Write the broker's properties file, before each start."""
         values = {
             "listeners": f"PLAINTEXT://{self.bootstrap}",
             "chiplog.durability": "Fsync" if self.fsync else "PageCache",
@@ -36,6 +37,7 @@ class StandaloneBroker(BrokerProcess):
         ]
 
     def is_ready(self) -> bool:
+        """Whether the broker's /readyz answers 200."""
         address = f"http://{LOOPBACK}:{self.side_ports[0]}/readyz"
         try:
             with urllib.request.urlopen(address, timeout=5) as answer:

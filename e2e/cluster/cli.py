@@ -114,5 +114,6 @@ def node_named(name: str) -> layout.Node:
 
 
 def require_local() -> None:
+    """Raises `Refused` unless the cluster is the local one, whose nodes are processes of ours."""
     if not isinstance(current_target(), Local):
         raise Refused("kill-node and start-node work only with CLUSTER=local")

@@ -54,6 +54,7 @@ class Kubectl:
         return self("exec", pod, "--", *command, timeout_s=timeout_s)
 
     def recreate_namespace(self) -> None:
+        """Delete the namespace with all its objects, and create it again, ready for pods."""
         self.delete_namespace()
         self("create", "namespace", self.namespace)
         # Pods are refused until the controller has created the ServiceAccount that they run as.

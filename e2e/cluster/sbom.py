@@ -150,6 +150,7 @@ def _named(stem: str) -> PackageURL:
 
 
 def _library(where: PackageURL, sha256: str | None = None, license_: str | None = None) -> Part:
+    """A component of the bill of materials, identified by its package URL."""
     return Component(
         type=ComponentType.LIBRARY,
         name=where.name,
@@ -162,6 +163,7 @@ def _library(where: PackageURL, sha256: str | None = None, license_: str | None 
 
 
 def _metadata(wheel: Path) -> email.message.Message:
+    """The METADATA file of a wheel, parsed."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
         return email.message_from_bytes(archive.read(name))

@@ -87,6 +87,7 @@ class SparkRunner:
             raise RuntimeError("the runner of Spark applications failed") from self.failure
 
     def _stop(self) -> None:
+        """Called in the loop: cancel the runner's task, if it has begun."""
         if self.runner is not None:
             self.runner.cancel()
 

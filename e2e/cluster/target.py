@@ -75,6 +75,10 @@ class Kind(Target):
     """
 
     def up(self, *, fresh: bool) -> None:
+        """Create the kind cluster unless it exists, and write its kubeconfig.
+
+        `fresh` deletes an existing cluster first. Raises `Refused` if Docker or kind is missing.
+        """
         for program in ("docker", "kind"):
             if shutil.which(program) is None:
                 raise Refused(f"CLUSTER=kind needs the program {program}: install it into PATH")
@@ -130,6 +134,10 @@ class Current(Target):
         self.context = context
 
     def up(self, *, fresh: bool) -> None:
+        """Only check that the API server of the user's own cluster is ready. Raises `Refused`.
+
+        `fresh` is refused, since it would delete that cluster.
+        """
         if fresh:
             raise Refused(
                 "a fresh start would delete your own cluster: not possible with CLUSTER=current"

@@ -110,6 +110,7 @@ def _timed(name: str, one: Shown, end_s: float) -> str:
 
 
 def _text(name: str, one: Shown) -> str:
+    """An SVG text element: one line at its row; `name` is its id, which its animation refers to."""
     y = TITLE_HEIGHT + one.row * LINE_HEIGHT + 14
     spans = "".join(
         f'<tspan class="{span.style or "plain"}">{escape(span.text)}</tspan>' for span in one.line

@@ -61,6 +61,7 @@ class Load(Background):
         return max(after - before for before, after in pairwise([since_s, *later]))
 
     def run(self) -> None:
+        """Send an order every `EVERY_S`, to the customers in turn; its report notes the answer."""
         settings = {"bootstrap.servers": self.bootstrap, "acks": "all", "enable.idempotence": True}
         producer = Producer({**settings, **QUIET})
         number = 0

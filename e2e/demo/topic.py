@@ -77,6 +77,7 @@ def spread(cluster: BrokerClusterUnderTest) -> ClientMetadata:
 
 
 def end_offsets(bootstrap: str) -> list[int]:
+    """The end offset of each partition of the topic, once clients can get all."""
     return until(
         f"the end offset of each partition of {TOPIC}",
         lambda: topics.end_offsets(bootstrap, TOPIC, range(PARTITIONS)),

@@ -86,6 +86,7 @@ class FileSystem:
         return [unmounted(self.path)]
 
     def _make(self) -> None:
+        """Create the image file, and a file system in it."""
         run("truncate", "--size", str(SIZE_BYTES), str(self.image))
         run(*MAKE[self.kind], str(self.image))
 
@@ -155,6 +156,7 @@ class DroppingFileSystem(FileSystem):
         self.image = self.device / f"image.{kind}"
 
     def _enter(self, entered: ExitStack) -> None:
+        """Mount a tmpfs for the image, then make and mount the file system in it."""
         self.device.mkdir(parents=True, exist_ok=True)
         # Registered first, so that it is undone even if a later step or its cleanup fails.
         entered.enter_context(Undone(unmounted(self.device)))
@@ -165,20 +167,27 @@ class DroppingFileSystem(FileSystem):
         super()._enter(entered)
 
     def _undoing(self) -> Sequence[Sequence[str]]:
+        """The commands that unmount the file system, also if this process is killed."""
         # First make the tmpfs large again: unmounting retries failing writes without end.
         return [resized(self.device, self.ROOM), *super()._undoing()]
 
     def _make(self) -> None:
+        """Create the file system, and allocate the blocks of its metadata in the image.
+
+        Writes to these blocks succeed even while the tmpfs is full.
+        """
         super()._make()
         self._reserved = {"ext4": ext4_metadata, "xfs": xfs_log}[self.kind](self.image)
         self._reserve(self.image)
 
     def _reserve(self, image: Path) -> None:
+        """Allocate the metadata's range of bytes in an image file."""
         # Allocating does not change bytes that are written already.
         with image.open("r+b") as file:
             os.posix_fallocate(file.fileno(), self._reserved.start, len(self._reserved))
 
     def mount(self) -> None:
+        """Mount the file system, and release the blocks of deleted files."""
         super().mount()
         self._trim()
 

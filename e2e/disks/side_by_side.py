@@ -38,7 +38,7 @@ def outcome_of(call: Callable[[], object]) -> Outcome:
 
 
 async def outcome_later(call: Callable[[], Awaitable[object]]) -> Outcome:
-    """As `outcome_of`, for a call that is awaited."""
+    """Await a call; its `OSError` becomes an `Outcome`, too."""
     try:
         return Outcome(await call())
     except OSError as error:
@@ -65,6 +65,7 @@ class Seen:
     errors: dict[str, int] = field(default_factory=dict)
 
     def note(self, call: str, outcome: Outcome) -> None:
+        """Count a call (like "rename") and its error, if any."""
         self.calls[call] = self.calls.get(call, 0) + 1
         if outcome.error:
             self.errors[outcome.error] = self.errors.get(outcome.error, 0) + 1
@@ -100,12 +101,14 @@ class SideBySide:
     # --- calls on the disk ------------------------------------------------------------
 
     async def list_names(self) -> None:
+        """Compare `exists` of a random path and `names` of a random directory on both disks."""
         path = self.path()
         self.both(f"exists {path}", lambda disk: disk.exists(path))
         directory = self.chance.choice(DIRECTORIES)
         self.both(f"names {directory}", lambda disk: disk.names(directory))
 
     async def make_directory(self) -> None:
+        """Make a random directory on both disks, and compare."""
         path = self.chance.choice(DIRECTORIES[1:-1])
         self.both(f"make_directory {path}", lambda disk: disk.make_directory(path))
 
@@ -122,18 +125,22 @@ class SideBySide:
         self.agree(f"rename {old} {new}", real, simulated)
 
     async def remove(self) -> None:
+        """Remove a random file or directory on both disks, and compare."""
         path = self.chance.choice([self.path(), self.path(), *DIRECTORIES[1:]])
         self.both(f"remove {path}", lambda disk: disk.remove(path))
 
     async def replace(self) -> None:
+        """Replace a random file's content on both disks, and compare."""
         path, data = self.path(), self.data()
         await self.both_later(f"replace {path}", lambda disk: disk.replace(path, data))
 
     async def sync_directory(self) -> None:
+        """Sync a random directory on both disks, and compare."""
         path = self.chance.choice(DIRECTORIES)
         await self.both_later(f"sync_directory {path}", lambda disk: disk.sync_directory(path))
 
     async def lock(self) -> None:
+        """Lock a file on both disks, one in the root or in a missing directory, and compare."""
         path = self.chance.choice((".lock", "none/.lock"))
         self.both(f"lock {path}", lambda disk: disk.lock(path))
 
@@ -154,18 +161,22 @@ class SideBySide:
     # --- calls on an open file --------------------------------------------------------
 
     async def append(self) -> None:
+        """Append random data to an open file on both disks, and compare."""
         data = self.data()
         self.both_files("append", lambda file: file.append(data))
 
     async def write_at(self) -> None:
+        """Write random data at a random offset of an open file on both disks, and compare."""
         data, at = self.data(), self.chance.randrange(2 * MOST_BYTES)
         self.both_files(f"write_at {at} {len(data)}", lambda file: file.write_at(at, data))
 
     async def truncate(self) -> None:
+        """Truncate an open file on both disks, to 0 or to a random size, and compare."""
         size = self.chance.choice((0, self.chance.randrange(2 * MOST_BYTES)))
         self.both_files(f"truncate {size}", lambda file: file.truncate(size))
 
     async def read(self) -> None:
+        """Read a random range of an open file on both disks, by `read` and `read_into`; compare."""
         at, size = (self.chance.randrange(2 * MOST_BYTES) for _ in range(2))
         self.both_files(f"read {at} {size}", lambda file: file.read(at, size))
 
@@ -199,6 +210,7 @@ class SideBySide:
             one.real.release()
 
     async def wait_for_syncs(self) -> None:
+        """Wait until all syncs in the background have ended."""
         await asyncio.gather(*self.syncs)
         self.syncs.clear()
 
@@ -211,6 +223,7 @@ class SideBySide:
         )
 
     async def both_later(self, what: str, call: Callable[[Disk], Awaitable[object]]) -> None:
+        """Await a call on both disks and compare; `what` describes it in messages."""
         real = await outcome_later(lambda: call(self.real))
         simulated = await outcome_later(lambda: call(self.simulated))
         self.agree(what, real, simulated)
@@ -231,6 +244,7 @@ class SideBySide:
         self.agree("sync", real, Outcome())
 
     async def closed(self, one: OpenFile) -> None:
+        """Close an open file on both disks, and compare."""
         self.files.remove(one)
         self.agree("close", outcome_of(one.real.close), outcome_of(one.simulated.close))
 

@@ -38,6 +38,7 @@ class Undone:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
+        """Close the shell's input, so that it runs the commands, and wait for its end."""
         assert self._shell is not None
         self._shell.communicate(timeout=LIMIT_S)
 

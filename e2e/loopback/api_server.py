@@ -154,6 +154,7 @@ class ApiServer:
         )
 
     def _etcd(self) -> list[str | Path]:
+        """The command that starts etcd."""
         client, peer = (f"http://{LOOPBACK}:{port}" for port in (self.client_port, self.peer_port))
         return [
             build.program("etcd"),
@@ -168,6 +169,7 @@ class ApiServer:
         ]
 
     def _server(self) -> list[str | Path]:
+        """The command that starts kube-apiserver with RBAC and bearer tokens, without kubelets."""
         first, last = self.node_ports[0], self.node_ports[-1]
         return [
             build.program("kube-apiserver"),

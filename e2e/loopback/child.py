@@ -22,6 +22,7 @@ class Child:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        """Start the program; the kernel kills it when the thread that calls this ends."""
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
                 [*DIE_WITH_US, *map(str, self.command)],
@@ -66,6 +67,7 @@ class Supervised:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
+        """The thread's work: start the program whenever it does not run, and kill it at the end."""
         while not self._ending.is_set():
             if not self.child.runs:
                 self.child.start()

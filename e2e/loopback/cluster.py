@@ -217,6 +217,7 @@ class WithoutBrokers(LoopbackCluster):
     """An API server and an operator only, without a BrokerCluster."""
 
     def start(self) -> None:
+        """Start the API server, create namespaces and CRDs in it, and start the operator."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.running.enter_context(self.server)
         self._define()

@@ -89,6 +89,7 @@ class Group:
             )
 
     def _end(self, consumer: "_Closed", partition: int) -> int:
+        """The high watermark of a partition of the topic."""
         at = TopicPartition(self.topic, partition)
         return int(consumer.get_watermark_offsets(at, timeout=20)[1])
 
@@ -157,6 +158,10 @@ def read_often(group: Group, reads: int) -> list[int]:
 
 
 async def _read_often(group: Group, reads: int) -> list[int]:
+    """As `READERS` concurrent clients, read the ConsumerGroup object `reads` times.
+
+    Returns all lags found, of each partition and in total.
+    """
     found: list[int] = []
     kubectl = group.kubectl
     async with HttpKubeApi(find(kubectl.kubeconfig)) as kube:

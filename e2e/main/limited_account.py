@@ -93,6 +93,7 @@ class Limited:
         }
 
     def _stored(self, kind: str, name: str) -> dict[str, Any]:
+        """What must not change of an object: all but its status, and part of the metadata."""
         found: dict[str, Any] = self.kubectl.get(kind, name)
         about = found["metadata"]
         return {

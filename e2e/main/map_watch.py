@@ -22,6 +22,7 @@ class MapWatch(Background):
         """The answers in order, without repetitions."""
 
     def run(self) -> None:
+        """Ask again and again, and keep each answer that differs from the one before."""
         while not self.ending.wait(EVERY_S):
             try:
                 found = tuple(self.ask())

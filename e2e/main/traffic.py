@@ -125,6 +125,7 @@ class Traffic:
             self.noticed.errors.append(f"{left} records were neither acknowledged nor refused")
 
     def send(self) -> None:
+        """Send the next record, to the partitions in turn; `answered` notes its result."""
         started_s = time.monotonic()
 
         def on_delivery(error: KafkaError | None, message: "Message[bytes, bytes]") -> None:

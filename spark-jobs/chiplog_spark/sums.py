@@ -15,5 +15,6 @@ class Sums(AccumulatorParam[Done]):
         return Counter()
 
     def addInPlace(self, value1: Done, value2: Done) -> Done:  # noqa: N802 - pyspark's name
+        """Merge the second sum into the first, and return it, as Spark requires."""
         value1.update(value2)
         return value1

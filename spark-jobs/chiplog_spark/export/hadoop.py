@@ -41,12 +41,17 @@ class HadoopFiles:
             ) from error
 
     def names(self, directory: str) -> list[str]:
+        """The sorted names of a directory's direct entries; empty if it does not exist."""
         system, path = self._locate(directory)
         if not system.exists(path):
             return []
         return sorted(status.getPath().getName() for status in system.listStatus(path))
 
     def tree(self, directory: str) -> Mapping[str, int]:
+        """Sizes in bytes by path relative to the directory, of all files below it.
+
+        Empty if the directory does not exist.
+        """
         system, path = self._locate(directory)
         if not system.exists(path):
             return {}
@@ -64,6 +69,7 @@ class HadoopFiles:
         return bool(system.exists(hadoop_path))
 
     def read(self, path: str) -> str:
+        """The whole content of a file, decoded as UTF-8."""
         system, hadoop_path = self._locate(path)
         stream = system.open(hadoop_path)
         try:
@@ -92,6 +98,7 @@ class HadoopFiles:
         return False
 
     def move(self, source: str, destination: str) -> None:
+        """Rename a file, creating the destination's directory; raises `OSError` if that fails."""
         system, source_path = self._locate(source)
         _, target = self._locate(destination)
         system.mkdirs(target.getParent())
@@ -99,6 +106,7 @@ class HadoopFiles:
             raise OSError(f"{source} could not be renamed to {destination}")
 
     def remove(self, path: str) -> None:
+        """Delete a file, or a directory with all its content; a missing path is no error."""
         system, hadoop_path = self._locate(path)
         system.delete(hadoop_path, True)  # True: recursively
 

@@ -83,6 +83,7 @@ class ExportJob:
 
     @property
     def login(self) -> Login | None:
+        """How the job authenticates to the brokers (SASL); None if it connects without a login."""
         sasl = self.sasl
         return (
             Login(sasl.username, sasl.password_file, Mechanism(sasl.mechanism.value))

@@ -186,6 +186,7 @@ def _limited(spark: SparkSession, time_limit_ms: int | None) -> Iterator[None]:
 
 
 def _too_long(time_limit_ms: int) -> Refused:
+    """The error of a measurement that did not end within `spec.timeLimit`."""
     return Refused(
         "TimeLimitExceeded",
         f"spec.timeLimit: the measurement was not complete after {time_limit_ms} ms; raise "

@@ -109,5 +109,6 @@ def _counter(
 
 
 def _merged(tally: Tally, other: Tally) -> Tally:
+    """Add `other` to `tally` in place, as the function of a reduction; returns `tally`."""
     tally.merge(other)
     return tally

@@ -284,6 +284,7 @@ def _mechanism(text: str) -> Mechanism:
 
 
 def _boolean(text: str) -> bool:
+    """Parses "true" or "false" in any case. Raises `ValueError` for another text."""
     match text.strip().lower():
         case "true":
             return True

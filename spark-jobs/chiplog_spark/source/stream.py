@@ -123,5 +123,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {self._options.topic: {str(index): offsets[index] for index in sorted(offsets)}}
 
     def _from_json(self, written: Mapping[str, Any]) -> dict[int, int]:
+        """Offsets by partition, from a checkpoint's JSON `{topic: {partition: offset}}`."""
         of_topic = written.get(self._options.topic, {})
         return {int(index): int(offset) for index, offset in of_topic.items()}

@@ -17,6 +17,10 @@ class Covered:
     """The ranges that were read of one replica; adjacent ones are joined."""
 
     def __init__(self, ranges: Iterable[Range]) -> None:
+        """Join overlapping and adjacent ranges, so that `ranges` is sorted and has gaps in between.
+
+        Empty ranges are left out.
+        """
         joined: list[tuple[int, int]] = []
         for part in sorted(ranges, key=lambda part: part.start):
             if part.end <= part.start:

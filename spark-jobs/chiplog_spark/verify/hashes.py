@@ -50,6 +50,7 @@ def by_crc32(key: bytes, partitions: int) -> int:
 
 
 def by_fnv1a(key: bytes, partitions: int) -> int:
+    """The partition of a key by the FNV-1a hash, like sarama's `NewHashPartitioner` in Go."""
     found = fnv1a(key)
     # In Go the remainder of a negative number is negative; its absolute value counts.
     return (found if found <= _BITS_31 else _BITS_32 + 1 - found) % partitions

@@ -194,6 +194,7 @@ def _confirm_suspects(
 
 
 def _splits(plans: Sequence[TopicPlan], records_per_split: int) -> list[Split]:
+    """The splits of all replicas of all topics, in the order in which tasks shall read them."""
     return interleaved(
         split for plan in plans for split in splits_of_replicas(plan, records_per_split)
     )

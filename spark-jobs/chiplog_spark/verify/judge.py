@@ -124,6 +124,7 @@ class Judge:
         return {place for place in self._facts if place not in incomplete}
 
     def _is_in_sync(self, read: Read) -> bool:
+        """Whether the replica that was read is known to be in its partition's ISR."""
         known = self._facts[read.topic, read.partition].replica(read.replica)
         return known is not None and known.in_sync
 

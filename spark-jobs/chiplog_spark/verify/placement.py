@@ -128,11 +128,11 @@ class Where(NamedTuple):
     """The partitions that the hashes give for a key."""
 
     fit: frozenset[str]
-    """The hashes that place it in this partition."""
+    """The hashes that place the key in this partition."""
     belongs: str = ""
-    """Where they place it, for messages; empty if one of them places it here."""
+    """Where the hashes place the key, for messages; empty if one of them places it here."""
     older: tuple[tuple[str, int], ...] = ()
-    """Hashes with smaller numbers of partitions that place it here."""
+    """Hash and smaller number of partitions, of the pairs that place the key here."""
 
 
 class Placement:

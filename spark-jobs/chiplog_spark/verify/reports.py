@@ -37,13 +37,13 @@ class Read:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     was_cut: bool = False
-    """Whether the time limit ended it."""
+    """Whether the time limit ended the read before `planned_end`."""
     refusal: Refusal | None = None
     findings: list[Finding] = field(default_factory=list)
     misplaced: list[Finding] = field(default_factory=list)
-    """They count once the topic's partitioner is known."""
+    """Findings about key placement; they count only once the topic's partitioner is known."""
     more: dict[str, int] = field(default_factory=dict)
-    """The number of further findings, by check."""
+    """Check -> number of further findings, which are not in `findings`."""
     tally: Tally = field(default_factory=Tally)
 
     @property

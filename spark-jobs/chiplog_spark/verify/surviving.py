@@ -62,7 +62,7 @@ class KeyHistory:
     facts: PartitionFacts
     compared: frozenset[int]
     clean_offsets: Mapping[int, int]
-    """Of each replica; absent if it is not known."""
+    """Broker id -> the offset below which its replica is compacted; absent if not known."""
     _key: bytes = b""
     _latest: dict[int, _Latest] = field(default_factory=dict)
     _group: list[Surviving] = field(default_factory=list)
