@@ -86,7 +86,9 @@ def definition_template(definition: Definition) -> str:
     manifest["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
     text = yaml.safe_dump(manifest, sort_keys=False, width=100, allow_unicode=True)
     assert "{{" not in text, f"{definition.file_name}: Helm would take {{{{ for its own"
-    assert text.count(KEPT) == 1, f"{definition.file_name}: its annotations are not where they were"
+    assert text.count(KEPT) == 1, (
+        f"{definition.file_name}: metadata.annotations is not written as expected: adapt KEPT"
+    )
     text = text.replace(KEPT, KEPT + MORE_ANNOTATIONS)
     text = _only_where_known(text, manifest["spec"]["versions"][0])
     return f"{{{{- /* {ORIGIN} */ -}}}}\n{{{{- if .Values.crds.install }}}}\n{text}{{{{- end }}}}\n"
@@ -99,7 +101,9 @@ def _only_where_known(text: str, version: Mapping[str, Any]) -> str:
         return text
     block = yaml.safe_dump({SELECTABLE: version[SELECTABLE]}, sort_keys=False)
     block = "".join(f"    {line}\n" for line in block.splitlines())
-    assert text.count(block) == 1, "its selectable fields are not where they were"
+    assert text.count(block) == 1, (
+        "spec.versions[0].selectableFields is not written as expected: adapt _only_where_known"
+    )
     return text.replace(block, f"{SINCE_1_30}{block}    {{{{- end }}}}\n")
 
 

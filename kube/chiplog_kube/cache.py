@@ -144,7 +144,7 @@ class ObjectCache:
         ]
 
     def _tick(self) -> int:
-        """The next moment of the cache's own clock."""
+        """Advance the cache's own clock by one change, and return its new moment."""
         self._moment += 1
         return self._moment
 

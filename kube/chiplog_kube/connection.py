@@ -42,7 +42,8 @@ class Login(Protocol):
         """The identity for requests now."""
 
     async def fresh(self) -> int:
-        """Renew the identity if it expires soon. Returns the version of the present one.
+        """Renew the identity (headers or client certificate) if it expires soon. Returns the
+        version of the present identity, to be passed to `refused` after a 401.
 
         Raises `NoConnection` if renewing fails and the old identity has expired.
         """
@@ -108,16 +109,16 @@ class Connection:
     ca: bytes | None = field(default=None, repr=False)
     """PEM; None for what the system trusts."""
     insecure: bool = False
-    """Believe any server certificate: only because a kubeconfig says so."""
+    """Accept any server certificate, as a kubeconfig may request (insecure-skip-tls-verify)."""
     server_name: str = ""
     """The name in the server's certificate, where it is not that of the address."""
     proxy: str = ""
     """Like `http://10.0.0.1:3128`; empty for none."""
     credentials: Credentials = field(default_factory=NoToken)
     login: Login | None = None
-    """In the place of `credentials` where a kubeconfig was read."""
+    """Used instead of `credentials` if the connection is from a kubeconfig."""
     namespace: str = ""
-    """Where objects are that name no namespace."""
+    """The namespace of objects that name none."""
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """The context for TLS to the server; None for plain HTTP."""

@@ -159,7 +159,8 @@ class HttpKubeApi:
 
     async def _as_applied(self, kind: Kind, written: Manifest, manager: str) -> Manifest:
         """Record in a written object's managedFields that the manager applied its fields, and
-        return the object. A later apply could not remove fields that it created.
+        return the object. Otherwise a later apply could not remove fields of an object that was
+        created by POST.
 
         If this fails, nothing is lost: the next apply does it.
         """
@@ -197,7 +198,7 @@ class HttpKubeApi:
 
 
 def _about(verb: str, kind: Kind, subresource: str = "") -> About:
-    """The request as metrics count it."""
+    """The verb and resource under which the metrics count a request."""
     return About(verb, f"{kind.plural}/{subresource}" if subresource else kind.plural)
 
 
@@ -227,5 +228,5 @@ def _selectors(labels: str, fields: str) -> dict[str, str]:
 
 
 def _write_query(field_manager: str, *, dry_run: bool = False) -> dict[str, str]:
-    """The query parameters of a write."""
+    """The query parameters of a write: its field manager, and whether nothing is stored."""
     return {"fieldManager": field_manager, **({"dryRun": "All"} if dry_run else {})}

@@ -76,6 +76,7 @@ class HttpTransport:
         self._old_session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
+        """Close all connections."""
         for session in (self._session, self._old_session):
             if session is not None:
                 await session.close()

@@ -78,7 +78,8 @@ class _Taken(Exception):  # noqa: N818 - named for what it says
 
     @classmethod
     def by(cls, found: Manifest, kind: Kind, why: str) -> "_Taken":
-        """The exception for an object that has the name; `why` says why it is not ours."""
+        """The exception for an existing object (`found`) that has a name which the cluster needs;
+        `why` says why it does not belong to the cluster."""
         return cls(
             taken_names.taken_message(kind.kind, key_of(found).name, BROKER_CLUSTER.kind, why)
         )
@@ -93,7 +94,8 @@ class _Made:
     live: Manifest = field(repr=False)
 
     def was_changed(self, live: Manifest) -> bool:
-        """Whether somebody else changed the object's desired state since the operator wrote it."""
+        """Whether another client changed the object's desired state since the operator wrote it.
+        `live` is the object as it is cached now."""
         return live is not self.live and _desired_fields(live) != _desired_fields(self.live)
 
 
@@ -180,7 +182,9 @@ class Applier:
         except _Taken as taken:
             return Applied((str(taken),), is_unfinished=True)
         except ApiError as error:
-            return Applied((f"its Secret cannot be read: {error}",))
+            return Applied(
+                (f"Secret {names.internal_secret(cluster.metadata.name)} cannot be read: {error}",)
+            )
         wanted = self._wanted(known, cluster, wanted_brokers, held_by(brokers.values()))
         # One result per write, as `_try_one` returns it.
         results: list[str | None] = []

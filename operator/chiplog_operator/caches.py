@@ -36,10 +36,10 @@ class ClusterKey(NamedTuple):
 
 
 USER_KINDS = (kinds.BROKER_CLUSTERS, kinds.TOPICS, kinds.CONSUMER_GROUPS)
-"""What users write. Kopf watches these."""
+"""Kinds of objects that users write. Kopf watches these."""
 
 JOB_KINDS = (kinds.VERIFICATIONS, kinds.REBALANCES)
-"""What users write, too, and Spark jobs carry out. Kopf watches these."""
+"""Kinds of objects that users write and Spark jobs carry out. Kopf watches these."""
 
 DECIDED_KINDS = (kinds.BROKERS, kinds.PARTITION_MAPS)
 """What the planner writes."""
@@ -54,11 +54,11 @@ OWNED_KINDS = (
     kinds.ROLE_BINDINGS,
     kinds.STATEFUL_SETS,
 )
-"""What is made from a BrokerCluster and found by its label. Secrets are read one by one, by name:
-the operator has no right to list them."""
+"""Kinds of objects that the operator makes from a BrokerCluster and finds by its label. Secrets are
+read one by one, by name: the operator has no right to list them."""
 
 OBSERVED_KINDS = (kinds.LEASES, kinds.PODS, kinds.VOLUME_CLAIMS)
-"""What others keep up and the label finds, too."""
+"""Kinds that other controllers maintain; found by the cluster's label, too."""
 
 LABELLED_KINDS = (*OWNED_KINDS, *OBSERVED_KINDS)
 ALL_KINDS = (*USER_KINDS, *JOB_KINDS, *DECIDED_KINDS, *LABELLED_KINDS, kinds.NODES)
@@ -213,8 +213,8 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def with_managed_fields(manifest: Manifest) -> Manifest:
-    """Keep the whole object with its managedFields, because field owners decide what may be
-    changed."""
+    """The whole object. Unlike for other kinds, its managedFields are cached, too: they say who
+    wrote each field, and so what the operator may change or delete."""
     return manifest
 
 

@@ -24,7 +24,8 @@ class Changes:
         """Set when the spec of an object that runs Spark jobs changed."""
 
     def cluster_changed(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
-        """Wake the cluster's loop, and the connections to its brokers."""
+        """Wake the cluster's loop, and the task that connects to its brokers. An urgent change may
+        interrupt a plan that is being carried out."""
         self.processes.set()
         if (loop := self.clusters.of(cluster)) is not None:
             loop.wake(urgent=urgent)

@@ -136,8 +136,8 @@ class EventRecorder:
             yield _announce(api.BROKER_CLUSTER.kind, metadata_of(found), item)
 
     def _allowed(self, wanted: int) -> int:
-        """How many of the wanted Events may be created now, and take them from the allowance. It
-        grows by `EVENTS_A_SECOND` up to `BURST`."""
+        """Return how many of the wanted Events may be created now, and subtract them from the
+        allowance, which grows by `EVENTS_A_SECOND` up to `BURST`."""
         now_s = self._clock.monotonic_s()
         grown = self._allowance + (now_s - self._since_s) * EVENTS_A_SECOND
         allowed = min(wanted, int(min(grown, BURST)))
@@ -146,6 +146,7 @@ class EventRecorder:
 
 
 def _announce(kind: str, about: Metadata, news: News) -> Announce:
+    """The action that creates an Event with this news about an object of our API."""
     return Announce(
         kind=kind,
         api_version=api.API_VERSION,

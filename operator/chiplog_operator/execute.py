@@ -335,6 +335,7 @@ class Executor:
         executed.reported(action, before)
 
     async def _create_event(self, announce: Announce) -> None:
+        """Send the Event to the API server. Raises `ApiError`s."""
         manifest = event(announce, self._clock.now(), self._instance)
         await self._api.create(kinds.EVENTS, manifest, field_manager=labels.OPERATOR)
 

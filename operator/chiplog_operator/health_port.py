@@ -63,6 +63,7 @@ class ConnectProbe(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def close(self) -> None:
+        """Drop the connection, if there is one, without waiting."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -102,6 +103,7 @@ class IncarnationProbe(ConnectProbe):
             self._answered(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Release all that wait for the incarnation (None unless received) or the end."""
         self._answered(None)
         if not self._ended.done():
             self._ended.set_result(None)

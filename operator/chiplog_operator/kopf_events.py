@@ -23,6 +23,7 @@ def _register(registry: kopf.OperatorRegistry, caches: Caches, kind: Kind) -> No
 
     @kopf.on.event(kind.api_version, kind.plural, registry=registry, id=kind.plural)
     async def on_event(event: kopf.RawEvent, **_: object) -> None:
+        """Put the object of the watch event into the cache."""
         take(caches, kind, event)
 
 

@@ -68,7 +68,8 @@ class Leadership:
         logger.info("in_charge", extra={"identity": self.me})
 
     async def _carry_out(self, move: Move) -> bool:
-        """Carry out a step towards being active. True if the next one is due without a pause."""
+        """Carry out a step towards being active. Returns whether the Lease was just taken, so that
+        the next step is due without a pause."""
         match move:
             case Move.TAKE:
                 return await self._take_or_renew()
@@ -81,8 +82,8 @@ class Leadership:
         return False
 
     async def _find_place(self) -> Place:
-        """Whether operators with other Leases let this process be active. It is `FREE` to be if
-        they are not checked."""
+        """Whether operators with other Leases let this process be active: always `FREE` if they are
+        not checked."""
         if self.other_operators is None:
             return Place.FREE
         return await self.other_operators.find_place(holds_lease=self.is_held())
@@ -104,7 +105,9 @@ class Leadership:
             self._assert_held()
             if self._seen.record is None or self._seen.record.holder != self.me:
                 self._held_until_s = None
-                raise LeaseLost("another process has taken the Lease")
+                raise LeaseLost(
+                    f"another process has taken Lease {self.namespace}/{names.OPERATOR_LEASE}"
+                )
 
     async def release(self) -> None:
         """Release the Lease, so that a standby need not wait. A failure does no harm."""
@@ -122,7 +125,9 @@ class Leadership:
     def _assert_held(self) -> None:
         """Raises `LeaseLost` if the last successful renewal is too long ago."""
         if not self.is_held():
-            raise LeaseLost("the Lease could not be renewed in time")
+            raise LeaseLost(
+                f"Lease {self.namespace}/{names.OPERATOR_LEASE} could not be renewed in time"
+            )
 
     async def _take_or_renew(self) -> bool:
         """Read the Lease, and take or renew it if no other process holds it. Returns whether this

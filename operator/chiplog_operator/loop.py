@@ -256,6 +256,7 @@ class ClusterLoop:
         return delay_s
 
     def _log_failure(self, event: str, error: Exception, wait_s: float) -> None:
+        """Log a warning that a pass failed, and when the next one is due."""
         facts = {"cluster": str(self.key), "error": str(error), "retry_in_s": round(wait_s, 3)}
         logger.warning(event, extra=facts)
 

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_NAMESPACE = "chiplog-system"
 LAST_WORDS_S = 2.0
-"""For this long a process that must end may take to close its connections."""
+"""Time for a process that must end to write its last log lines and close connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +250,8 @@ async def _lead(
 
 
 async def _keep(leadership: Leadership) -> None:
-    """Renew the Lease. When it is lost, end this process, because another one may be active."""
+    """Renew the Lease until it is lost. Then end this process, because another one may be
+    active."""
     try:
         await leadership.keep()
     except LeaseLost:

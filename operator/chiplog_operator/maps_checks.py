@@ -61,7 +61,8 @@ class MapsChecks:
         self._listener.all_clusters_changed()
 
     def start_check_of(self, cluster: ClusterKey) -> None:
-        """Start a new check of one cluster only, because its maps were listed or read."""
+        """Start a new check of one cluster, because its maps were listed or read: its brokers
+        compare the maps with their disks."""
         self._by_cluster[cluster] = self._new_name()
         self._listener.all_clusters_changed()
 

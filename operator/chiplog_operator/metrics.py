@@ -117,6 +117,7 @@ class ApiRequests:
         )
 
     def answered(self, about: About, code: str, seconds: float) -> None:
+        """See `RequestMeter.answered`."""
         self._total.labels(about.verb, about.resource, code).inc()
         self._duration.labels(about.verb).observe(seconds)
 
@@ -163,6 +164,7 @@ class _Reconciliations:
         self._periodical.labels(KIND, *cluster).inc()
 
     def forgotten(self, cluster: ClusterKey) -> None:
+        """Remove the cluster's series."""
         for metric in (
             self._total,
             self._successful,
@@ -195,6 +197,7 @@ class _Queue:
         self._waiting.add(cluster)
 
     def begun(self, cluster: ClusterKey, waited_s: float) -> None:
+        """A reconciliation of the cluster begins, `waited_s` after the first change."""
         self._waiting.discard(cluster)
         self._seconds.observe(waited_s)
 
@@ -207,7 +210,8 @@ class _Clusters:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._elections: dict[ClusterKey, UncleanElections] = {}
-        """Of clusters that any object names."""
+        """The unclean elections counted so far, for each cluster that exists or that an object
+        names."""
         self._resources = Gauge(
             "chiplog_operator_resources",
             "Objects that the operator manages.",

@@ -36,6 +36,7 @@ class ObjectsCollector(Collector):
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
+        """The metrics of users' objects, made from the caches for each scrape."""
         yield self._family(
             kinds.BROKER_CLUSTERS,
             GaugeMetricFamily(

@@ -70,9 +70,11 @@ class _Checked:
     owners: frozenset[str] = frozenset()
     """Uids of Topics that own maps and are confirmed to be gone."""
     topics_unknown: bool = False
-    """Topics that own maps are missing, and Topics cannot be listed."""
+    """Whether Topics that own maps are not cached, and Topics cannot be listed to confirm that they
+    are gone."""
     is_deleting: bool = False
-    """Whether Topics are being deleted. Only then the next two are current."""
+    """Whether Topics are being deleted. Only then `definition_deleting` and
+    `namespaces_deleting` are current."""
     definition_deleting: bool = False
     namespaces_deleting: frozenset[str] = field(default_factory=frozenset)
     rigid_classes: frozenset[str] = frozenset()
@@ -95,7 +97,7 @@ class Observer:
         clock: Clock,
         namespaces: Collection[str] = (),
     ) -> None:
-        """`namespaces`: the watched ones, if not all are."""
+        """`namespaces` are the watched ones; empty if all are watched."""
         self._api = api
         self._namespaces = frozenset(namespaces)
         self._caches = caches
@@ -120,7 +122,8 @@ class Observer:
         deleted. `revisions` has the revision of each broker's pod. Raises `ApiError`s."""
         if not self.is_known(key.namespace):
             raise Forbidden(
-                f"namespace {key.namespace} has not been listed since the operator started"
+                f"namespace {key.namespace} has not been listed since the operator started: check that "
+                "the operator may list its objects"
             )
         checked = self._checked.setdefault(key, _Checked())
         await self._confirm_absence(key)
@@ -180,7 +183,8 @@ class Observer:
         return found if isinstance(found, BrokerCluster) else None
 
     async def _confirm_absence(self, key: ClusterKey) -> None:
-        """If the BrokerCluster is not in the cache, read it before its Topics are released.
+        """If the BrokerCluster is not in the cache, read it from the API server: if it is really
+        gone, the finalizers of its Topics are removed.
 
         A cluster in a namespace that is not watched belongs to another operator, if to any.
         """
@@ -394,8 +398,8 @@ class Observer:
         return brokers, unreadable
 
     def _readable_maps(self, key: ClusterKey) -> tuple[dict[str, PartitionMap], set[str]]:
-        """Maps by topic name; and the names of those that cannot be parsed, whose topics are
-        left alone."""
+        """Maps by topic name; and the names of those that cannot be parsed. The operator
+        decides nothing about their topics."""
         maps: dict[str, PartitionMap] = {}
         unreadable: set[str] = set()
         for manifest in self._caches.members(kinds.PARTITION_MAPS, key):
@@ -419,6 +423,7 @@ class Observer:
         return pods
 
     def _stateful_sets(self, key: ClusterKey) -> dict[BrokerId, StatefulSetState]:
+        """The brokers' StatefulSets."""
         found = self._caches.members(kinds.STATEFUL_SETS, key)
         by_id = ((views.broker_id_of(manifest), views.stateful_set(manifest)) for manifest in found)
         return {

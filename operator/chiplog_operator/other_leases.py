@@ -31,9 +31,10 @@ from chiplog_operator import lease
 
 ALL = "*"
 GONE_S = 30.0
-"""A Lease that did not change for this long is nobody's."""
+"""A Lease that did not change for this long has no holder any more."""
 FIRST_S = 10.0
-"""For this long the older Lease waits for the other to be released; checks are a second apart."""
+"""The holder of the older Lease waits this long for the younger one to be released. Checks are a
+second apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class Age:
     namespace: str
 
     def is_older_than(self, other: "Age") -> bool:
+        """Whether this Lease was created first. Of two created in the same second, the one in the
+        namespace that sorts first counts as older."""
         # "~" sorts after all timestamps, so a Lease that does not exist is the youngest.
         return (self.created or "~", self.namespace) < (other.created or "~", other.namespace)
 

@@ -194,7 +194,8 @@ class GroupsClient:
         return found
 
     def _failed(self, process: Identity, error: NoAnswer) -> None:
-        """Start or extend the backoff of a broker."""
+        """Start the backoff of a broker after a failure. It doubles with each failure in a row, up
+        to `LAST_BACKOFF_S`."""
         times = self._failures.get(process, (0, 0.0))[0]
         wait_s = min(FIRST_BACKOFF_S * 2.0**times, LAST_BACKOFF_S)
         self._failures[process] = (min(times + 1, 10), self._clock.monotonic_s() + wait_s)
@@ -213,6 +214,7 @@ class ReachableBrokers:
     async def positions(
         self, requests: Mapping[BrokerId, Sequence[PositionsRequest]]
     ) -> Sequence[Positions]:
+        """The offsets that the reachable brokers answered. Others are left out."""
         return await self.client.positions(self.brokers, requests)
 
     async def reset(self, broker_id: BrokerId, asked: ResetRequest) -> ResetAnswer | None:

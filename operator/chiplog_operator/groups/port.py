@@ -86,13 +86,13 @@ class HttpGroupsPort:
                 status = answer.status
                 signature = answer.headers.get(SIGNATURE_HEADER, "")
         except TimeoutError as error:
-            raise NoAnswer("no answer in time") from error
+            raise NoAnswer(f"no answer within {ANSWER_WITHIN_S:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise NoAnswer(f"{type(error).__name__}: {error}") from error
         if status == FORBIDDEN:
             raise WrongSecret("status 403: the broker does not accept the operator's signature")
         if len(received) > MAX_ANSWER_BYTES:
-            raise NoAnswer("the answer is too long")
+            raise NoAnswer(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
         if not is_answer(secret, headers[SIGNATURE_HEADER], status, received, signature):
             raise NoAnswer(f"status {status}, and the answer has no valid signature")
         if status != 200:

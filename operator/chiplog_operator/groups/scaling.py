@@ -125,7 +125,8 @@ class Scaling:
     async def _announce_refusal(
         self, group: ConsumerGroup, before: Verdict | None, after: Verdict | None
     ) -> None:
-        """An Event if the Deployment is not scaled, once for each reason."""
+        """Create an Event if the Deployment is not scaled and the verdict differs from the one
+        `before`, so that each reason is announced once."""
         if after is None or after == before or after.status is not ConditionStatus.FALSE:
             return
         await self._events.announce(

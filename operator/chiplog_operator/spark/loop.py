@@ -228,8 +228,8 @@ class SparkLoop:
         return _wait_s(step.requeue_after_ms, is_done=is_done)
 
     def _with_run(self, view: R, resource: SparkResource, cluster: BrokerCluster | None) -> R:
-        """The view with why the application could not be created yet, and for how long that is
-        tried."""
+        """Add two facts to a view: why the last attempt to create the Spark application failed
+        (`obstacle`), and for how long creating it is tried (`start_limit`)."""
         spark = None if cluster is None else cluster.spec.spark
         limit = START_LIMIT if spark is None else length_of(spark.start_time_limit)
         return replace(view, obstacle=self._carrying_out.obstacle(resource), start_limit=limit)
