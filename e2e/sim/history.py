@@ -209,6 +209,8 @@ class History:
     replicas: list[Replica] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     well: list[Span] = field(default_factory=list)
+    gave_up_hanging: list[tuple[str, float]] = field(default_factory=list)
+    """(client, when it closed a connection on which nothing arrived any more), in that order."""
     deleted: dict[str, float] = field(default_factory=dict)
     """Partition -> when a user asked to delete its topic."""
     made: dict[str, float] = field(default_factory=dict)

@@ -204,6 +204,8 @@ class Transport(asyncio.Transport):
         """Close this end; `how` is what the other end gets: `EOF` or `RESET`."""
         if not self._closing:
             self._closing = True
+            if self.pipe.hangs:
+                self.network.given_up.append((self.process.name, self.network.loop.time()))
             self.pipe.send(how)
             self.post(self._lose, None)
 
@@ -230,6 +232,8 @@ class Network:
         self.slow_ways_s: dict[tuple[str, str], float] = {}
         """(source, target) -> additional delay of all bytes on this way, until `heal`."""
         self.connections: dict[Transport, None] = {}
+        self.given_up: list[tuple[str, float]] = []
+        """(process, when): a hanging connection was closed by the process at one of its ends."""
         self._servers: dict[tuple[str, int], Server] = {}
         self._port = 40_000
         self.context = Process("network", "").context

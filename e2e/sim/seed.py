@@ -393,6 +393,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     else:
         written = frozenset(str(one) for one in world.used_partitions)
         world.notebook.history.well.append(Span(healed_s, world.loop.time(), written))
+        world.notebook.history.gave_up_hanging = list(world.network.given_up)
         await _groups_recover(world, crowd, healed_s)
     for one in world.producers:
         one.is_stopping = True

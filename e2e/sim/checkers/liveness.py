@@ -12,17 +12,38 @@ LONGEST_S = 10.0
 
 def no_progress(history: History) -> Iterator[Anomaly]:
     """In a healthy cluster no record of a partition was acknowledged for `LONGEST_S`, although
-    producers wrote to it."""
+    producers wrote to it.
+
+    Connections that hang since a fault stay so until a client gives them up, one after the other.
+    The time until then does not count for partitions to which that client has a record to send.
+    """
     for span in history.well:
-        acked: dict[str, list[float]] = {one: [] for one in span.partitions}
+        signs: dict[str, list[float]] = {one: [] for one in span.partitions}
         for one in events_of(history, Kind.ACKED):
-            if one.partition in acked and span.from_s <= one.at_s <= span.to_s:
-                acked[one.partition].append(one.at_s)
-        for partition, times in sorted(acked.items()):
-            gap_s, from_s = _longest_gap(span, times)
+            if one.partition in signs and span.from_s <= one.at_s <= span.to_s:
+                signs[one.partition].append(one.at_s)
+        for client, at_s in history.gave_up_hanging:
+            if span.from_s <= at_s <= span.to_s:
+                for partition in _unacknowledged(history, client, at_s) & signs.keys():
+                    signs[partition].append(at_s)
+        for partition, times in sorted(signs.items()):
+            gap_s, from_s = _longest_gap(span, sorted(times))
             if gap_s >= LONGEST_S and partition not in history.deleted:
                 what = f"nothing acknowledged in {gap_s:.1f} s from t={from_s:.1f}"
                 yield Anomaly("no-progress", partition, what)
+
+
+def _unacknowledged(history: History, client: str, at_s: float) -> set[str]:
+    """The partitions of the records that the client had sent at this time without an answer."""
+    of_value: dict[str, str] = {}
+    for one in history.events:
+        if one.client != client or one.at_s > at_s:
+            continue
+        if one.kind is Kind.SENT:
+            of_value[one.value] = one.partition
+        elif one.kind is Kind.ACKED:
+            of_value.pop(one.value, None)
+    return set(of_value.values())
 
 
 def stuck_reader(history: History) -> Iterator[Anomaly]:

@@ -625,6 +625,27 @@ def test_no_progress() -> None:
     assert names(history) == {"no-progress"}
 
 
+def test_a_connection_that_hangs_is_given_up_before_progress_can_be_expected() -> None:
+    history = sound()
+    well(history, 12.0)
+    add(history, Kind.SENT, "d")
+    given_up_s = history.well[0].from_s + 6.0
+    history.gave_up_hanging.append(("another", given_up_s))
+    assert names(history) == {"no-progress"}
+    history.gave_up_hanging.append((history.events[-1].client, given_up_s))
+    assert names(history) == set()
+
+
+def test_a_connection_that_hangs_excuses_nobody_who_has_nothing_to_send() -> None:
+    history = sound()
+    add(history, Kind.SENT, "d", client="p2")
+    add(history, Kind.ACKED, "d", 4, "p2")
+    history.final[P].append((4, "d"))
+    well(history, 12.0)
+    history.gave_up_hanging.append(("p2", history.well[0].from_s + 6.0))
+    assert names(history) == {"no-progress"}
+
+
 def test_no_progress_in_one_of_two_partitions() -> None:
     history = sound()
     well(history, 12.0, "orders-1/aa")
