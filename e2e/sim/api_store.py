@@ -429,8 +429,9 @@ def _check(before: Manifest, given: Mapping[str, Any]) -> None:
     """Raises `Conflict` if a uid or resourceVersion in `given` is not that of the object."""
     for name in ("uid", "resourceVersion"):
         if given.get(name) and given[name] != metadata(before)[name]:
+            actual = metadata(before)[name]
             raise Conflict(
-                f"the object has been modified: its {name} is {metadata(before)[name]}, not {given[name]}"
+                f"the object has been modified: its {name} is {actual}, not {given[name]}"
             )
 
 

@@ -137,6 +137,7 @@ def nothing_of_this_topic(history: History) -> Iterator[Anomaly]:
         if commit.label and _topic_of(commit.partition) in gone:
             places[commit.group, commit.label].commits.append(commit)
     for found in groups.found:
+        # After the topic was deleted, its offsets are rightly gone.
         is_before_deletion = found.at_s < history.deleted.get(found.label, inf)
         place = places.get((found.group, found.label))
         if place is not None and found.offset < 0 and is_before_deletion:
