@@ -69,6 +69,7 @@ class ApiServer:
         return not self.is_away and self.network.is_open(HOST, host)
 
     def go_away(self) -> None:
+        """Refuse all requests and break all watches, until `is_away` is set to False."""
         self.is_away = True
         self.break_watches(1.0)
 
@@ -88,6 +89,7 @@ class ApiServer:
             one.stop()
 
     def _changed(self, change: Change) -> None:
+        """Offer a change of the store to all running watches."""
         for one in self.watches:
             one.enqueue(change)
 
@@ -150,7 +152,11 @@ class _Watch(AsyncIterator[WatchEvent]):
         raise StopAsyncIteration
 
     async def _wait(self, seconds: float) -> None:
-        """Wait for the next event; a silent connection may be cut without either end noticing."""
+        """Wait up to `seconds` for an event or the end of this watch.
+
+        If answers do not reach the client for more than `SILENCE_S`, the watch fails: as on a real
+        connection that is cut, no end is told, and only a timeout of the client notices it.
+        """
         silent_s = 0.0
         self._news = self._server.loop.create_future()
         while not self._news.done() and seconds > 0:
@@ -194,6 +200,7 @@ class _Watch(AsyncIterator[WatchEvent]):
         self._wake()
 
     def _wake(self) -> None:
+        """Let a waiting `__anext__` look again: an event was queued, or the watch has ended."""
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 

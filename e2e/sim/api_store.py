@@ -429,7 +429,10 @@ def _check(before: Manifest, given: Mapping[str, Any]) -> None:
     """Raises `Conflict` if a uid or resourceVersion in `given` is not that of the object."""
     for name in ("uid", "resourceVersion"):
         if given.get(name) and given[name] != metadata(before)[name]:
-            raise Conflict(f"the object has been modified: its {name} is another")
+            actual = metadata(before)[name]
+            raise Conflict(
+                f"the object has been modified: its {name} is {actual}, not {given[name]}"
+            )
 
 
 def _drop_empty_fields(kind: Kind, manifest: Manifest) -> None:
@@ -447,7 +450,8 @@ def _finalizers(meta: Mapping[str, Any]) -> list[str]:
 
 
 def _within_subresource(before: Manifest, after: Manifest, subresource: str) -> Manifest:
-    """The object to store: a write to the status changes only that, other writes all but that."""
+    """The object to store: writes to the subresource "status" change only the status, and all other
+    writes change everything except the status."""
     mine, others = (after, before) if subresource == "status" else (before, after)
     made = copied(others)
     made.pop("status", None)

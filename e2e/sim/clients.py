@@ -366,7 +366,10 @@ class Producer(Client):
     def _sequence_refused(
         self, partition: TopicPartition, values: list[str], answer: Answer
     ) -> None:
-        """Note that a broker refused the sequence number of a batch though it must not."""
+        """Note that a broker refused a batch because of its sequence number.
+
+        That is wrong, because all earlier batches of this producer were acknowledged.
+        """
         refused = SequenceRefused(
             at_s=self.notebook.now_s(),
             asked_s=answer.asked_s,

@@ -27,7 +27,8 @@ class DecisionTrace:
         store.on_change.append(self._changed)
 
     def restored(self) -> None:
-        """Take all maps as they are after a restore of etcd, which is no decision of anybody."""
+        """Read all maps anew after a restore of etcd, without comparing them with those before: the
+        differences come from the restore, not from decisions of the operator."""
         self.known.clear()
         for manifest in self._store.all_of(kinds.PARTITION_MAPS):
             self._compare(manifest)

@@ -93,6 +93,7 @@ class Disks:
         return disk
 
     def _stepping(self, operation: str, _path: str) -> None:
+        """Called by both disks just before a change; tells the fault that waits for it, if any."""
         if self.on_step is not None:
             self.on_step(operation)
 
@@ -129,6 +130,7 @@ class Disks:
             disk.fail_next(operation, error_number, path_part, fired, **how)
 
     def _failed(self, counted_as: str, *, is_wrong: bool) -> None:
+        """Count an injected error; `is_wrong` says that the broker may lose records by it."""
         self._faults[counted_as] += 1
         self.error_count += is_wrong
 

@@ -21,7 +21,9 @@ def durable_end(disk: "MemoryDisk", directory: str, log_start_offset: int) -> in
     """The offset up to which all records are on the device, in files whose names are, too.
 
     A batch counts if its bytes on the device and in the page cache are equal, even if they were
-    damaged: other checkers look for damage. 0 if the directory's name is not synced.
+    damaged: other checkers look for damage. 0 if the directory's name is not synced. If a file is
+    synced but has a damaged header, it is `NOT_READABLE`, which is above all offsets: so no checker
+    reports that too little was synced.
     """
     root: Any = disk._root  # noqa: SLF001
     node: Any = root.names.get(directory)

@@ -148,7 +148,10 @@ class Transport(asyncio.Transport):
     # -- from the network
 
     def drained(self, size_bytes: int) -> None:
-        """Let the protocol write again once only `size_bytes`, few enough, are undelivered."""
+        """Called after a delivery, with the number of bytes that are still undelivered.
+
+        Lets a paused protocol write again if they are fewer than `LOW_WATER_BYTES`.
+        """
         if not self._may_write and size_bytes < LOW_WATER_BYTES and not self._lost:
             self._may_write = True
             self.post(self._resume_writing)
@@ -242,6 +245,7 @@ class Network:
         return self._chance.uniform(0.0002, self.slowest_s)
 
     def is_open(self, source: str, target: str) -> bool:
+        """Whether bytes from one host reach another: both have power, and this way is not cut."""
         return (
             (source, target) not in self.blocked
             and source not in self.without_power
@@ -314,6 +318,7 @@ class Network:
         return server
 
     def forget(self, server: Server) -> None:
+        """Free the port of a server that was closed, unless another server already has it."""
         key = (server.process.host, server.port)
         if self._servers.get(key) is server:
             del self._servers[key]

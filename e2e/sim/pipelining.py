@@ -84,6 +84,8 @@ class PipeliningProducer(Producer):
                     break
                 if not flights:
                     most, answered_s = self.habits.in_flight, self.notebook.now_s()
+                # Pauses are `most` times as long, so they are as many times rarer: the average rate
+                # does not depend on `most`.
                 if len(flights) < most and self.chance.random() < 1 / most:
                     pause_s = longest_s * self.crowding * most
                     seconds = self.chance.uniform(0.0, pause_s)

@@ -137,7 +137,11 @@ class Watch:
                     self._note_synced(node, log, member)
 
     def _note_synced(self, node: Node, log: PartitionLog, member: str) -> None:
-        """Note up to which offset this member's log would survive a power cut now."""
+        """Note up to which offset this member's log would survive a power cut now.
+
+        The offset below which all records are committed is noted with it, so that a checker can
+        compare both.
+        """
         label, directory = label_of(log), log.partition.directory
         durable = durable_end(node.disks.data, directory, log.log_start_offset)
         committed = self._committed.get(label, 0)
@@ -145,6 +149,7 @@ class Watch:
 
 
 def policy_of(config: LogConfig) -> Policy:
+    """The part of a log's settings that decides which records may be deleted, for the history."""
     return Policy(
         deletes=config.deletes,
         retention_ms=config.retention_ms,

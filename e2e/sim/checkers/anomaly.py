@@ -32,9 +32,9 @@ def all_reads(history: History) -> Iterator[tuple[str, int, str, str]]:
 
 
 def all_places(history: History) -> Iterator[tuple[str, int, str, str]]:
-    """As `all_reads`, with the offsets in acknowledgements and in files of in-sync replicas, too.
+    """(partition, offset, value, source) of each record whose offset is known.
 
-    The last part of each tuple is the source: a reader, an acknowledgement, or a disk.
+    The source is a reader, a producer's acknowledgement, or the disk of an in-sync replica.
     """
     for one in events_of(history, Kind.ACKED):
         if one.offset >= 0:

@@ -33,9 +33,9 @@ def deleted_key_back(history: History) -> Iterator[Anomaly]:
     nor a newer record.
 
     Compaction removes a tombstone only after all older records of its key. Exceptions are:
-    a reader that took longer than `delete.retention.ms` between the two; a reader that did not
-    read to the end, if a newer record replaced the tombstone; and a replica that was away for
-    longer than `delete.retention.ms`, did not copy the tombstone, and leads with the old value
+    a reader that needed longer than `delete.retention.ms` from the old value to the tombstone;
+    a reader that did not read to the end, if a newer record replaced the tombstone; and a replica
+    that was away for longer than `delete.retention.ms`, did not copy the tombstone, and leads with the old value
     (docs/guarantees.md). The final reader is quick, so only the last exception holds for it.
     """
     if not history.tombstones:
@@ -118,10 +118,10 @@ def _written_s(history: History, partition: str, record: Known) -> float:
 
 
 def _was_copied_too_late(history: History, partition: str, tombstone: Known) -> bool:
-    """Whether a broker copied the log without this tombstone after `delete.retention.ms`.
+    """Whether a broker copied the log after `delete.retention.ms`, when the tombstone was gone.
 
-    Its copy either skips the tombstone's batch, or has a batch with other bytes there, which
-    compaction left.
+    Such a copy shows in one of two ways. Its appends skip the tombstone's offset; or the batch
+    there has other bytes (another digest) than it had before, because compaction rewrote it.
     """
     written_s = _written_s(history, partition, tombstone)
     if written_s == inf:
@@ -148,6 +148,8 @@ def _was_slow(history: History, partition: str, one: Seen, at_s: float) -> bool:
     `at_s`; False for the final reader."""
     if not one.at_s:
         return False
+    # The longest possible time by a broker's clock: from the slowest clock's reading when `one` was
+    # seen to the fastest clock's at `at_s`, or to the last reading while the policy was in force.
     since_ms = history.wall_ms(one.at_s) - history.clock_lag_ms
     return any(
         force.policy.compacts

@@ -82,11 +82,11 @@ class Deletions:
         return batch.last_offset + 1
 
     def why_event(self, event: Event) -> str:
-        """As `why`, for a record that a client wrote or read.
+        """The rule by which the record of a client's event may have been deleted; empty if none.
 
-        The acknowledgement of a duplicate has no offset. Then it is the offset at which the record
-        was read or written; else the first one after its producer's acknowledged records, as the
-        earliest possible.
+        The acknowledgement of a duplicate has no offset. Then the offset at which the record was
+        read or written is used. If that is unknown, too, it is the earliest possible one: the one
+        after the producer's records that were acknowledged before.
         """
         offset = event.offset
         if offset < 0:
@@ -103,6 +103,7 @@ class Deletions:
         return self.why(event.partition, offset, event.value)
 
     def _reasons(self, partition: str, offset: int, value: str) -> Iterator[str]:
+        """Every rule, as text, by which this record may have been deleted."""
         yield from self._by_log_start_rules(partition, offset)
         yield from self._by_compaction(partition, offset, value)
 
@@ -144,11 +145,14 @@ class Deletions:
             until_s = one.to_s + POLL_S  # it may have been in force until just before the next poll
             if not policy.deletes or until_s < batch.at_s:
                 continue
+            # The greatest age at which a broker may have seen the batch under this policy.
             age_ms = one.newest_ms + CHECK_MS - batch.newest_ms
             if 0 <= policy.retention_ms < age_ms and self._was_asked(
                 partition, "retention.ms", policy.retention_ms
             ):
                 yield f"retention.ms={policy.retention_ms}: {age_ms} ms old, t={one.to_s:.3f}"
+            # Size retention deletes a batch only if the bytes after it reach the limit without it.
+            # Negative limits mean "unlimited", here and above.
             after_bytes = self._bytes_until(partition, until_s) - batch.end_bytes
             if 0 <= policy.retention_bytes <= after_bytes and self._was_asked(
                 partition, "retention.bytes", policy.retention_bytes
@@ -176,7 +180,7 @@ class Deletions:
             return
         latest = self._latest.get((partition, key), -1)
         if latest > offset:
-            yield f"compaction: key {key} stands again at {latest}"
+            yield f"compaction: a later record at offset {latest} has the same key {key}"
         batch = self._batch(partition, offset)
         if batch is None or value not in self._history.tombstones:
             return

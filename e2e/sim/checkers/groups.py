@@ -70,7 +70,7 @@ def two_leaders(history: History) -> Iterator[Anomaly]:
 def stale_accepted(history: History) -> Iterator[Anomaly]:
     """A heartbeat or commit was accepted from a past generation or a replaced member id."""
     groups = history.groups
-    over, fenced = _Over(groups), _fenced(groups)
+    ends_s, fenced = _GenerationEnds(groups), _fenced(groups)
     restarted = _restarted(groups)
     findings = [
         (one.group, one.generation, one.member_id, one.began_s, "a heartbeat")
@@ -84,7 +84,7 @@ def stale_accepted(history: History) -> Iterator[Anomaly]:
     for group, generation, member_id, began_s, what in findings:
         if group in restarted:
             continue
-        if generation >= 0 and over(group, generation) < began_s:
+        if generation >= 0 and ends_s(group, generation) < began_s:
             yield Anomaly(
                 "stale-accepted", group, f"{what} of generation {generation}, t={began_s:.3f}"
             )
@@ -95,11 +95,14 @@ def stale_accepted(history: History) -> Iterator[Anomaly]:
 def commits(history: History) -> Iterator[Anomaly]:
     """An acknowledged commit is lost, or one that had been overwritten is back.
 
-    For topics that were deleted and created again, only `_inherited` is checked.
+    For a topic name that was deleted, it only checks that a new topic of this name did not inherit
+    committed offsets; `nothing_of_this_topic` checks for lost ones.
     """
     groups = history.groups
-    over, gone = _Over(groups), _deleted_topics(history)
-    restarted, never = _restarted(groups), _Over(GroupHistory())  # in `never` none is over
+    ends_s, gone = _GenerationEnds(groups), _deleted_topics(history)
+    restarted = _restarted(groups)
+    # For restarted groups no generation counts as ended: an empty history has no later generation.
+    none_end = _GenerationEnds(GroupHistory())
     by_place: dict[tuple[str, str], _Place] = defaultdict(_Place)
     for commit in groups.commits:
         by_place[commit.group, commit.partition].commits.append(commit)
@@ -114,10 +117,10 @@ def commits(history: History) -> Iterator[Anomaly]:
         if _topic_of(partition) in gone:
             yield from _inherited(group, partition, place, history)
             continue
-        fence = never if group in restarted else over
+        group_ends_s = none_end if group in restarted else ends_s
         kept = _retention_starts(place, alive_s.get(group, []))
-        for what in _not_like_a_register(place, fence, kept, groups.retention_s):
-            yield Anomaly(what[0], group, f"{partition}: {what[1]}")
+        for name, what in _not_like_a_register(place, group_ends_s, kept, groups.retention_s):
+            yield Anomaly(name, group, f"{partition}: {what}")
 
 
 def nothing_of_this_topic(history: History) -> Iterator[Anomaly]:
@@ -127,15 +130,17 @@ def nothing_of_this_topic(history: History) -> Iterator[Anomaly]:
     checker compares commits and answers with the same topic id, until this topic is deleted.
     """
     groups, gone = history.groups, _deleted_topics(history)
-    over, restarted, never = _Over(groups), _restarted(groups), _Over(GroupHistory())
+    ends_s, restarted = _GenerationEnds(groups), _restarted(groups)
+    none_end = _GenerationEnds(GroupHistory())  # no generation of a restarted group counts as ended
     places: dict[tuple[str, str], _Place] = defaultdict(_Place)
     for commit in groups.commits:
         if commit.label and _topic_of(commit.partition) in gone:
             places[commit.group, commit.label].commits.append(commit)
     for found in groups.found:
-        is_of_what_there_was = found.at_s < history.deleted.get(found.label, inf)
+        # After the topic was deleted, its offsets are rightly gone.
+        is_before_deletion = found.at_s < history.deleted.get(found.label, inf)
         place = places.get((found.group, found.label))
-        if place is not None and found.offset < 0 and is_of_what_there_was:
+        if place is not None and found.offset < 0 and is_before_deletion:
             place.found.append(found)
     alive_s = _alive_times(groups)
     for (group, label), place in sorted(places.items()):
@@ -144,9 +149,9 @@ def nothing_of_this_topic(history: History) -> Iterator[Anomaly]:
             for one in groups.removals
             if one.group == group and one.partition in {"", place.commits[0].partition}
         ]
-        fence = never if group in restarted else over
+        group_ends_s = none_end if group in restarted else ends_s
         kept = _retention_starts(place, alive_s.get(group, []))
-        for _, what in _not_like_a_register(place, fence, kept, groups.retention_s):
+        for _, what in _not_like_a_register(place, group_ends_s, kept, groups.retention_s):
             yield Anomaly("nothing-committed", group, f"{label}: {what}")
 
 
@@ -198,14 +203,14 @@ def _retention_starts(place: _Place, alive_s: list[float]) -> list[float]:
 
 
 def _not_like_a_register(
-    place: _Place, over: "_Over", alive_s: list[float], retention_s: float
+    place: _Place, ends_s: "_GenerationEnds", alive_s: list[float], retention_s: float
 ) -> Iterator[tuple[str, str]]:
     """(anomaly name, description) of each answer that no order of the commits explains.
 
-    The committed offset must behave like a register: a read gets the last write before it. `over`
+    The committed offset must behave like a register: a read gets the last write before it. `ends_s`
     tells when generations ended, `alive_s` when the retention began again.
     """
-    done = _done(place, over)
+    done = _done(place, ends_s)
     marks = {one.mark: one for one in place.commits}
     # Each write with the time by which it had certainly taken effect. A read that begins later
     # must not get a commit that was done before the latest of these writes had begun.
@@ -232,7 +237,7 @@ def _not_like_a_register(
             yield "lost-commit", f"nothing, after {by}, t={one.at_s:.3f}"
 
 
-def _done(place: _Place, over: "_Over") -> Mapping[str, float]:
+def _done(place: _Place, ends_s: "_GenerationEnds") -> Mapping[str, float]:
     """Mark -> when the commit had certainly taken effect; infinite if that is unknown.
 
     That is when it was acknowledged, when an answer first contained it, or when its generation was
@@ -244,7 +249,7 @@ def _done(place: _Place, over: "_Over") -> Mapping[str, float]:
             done[one.mark] = min(done[one.mark], one.at_s)
     for commit in place.commits:
         if commit.generation >= 0 and done[commit.mark] < inf:
-            done[commit.mark] = min(done[commit.mark], over(commit.group, commit.generation))
+            done[commit.mark] = min(done[commit.mark], ends_s(commit.group, commit.generation))
     return done
 
 
@@ -275,6 +280,7 @@ def _inherited(group: str, partition: str, place: _Place, history: History) -> I
     for one in place.found:
         commit = marks.get(one.mark)
         if commit is not None and commit.acked_s < history.made.get(one.label, -inf):
+            # It was acknowledged before the topic with the answer's topic id was created.
             what = f"{partition}: {one.mark} at {one.offset} was committed for the deleted topic"
             yield Anomaly("offset-inherited", group, what)
 
@@ -291,7 +297,7 @@ def _deleted_topics(history: History) -> frozenset[str]:
 # -- generations
 
 
-class _Over:
+class _GenerationEnds:
     """Tells when a generation was certainly over: when an answer first named a later one."""
 
     def __init__(self, groups: GroupHistory) -> None:

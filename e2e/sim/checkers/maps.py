@@ -8,7 +8,7 @@ from e2e.sim.history import Decision, History
 
 
 def isr_below_floor(history: History) -> Iterator[Anomaly]:
-    """The operator shrank an ISR below `min.insync.replicas`, or further if it was smaller.
+    """The operator shrank an ISR below `min.insync.replicas`, or shrank one that was below.
 
     Changes after a wait for the replicas' reports do not count: the ISR in the reports is adopted
     as it is.

@@ -33,7 +33,10 @@ def unseen(history: History) -> Iterator[Anomaly]:
 
 
 def g1a(history: History) -> Iterator[Anomaly]:
-    """A record was read although it was refused with an error that is not retriable."""
+    """A record was read although it was refused with an error that is not retriable.
+
+    G1a is the name of this anomaly, the "aborted read", in Adya's isolation levels.
+    """
     failed = {(one.partition, one.value) for one in events_of(history, Kind.FAILED)}
     for partition, offset, value, who in all_reads(history):
         if (partition, value) in failed:

@@ -98,6 +98,7 @@ def _some_partitions(stage: Stage, chance: random.Random) -> list[tuple[str, int
 
 
 def _versions(_stage: Stage, chance: random.Random) -> Ask:
+    """An ApiVersions request, whose client name may be invalid."""
     software = chance.choice(("console", "not a name!"))
     return ApiKey.API_VERSIONS, {
         "client_software_name": software,
@@ -106,11 +107,13 @@ def _versions(_stage: Stage, chance: random.Random) -> Ask:
 
 
 def _metadata(stage: Stage, chance: random.Random) -> Ask:
+    """A Metadata request for some topics, for all (None), or for none (an empty list)."""
     wanted = [{"name": name, "topic_id": None} for name, _ in _some_partitions(stage, chance)]
     return ApiKey.METADATA, {"topics": chance.choice((wanted, None, []))}
 
 
 def _cluster(_stage: Stage, chance: random.Random) -> Ask:
+    """A DescribeCluster request, also with an endpoint type that does not exist."""
     return ApiKey.DESCRIBE_CLUSTER, {
         "endpoint_type": chance.choice((1, 1, 2, 7)),
         "include_fenced_brokers": chance.random() < 0.5,
@@ -118,6 +121,7 @@ def _cluster(_stage: Stage, chance: random.Random) -> Ask:
 
 
 def _topic_partitions(stage: Stage, chance: random.Random) -> Ask:
+    """A DescribeTopicPartitions request, also with a small limit or a cursor."""
     parts = _some_partitions(stage, chance)
     cursor = {"topic_name": parts[0][0], "partition_index": parts[0][1]}
     return ApiKey.DESCRIBE_TOPIC_PARTITIONS, {
@@ -128,6 +132,7 @@ def _topic_partitions(stage: Stage, chance: random.Random) -> Ask:
 
 
 def _configs(stage: Stage, chance: random.Random) -> Ask:
+    """A DescribeConfigs request for a broker, a topic, and a resource type we do not serve."""
     of_broker = {"resource_type": BROKER, "resource_name": chance.choice(("1", "2", "", "9", "x"))}
     of_topic = {"resource_type": TOPIC, "resource_name": _name(stage, chance)}
     wanted = chance.choice((None, [chance.choice(SETTINGS)[0]]))
@@ -144,12 +149,14 @@ def _configs(stage: Stage, chance: random.Random) -> Ask:
 
 
 def _config_resources(_stage: Stage, chance: random.Random) -> Ask:
+    """A ListConfigResources request, also with a resource type that does not exist."""
     return ApiKey.LIST_CONFIG_RESOURCES, {
         "resource_types": chance.choice(((), (TOPIC,), (BROKER, TOPIC, 99)))
     }
 
 
 def _log_dirs(stage: Stage, chance: random.Random) -> Ask:
+    """A DescribeLogDirs request for all partitions (None) or some."""
     wanted = [
         {"topic": name, "partitions": [number]} for name, number in _some_partitions(stage, chance)
     ]
@@ -157,6 +164,7 @@ def _log_dirs(stage: Stage, chance: random.Random) -> Ask:
 
 
 def _epoch(stage: Stage, chance: random.Random) -> Ask:
+    """An OffsetForLeaderEpoch request, also with epochs that are too old or too new."""
     return ApiKey.OFFSET_FOR_LEADER_EPOCH, {
         "replica_id": -1,
         "topics": [
@@ -176,6 +184,7 @@ def _epoch(stage: Stage, chance: random.Random) -> Ask:
 
 
 def _offsets(stage: Stage, chance: random.Random) -> Ask:
+    """A ListOffsets request for a special timestamp (below 0) or one near the present."""
     now_ms = stage.world.notebook.now_ms()
     timestamp = chance.choice((-1, -2, -3, -4, -9, now_ms, now_ms - 10_000, now_ms + 10_000))
     return ApiKey.LIST_OFFSETS, {
@@ -188,6 +197,7 @@ def _offsets(stage: Stage, chance: random.Random) -> Ask:
 
 
 def _fetch(stage: Stage, chance: random.Random) -> Ask:
+    """A Fetch request, also with wrong offsets, leader epochs or sessions."""
     ids = {one.topic: one.topic_id for one in stage.world.used_partitions}
     return ApiKey.FETCH, {
         "replica_id": chance.choice((-1, -1, -1, 1)),
@@ -215,6 +225,7 @@ def _fetch(stage: Stage, chance: random.Random) -> Ask:
 
 
 def _coordinator(_stage: Stage, chance: random.Random) -> Ask:
+    """A FindCoordinator request for a group (key type 0) or a transaction (1)."""
     key_type = chance.choice((0, 1))
     return ApiKey.FIND_COORDINATOR, {
         "key": "a",
@@ -224,11 +235,13 @@ def _coordinator(_stage: Stage, chance: random.Random) -> Ask:
 
 
 def _acls(_stage: Stage, chance: random.Random) -> Ask:
+    """A request about ACLs, which brokers do not serve."""
     key = chance.choice((ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS))
     return key, {"creations": [{}], "filters": [{}]}
 
 
 def _producer_id(_stage: Stage, chance: random.Random) -> Ask:
+    """An InitProducerId request, also for a transaction."""
     name = chance.choice((None, None, "transactions"))
     return ApiKey.INIT_PRODUCER_ID, {"transactional_id": name, "transaction_timeout": 60_000}
 

@@ -7,6 +7,7 @@ from e2e.sim.faults.stage import Act, Stage
 
 
 async def api_away(stage: Stage) -> None:
+    """Let the API server refuse all requests for up to 30 s; its watches break."""
     stage.world.server.go_away()
     await asyncio.sleep(stage.chance.uniform(0.5, 30.0))
     stage.world.server.is_away = False

@@ -33,6 +33,8 @@ async def one_after_another(stage: Stage) -> None:
         _cut_power(one)
         await asyncio.sleep(between_s * chance.uniform(0.5, 1.5))
     between_s, slow_s = chance.choice((0.1, 2.0, 8.0)), chance.choice((0.0, 0.5, 5.0))
+    # Up to three rounds. All nodes return in the last one, and in any round that happens to choose
+    # all of them, which then is the last.
     for is_last in (False, False, True):
         last = len(nodes) if is_last else chance.randint(1, len(nodes))
         for one in nodes[:last]:
@@ -77,7 +79,7 @@ async def cut_off_at_a_write(stage: Stage) -> None:
     name = f"{CLUSTER}-{one.broker_id}"
 
     def wrote(_verb: str, kind: str, written: str, _manager: str) -> None:
-        """Called for each write that the API server carried out; cuts the broker off after its."""
+        """Called after each write of any client; cuts the broker off if it wrote its own Broker."""
         if kind == kinds.BROKERS.kind and written == name and PROCESS.get() is process:
             has_written.set()
             world.network.cut(one.host, "api")

@@ -68,14 +68,18 @@ async def put_back(stage: Stage) -> None:
 
 
 async def put_back_alone(stage: Stage) -> None:
-    """As `put_back`, but the others stay without power for so long that the cluster does not wait
-    for them."""
+    """Cut all nodes' power, replace one volume by an older copy, and start its node long first.
+
+    The others return so late that the cluster does not wait for them.
+    """
     await _put_back(stage, ALONE_S, DARK_S)
 
 
 async def rot_and_stay_alone(stage: Stage) -> None:
-    """As `rot_and_kill_all`, but the others stay away for so long that the cluster does not wait
-    for them."""
+    """Damage one node's disk, cut all nodes' power, and start this node long before the others.
+
+    The others return so late that the cluster does not wait for them.
+    """
     node = await _rotten(stage)
     if node is not None:
         await _all_dark(stage, node, alone_s=ALONE_S, dark_s=DARK_S)
@@ -186,8 +190,10 @@ async def _all_dark(
     alone_s: float = FIRST_S,
     dark_s: float = 1.0,
 ) -> None:
-    """Cut the power of all nodes, call `meanwhile`, and power on `first` `alone_s` before the
-    others."""
+    """Cut all nodes' power for `dark_s`, and power on `first` `alone_s` before the others.
+
+    `meanwhile` is called when no node has power; the default, `int`, does nothing.
+    """
     nodes = stage.world.nodes.values()
     for one in nodes:
         if one.has_power:

@@ -7,6 +7,7 @@ from e2e.sim.faults.stage import Act, Stage
 
 
 async def slow_disk(stage: Stage) -> None:
+    """Slow down all syncs of a broker's disks for up to 15 s."""
     disks = stage.node().disks
     disks.slow_s = stage.chance.choice((0.05, 0.5, 5.0))
     await asyncio.sleep(stage.chance.uniform(1.0, 15.0))
@@ -28,6 +29,7 @@ async def fail_write(stage: Stage) -> None:
 
 
 async def fill_disk(stage: Stage) -> None:
+    """Leave a broker less than 20,000 bytes of free disk space, and free it again within 10 s."""
     disks = stage.node().disks
     disks.fill_up(stage.chance.randrange(20_000))
     await asyncio.sleep(stage.chance.uniform(1.0, 10.0))

@@ -88,6 +88,7 @@ async def crash_broker(stage: Stage) -> None:
         return
 
     def reached() -> None:
+        """Crash the broker, and count that the fault took effect."""
         stage.count_effect(f"crashed at {event}")
         crash()
 
@@ -115,6 +116,7 @@ async def crash_operator(stage: Stage) -> None:
         return
 
     def reached() -> None:
+        """Crash the operator, and count that the fault took effect."""
         stage.count_effect("crashed at a write of the operator")
         operator.kill()
 
@@ -128,14 +130,16 @@ async def crash_operator(stage: Stage) -> None:
 def _on_disk_step(
     node: Node, operation: str, after: int, reached: Callable[[], None]
 ) -> Callable[[], None]:
-    """Call `reached` once the broker's process has run `after` callbacks since its next operation.
+    """Call `reached` `after` callbacks after the broker's next disk operation of a kind.
 
-    `operation` is one on its disks. Returns a function that cancels this.
+    `operation` is the kind, like "sync". With 0 callbacks, `reached` is called just before the
+    operation. Returns a function that cancels this.
     """
     process = node.process
     assert process is not None
 
     def stepping(what: str) -> None:
+        """Called before each disk operation; begins to count callbacks at the first right one."""
         if what == operation:
             node.disks.on_step = None
             _call_after_callbacks(process, after, reached)
@@ -154,11 +158,13 @@ def _on_api_write(
     listeners = stage.world.server.on_write
 
     def wrote(*_: str) -> None:
+        """Called after each write of any client; begins to count at the first of `process`."""
         if PROCESS.get() is process and process.is_alive:
             listeners.remove(wrote)
             _call_after_callbacks(process, after, reached)
 
     def stop() -> None:
+        """Cancel: neither wait for a write nor count callbacks any longer."""
         if wrote in listeners:
             listeners.remove(wrote)
         process.steps_left = None

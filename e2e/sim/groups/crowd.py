@@ -182,7 +182,12 @@ class Crowd:
         found = [(group, why) for group, why in whys if why]
         can_commit = self._used_places(self.habits.topics[:1])
         if self.loner is not None and self.loner.committed_s < since_s and can_commit:
-            found.append(("loner", "it has committed nothing"))
+            found.append(
+                (
+                    "loner",
+                    f"the consumer that assigns itself has committed nothing since {since_s:.3f} s",
+                )
+            )
         return found
 
     def _why_unwell(self, group: str, since_s: float) -> str:
@@ -194,7 +199,7 @@ class Crowd:
             if seat.member is None:
                 self.sit(seat)  # it had been fenced or had left
         if len(members) < len(seats):
-            return "somebody is missing"
+            return f"only {len(members)} of {len(seats)} members are running"
         for one in members:
             if not one.is_in:
                 return f"{one.name} is in no generation"
@@ -209,7 +214,7 @@ class Crowd:
         places = self._used_places(self.habits.topics)
         is_at_its_limit = is_led_by_nobody(members) or is_led_by_one_who_was_away(members, places)
         if members and owned != places and not is_at_its_limit:
-            return f"{owned} are read, of {places}"
+            return f"members are assigned {owned}, but should be assigned {places}"
         return ""
 
     def _used_places(self, topics: Sequence[str]) -> list[str]:
