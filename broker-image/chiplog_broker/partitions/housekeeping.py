@@ -145,6 +145,7 @@ class Housekeeping:
             await self._directory.maintain(self._replicas.high_watermarks())
             for partition in self._replicas:
                 partition.report_log_start()
+                partition.forget_old_refusals()
 
     async def checkpoint(self) -> None:
         """Store up to which offset each log is durable: recovery need not read older records."""

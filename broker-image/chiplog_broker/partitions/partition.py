@@ -395,7 +395,7 @@ class Partition:
             raise
         except (PartitionError, DiskFullError) as refused:
             # Noted, because the next batch of an idempotent producer must get the same error.
-            self._refusals.note(code_of(refused), self._clock.monotonic_s())
+            self._refusals.note(code_of(refused), records, self._clock.monotonic_s())
             raise
         except OutOfOrderSequenceError as gap:
             if recent is ErrorCode.none:
@@ -409,12 +409,17 @@ class Partition:
         return appended
 
     def note_refusal(self, code: ErrorCode) -> None:
-        """Record that a batch was refused with this code before it reached this replica.
+        """Record that batches were refused with this code before this replica led the partition.
 
-        The reason is temporary. If the producer's next batches arrive here, their sequence numbers
-        have a gap: they get the same code, so that the producer sends all of them again.
+        The reason is temporary. If the producers' next batches arrive here, their sequence numbers
+        have a gap: they get the same code, so that the producer sends all of them again. Not for
+        what the leader itself refuses: that is no reason for others to wait.
         """
-        self._refusals.note(code, self._clock.monotonic_s())
+        self._refusals.note_unknown(code, self._clock.monotonic_s())
+
+    def forget_old_refusals(self) -> None:
+        """Forget what was refused too long ago to matter. To be called now and then."""
+        self._recent_refusal()
 
     def _recent_refusal(self) -> ErrorCode:
         """The error code of a recent refusal, or `none`.

@@ -8,10 +8,11 @@ processes is unknown and counts as zero. So an idle producer may be remembered f
 is never forgotten early.
 
 A producer that is not remembered here was idle for too long, or its records were deleted. It may
-begin at any sequence number. But for some seconds after a batch was refused it must begin at 0: the
-refused batch may have been its first, which could not be stored after a later one (KAFKA-15591). If
-it begins with another number, this batch is refused, too, and the producer must begin with the
-first batch that was refused for this reason.
+begin at any sequence number, with two exceptions, because a first batch could not be stored after a
+later one (KAFKA-15591). If a batch of the producer was refused, it must begin with this batch or an
+earlier one. For some seconds after it became possible that batches of unknown producers were
+refused, every producer must begin at 0. If it begins with another number then, this batch is
+refused, too.
 """
 
 from collections import deque
@@ -36,7 +37,9 @@ RETAINED_BATCHES = 5
 flight to one broker, and may send any of them again."""
 
 MOST_REFUSED = 1_000
-"""The first refused batch is remembered for at most this many producers."""
+"""The first refused batch is remembered for at most this many producers. If there are more, those
+that were refused longest ago are forgotten: their next batches are the least likely to be still on
+their way."""
 
 MOST_IN_A_ROW = 2**30
 """Half of all sequence numbers, which wrap around at 2**31: a number that is ahead of another by
@@ -128,27 +131,27 @@ def _is_after(sequence: int, other: int) -> bool:
 
 
 class FirstSequences:
-    """The sequence numbers that producers without remembered batches must begin with, after a batch
-    was refused."""
+    """The sequence numbers that producers without remembered batches must begin with, after batches
+    were refused."""
 
     __slots__ = ("_refused", "all_at_0", "now_s")
 
     def __init__(self) -> None:
         self.all_at_0 = False
         """Whether every producer without remembered batches must begin at sequence number 0: a
-        batch was refused a moment ago, and it is not known of which producer."""
+        moment ago batches were refused, and it is not known of which producers."""
         self.now_s = 0.0
         """The present time in monotonic seconds; set by the caller before each batch."""
         self._refused: dict[tuple[int, int], tuple[int, float]] = {}
         """(producer id, epoch) -> (the lowest sequence number that was refused, the time of its
-        first refusal), ordered by this time."""
+        refusal), ordered by this time."""
 
     def __bool__(self) -> bool:
         """Whether any producer may be refused."""
         return self.all_at_0 or bool(self._refused)
 
     def forget_before(self, time_s: float) -> None:
-        """Forget the producers that were refused first at this time or earlier."""
+        """Forget the producers that were refused at this time or earlier."""
         while self._refused:
             producer = next(iter(self._refused))
             if self._refused[producer][1] > time_s:
@@ -167,10 +170,32 @@ class FirstSequences:
         may_begin = sequence == 0 if self.all_at_0 else not _is_after(sequence, first)
         if may_begin:
             return False
-        if producer in self._refused or len(self._refused) < MOST_REFUSED:
-            earlier = first if _is_after(sequence, first) else sequence
-            self._refused[producer] = (earlier, since_s)
+        earlier = first if _is_after(sequence, first) else sequence
+        self._refused[producer] = (earlier, since_s)
+        self._forget_surplus()
         return True
+
+    def note_refused(self, header: BatchHeader) -> None:
+        """Remember a batch that was refused for another reason than its sequence number.
+
+        Its producer must not begin with a later one. If the same batch is refused again, it is
+        remembered from now on; a later one does not renew the memory of an earlier one.
+        """
+        if header.producer_id < 0:
+            return
+        producer, sequence = (header.producer_id, header.producer_epoch), header.base_sequence
+        before = self._refused.get(producer)
+        if before is not None:
+            if _is_after(sequence, before[0]):
+                return
+            del self._refused[producer]  # it gets a new place in the order
+        self._refused[producer] = (sequence, self.now_s)
+        self._forget_surplus()
+
+    def _forget_surplus(self) -> None:
+        """Forget the producer that was refused longest ago if there are too many."""
+        if len(self._refused) > MOST_REFUSED:
+            del self._refused[next(iter(self._refused))]
 
 
 class ProducerStates:

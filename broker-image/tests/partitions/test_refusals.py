@@ -11,9 +11,13 @@ NOW_S = 100.0
 REFUSED = ErrorCode.not_leader_or_follower
 
 
-def header(sequence: int) -> BatchHeader:
-    producer = Producer(producer_id=7, epoch=0, base_sequence=sequence)
-    return read_header(build_batch([NewRecord(b"x")], BatchOptions(producer=producer)))
+def batch(sequence: int, producer_id: int = 7) -> memoryview:
+    producer = Producer(producer_id=producer_id, epoch=0, base_sequence=sequence)
+    return memoryview(build_batch([NewRecord(b"x")], BatchOptions(producer=producer)))
+
+
+def header(sequence: int, producer_id: int = 7) -> BatchHeader:
+    return read_header(batch(sequence, producer_id))
 
 
 def test_without_a_refusal() -> None:
@@ -27,7 +31,7 @@ def test_without_a_refusal() -> None:
 )
 def test_what_follows_is_refused_alike_for_some_seconds(after_s: float, code: ErrorCode) -> None:
     refusals = Refusals()
-    refusals.note(REFUSED, NOW_S)
+    refusals.note_unknown(REFUSED, NOW_S)
     assert refusals
     assert refusals.recent_code(NOW_S + after_s) is code
     assert bool(refusals) == (code is REFUSED)
@@ -41,7 +45,7 @@ def test_a_batch_is_not_taken_before_one_that_is_sent_again(
 ) -> None:
     """The seconds may end between two batches of a producer."""
     refusals = Refusals()
-    refusals.note(REFUSED, NOW_S - 1)
+    refusals.note_unknown(REFUSED, NOW_S - 1)
     refusals.recent_code(NOW_S)
     assert refusals.first_sequences.refuses(header(7))
     assert refusals.recent_code(NOW_S + after_s) is ErrorCode.none, "others may go on"
@@ -52,12 +56,61 @@ def test_a_batch_is_not_taken_before_one_that_is_sent_again(
 
 def test_a_refused_batch_of_long_ago_is_not_remembered_by_a_new_refusal() -> None:
     refusals = Refusals()
-    refusals.note(REFUSED, NOW_S)
+    refusals.note_unknown(REFUSED, NOW_S)
     refusals.recent_code(NOW_S)
     assert refusals.first_sequences.refuses(header(7))
     later_s = NOW_S + REMEMBERED_S
-    refusals.note(REFUSED, later_s)
+    refusals.note_unknown(REFUSED, later_s)
     refusals.recent_code(later_s)
     assert refusals.first_sequences.refuses(header(8))
     refusals.recent_code(later_s + ALIKE_S)
     assert not refusals.first_sequences.refuses(header(8))
+
+
+def test_a_refusal_binds_only_the_producer_of_the_refused_batch() -> None:
+    refusals = Refusals()
+    refusals.note(REFUSED, batch(0), NOW_S)
+    assert refusals.recent_code(NOW_S) is REFUSED
+    assert not refusals.first_sequences.refuses(header(500, producer_id=8))
+    assert refusals.first_sequences.refuses(header(1))
+    assert not refusals.first_sequences.refuses(header(0))
+
+
+@pytest.mark.parametrize("refused", [batch(0, producer_id=-1), memoryview(b"no batch")])
+def test_a_refused_batch_that_nobody_can_overtake(refused: memoryview) -> None:
+    refusals = Refusals()
+    refusals.note(REFUSED, refused, NOW_S)
+    assert refusals.recent_code(NOW_S + ALIKE_S) is ErrorCode.none
+    assert not refusals
+
+
+def test_refusals_do_not_extend_the_seconds_in_which_all_begin_at_0() -> None:
+    refusals = Refusals()
+    refusals.note_unknown(REFUSED, NOW_S)
+    for second in range(1, 5):
+        refusals.note(REFUSED, batch(0), NOW_S + second)
+        assert refusals.first_sequences.refuses(header(second, producer_id=second))
+    refusals.note(REFUSED, batch(0), NOW_S + ALIKE_S)
+    assert not refusals.first_sequences.refuses(header(500, producer_id=8))
+    assert refusals.recent_code(NOW_S + ALIKE_S) is REFUSED
+
+
+def test_a_batch_is_remembered_from_its_last_refusal_on() -> None:
+    """Not from the refusal of a later one: the producer may have given up the first."""
+    refusals = Refusals()
+    for at_s in (0.0, 20.0, 40.0):
+        refusals.note(REFUSED, batch(5), NOW_S + at_s)
+    refusals.note(REFUSED, batch(6), NOW_S + 50)
+    last_s = NOW_S + 40 + REMEMBERED_S
+    refusals.recent_code(last_s - 0.01)
+    assert refusals.first_sequences.refuses(header(6))
+    refusals.recent_code(last_s)
+    assert not refusals.first_sequences.refuses(header(6))
+
+
+def test_an_earlier_batch_that_is_refused_later_is_the_first_one() -> None:
+    refusals = Refusals()
+    refusals.note(REFUSED, batch(6), NOW_S)
+    refusals.note(REFUSED, batch(5), NOW_S)
+    assert refusals.first_sequences.refuses(header(6))
+    assert not refusals.first_sequences.refuses(header(5))

@@ -140,12 +140,24 @@ def test_a_broker_remembers_a_limited_number_of_refused_producers(
     monkeypatch.setattr(producers, "MOST_REFUSED", 2)
     states, first = ProducerStates(), FirstSequences()
     first.all_at_0 = True
-    for producer_id, sequence in ((1, 9), (2, 9), (3, 9), (1, 7)):
+    for producer_id, sequence in ((1, 9), (2, 9), (2, 7), (3, 9)):
         assert not begins(states, first, sequence, producer_id=producer_id)
     first.all_at_0 = False
-    assert not begins(states, first, 8, producer_id=1)
-    assert not begins(states, first, 10, producer_id=2)
-    assert begins(states, first, 10, producer_id=3)
+    assert begins(states, first, 10, producer_id=1), "it was refused longest ago"
+    assert not begins(states, first, 8, producer_id=2)
+    assert not begins(states, first, 10, producer_id=3)
+
+
+def test_of_many_refused_producers_the_last_ones_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producers, "MOST_REFUSED", 2)
+    states, first = ProducerStates(), FirstSequences()
+    for producer_id in (1, 2, 1, 3):
+        first.note_refused(header(0, producer_id=producer_id))
+    assert begins(states, first, 1, producer_id=2)
+    assert not begins(states, first, 1, producer_id=1)
+    assert not begins(states, first, 1, producer_id=3)
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 4, 100])

@@ -1,0 +1,120 @@
+"""A leader refuses the batches of one producer, and others go on."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chiplog_broker.metadata.view import PartitionView
+from chiplog_broker.partitions.errors import PartitionError, code_of
+from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.refusals import ALIKE_S, REMEMBERED_S
+from chiplog_broker.storage.errors import DiskFullError, StorageError
+from chiplog_broker.storage.room import FreeSpace
+from chiplog_wire.records.writer import Producer
+from tests.storage.follower import replica_of
+
+if TYPE_CHECKING:
+    from tests.storage.conftest import MakeBatch, StorageKit
+
+
+class Leader:
+    """A leader, and a clock that goes on by hand."""
+
+    def __init__(self, kit: "StorageKit", make_batch: "MakeBatch") -> None:
+        self._kit, self._make = kit, make_batch
+        self.replica: Partition
+
+    async def begin(self) -> None:
+        """Lead; the first seconds of the leadership are over."""
+        _, log = await self._kit.new_log()
+        self.replica = replica_of(log, self._kit.clock)
+        self.replica.lead(PartitionView(0, 1, 1, (1,), (1,)), 1)
+        self.wait(ALIKE_S)
+
+    def send(
+        self, sequence: int, producer_id: int = 7, *, value: bytes = b"x", for_all: bool = True
+    ) -> str:
+        """The error code with which a batch was refused, or `none`."""
+        producer = Producer(producer_id=producer_id, epoch=0, base_sequence=sequence)
+        batch = memoryview(bytearray(self._make([value], producer=producer)))
+        try:
+            self.replica.append(batch, self._kit.clock.now_ms(), for_all=for_all)
+        except (PartitionError, StorageError) as refused:
+            return code_of(refused).name
+        return "none"
+
+    def wait(self, seconds: float) -> None:
+        self._kit.clock.time_ms += int(seconds * 1000)
+
+
+@pytest.fixture
+def leader(kit: "StorageKit", make_batch: "MakeBatch") -> Leader:
+    return Leader(kit, make_batch)
+
+
+def test_a_forgotten_producer_goes_on_while_the_disk_has_no_room_for_another(
+    kit: "StorageKit", leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The large batches of one producer do not fit, and are sent again and again."""
+
+    async def scenario() -> None:
+        await leader.begin()
+
+        def for_producer(_: FreeSpace, size_bytes: int) -> None:
+            if size_bytes > 1_000:
+                raise DiskFullError("no room")
+
+        monkeypatch.setattr(FreeSpace, "for_producer", for_producer)
+        for second in range(60):
+            assert leader.send(0, 8, value=bytes(2_000)) == "not_enough_replicas"
+            assert leader.send(500 + second) == "none"
+            leader.wait(1)
+
+    kit.run(scenario())
+
+
+def test_a_forgotten_producer_goes_on_while_another_waits_for_replicas(
+    kit: "StorageKit", leader: Leader
+) -> None:
+    async def scenario() -> None:
+        await leader.begin()
+        leader.replica.has_min_isr = False
+        for second in range(60):
+            assert leader.send(0, 8) == "not_enough_replicas"
+            assert leader.send(500 + second, for_all=False) == "none"
+            leader.wait(1)
+
+    kit.run(scenario())
+
+
+def test_the_refused_producer_itself_begins_with_its_refused_batch(
+    kit: "StorageKit", leader: Leader
+) -> None:
+    async def scenario() -> None:
+        await leader.begin()
+        leader.replica.has_min_isr = False
+        for _ in range(60):
+            assert leader.send(0) == "not_enough_replicas"
+            leader.wait(1)
+        leader.replica.has_min_isr = True
+        leader.wait(ALIKE_S)
+        assert leader.send(1) == "not_leader_or_follower"
+        assert [leader.send(sequence) for sequence in (0, 1)] == ["none"] * 2
+
+    kit.run(scenario())
+
+
+def test_refused_producers_are_forgotten_without_another_batch(
+    kit: "StorageKit", leader: Leader
+) -> None:
+    async def scenario() -> None:
+        await leader.begin()
+        leader.replica.has_min_isr = False
+        assert leader.send(0) == "not_enough_replicas"
+        leader.replica.forget_old_refusals()
+        assert leader.replica._refusals
+        leader.wait(REMEMBERED_S)
+        leader.replica.forget_old_refusals()
+        assert not leader.replica._refusals
+
+    kit.run(scenario())
