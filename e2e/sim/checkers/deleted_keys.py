@@ -36,7 +36,8 @@ def deleted_key_back(history: History) -> Iterator[Anomaly]:
     a reader that needed longer than `delete.retention.ms` from the old value to the tombstone;
     a reader that did not read to the end, if a newer record replaced the tombstone; and a replica
     that was away for longer than `delete.retention.ms`, did not copy the tombstone, and leads with
-    the old value (docs/guarantees.md). The final reader is quick, so only the last exception holds for it.
+    the old value (docs/guarantees.md). The final reader is quick, so only the last exception holds
+    for it.
     """
     if not history.tombstones:
         return

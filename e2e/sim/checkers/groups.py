@@ -101,7 +101,8 @@ def commits(history: History) -> Iterator[Anomaly]:
     groups = history.groups
     ends_s, gone = _GenerationEnds(groups), _deleted_topics(history)
     restarted = _restarted(groups)
-    # For restarted groups no generation counts as ended: an empty history has no later generation.
+    # A restarted group may use generation numbers again, so none of them counts as ended:
+    # an empty history has no later generation.
     none_end = _GenerationEnds(GroupHistory())
     by_place: dict[tuple[str, str], _Place] = defaultdict(_Place)
     for commit in groups.commits:
@@ -131,7 +132,8 @@ def nothing_of_this_topic(history: History) -> Iterator[Anomaly]:
     """
     groups, gone = history.groups, _deleted_topics(history)
     ends_s, restarted = _GenerationEnds(groups), _restarted(groups)
-    none_end = _GenerationEnds(GroupHistory())  # no generation of a restarted group counts as ended
+    # A restarted group may use generation numbers again, so none of them counts as ended.
+    none_end = _GenerationEnds(GroupHistory())
     places: dict[tuple[str, str], _Place] = defaultdict(_Place)
     for commit in groups.commits:
         if commit.label and _topic_of(commit.partition) in gone:

@@ -235,7 +235,7 @@ def _coordinator(_stage: Stage, chance: random.Random) -> Ask:
 
 
 def _acls(_stage: Stage, chance: random.Random) -> Ask:
-    """A request about ACLs, which brokers do not serve."""
+    """A request about ACLs, which brokers refuse."""
     key = chance.choice((ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS))
     return key, {"creations": [{}], "filters": [{}]}
 

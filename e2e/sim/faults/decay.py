@@ -89,7 +89,7 @@ def _in_directories(suffixes: tuple[str, ...]) -> Act:
     """A fault that flips a bit of a file with one of these suffixes, in any replica's directory."""
 
     async def act(stage: Stage) -> None:
-        """Flip a bit of a random file whose name has one of the suffixes, on a random disk."""
+        """Flip a bit of a file whose name has one of the suffixes, on the seed's bad disk."""
         node = rotting_node(stage)
         if node is not None:
             disk = node.disks.data
@@ -109,7 +109,7 @@ def _at_the_root(names: tuple[str, ...]) -> Act:
     """A fault that flips a bit of one of these files in the data directory."""
 
     async def act(stage: Stage) -> None:
-        """Flip a bit of one of the files in `names` that exist, on a random disk."""
+        """Flip a bit of one of the files in `names` that exist, on the seed's bad disk."""
         node = rotting_node(stage)
         if node is not None:
             disk = node.disks.data
@@ -122,7 +122,7 @@ def _of_metadata(paths_of: "Callable[[MemoryDisk], Iterator[str]]") -> Act:
     """A fault that flips a bit of one of the files that `paths_of` finds on the metadata disk."""
 
     async def act(stage: Stage) -> None:
-        """Flip a bit of a file that `paths_of` finds, on a random disk."""
+        """Flip a bit of a file that `paths_of` finds, on the seed's bad disk."""
         node = rotting_node(stage)
         if node is not None:
             disk = node.disks.metadata
