@@ -20,14 +20,15 @@ EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a pod's addresses are all its own
 
 
 def config_map(cluster: BrokerCluster) -> Manifest:
-    """The ConfigMap `<cluster>-broker-config`."""
+    """The ConfigMap `<cluster>-broker-config`, which has the brokers' `server.properties`."""
     name = names.broker_config(cluster.metadata.name)
     data = {FILE_NAME: _text(cluster.metadata.name, properties(cluster))}
     return cluster_object(kinds.CONFIG_MAPS, name, cluster, {"data": data})
 
 
 def properties(cluster: BrokerCluster) -> Mapping[str, str]:
-    """The properties of the file, in Kafka's text form, sorted by key."""
+    """The properties of the brokers' file, in Kafka's text form: first the listeners, then the
+    keys that brokers read at their start, sorted."""
     values = given_broker_config(cluster.spec.config).values
     return {
         LISTENERS.name: ",".join(
@@ -45,5 +46,5 @@ def _is_read_at_start(name: str) -> bool:
 def _text(cluster_name: str, settings: Mapping[str, str]) -> str:
     """The file's text, with a comment that says where to change it."""
     lines = (f"{name}={value}\n" for name, value in settings.items())
-    origin = f"# Made from BrokerCluster {cluster_name}, which is where to change it.\n"
+    origin = f"# Made from BrokerCluster {cluster_name}: change spec.config there, not this file.\n"
     return origin + "".join(lines)
