@@ -64,8 +64,8 @@ class Kubernetes:
         return self._ask(described)
 
     async def _described(self, api: KubeApi) -> Described:
-        """The cluster with its Topics in all namespaces, or only in its own if the user must not list
-        others. Raises `ApiError`s and `CannotDo`."""
+        """The cluster with its Topics in all namespaces, or only in its own if the user must not
+        list others. Raises `ApiError`s and `CannotDo`."""
         cluster = await self._cluster(api)
         try:
             found = await api.list_(TOPICS)

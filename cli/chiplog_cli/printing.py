@@ -37,8 +37,8 @@ def show(
 
 
 def show_next(form: Format, document: "Mapping[str, Any]", text: Callable[[], str]) -> None:
-    """Print one of many answers: as text (the result of `text`), as a line of JSON, or as a document
-    of a YAML stream."""
+    """Print one of many answers: as text (the result of `text`), as a line of JSON, or as a
+    document of a YAML stream."""
     match form:
         case Format.TABLE:
             typer.echo(lines(text()))

@@ -46,5 +46,5 @@ def _is_read_at_start(name: str) -> bool:
 def _text(cluster_name: str, settings: Mapping[str, str]) -> str:
     """The file's text, with a comment that says where to change it."""
     lines = (f"{name}={value}\n" for name, value in settings.items())
-    origin = f"# Made from BrokerCluster {cluster_name}: change spec.config there, not this file.\n"
+    origin = f"# Made from BrokerCluster {cluster_name}, which is where to change it.\n"
     return origin + "".join(lines)
