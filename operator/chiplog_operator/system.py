@@ -39,7 +39,7 @@ class Settings:
     """Settings of an operator process."""
 
     instance: str
-    """Its name in Events."""
+    """The name of this operator process in Events."""
     broker_image: str
     spark_image: str = ""
     """The image of Spark jobs for clusters whose spec has none. If empty, each cluster must set

@@ -31,7 +31,7 @@ class Ended:
 
     incarnation: Incarnation
     how: str
-    """In words."""
+    """How the process ended, in words."""
     has_failed_disk: bool
     """Whether its termination message says that a write or a sync to its disk failed."""
 
