@@ -85,7 +85,9 @@ def definition_template(definition: Definition) -> str:
     manifest = definition.to_manifest()
     manifest["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
     text = yaml.safe_dump(manifest, sort_keys=False, width=100, allow_unicode=True)
-    assert "{{" not in text, f"{definition.file_name}: Helm would take {{{{ for its own"
+    assert "{{" not in text, (
+        f"{definition.file_name}: the text contains {{{{, which Helm would take for a template"
+    )
     assert text.count(KEPT) == 1, (
         f"{definition.file_name}: metadata.annotations is not written as expected: adapt KEPT"
     )

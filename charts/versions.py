@@ -42,7 +42,7 @@ def _about(chart: str) -> str:
 
 
 def _replaced(pattern: str, version: str, text: str) -> str:
-    """The text with the version in place of the pattern, which must be there once."""
+    """The text with the version in place of the pattern's only match."""
     new, count = re.subn(pattern, version, text)
-    assert count == 1, f"{pattern} is there {count} times"
+    assert count == 1, f"the file has {count} matches of {pattern}, not 1"
     return new

@@ -79,7 +79,7 @@ def number(
     red_from: float | None = None,
     red_below: float | None = None,
 ) -> Panel:
-    """A panel with one number, which turns red from one value on, or below another."""
+    """A panel with one number, which is red from `red_from` on, and below `red_below`."""
     return Panel(
         title=title,
         lines=(Line(expr),),

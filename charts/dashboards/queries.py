@@ -43,7 +43,7 @@ def _written(dashboard: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for variable in dashboard["templating"]["list"]:
         if variable["type"] == "query":
             found = _LABEL_VALUES.fullmatch(variable["query"]["query"])
-            assert found, f"variable {variable['name']} asks for something else than label_values"
+            assert found, f"variable {variable['name']} is not a label_values() query"
             yield f"variable {variable['name']}", found[1]
     for panel in dashboard["panels"]:
         for target in panel.get("targets", []):

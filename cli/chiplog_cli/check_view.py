@@ -66,6 +66,7 @@ def document(findings: Sequence[Finding]) -> Mapping[str, Any]:
 
 
 def text(findings: Sequence[Finding]) -> str:
+    """The findings as a table: what was checked, yes or no, and the problem."""
     rows = [
         (finding.what, "no" if finding.problem else "yes", finding.problem) for finding in findings
     ]

@@ -7,6 +7,7 @@ class CannotDo(Exception):
     """A command that cannot be done: one line that says what is wrong and what to do about it."""
 
     def __init__(self, message: str, remedy: str = "") -> None:
+        """`message` says what is wrong, and `remedy` what to do; empty if nothing is known."""
         self.message = message
         self.remedy = remedy
         super().__init__(f"{message}: {remedy}" if remedy else message)

@@ -74,6 +74,7 @@ def text(found: Iterable[Row]) -> str:
 
 
 def documents(found: Iterable[Row]) -> list[dict[str, Any]]:
+    """The rows for JSON and YAML. Topic and partition are null for a member without partitions."""
     return [
         {
             "topic": row.at.topic if row.at else None,

@@ -96,6 +96,7 @@ def check_inactive(group: Group) -> None:
 
 
 def text(group_id: str, planned: Iterable[Planned]) -> str:
+    """A table with the new offset of each partition."""
     return table(
         HEADER,
         ((group_id, *planned_reset.at, planned_reset.new_offset) for planned_reset in planned),
@@ -103,6 +104,7 @@ def text(group_id: str, planned: Iterable[Planned]) -> str:
 
 
 def document(group_id: str, planned: Iterable[Planned], *, executed: bool) -> dict[str, Any]:
+    """The reset for JSON and YAML. `executed` is false if it was only planned."""
     return {
         "group": group_id,
         "executed": executed,

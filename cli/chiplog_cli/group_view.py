@@ -11,7 +11,7 @@ REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconc
 
 
 def list_text(listings: Iterable[GroupListing], *, states: bool) -> str:
-    """The names; with --state a table."""
+    """The ids of groups; with --state (`states`) a table that also has their types and states."""
     if not states:
         return "\n".join(listing.group_id for listing in listings)
     return table(
@@ -21,6 +21,7 @@ def list_text(listings: Iterable[GroupListing], *, states: bool) -> str:
 
 
 def list_documents(listings: Iterable[GroupListing]) -> list[dict[str, Any]]:
+    """The groups for JSON and YAML, with their types and states."""
     return [
         {"group": listing.group_id, "type": listing.type, "state": listing.state}
         for listing in listings
@@ -37,11 +38,12 @@ def remark(group: Group) -> str | None:
 
 
 def does_not_exist(group: Group) -> bool:
-    """A coordinator describes a group that does not exist as Dead."""
+    """Whether the group does not exist: a coordinator describes it as Dead then."""
     return group.state == DEAD
 
 
 def state_text(groups: Iterable[Group]) -> str:
+    """A table with the state and the coordinator of each group."""
     return table(
         STATE_HEADER,
         (

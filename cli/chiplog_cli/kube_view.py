@@ -82,6 +82,7 @@ def readiness(described: Described) -> Iterator[Finding]:
 
 
 def document(described: Described) -> dict[str, Any]:
+    """The statuses of the BrokerCluster and its Topics for JSON and YAML."""
     cluster, status = described.cluster, described.cluster.status
     return {
         "name": cluster.metadata.name,
@@ -103,6 +104,7 @@ def document(described: Described) -> dict[str, Any]:
 
 
 def text(described: Described) -> str:
+    """The statuses of the BrokerCluster and its Topics as text and tables."""
     shown = document(described)
     header = {
         "BrokerCluster": f"{shown['namespace']}/{shown['name']}",

@@ -52,7 +52,8 @@ class Kubernetes:
         return self._ask(self._described)
 
     def describe_some(self, selector: str, topics_in: str | None) -> Described:
-        """The cluster with the Topics of one namespace that have these labels."""
+        """The cluster with those of its Topics that are in one namespace and have these labels. The
+        namespace is the cluster's own if `topics_in` is None."""
 
         async def described(api: KubeApi) -> Described:
             cluster = await self._cluster(api)
@@ -63,7 +64,8 @@ class Kubernetes:
         return self._ask(described)
 
     async def _described(self, api: KubeApi) -> Described:
-        """As `describe`. Raises `ApiError`s and `CannotDo`."""
+        """The cluster with its Topics in all namespaces, or only in its own if the user must not
+        list others. Raises `ApiError`s and `CannotDo`."""
         cluster = await self._cluster(api)
         try:
             found = await api.list_(TOPICS)
@@ -100,7 +102,7 @@ def _connection(paths: Sequence[Path], context: str | None) -> Connection:
     if paths:
         return connect(paths, context or "")
     if context:
-        raise NoConnection(f"--context {context}: there is no kubeconfig")
+        raise NoConnection(f"--context {context}: there is no kubeconfig in which to find it")
     return find(None)
 
 

@@ -25,7 +25,9 @@ def timestamp(text: str) -> int:
     if digits.isascii() and digits.isdigit() and len(digits) <= LONG:
         number = int(text)
         if number < MAX_TIMESTAMP:
-            raise ValueError(f"{number} is not a time: write {', '.join(NAMED)} or milliseconds")
+            raise ValueError(
+                f"{number} is not a time: write {', '.join(NAMED)} or milliseconds since 1970"
+            )
         return number
     try:
         return moment_ms(text)

@@ -78,7 +78,8 @@ def _shared(  # noqa: PLR0913 - they are what all commands share
         Format | None, typer.Option("--output", "-o", help="Output format. Default: table.")
     ] = None,
 ) -> None:
-    """Declares the options; nothing calls it."""
+    """Declare the shared options. Nothing calls this function: its signature is read to give every
+    command these options."""
 
 
 def _print_version(is_given: bool) -> None:
@@ -134,7 +135,8 @@ def command(group: typer.Typer, name: str) -> Callable[[Command], Command]:
 
 
 def remember(app: typer.Typer, doc: str) -> None:
-    """Accept the shared options before the command as well."""
+    """Accept the shared options also before the command's name. They are kept in the context of the
+    invocation, and an option after the name wins. `doc` is the program's help text."""
 
     def run(invocation: typer.Context, **given: Any) -> None:
         del given["version"]  # its callback ends the program

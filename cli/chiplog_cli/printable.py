@@ -9,7 +9,7 @@ from typing import Final
 
 _LINES: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _IN_A_LINE: Final = re.compile(f"{_LINES.pattern}|[\\t\\n\u2028\u2029]")
-"""C0, DEL, C1, and what turns the direction of writing."""
+"""Control characters (C0, DEL, C1), and those that change the direction of writing."""
 
 
 def lines(text: str) -> str:

@@ -24,8 +24,8 @@ class Format(StrEnum):
 def show(
     form: Format, document: "Mapping[str, Any] | Sequence[Any]", text: Callable[[], str]
 ) -> None:
-    """Print one answer in a format. `text` is only called if that is a table. Nothing is printed
-    for an empty text."""
+    """Print an answer in the format `form`: the document as JSON or YAML, or as a table the result
+    of `text`, which is called only for that. Nothing is printed for an empty text."""
     match form:
         case Format.TABLE:
             if shown := text():
@@ -37,7 +37,8 @@ def show(
 
 
 def show_next(form: Format, document: "Mapping[str, Any]", text: Callable[[], str]) -> None:
-    """Print one of many answers: as a line of JSON, or as a document of a YAML stream."""
+    """Print one of many answers: as text (the result of `text`), as a line of JSON, or as a
+    document of a YAML stream."""
     match form:
         case Format.TABLE:
             typer.echo(lines(text()))

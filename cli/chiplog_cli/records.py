@@ -14,7 +14,7 @@ class LineFormat:
     """How a line is parsed as a record."""
 
     key_separator: bytes | None = None
-    """If set, every line has a key before its first separator."""
+    """If set, every line has a key, which ends at the first separator."""
     null_marker: bytes | None = None
     """If set, a key or value that equals it is null."""
 

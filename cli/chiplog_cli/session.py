@@ -63,6 +63,7 @@ class Session:
 
 
 def _admin(connection: "Connection") -> KafkaAdmin:
+    """The admin client of a connection. librdkafka is imported only now."""
     from chiplog_cli.librdkafka.groups import LibrdkafkaAdmin  # noqa: PLC0415 - 50 ms
 
     return LibrdkafkaAdmin(connection)

@@ -14,6 +14,7 @@ BROKER_HEADER = ("BROKER", "ADDRESS", "RACK", "LEADERS", "REPLICAS")
 
 
 def document(cluster: Cluster, topics: Sequence[Topic]) -> dict[str, Any]:
+    """The cluster's state for JSON and YAML: counts, and its brokers."""
     partitions = [partition for topic in topics for partition in topic.partitions]
     return {
         "clusterId": cluster.cluster_id,
@@ -38,6 +39,7 @@ def _broker(broker: Broker, partitions: Iterable[Partition]) -> dict[str, Any]:
 
 
 def text(cluster: Cluster, topics: Sequence[Topic]) -> str:
+    """The cluster's state as text: counts, and a table of its brokers."""
     shown = document(cluster, topics)
     brokers = [tuple(broker.values()) for broker in shown["brokers"]]
     header = {

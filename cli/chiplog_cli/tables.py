@@ -23,5 +23,6 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """One line of a table, with each cell padded to the width of its column."""
     padded = (text.ljust(width) for text, width in zip(cells, widths, strict=True))
     return (" " * GAP).join(padded).rstrip()

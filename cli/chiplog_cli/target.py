@@ -25,7 +25,7 @@ class ByName:
     namespace: str | None
     kubeconfig: Path | None
     context: str | None
-    """Of the kubeconfig; None for its current one."""
+    """The context in the kubeconfig; None for its current one."""
     listener: str | None
 
 

@@ -22,6 +22,7 @@ def describe_text(topics: Iterable[Topic], configs: Configs) -> str:
 
 
 def _topic_line(topic: Topic, config: Mapping[str, str]) -> str:
+    """The line about a topic, as `kafka-topics.sh --describe` prints it."""
     shown = {
         "Topic": topic.name,
         "TopicId": topic.topic_id,
@@ -33,6 +34,7 @@ def _topic_line(topic: Topic, config: Mapping[str, str]) -> str:
 
 
 def partition_line(topic: str, partition: Partition) -> str:
+    """The line about a partition, as `kafka-topics.sh --describe` prints it."""
     shown = {
         "Topic": topic,
         "Partition": partition.partition,
@@ -46,13 +48,14 @@ def partition_line(topic: str, partition: Partition) -> str:
 
 
 def partitions_text(topics: Iterable[Topic]) -> str:
-    """Only the partitions, as with --under-replicated-partitions."""
+    """A line for each partition, and none for the topics, as with --under-replicated-partitions."""
     return "\n".join(
         partition_line(topic.name, partition) for topic in topics for partition in topic.partitions
     )
 
 
 def documents(topics: Iterable[Topic], configs: Configs) -> list[dict[str, Any]]:
+    """The topics for JSON and YAML. A topic without an entry in `configs` has no configuration."""
     return [
         {
             "topic": topic.name,

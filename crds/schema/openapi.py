@@ -57,7 +57,7 @@ PROGRAMS = Audience(defaults=False, explained_patterns=False, merged_lists=False
 
 @singledispatch
 def schema_of(shape: Shape, audience: Audience) -> Schema:
-    """The OpenAPI schema of a shape."""
+    """The OpenAPI schema of a shape (a declared type) for an audience: users or programs."""
     raise TypeError(f"no schema for {shape}")
 
 
@@ -68,6 +68,7 @@ def _boolean(_shape: BooleanShape, _audience: Audience) -> Schema:
 
 @schema_of.register
 def _integer(shape: IntegerShape, _audience: Audience) -> Schema:
+    """The schema of a whole number."""
     fits = shape.maximum <= MAX_INT32 and shape.minimum >= -MAX_INT32
     schema: Schema = {"type": "integer", "format": "int32" if fits else "int64"}
     # The API server keeps bounds as floats, and the ends of int64 overflow there; the format
@@ -81,6 +82,7 @@ def _integer(shape: IntegerShape, _audience: Audience) -> Schema:
 
 @schema_of.register
 def _text(shape: TextShape, audience: Audience) -> Schema:
+    """The schema of a string."""
     schema: Schema = {"type": "string"}
     if shape.min_length:
         schema["minLength"] = shape.min_length
@@ -92,6 +94,7 @@ def _text(shape: TextShape, audience: Audience) -> Schema:
 
 @schema_of.register
 def _value(shape: ValueShape, audience: Audience) -> Schema:
+    """The schema of a value that is written as a string, like a duration."""
     return {
         "type": "string",
         "maxLength": shape.type.MAX_TEXT_LENGTH,
@@ -110,6 +113,7 @@ def _pattern(pattern: Pattern, audience: Audience) -> Schema:
 
 @schema_of.register
 def _quantity(_shape: QuantityShape, _audience: Audience) -> Schema:
+    """The schema of a Kubernetes quantity, which may also be a plain number."""
     return {
         "x-kubernetes-int-or-string": True,
         "anyOf": [{"type": "integer"}, {"type": "string"}],
@@ -152,6 +156,7 @@ def _list(shape: ListShape, audience: Audience) -> Schema:
 
 @schema_of.register
 def _map(shape: MapShape, audience: Audience) -> Schema:
+    """The schema of a map from strings to values."""
     return {
         "type": "object",
         "additionalProperties": schema_of(shape.value, audience),
@@ -166,6 +171,7 @@ def _config(shape: ConfigShape, _audience: Audience) -> Schema:
 
 @schema_of.register
 def _object(shape: ObjectShape, audience: Audience) -> Schema:
+    """The schema of an object with its fields."""
     schema: Schema = {
         "type": "object",
         "description": shape.description,

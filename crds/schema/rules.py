@@ -34,6 +34,7 @@ class Rule:
     """A CEL expression for a message with values; `message` is used if its evaluation fails."""
 
     def to_manifest(self) -> dict[str, str]:
+        """The rule as an entry of `x-kubernetes-validations`. The default reason is left out."""
         manifest = {"rule": self.rule, "message": self.message}
         if self.message_expression is not None:
             manifest["messageExpression"] = self.message_expression

@@ -140,7 +140,8 @@ class KubeApi(Protocol):
         """
 
     async def apply_new(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
-        """Like `apply` for an object that does not exist yet. Raises `AlreadyExists` if it does."""
+        """Create the object, with fields that belong to this manager as after `apply`. Raises
+        `AlreadyExists` if it exists."""
 
     async def delete(
         self,

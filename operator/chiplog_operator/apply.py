@@ -101,7 +101,7 @@ class _Made:
 
 @dataclass(slots=True)
 class _Known:
-    """What was applied for one cluster."""
+    """What the applier remembers about one cluster between passes."""
 
     password: str = field(default="", repr=False)
     at: dict[tuple[str, str], "_Made"] = field(default_factory=dict, repr=False)

@@ -81,7 +81,7 @@ class Listener(Protocol):
 
 
 class ProcessListener(Protocol):
-    """Who judges whether brokers' processes live."""
+    """Is notified of Leases and pods, to judge whether brokers' processes are alive."""
 
     def lease_changed(self, cluster: ClusterKey, lease: Manifest) -> None:
         """A broker renewed its Lease, or the operator changed it."""

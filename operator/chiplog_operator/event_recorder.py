@@ -51,7 +51,7 @@ class ExecutedPlan:
 
     cluster: ClusterKey
     news: list[News] = field(default_factory=list)
-    """For Events about the BrokerCluster."""
+    """News for Events about the BrokerCluster."""
     changes: list[LeaderChange] = field(default_factory=list)
     others: list[Announce] = field(default_factory=list)
     """Events about other objects."""

@@ -36,6 +36,7 @@ class SystemNet:
     """TCP, by the running loop."""
 
     async def connect(self, protocol: P, host: str, port: int) -> P:
+        """Connect by TCP with keepalive. Returns the given protocol. Raises `OSError`."""
         transport, connected = await asyncio.get_running_loop().create_connection(
             lambda: protocol, host, port
         )

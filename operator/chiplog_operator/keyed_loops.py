@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Loop(Protocol):
-    """What runs for one key."""
+    """A loop that runs for one key, like a cluster."""
 
     async def run(self) -> None:
         """Run until cancelled, or until there is nothing left to do for the key."""

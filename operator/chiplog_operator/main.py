@@ -47,7 +47,7 @@ LAST_WORDS_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the process was given."""
+    """The options of the operator process."""
 
     kubeconfig: Path | None
     namespace: str

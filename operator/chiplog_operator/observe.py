@@ -122,8 +122,8 @@ class Observer:
         deleted. `revisions` has the revision of each broker's pod. Raises `ApiError`s."""
         if not self.is_known(key.namespace):
             raise Forbidden(
-                f"namespace {key.namespace} has not been listed since the operator started: check "
-                "that the operator may list its objects"
+                f"namespace {key.namespace} has not been listed since the operator started: "
+                "check that the operator may list its objects"
             )
         checked = self._checked.setdefault(key, _Checked())
         await self._confirm_absence(key)

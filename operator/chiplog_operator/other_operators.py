@@ -41,11 +41,12 @@ class Permission:
     resource: str
     verb: str
     namespace: str = ""
-    """Empty for all of them, and for what has none."""
+    """Empty for all namespaces, and for kinds without a namespace."""
 
 
 LISTS_NODES = Permission("", kinds.NODES.plural, "list")
-"""Every operator has it, and no account whose permissions are for one namespace."""
+"""The permission to list nodes. Every operator has it, and no account whose permissions are for one
+namespace."""
 
 
 def writes_maps(namespace: str) -> Permission:
@@ -147,7 +148,8 @@ class OtherOperators:
         return False
 
     async def _may(self, other: ConflictingLease, permission: Permission) -> bool:
-        """Whether the account has the permission."""
+        """Whether the account of a Lease has the permission. True, too, if the API server does not
+        let this operator ask."""
         asked = review(other, permission)
         try:
             answer = await self._api.create(

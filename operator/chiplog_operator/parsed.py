@@ -49,12 +49,13 @@ class Parsed(Generic[R]):
         return found
 
     def readable(self, manifests: Mapping[ObjectKey, Manifest]) -> dict[ObjectKey, R]:
-        """The objects that can be parsed."""
+        """The objects that can be parsed, by their keys. All others are left out."""
         found = {key: self.read(manifest) for key, manifest in manifests.items()}
         return {key: parsed for key, parsed in found.items() if not isinstance(parsed, tuple)}
 
     def sweep(self, manifests: _Keys) -> None:
-        """Forget deleted objects when there are many. `manifests` has the existing ones."""
+        """Forget deleted objects, but only when there are many of them, because this looks at every
+        object. `manifests` has the existing ones."""
         if len(self._known) > 2 * len(manifests) + SPARE:
             self._known = {key: known for key, known in self._known.items() if key in manifests}
 

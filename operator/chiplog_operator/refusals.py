@@ -130,7 +130,8 @@ class Refusals:
         return ""
 
     async def _attempts(self, process: Identity) -> list[Attempt]:
-        """Try new connections until one is not refused; at most `ATTEMPTS`."""
+        """Try new connections until one is not refused; at most `ATTEMPTS`. Returns the result of
+        each."""
         attempts: list[Attempt] = []
         while len(attempts) < ATTEMPTS:
             await self._clock.sleep(ATTEMPT_PAUSE_S)

@@ -39,7 +39,8 @@ OWN_KINDS = (
     kinds.REBALANCES,
 )
 DISCOVERY = Kind(chiplog_api.API_VERSION, "APIResourceList", "", namespaced=False)
-"""Which kinds the API server serves of our group; everybody may ask."""
+"""The request for the kinds of our API group that the API server serves. Every account may send
+it."""
 METRICS = "metrics"
 """The name of the port, as PodMonitors have it."""
 ALL = "*"
@@ -55,7 +56,7 @@ class Job:
     name: str
     labels: Mapping[str, str]
     may_be_none: bool = False
-    """That no such pod runs is no fault."""
+    """Whether the check passes if no such pod is running."""
 
     @property
     def selector(self) -> str:
@@ -70,7 +71,7 @@ JOBS: Mapping[str, Job] = {
         may_be_none=True,
     ),
 }
-"""By what the PodMonitors of chiplog-monitoring call them."""
+"""The jobs by their names in the PodMonitors of chiplog-monitoring."""
 
 
 Look = Callable[[], Awaitable[list[Finding]]]
@@ -158,7 +159,9 @@ async def check_metrics(api: KubeApi, job: Job, namespaces: str) -> list[Finding
     ]
     by_address = {address: pod for pod in pods if (address := metrics_address(pod)) is not None}
     is_missing = not by_address and not job.may_be_none
-    problem = f"no running pod matches {job.selector} and has the port" if is_missing else ""
+    problem = (
+        f"no running pod matches {job.selector} and has a port {METRICS}" if is_missing else ""
+    )
     count_finding = Finding(f"job {job.name} has {len(by_address)} pods", problem)
     return [
         count_finding,
@@ -183,7 +186,7 @@ async def _scraped(pod: Manifest, address: str) -> Finding:
 
 
 async def repeat_checks(run_checks: Look, wait_s: float) -> list[Finding]:
-    """Repeat the checks until all pass, for at most this long."""
+    """Repeat the checks until all pass, for at most `wait_s`. Returns the last findings."""
     clock = asyncio.get_running_loop()
     until_s = clock.time() + wait_s
     while True:
@@ -254,6 +257,7 @@ def line(finding: Finding) -> str:
 
 
 def main() -> None:
+    """Run the checks, print the findings, and exit with 0 if all pass, else 1."""
     try:
         findings = asyncio.run(run(vars(options())))
     except NoConnection as problem:

@@ -39,19 +39,20 @@ class Settings:
     """Settings of an operator process."""
 
     instance: str
-    """Its name in Events."""
+    """The name of this operator process in Events."""
     broker_image: str
     spark_image: str = ""
-    """Of Spark jobs, for clusters that name none; without one, these have to."""
+    """The image of Spark jobs for clusters whose spec has none. If empty, each cluster must set
+    one."""
     spark_allowed: Allowed = field(default_factory=Allowed)
-    """What Spark jobs may be run with."""
+    """The images and ServiceAccounts that Spark jobs may use."""
     operator_namespace: str = ""
-    """Where the operator's own pods are; empty where it is no pod. It then neither makes nor
-    watches NetworkPolicies, which name its pods."""
+    """The namespace of the operator's pods; empty if it does not run in a pod. It then
+    neither makes nor watches NetworkPolicies, which name its pods."""
     namespaces: Sequence[str] = ()
     """The namespaces to watch for clusters; all if empty."""
     watched_users: Sequence[Kind] = ()
-    """Users' kinds that nobody else watches."""
+    """Kinds of users' objects that Kopf does not watch, so that the operator does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +62,9 @@ class Randomness:
     new_topic_id: Callable[[], TopicId] = lambda: TopicId.draw(secrets.token_bytes)
     spread: Callable[[], float] = random.random
     new_name: Callable[[], str] = lambda: secrets.token_hex(12)
-    """One that nobody has drawn before."""
+    """A random id that was not drawn before."""
     new_key: Callable[[], str] = lambda: secrets.token_hex(32)
-    """One that nobody can guess."""
+    """A key that cannot be guessed."""
 
 
 class System:

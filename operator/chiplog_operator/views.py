@@ -31,9 +31,9 @@ class Ended:
 
     incarnation: Incarnation
     how: str
-    """In words."""
+    """How the process ended, in words."""
     has_failed_disk: bool
-    """Its termination message says that a write or a sync failed."""
+    """Whether its termination message says that a write or a sync to its disk failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,8 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _why_not_running(manifest: Manifest) -> str:
-    """Why the pod is not scheduled or its container waits; else empty."""
+    """Why the pod is not scheduled or its container waits. Empty for other states, and while the
+    container is about to start."""
     scheduled = condition_of(manifest, "PodScheduled")
     if scheduled.get("status") == "False":
         return _sentence(scheduled.get("reason"), scheduled.get("message"))

@@ -23,7 +23,7 @@ class Wake:
         return self._is_urgent
 
     def set(self, *, urgent: bool = False) -> None:
-        """Wake the loop, because something happened."""
+        """Wake the loop, because something happened. `urgent` is remembered until `clear`."""
         self._is_urgent = self._is_urgent or urgent
         self._event.set()
 
@@ -33,11 +33,12 @@ class Wake:
         self._event.clear()
 
     async def wait(self) -> None:
-        """Wait until it is set."""
+        """Wait until `set` is called, or return immediately if it was called since `clear`."""
         await self._event.wait()
 
     async def within(self, seconds: float) -> bool:
-        """Wait this long, or until it is set. Returns whether it is set."""
+        """Wait until `set` is called, at most this long. Returns whether it was called since
+        `clear`."""
         waking = asyncio.ensure_future(self._event.wait())
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
         try:

@@ -9,7 +9,7 @@ KEPT_S = 600.0
 
 
 class WriteResults:
-    """By cluster and request."""
+    """The results of writes for admin clients, by cluster and request."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -6,7 +6,7 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_kube.api import ApiError
 
 IN_FLIGHT = 16
-"""More makes the API server slower, not faster."""
+"""Requests to the API server at the same time. With more, it gets slower, not faster."""
 
 ENDING_NAMESPACE = "because it is being terminated"
 """How the API server says that a namespace takes nothing new. It is no fault, and soon over."""
@@ -27,6 +27,7 @@ class UnsoundMap(Exception):  # noqa: N818 - named for what it says
     `str()` is for the user."""
 
     def __init__(self, topic_name: str, rules: tuple[str, ...]) -> None:
+        """`rules` are the broken rules, in words."""
         self.rules = rules
         super().__init__(f"PartitionMap of topic {topic_name} is not written: {'; '.join(rules)}")
 

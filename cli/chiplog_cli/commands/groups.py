@@ -21,6 +21,7 @@ Name = Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.")]
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of `chiplog groups` to the program."""
     group = typer.Typer(name="groups", help="Consumer groups.", no_args_is_help=True)
     commands: Mapping[str, Command] = {
         "list": list_,
@@ -94,6 +95,8 @@ def describe(
 def _text(
     groups: list[Group], rows: list[group_lag.Row], members: bool, verbose: bool, state: bool
 ) -> str:
+    """The text of `groups describe`: with --state or --members a table of those, else of the lag of
+    each partition (`rows`)."""
     if state:
         return group_view.state_text(groups)
     if members:

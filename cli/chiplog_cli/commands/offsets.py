@@ -17,6 +17,7 @@ AT_ONCE = 1000
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of `chiplog offsets` to the program."""
     group = typer.Typer(
         name="offsets", help="Show the offsets of partitions.", no_args_is_help=True
     )

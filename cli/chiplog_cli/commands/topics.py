@@ -29,6 +29,7 @@ Config = Annotated[
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of `chiplog topics` to the program."""
     group = typer.Typer(name="topics", help="Manage topics.", no_args_is_help=True)
     commands: Mapping[str, Command] = {
         "list": list_,

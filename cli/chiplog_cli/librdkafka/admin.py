@@ -36,7 +36,8 @@ from chiplog_cli.librdkafka.connecting import Connection
 from chiplog_cli.librdkafka.failures import REMEDIES, TIMED_OUT, not_deleted, refused
 
 DEFAULT = -1
-"""In a CreateTopics request: the cluster's num.partitions or default.replication.factor."""
+"""Stands in a CreateTopics request for the cluster's num.partitions or
+default.replication.factor."""
 
 GRACE_S = 2.0
 """librdkafka itself ends a request in time; a thread that waits for it waits a little longer."""
@@ -52,6 +53,7 @@ class LibrdkafkaTopics:
     # ---- looking ----
 
     def describe_cluster(self) -> Cluster:
+        """The cluster id and all brokers, by id. Raises `BrokerRefused`."""
         future = self._admin.describe_cluster(request_timeout=self._timeout_s)
         found = self._result(future, "the cluster")
         return Cluster(
@@ -62,12 +64,14 @@ class LibrdkafkaTopics:
         )
 
     def topic_names(self) -> list[str]:
+        """The names of all topics, sorted. Raises `BrokerRefused`."""
         try:
             return sorted(self._admin.list_topics(timeout=self._timeout_s).topics)
         except KafkaException as error:
             raise refused(error, "topics") from error
 
     def describe_topics(self, names: Iterable[str]) -> list[Topic]:
+        """The topics with their partitions, in the order of `names`. Raises `BrokerRefused`."""
         wanted = list(names)
         if not wanted:
             return []
@@ -92,6 +96,7 @@ class LibrdkafkaTopics:
         }
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+        """See `KafkaAdmin.offsets`."""
         if not wanted:
             return {}
         specs = {Place(*at): _spec(timestamp) for at, timestamp in wanted.items()}
@@ -111,6 +116,7 @@ class LibrdkafkaTopics:
     # ---- changing ----
 
     def create_topic(self, topic: NewTopic) -> None:
+        """Create a topic and wait until it exists. Raises `BrokerRefused`."""
         new_topic = CreatedTopic(
             topic.name,
             DEFAULT if topic.partitions is None else topic.partitions,
@@ -121,6 +127,7 @@ class LibrdkafkaTopics:
         self._result(futures[topic.name], f"topic '{topic.name}'")
 
     def delete_topic(self, name: str) -> None:
+        """Delete a topic and wait until it is gone. Raises `BrokerRefused`."""
         futures = self._admin.delete_topics([name], **self._limits())
         try:
             self._result(futures[name], f"topic '{name}'")
@@ -128,10 +135,12 @@ class LibrdkafkaTopics:
             raise not_deleted(error) from error
 
     def create_partitions(self, topic: str, total: int) -> None:
+        """Add partitions, so that the topic has `total`. Raises `BrokerRefused`."""
         futures = self._admin.create_partitions([NewPartitions(topic, total)], **self._limits())
         self._result(futures[topic], f"topic '{topic}'")
 
     def alter_config(self, topic: str, values: Mapping[str, str], deleted: Iterable[str]) -> None:
+        """See `KafkaAdmin.alter_config`. Raises `BrokerRefused`."""
         entries = [
             *(_change(key, value, AlterConfigOpType.SET) for key, value in values.items()),
             *(_change(key, None, AlterConfigOpType.DELETE) for key in deleted),
@@ -165,8 +174,8 @@ def broker_of(node: Any) -> Broker:
 
 
 def topic_of(found: Any) -> Topic:
-    """The topic in librdkafka's description, where a partition without a leader has none, or one
-    with a negative id."""
+    """The topic in librdkafka's description. There, the leader of a partition without one is None,
+    or has a negative id."""
     return Topic(
         name=found.name,
         topic_id=topic_id_text(str(found.topic_id)),

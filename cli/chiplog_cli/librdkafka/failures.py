@@ -67,7 +67,8 @@ def refused(error: KafkaError | KafkaException, what: str) -> BrokerRefused:
 
 
 def not_deleted(error: BrokerRefused) -> BrokerRefused:
-    """The error with possible reasons. librdkafka uses versions 0 and 1 of DeleteTopics, whose
+    """The error for a topic that could not be deleted, with possible reasons if a policy forbids
+    it. librdkafka uses versions 0 and 1 of DeleteTopics, whose
     answers have no message."""
     if error.code != POLICY_VIOLATION:
         return error

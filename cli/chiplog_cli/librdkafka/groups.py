@@ -21,6 +21,7 @@ class LibrdkafkaAdmin(LibrdkafkaTopics):
     """`KafkaAdmin` as a whole."""
 
     def list_groups(self) -> list[GroupListing]:
+        """All groups with their states and types, by id. Raises `BrokerRefused`."""
         found = self._result(
             self._admin.list_consumer_groups(request_timeout=self._timeout_s), "consumer groups"
         )
@@ -35,6 +36,7 @@ class LibrdkafkaAdmin(LibrdkafkaTopics):
         return sorted(listings, key=lambda listing: listing.group_id)
 
     def describe_group(self, group_id: str) -> Group:
+        """The group with its coordinator and members. Raises `BrokerRefused`."""
         futures = self._admin.describe_consumer_groups([group_id], request_timeout=self._timeout_s)
         found = self._result(futures[group_id], _named(group_id))
         coordinator = found.coordinator
@@ -52,6 +54,7 @@ class LibrdkafkaAdmin(LibrdkafkaTopics):
         )
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
+        """The committed offsets of a group. Raises `BrokerRefused`."""
         futures = self._admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group_id)], request_timeout=self._timeout_s
         )
@@ -64,6 +67,7 @@ class LibrdkafkaAdmin(LibrdkafkaTopics):
         return offsets
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """See `KafkaAdmin.commit`. Raises `BrokerRefused`."""
         wanted = [Place(at.topic, at.partition, offset) for at, offset in offsets.items()]
         futures = self._admin.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group_id, wanted)], request_timeout=self._timeout_s
@@ -73,6 +77,7 @@ class LibrdkafkaAdmin(LibrdkafkaTopics):
                 raise refused(place.error, f"{_named(group_id)}, {place.topic}-{place.partition}")
 
     def delete_group(self, group_id: str) -> None:
+        """Delete a group without members. Raises `BrokerRefused`."""
         futures = self._admin.delete_consumer_groups([group_id], request_timeout=self._timeout_s)
         self._result(futures[group_id], _named(group_id))
 
@@ -82,6 +87,7 @@ def _named(group_id: str) -> str:
 
 
 def _member(found: Any) -> Member:
+    """The member in librdkafka's description of a group."""
     return Member(
         member_id=found.member_id,
         client_id=found.client_id,

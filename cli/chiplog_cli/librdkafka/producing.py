@@ -81,7 +81,8 @@ class RecordProducer:
             self.acknowledged[message.partition() or 0] += 1
 
     def _check(self) -> None:
-        """Raises `BrokerRefused` if a record could not be written."""
+        """Raise `BrokerRefused` if a record could not be written. Its message has the numbers of
+        acknowledged and of other records."""
         if self._failed is not None:
             why = refused(self._failed, f"topic '{self._to.topic}'")
             raise BrokerRefused(

@@ -70,7 +70,7 @@ class Resetting:
         self._events = events
         self._tried: dict[str, Tried] = {}
         self._new_statuses: dict[str, ResetStatus] = {}
-        """What is to be published, by uid of the ConsumerGroup."""
+        """The statuses of resets that are to be published, by uid of the ConsumerGroup."""
 
     async def reconcile(
         self, observed: Iterable[ObservedGroup], brokers: Brokers, find_topic: FindTopic

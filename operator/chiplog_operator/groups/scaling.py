@@ -242,7 +242,7 @@ class _Autoscalers:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What all groups have in common in one pass."""
+    """What the scaling of all groups uses in one pass."""
 
     find_topic: FindTopic
     autoscalers: _Autoscalers

@@ -20,14 +20,15 @@ EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a pod's addresses are all its own
 
 
 def config_map(cluster: BrokerCluster) -> Manifest:
-    """The ConfigMap `<cluster>-broker-config`."""
+    """The ConfigMap `<cluster>-broker-config`, which has the brokers' `server.properties`."""
     name = names.broker_config(cluster.metadata.name)
     data = {FILE_NAME: _text(cluster.metadata.name, properties(cluster))}
     return cluster_object(kinds.CONFIG_MAPS, name, cluster, {"data": data})
 
 
 def properties(cluster: BrokerCluster) -> Mapping[str, str]:
-    """The properties of the file, in Kafka's text form, sorted by key."""
+    """The properties of the brokers' file, in Kafka's text form: first the listeners, then the
+    keys that brokers read at their start, sorted."""
     values = given_broker_config(cluster.spec.config).values
     return {
         LISTENERS.name: ",".join(

@@ -8,7 +8,7 @@ from chiplog_operator.resources.objects import brokers_selector, cluster_object
 
 
 def disruption_budget(cluster: BrokerCluster) -> Manifest:
-    """The PodDisruptionBudget over the pods of all brokers."""
+    """The PodDisruptionBudget for the pods of all brokers: an eviction may stop one at a time."""
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": brokers_selector(cluster)}}
     name = names.disruption_budget(cluster.metadata.name)
     return cluster_object(kinds.DISRUPTION_BUDGETS, name, cluster, {"spec": spec})

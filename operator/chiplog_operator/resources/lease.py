@@ -12,6 +12,7 @@ from chiplog_operator.resources.objects import broker_object
 
 
 def broker_lease(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
-    """The Lease of one broker."""
+    """The Lease of one broker, without a holder. The broker itself writes holder and renewals, and
+    applying this manifest again does not change them."""
     name = names.broker_lease(cluster.metadata.name, broker_id)
     return broker_object(kinds.LEASES, name, cluster, broker_id, {})

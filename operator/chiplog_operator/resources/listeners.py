@@ -5,7 +5,7 @@ from chiplog_core.model.listener import Listener, ListenerType
 from chiplog_core.naming import ports
 
 DEFAULT_LISTENER = Listener(name="plain", type=ListenerType.INTERNAL, port=ports.PLAIN)
-"""What a cluster has that names no listener."""
+"""The listener of a cluster whose spec has none."""
 
 
 def listeners(cluster: BrokerCluster) -> tuple[Listener, ...]:

@@ -40,7 +40,8 @@ _ENVIRONMENT = {
 def pod_template(
     cluster: BrokerCluster, broker_id: BrokerId, settings: BuildSettings
 ) -> dict[str, object]:
-    """The pod template without its revision, which is computed from it."""
+    """The pod template of one broker, without the revision annotation: the revision is a hash of
+    this template."""
     template = cluster.spec.template or PodTemplate()
     return {
         "metadata": {

@@ -14,7 +14,8 @@ USERNAME = "chiplog"
 
 
 def internal_secret(cluster: BrokerCluster, password: str) -> Manifest:
-    """The Secret `<cluster>-internal`."""
+    """The Secret `<cluster>-internal`, with the user name and password of the listener that brokers
+    use among themselves."""
     assert password, "the password is empty"
     name = names.internal_secret(cluster.metadata.name)
     data = {USERNAME_KEY: _encoded(USERNAME), PASSWORD_KEY: _encoded(password)}

@@ -54,6 +54,7 @@ def external_services(
 
 
 def _external_bootstrap_service(cluster: BrokerCluster, held: HeldPorts) -> Manifest:
+    """The Service of type NodePort that leads clients outside of Kubernetes to any broker."""
     # Node ports are planned by broker id. The bootstrap Service has an id that no broker has.
     place = BrokerId(BOOTSTRAP)
     spec = _spec(brokers_selector(cluster), _outside_ports(cluster, place, held), type="NodePort")
@@ -64,6 +65,7 @@ def _external_bootstrap_service(cluster: BrokerCluster, held: HeldPorts) -> Mani
 def _external_broker_service(
     cluster: BrokerCluster, broker_id: BrokerId, held: HeldPorts
 ) -> Manifest:
+    """The Service of type NodePort that leads clients outside of Kubernetes to one broker."""
     of_ports = _outside_ports(cluster, broker_id, held)
     spec = _spec(broker_selector(cluster, broker_id), of_ports, type="NodePort")
     name = names.external_broker_service(cluster.metadata.name, broker_id)
@@ -106,7 +108,7 @@ def _outside_ports(
 
 
 def _port(name: str, port: int) -> dict[str, object]:
-    # It has its listener's name, by which its node port is found again.
+    """A port of a Service, with its listener's name, by which its node port is found again."""
     return {"name": name, "port": port, "targetPort": port, "protocol": "TCP"}
 
 

@@ -8,8 +8,8 @@ class BuildSettings:
     """The operator's part in a cluster's manifests."""
 
     broker_image: str
-    """Image of the brokers of clusters that name none."""
+    """The broker image of clusters whose spec has none."""
     internal_password: str = field(repr=False)
-    """Of the cluster's internal listener: drawn once, then read from its Secret."""
+    """The password of the cluster's internal listener: drawn once, then read from its Secret."""
     operator_namespace: str = ""
-    """Where the operator's own pods are; empty where it is no pod itself."""
+    """The namespace of the operator's pods; empty if the operator does not run in a pod."""

@@ -27,6 +27,7 @@ class PodVolume:
         return {"name": self.name, **self.source}
 
     def to_mount(self) -> dict[str, object]:
+        """The volume's entry in the container's `volumeMounts`."""
         mount: dict[str, object] = {"name": self.name, "mountPath": self.path}
         return {**mount, "readOnly": True} if self.read_only else mount
 
@@ -37,7 +38,7 @@ def data_mount() -> dict[str, object]:
 
 
 def pod_volumes(cluster: BrokerCluster) -> list[PodVolume]:
-    """All other volumes of the pod."""
+    """All volumes of the pod except the data volume, which the StatefulSet adds."""
     name = cluster.metadata.name
     return [
         PodVolume(

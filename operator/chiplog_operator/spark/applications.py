@@ -43,10 +43,10 @@ MADE: Final[Mapping[str, Kind]] = {
     kind.kind: kind
     for kind in (kinds.CONFIG_MAPS, kinds.SERVICE_ACCOUNTS, kinds.ROLES, kinds.ROLE_BINDINGS)
 }
-"""The kinds of objects that are created before that one."""
+"""The kinds of objects that are created before the launched one."""
 
 OF_NOBODY: Final = f"{APPLICATION_LABEL}=none"
-"""Selects nothing, as names of applications end in eight digits; yet it must be a label's value."""
+"""A label selector that no object matches, because names of applications end in eight digits."""
 OFFERED_FOR_S: Final = 30.0
 """The API server is asked this often which kinds it offers."""
 
@@ -103,7 +103,7 @@ class Applications:
             return None
 
     async def _observe(self, namespace: str, application: ApplicationStatus) -> Seen:
-        """As `observe`. Raises `ApiError`s.
+        """The state of a launched application, and its result. Raises `ApiError`s.
 
         The result is read after the state: an application that has ended has written it by then.
         """
@@ -164,8 +164,8 @@ class Applications:
         if not is_accepted:
             message = (
                 f"the result in ConfigMap {name}-result is not signed by the driver of this run: "
-                "somebody else wrote it, or operator and Spark image have different versions. Run "
-                "it again"
+                "somebody else wrote it, or operator and Spark image have different versions. "
+                "Start another run"
             )
             return UnreadableDocument(Flaw.NOT_OURS, message), progress
         try:

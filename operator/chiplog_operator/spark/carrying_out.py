@@ -148,11 +148,11 @@ class CarryingOut:
         self.tools.caches[kind].put(patched)
 
     async def _report(self, key: ClusterKey, resource: SparkResource, step: Step[S]) -> bool:
-        """Write the status over the version that was read, and create Events only if that
-        succeeded."""
+        """Write the status if the object still has the version that was read, and then create the
+        Events. Returns whether the status was written; if not, there are no Events."""
         meta = resource.metadata
         if any(isinstance(action, TakeAwayAnnotation) for action in step.actions):
-            # That patch gave the object another version.
+            # Removing the annotation gave the object another version.
             meta = _as_it_is_now(resource, self.tools.caches)
         report = Report(kind=resource.KIND, metadata=meta, status=step.status)
         outcome = await self.tools.executor.execute(key, [report])

@@ -29,6 +29,7 @@ class VerificationsCollector(Collector):
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
+        """The metrics of all Verifications, made for each scrape."""
         families = _Families()
         for key, verification in sorted(self._known.items()):
             families.add([*key, verification.spec.cluster_ref.name], verification)
@@ -66,7 +67,7 @@ class _Families:
         )
 
     def _family(self, name: str, what: str, *more: str) -> GaugeMetricFamily:
-        """A new metric with the help text `what`, and `more` labels than the common ones."""
+        """A new metric with the help text `what`. Its labels are `LABELS` and those in `more`."""
         family = GaugeMetricFamily(f"chiplog_verification_{name}", what, labels=(*LABELS, *more))
         self.all.append(family)
         return family

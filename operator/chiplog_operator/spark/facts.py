@@ -190,7 +190,8 @@ class Facts:
         return _Offer(launcher=chosen)
 
     def _topics(self, key: ClusterKey) -> Topics:
-        """Every topic that is served, with the labels of its Topic object."""
+        """The names of all topics that brokers serve, each with the labels of its Topic object
+        (empty without one)."""
         labels_by_uid = {
             uid_of(manifest): labels_of(manifest)
             for manifest in self.caches.members(kinds.TOPICS, key)

@@ -96,6 +96,7 @@ class SparkLoop:
     _facts: Facts = field(init=False)
 
     def __post_init__(self) -> None:
+        """Create the helpers that need several of the parts."""
         parts, tools = self.parts, self.parts.tools
         self._carrying_out = CarryingOut(tools)
         self._facts = Facts(

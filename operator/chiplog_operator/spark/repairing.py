@@ -42,7 +42,7 @@ class Repairing:
         )
         held_up = ""
         if world.cluster is None or paused(world.metadata):
-            held_up = f"BrokerCluster {key.name} is paused, or cannot be parsed"
+            held_up = f"BrokerCluster {key.name} is paused, missing or cannot be parsed"
         return Standing(
             brokers=world.brokers,
             maps=world.maps,
@@ -58,7 +58,7 @@ class Repairing:
                 refetches = (*broker.spec.refetches, wanted.order)
                 await self._write(key, replace(broker.spec, refetches=refetches), broker)
                 return
-        raise Conflict(f"there is no broker {wanted.replica}")
+        raise Conflict(f"BrokerCluster {key} has no Broker object for broker {wanted.replica}")
 
     async def withdraw(self, known: Mapping[ObjectKey, Verification]) -> None:
         """Remove the orders that no repair needs any more from Brokers' specs. `known` must have

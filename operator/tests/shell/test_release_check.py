@@ -171,7 +171,7 @@ def test_pods_are_asked_for_their_metrics() -> None:
             none = await check_metrics(api, brokers, "elsewhere,nowhere")
             assert none == [Finding("job job has 0 pods")]
             (missing,) = await check_metrics(api, operator, "elsewhere")
-            assert missing.problem == f"no running pod matches {SELECTOR} and has the port"
+            assert missing.problem == f"no running pod matches {SELECTOR} and has a port metrics"
 
     asyncio.run(scenario())
 
