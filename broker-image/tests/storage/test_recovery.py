@@ -503,7 +503,7 @@ def test_a_log_that_ends_below_what_was_durable_is_damaged(
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
-@pytest.mark.parametrize("bit", [2, 5, 40])
+@pytest.mark.parametrize("bit", [0, 2, 5, 40])
 def test_a_changed_offset_at_the_end_is_damage_after_a_clean_shutdown(
     kit: "StorageKit", make_batch: "MakeBatch", bit: int, is_compacted: bool
 ) -> None:
@@ -523,21 +523,54 @@ def test_a_changed_offset_at_the_end_is_damage_after_a_clean_shutdown(
     assert "but 18 was expected" in report.reason
 
 
+async def shut_down_with_an_older_checkpoint(
+    kit: "StorageKit", make_batch: "MakeBatch", *, checkpointed: int
+) -> None:
+    """The recovery point is a copy from before the last records, which are durable as well."""
+    directory = await write(kit, make_batch, checkpointed=checkpointed)
+    checkpoint = bytes(kit.disk.content("recovery-point-offset-checkpoint"))
+    await directory.close({kit.orders: 20}, broker_epoch=1)
+    kit.disk.content("recovery-point-offset-checkpoint")[:] = checkpoint
+
+
 def test_records_above_the_end_of_a_clean_shutdown_are_checked(
     kit: "StorageKit", make_batch: "MakeBatch"
 ) -> None:
     """The checkpoint may be an older copy; the records need not be damaged."""
-
-    async def scenario() -> None:
-        directory = await write(kit, make_batch, checkpointed=14)
-        checkpoint = bytes(kit.disk.content("recovery-point-offset-checkpoint"))
-        await directory.close({kit.orders: 20}, broker_epoch=1)
-        kit.disk.content("recovery-point-offset-checkpoint")[:] = checkpoint
-
-    kit.run(scenario())
+    kit.run(shut_down_with_an_older_checkpoint(kit, make_batch, checkpointed=14))
     kit.kill()
     report = reopen(kit)
     assert (report.verdict, report.end_offset) == (Verdict.INTACT, 20)
+
+
+def test_a_fault_is_damage_after_a_clean_shutdown_wherever_it_is(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Nothing can have been written in part: so it is not cut, as after a crash."""
+    kit.run(shut_down_with_an_older_checkpoint(kit, make_batch, checkpointed=14))
+    path = kit.path(f"{12:020d}.log")
+    kit.disk.flip_bit(path, 2 * BATCH_BYTES + 70, 0)
+    stored = bytes(kit.disk.content(path))
+    kit.kill()
+    report = reopen(kit)
+    assert (report.verdict, report.cut_bytes) == (Verdict.QUARANTINED, 0)
+    assert "the last shutdown was clean" in report.reason
+    assert kit.disk.content(path) == stored
+    assert LAST in stems(kit)
+
+
+def test_a_missing_oldest_segment_is_damage_after_a_clean_shutdown(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Also where the checkpoint says nothing of the log, as an older copy may."""
+    directory = kit.run(write(kit, make_batch))
+    kit.run(directory.close({}, 1))
+    kit.disk.remove("recovery-point-offset-checkpoint")
+    kit.disk.remove(kit.path(f"{FIRST}.log"))
+    set_log_start(kit, 0)
+    kit.kill()
+    assert reopen(kit).verdict is Verdict.QUARANTINED
+    assert LAST in stems(kit)
 
 
 @pytest.mark.parametrize("clean", [False, True])
