@@ -399,6 +399,7 @@ class LogRecovery:
         any fault is damage.
         """
         yield from self._open_tail(self.segments[-1])
+        self._forget_what_was_scanned()
         if 0 < self._known_durable_end < self._end_offset:
             # A clean shutdown stores the log end as the recovery point. So a header at the end of
             # the log was changed, or the checkpoint is an older copy.
@@ -422,6 +423,13 @@ class LogRecovery:
             yield from self._rebuild_epochs(self.segments)
         self.producers = self._snapshot_up_to(self._end_offset)
         yield from replay(self.producers, self.segments, self._end_offset)
+
+    def _forget_what_was_scanned(self) -> None:
+        """Forget what `_scan` concluded from the last segment alone: it may be scanned again, after
+        earlier ones."""
+        self._snapshot, self._gap = b"", None
+        if not self._epochs_known:
+            self.epochs.clear()
 
     def _check_last_batch(self) -> None:
         """Raise `DamagedLogError` if the base offset of the last batch may have been changed.
@@ -701,7 +709,11 @@ class LogRecovery:
             )
 
     def _rebuild_epochs(self, segments: list[Segment]) -> Steps:
-        """Derive the epoch history from the batches: its file is missing or damaged."""
+        """Derive the epoch history from the batches: its file is missing or damaged.
+
+        What was derived from some of them before, in another order, is forgotten.
+        """
+        self.epochs.clear()
         for segment in segments:
             walked_bytes = 0
             for _, header in walk_batches(segment.log, 0, segment.size_bytes):

@@ -573,6 +573,68 @@ def test_a_missing_oldest_segment_is_damage_after_a_clean_shutdown(
     assert LAST in stems(kit)
 
 
+def test_producers_of_a_last_segment_that_is_read_twice(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """First because its index is missing, then from the recovery point on. The snapshot that is
+    made there has all producers, not only those of this segment."""
+
+    def of(producer_id: int, sequence: int) -> memoryview:
+        producer = Producer(producer_id=producer_id, epoch=0, base_sequence=sequence)
+        return make_batch([b"x"], producer=producer)
+
+    async def shut_down() -> None:
+        directory, log = await kit.new_log()
+        log.append_as_leader(of(1, 0), 1, NOW)
+        log.roll(NOW)
+        log.append_as_leader(of(2, 0), 1, NOW)
+        await log.flush()
+        await directory.checkpoint({kit.orders: 2})
+        checkpoint = bytes(kit.disk.content("recovery-point-offset-checkpoint"))
+        log.append_as_leader(of(2, 1), 1, NOW)
+        await directory.close({kit.orders: 3}, broker_epoch=1)
+        kit.disk.content("recovery-point-offset-checkpoint")[:] = checkpoint
+
+    async def afterwards() -> None:
+        log = await kit.reopened()
+        await log.truncate_to(2, NOW)
+        assert log.append_as_leader(of(1, 0), 2, NOW).duplicate
+
+    kit.run(shut_down())
+    kit.disk.remove(kit.path(f"{1:020d}.index"))
+    kit.kill()
+    kit.run(afterwards())
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("checkpointed", [14, 20])
+@pytest.mark.parametrize("without_index", [(LAST,), (SECOND,), (SECOND, LAST)])
+def test_a_lost_epoch_history_is_learned_in_the_order_of_the_batches(
+    kit: "StorageKit",
+    make_batch: "MakeBatch",
+    checkpointed: int,
+    without_index: tuple[str, ...],
+    *,
+    clean: bool,
+) -> None:
+    """A segment without an index is read before the ones that precede it."""
+
+    async def scenario() -> None:
+        if clean:
+            await shut_down_with_an_older_checkpoint(kit, make_batch, checkpointed=checkpointed)
+        else:
+            await write(kit, make_batch, checkpointed=checkpointed)
+
+    kit.run(scenario())
+    kit.disk.remove(kit.path("leader-epoch-checkpoint"))
+    for stem in without_index:
+        kit.disk.remove(kit.path(f"{stem}.index"))
+    kit.kill()
+    directory = kit.run(kit.open())
+    assert kit.orders in directory.logs, directory.quarantined
+    assert directory.logs[kit.orders]._state.epochs.entries == ((0, 0), (1, 8), (2, 16))
+
+
 @pytest.mark.parametrize("clean", [False, True])
 def test_an_empty_log_is_whole_and_keeps_its_last_epoch(kit: "StorageKit", clean: bool) -> None:
     """Somebody may have led here without writing anything."""
