@@ -1,8 +1,11 @@
 """Opens a log that may have been left in any state.
 
 After a clean shutdown nothing is read except the end after the last index entry, if the log ends
-where the shutdown left it. Otherwise the recovery point divides the log; everything below it was
-durable when the checkpoint was written:
+where the shutdown left it. If it ends above, it is checked as after a crash, but nothing is
+truncated: a clean shutdown leaves no incomplete write, so each fault is damage.
+
+After a crash the recovery point divides the log; everything below it was durable when the
+checkpoint was written:
 
 * **above** it, a crash may have left anything. Every batch is checked (framing, checksum, offset
   continuity, epoch). At the first fault the log is truncated. The truncation is reported to the
@@ -136,6 +139,8 @@ class LogRecovery:
         self._gap: tuple[int, int] | None = None
         """The newest gap between batches, which compaction may leave: its first offset, and the
         offset after it."""
+        self._last_base_offset = 0
+        """The base offset of the last batch that was scanned."""
         self._rebuilt: list[Segment] = []
         """Sealed segments with rebuilt indexes, or a truncated file, which must be synced."""
         self._snapshot = b""
@@ -352,9 +357,11 @@ class LogRecovery:
         return end_offset == next_base
 
     def _check_nothing_durable_is_missing(self) -> None:
-        """Raise `DamagedLogError` if the missing oldest segment had durable records."""
+        """Raise `DamagedLogError` if the missing oldest segment had durable records, as all others
+        after a clean shutdown."""
         recovery_point = self._source.recovery_point
-        if recovery_point is None or recovery_point > self.log_start_offset:
+        is_before_durable = self._source.clean and bool(self.segments)
+        if recovery_point is None or recovery_point > self.log_start_offset or is_before_durable:
             raise DamagedLogError(
                 f"the segment of log start {self.log_start_offset} is missing, "
                 f"the log was durable up to {recovery_point}"
@@ -388,15 +395,16 @@ class LogRecovery:
     def _open_clean(self) -> Steps:
         """Open the log after a clean shutdown: only the end of the last segment is read.
 
-        If the log does not end at the recovery point, it is recovered as after a crash.
+        If the log ends above the recovery point, it is checked from there on as after a crash. Then
+        any fault is damage.
         """
         yield from self._open_tail(self.segments[-1])
+        self._forget_what_was_scanned()
         if 0 < self._known_durable_end < self._end_offset:
             # A clean shutdown stores the log end as the recovery point. So a header at the end of
-            # the log was changed, or the checkpoint is an older copy. Compaction can have left no
-            # gap above the recovery point.
-            self._gap_end_offset = min(self._gap_end_offset, self._known_durable_end)
+            # the log was changed, or the checkpoint is an older copy.
             yield from self._recover()
+            self._check_last_batch()
             return
         for number, segment in enumerate(self.segments[:-1]):
             next_base = self.segments[number + 1].base_offset
@@ -415,6 +423,33 @@ class LogRecovery:
             yield from self._rebuild_epochs(self.segments)
         self.producers = self._snapshot_up_to(self._end_offset)
         yield from replay(self.producers, self.segments, self._end_offset)
+
+    def _forget_what_was_scanned(self) -> None:
+        """Forget what `_scan` concluded from the last segment alone: it may be scanned again, after
+        earlier ones."""
+        self._snapshot, self._gap = b"", None
+        if not self._epochs_known:
+            self.epochs.clear()
+
+    def _check_last_batch(self) -> None:
+        """Raise `DamagedLogError` if the base offset of the last batch may have been changed.
+
+        That is so if it follows a gap that begins below the recovery point: without the gap the log
+        may end at the recovery point, where the clean shutdown left it. If any other batch is above
+        the recovery point, the log was longer, and the checkpoint is an older copy.
+        """
+        if self._gap is None:
+            return
+        first, following = self._gap
+        if first < self._known_durable_end and following == self._last_base_offset:
+            segment = next(one for one in reversed(self.segments) if one.size_bytes)
+            path = self._path(segment_file(segment.base_offset, LOG_SUFFIX))
+            raise DamagedLogError(
+                f"{path}: the last batch has offset {following}, but {first} was expected: the log "
+                f"ended at {self._known_durable_end} when the broker was shut down",
+                file=path,
+                offset=first,
+            )
 
     def _open_tail(self, segment: Segment) -> Steps:
         """Open the last segment with its indexes; if they are wrong, read all of it."""
@@ -536,6 +571,8 @@ class LogRecovery:
         if recovery_point is None or offset < recovery_point:
             why = f"{reason}; offset {offset} is below the recovery point {recovery_point}"
             raise self._damage_error(segment, why)
+        if self._source.clean:
+            raise self._damage_error(segment, f"{reason}, although the last shutdown was clean")
         later = self.segments[number + 1 :]
         lost_bytes = segment.log.size() - position + sum(lost.log.size() for lost in later)
         self.cut = Cut(lost_bytes, f"{place}: {reason}")
@@ -599,6 +636,7 @@ class LogRecovery:
                 if is_above_durable_end and segment.size_bytes and not self._snapshot:
                     self._snapshot = self._snapshot_now()
                 segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
+                self._last_base_offset = header.base_offset
                 if not is_above_durable_end:
                     tail_start = _TailStart(segment.size_bytes, segment.end_offset)
                     self._tail_starts[segment.base_offset] = tail_start
@@ -671,7 +709,11 @@ class LogRecovery:
             )
 
     def _rebuild_epochs(self, segments: list[Segment]) -> Steps:
-        """Derive the epoch history from the batches: its file is missing or damaged."""
+        """Derive the epoch history from the batches: its file is missing or damaged.
+
+        What was derived from some of them before, in another order, is forgotten.
+        """
+        self.epochs.clear()
         for segment in segments:
             walked_bytes = 0
             for _, header in walk_batches(segment.log, 0, segment.size_bytes):

@@ -127,6 +127,83 @@ def test_gaps_of_which_only_their_existence_is_known(
     assert kit.run(kit.open()).logs[kit.orders].gap_end_offset == RECORDS
 
 
+CHECKPOINT = "recovery-point-offset-checkpoint"
+
+
+async def shut_down_with_an_older_checkpoint(
+    kit: "StorageKit", make_batch: "MakeBatch", older: list[int], later: list[int]
+) -> None:
+    """A follower of a compacted log, with a record at each of these offsets. The checkpoint is a
+    copy from before the later ones."""
+    kit.config = LogConfig(compacts=True)
+    directory, log = await kit.new_log()
+    await append(log, make_batch, older)
+    await directory.checkpoint({kit.orders: log.end_offset})
+    copy = bytes(kit.disk.content(CHECKPOINT))
+    await log.compaction.allow_gaps(16)
+    await append(log, make_batch, later)
+    await directory.close({kit.orders: log.end_offset}, broker_epoch=1)
+    kit.disk.content(CHECKPOINT)[:] = copy
+
+
+@pytest.mark.parametrize(
+    ("later", "end_offset"),
+    [([6, 7, 9, 10, 11, 13, 16, 17], 18), ([9, 10, 16], 17), ([6, 12], 13)],
+)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_gaps_above_an_older_copy_of_the_recovery_point(
+    kit: "StorageKit",
+    make_batch: "MakeBatch",
+    later: list[int],
+    end_offset: int,
+    *,
+    is_known: bool,
+) -> None:
+    """After a clean shutdown. `is_known`: whether it is known where the log may have gaps."""
+    kit.run(shut_down_with_an_older_checkpoint(kit, make_batch, [0, 1, 2, 3, 4], later))
+    if not is_known:
+        kit.disk.remove("gap-end-checkpoint")
+    kit.kill()
+
+    directory = kit.run(kit.open())
+
+    assert directory.logs[kit.orders].end_offset == end_offset
+    assert directory.high_watermark_before_truncation(kit.orders) is None
+
+
+@pytest.mark.parametrize(("later", "is_believed"), [([9, 10], True), ([9], False)])
+def test_a_gap_across_an_older_copy_of_the_recovery_point(
+    kit: "StorageKit", make_batch: "MakeBatch", later: list[int], *, is_believed: bool
+) -> None:
+    """If only the last batch follows it, its base offset may have been changed: the log may have
+    ended at the recovery point."""
+
+    async def scenario() -> None:
+        directory, log = await kit.new_log()
+        await append(log, make_batch, [0, 1, 2, 3, 4])
+        await directory.checkpoint({kit.orders: 5})
+        copy = bytes(kit.disk.content(CHECKPOINT))
+        await log.truncate_to(3, NOW)
+        await log.compaction.allow_gaps(9)
+        await append(log, make_batch, later)
+        await directory.close({kit.orders: 0}, broker_epoch=1)
+        kit.disk.content(CHECKPOINT)[:] = copy
+
+    kit.config = LogConfig(compacts=True)
+    kit.run(scenario())
+    path = kit.path(f"{0:020d}.log")
+    stored = bytes(kit.disk.content(path))
+    kit.kill()
+
+    directory = kit.run(kit.open())
+
+    if is_believed:
+        assert directory.logs[kit.orders].end_offset == 11
+    else:
+        assert "offset 9, but 3 was expected" in directory.quarantined[kit.orders]
+        assert kit.disk.content(path) == stored
+
+
 # --- the gap end is durable before a gap is --------------------------------------
 
 

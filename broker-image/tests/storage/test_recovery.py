@@ -503,7 +503,7 @@ def test_a_log_that_ends_below_what_was_durable_is_damaged(
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
-@pytest.mark.parametrize("bit", [2, 5, 40])
+@pytest.mark.parametrize("bit", [0, 2, 5, 40])
 def test_a_changed_offset_at_the_end_is_damage_after_a_clean_shutdown(
     kit: "StorageKit", make_batch: "MakeBatch", bit: int, is_compacted: bool
 ) -> None:
@@ -523,21 +523,116 @@ def test_a_changed_offset_at_the_end_is_damage_after_a_clean_shutdown(
     assert "but 18 was expected" in report.reason
 
 
+async def shut_down_with_an_older_checkpoint(
+    kit: "StorageKit", make_batch: "MakeBatch", *, checkpointed: int
+) -> None:
+    """The recovery point is a copy from before the last records, which are durable as well."""
+    directory = await write(kit, make_batch, checkpointed=checkpointed)
+    checkpoint = bytes(kit.disk.content("recovery-point-offset-checkpoint"))
+    await directory.close({kit.orders: 20}, broker_epoch=1)
+    kit.disk.content("recovery-point-offset-checkpoint")[:] = checkpoint
+
+
 def test_records_above_the_end_of_a_clean_shutdown_are_checked(
     kit: "StorageKit", make_batch: "MakeBatch"
 ) -> None:
     """The checkpoint may be an older copy; the records need not be damaged."""
-
-    async def scenario() -> None:
-        directory = await write(kit, make_batch, checkpointed=14)
-        checkpoint = bytes(kit.disk.content("recovery-point-offset-checkpoint"))
-        await directory.close({kit.orders: 20}, broker_epoch=1)
-        kit.disk.content("recovery-point-offset-checkpoint")[:] = checkpoint
-
-    kit.run(scenario())
+    kit.run(shut_down_with_an_older_checkpoint(kit, make_batch, checkpointed=14))
     kit.kill()
     report = reopen(kit)
     assert (report.verdict, report.end_offset) == (Verdict.INTACT, 20)
+
+
+def test_a_fault_is_damage_after_a_clean_shutdown_wherever_it_is(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Nothing can have been written in part: so it is not cut, as after a crash."""
+    kit.run(shut_down_with_an_older_checkpoint(kit, make_batch, checkpointed=14))
+    path = kit.path(f"{12:020d}.log")
+    kit.disk.flip_bit(path, 2 * BATCH_BYTES + 70, 0)
+    stored = bytes(kit.disk.content(path))
+    kit.kill()
+    report = reopen(kit)
+    assert (report.verdict, report.cut_bytes) == (Verdict.QUARANTINED, 0)
+    assert "the last shutdown was clean" in report.reason
+    assert kit.disk.content(path) == stored
+    assert LAST in stems(kit)
+
+
+def test_a_missing_oldest_segment_is_damage_after_a_clean_shutdown(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Also where the checkpoint says nothing of the log, as an older copy may."""
+    directory = kit.run(write(kit, make_batch))
+    kit.run(directory.close({}, 1))
+    kit.disk.remove("recovery-point-offset-checkpoint")
+    kit.disk.remove(kit.path(f"{FIRST}.log"))
+    set_log_start(kit, 0)
+    kit.kill()
+    assert reopen(kit).verdict is Verdict.QUARANTINED
+    assert LAST in stems(kit)
+
+
+def test_producers_of_a_last_segment_that_is_read_twice(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """First because its index is missing, then from the recovery point on. The snapshot that is
+    made there has all producers, not only those of this segment."""
+
+    def of(producer_id: int, sequence: int) -> memoryview:
+        producer = Producer(producer_id=producer_id, epoch=0, base_sequence=sequence)
+        return make_batch([b"x"], producer=producer)
+
+    async def shut_down() -> None:
+        directory, log = await kit.new_log()
+        log.append_as_leader(of(1, 0), 1, NOW)
+        log.roll(NOW)
+        log.append_as_leader(of(2, 0), 1, NOW)
+        await log.flush()
+        await directory.checkpoint({kit.orders: 2})
+        checkpoint = bytes(kit.disk.content("recovery-point-offset-checkpoint"))
+        log.append_as_leader(of(2, 1), 1, NOW)
+        await directory.close({kit.orders: 3}, broker_epoch=1)
+        kit.disk.content("recovery-point-offset-checkpoint")[:] = checkpoint
+
+    async def afterwards() -> None:
+        log = await kit.reopened()
+        await log.truncate_to(2, NOW)
+        assert log.append_as_leader(of(1, 0), 2, NOW).duplicate
+
+    kit.run(shut_down())
+    kit.disk.remove(kit.path(f"{1:020d}.index"))
+    kit.kill()
+    kit.run(afterwards())
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("checkpointed", [14, 20])
+@pytest.mark.parametrize("without_index", [(LAST,), (SECOND,), (SECOND, LAST)])
+def test_a_lost_epoch_history_is_learned_in_the_order_of_the_batches(
+    kit: "StorageKit",
+    make_batch: "MakeBatch",
+    checkpointed: int,
+    without_index: tuple[str, ...],
+    *,
+    clean: bool,
+) -> None:
+    """A segment without an index is read before the ones that precede it."""
+
+    async def scenario() -> None:
+        if clean:
+            await shut_down_with_an_older_checkpoint(kit, make_batch, checkpointed=checkpointed)
+        else:
+            await write(kit, make_batch, checkpointed=checkpointed)
+
+    kit.run(scenario())
+    kit.disk.remove(kit.path("leader-epoch-checkpoint"))
+    for stem in without_index:
+        kit.disk.remove(kit.path(f"{stem}.index"))
+    kit.kill()
+    directory = kit.run(kit.open())
+    assert kit.orders in directory.logs, directory.quarantined
+    assert directory.logs[kit.orders]._state.epochs.entries == ((0, 0), (1, 8), (2, 16))
 
 
 @pytest.mark.parametrize("clean", [False, True])
