@@ -169,7 +169,7 @@ class Broker:
                 events=self._events,
                 fetchers=self.fetching,
                 lag_max_s=self._lag_max_s,
-                readers_follow=lambda: selector.is_rack_aware,
+                consumers_read_followers=lambda: selector.is_rack_aware,
             ),
         )
         self._exit_stack.push_async_callback(self._close_logs)

@@ -10,7 +10,7 @@ from typing import Any
 from chiplog_cli.errors import BrokerRefused, CannotDo
 from chiplog_cli.facts import UNKNOWN_OFFSET, Group, Offsets, TopicPartition
 from chiplog_cli.tables import table
-from chiplog_core.groups.reset import CannotShift, Standing, Strategy, new_offset
+from chiplog_core.groups.reset import CannotShift, ResetOffsets, Strategy, new_offset
 
 HEADER = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
 
@@ -26,13 +26,13 @@ class Planned:
     note: str = ""
 
 
-def plan(strategy: Strategy, standings: Mapping[TopicPartition, Standing]) -> list[Planned]:
+def plan(strategy: Strategy, reset_offsets: Mapping[TopicPartition, ResetOffsets]) -> list[Planned]:
     """The new offsets by topic and partition. Raises `CannotDo` if a partition has no new
     offset."""
-    return [_planned(strategy, at, standings[at]) for at in sorted(standings)]
+    return [_planned(strategy, at, reset_offsets[at]) for at in sorted(reset_offsets)]
 
 
-def _planned(strategy: Strategy, at: TopicPartition, now: Standing) -> Planned:
+def _planned(strategy: Strategy, at: TopicPartition, now: ResetOffsets) -> Planned:
     """The new offset of one partition. Raises `CannotDo` if it has none."""
     try:
         found = new_offset(strategy, now)
@@ -45,24 +45,24 @@ def _planned(strategy: Strategy, at: TopicPartition, now: Standing) -> Planned:
     return Planned(at=at, committed=now.committed, new_offset=found.offset, note=note)
 
 
-def standings(
+def reset_offsets(
     partitions: Iterable[TopicPartition],
     *,
     committed: Mapping[TopicPartition, int],
     earliest: Offsets,
     latest: Offsets,
-    of_time: Offsets | None = None,
-) -> dict[TopicPartition, Standing]:
+    first_offset_of_time: Offsets | None = None,
+) -> dict[TopicPartition, ResetOffsets]:
     """The offsets from which the new offset of each partition is computed: the ends of its log, the
     committed one, and that of the requested time, if any. Raises `BrokerRefused` if one is an
     error."""
-    times = of_time or {}
+    times = first_offset_of_time or {}
     return {
-        at: Standing(
+        at: ResetOffsets(
             earliest=_answered_offset(earliest, at),
             latest=_answered_offset(latest, at),
             committed=committed.get(at),
-            of_time=_of_time(times, at),
+            first_offset_of_time=_of_time(times, at),
         )
         for at in partitions
     }

@@ -72,7 +72,7 @@ ROOMS: Final = (
         "test_log_surgery",
         "test_log_read",
         "test_producers",
-        "test_room",
+        "test_free_space",
         mix="disks",
     ),
     _in_storage("retention", "test_retention", "test_log_surgery", mix="disks"),

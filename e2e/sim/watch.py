@@ -186,7 +186,7 @@ def _is_incomplete_copy(node: Node, log: PartitionLog) -> bool:
     """
     replicas = getattr(node.broker, "_replicas", None)
     found = replicas.damaged() if replicas is not None else ()
-    return any(one.is_owing and (one.topic, one.partition) == log.partition for one in found)
+    return any(one.must_catch_up and (one.topic, one.partition) == log.partition for one in found)
 
 
 def _session(node: Node) -> int:

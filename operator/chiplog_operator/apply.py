@@ -24,7 +24,7 @@ from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.naming import labels, names, taken_names
 from chiplog_core.naming.api import BROKER_CLUSTER
-from chiplog_core.planner.node_ports import held_by
+from chiplog_core.planner.node_ports import node_ports_of
 from chiplog_core.quantities import quantity_value
 from chiplog_kube import kinds
 from chiplog_kube.api import (
@@ -185,7 +185,7 @@ class Applier:
             return Applied(
                 (f"Secret {names.internal_secret(cluster.metadata.name)} cannot be read: {error}",)
             )
-        wanted = self._wanted(known, cluster, wanted_brokers, held_by(brokers.values()))
+        wanted = self._wanted(known, cluster, wanted_brokers, node_ports_of(brokers.values()))
         # One result per write, as `_try_one` returns it.
         results: list[str | None] = []
         waits_s, known.is_taken = [APPLY_AGAIN_S], False

@@ -241,7 +241,7 @@ class Executor:
         """Create an object. One that exists already is read into the cache. Raises `NameTaken` if
         that belongs to another cluster."""
         if isinstance(action.resource, PartitionMap):
-            assert_sound(None, action.resource)
+            check_map_rules(None, action.resource)
         kind = KIND_OF[action.resource.KIND.kind]
         manifest = action.resource.to_manifest()
         try:
@@ -262,7 +262,7 @@ class Executor:
         """Replace the spec of a Broker or PartitionMap. Before a step that cannot be undone, its
         reasons are read again; raises `Conflict` if they have changed."""
         if isinstance(action.resource, PartitionMap):
-            assert_sound(action.before, action.resource)
+            check_map_rules(action.before, action.resource)
         if action.deleted_topic is not None:
             await confirm_deletion(self._cached_api, executed.cluster, action.deleted_topic)
         if isinstance(action.resource, Broker) and action.resource.spec.retired:
@@ -391,7 +391,7 @@ class Executor:
             await self._cached_api.read(kind, meta.namespace, meta.name)
 
 
-def assert_sound(before: PartitionMap | None, after: PartitionMap) -> None:
+def check_map_rules(before: PartitionMap | None, after: PartitionMap) -> None:
     """Check the rules for PartitionMaps. Raises `UnsoundMap` if writing `after` breaks one.
     `before` is the map that it replaces; None if it is created."""
     if rules := broken_rules(before, after):

@@ -12,7 +12,7 @@ from chiplog_core.operator_lease.lease import (
     Claim,
     LeaseRecord,
     LeaseTimes,
-    Seen,
+    ObservedLease,
     Step,
     decide,
     lease_held_by,
@@ -42,7 +42,7 @@ class Leadership:
     times: LeaseTimes = field(default_factory=LeaseTimes)
     other_operators: OtherOperators | None = None
     """Operators with other Leases; without it, they are not checked."""
-    _seen: Seen = field(default_factory=Seen)
+    _seen: ObservedLease = field(default_factory=ObservedLease)
     _held_until_s: float | None = None
     _is_failing: bool = False
 
@@ -117,7 +117,7 @@ class Leadership:
         released_lease = released(record, self.clock.now())
         try:
             await self._write(released_lease)
-            self._seen = Seen()  # the Lease has another version now
+            self._seen = ObservedLease()  # the Lease has another version now
             logger.info("lease_released")
         except ApiError as error:
             logger.warning("lease_not_released", extra={"error": str(error)})
@@ -156,7 +156,7 @@ class Leadership:
             logger.log(level, "lease_not_reached", extra=facts)
             return False
         self._is_failing = False
-        self._seen = Seen(taken, self.clock.monotonic_s())
+        self._seen = ObservedLease(taken, self.clock.monotonic_s())
         # Counted from before the write. Other processes count from when they see it, which is
         # later.
         self._held_until_s = began_s + self.times.duration_s - self.times.margin_s

@@ -348,7 +348,7 @@ class Observer:
             topics_definition_deleting=checked.is_deleting and checked.definition_deleting,
             namespaces_deleting=checked.namespaces_deleting if checked.is_deleting else frozenset(),
             write_results=self._results.of(key),
-            requested_ms=self._answered_for_ms(key, maps, brokers),
+            open_questions_ms=self._answered_for_ms(key, maps, brokers),
             maps_check=self._checks.of(key),
             managed_fields={
                 uid_of(topic): metadata(topic).get("managedFields", ())
@@ -470,7 +470,7 @@ def _topic_with_unreadable_map(topic: Topic, key: ClusterKey, map_name: str) -> 
         cluster_name=key.name,
         problems=(problem,),
         manifest_status=write(topic.status),
-        is_held=True,
+        waits_for_map=True,
     )
 
 

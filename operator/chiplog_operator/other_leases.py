@@ -24,7 +24,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 from chiplog_core.operator_lease.acquiring import Place
-from chiplog_core.operator_lease.lease import Claim, Seen
+from chiplog_core.operator_lease.lease import Claim, ObservedLease
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import key_of, metadata
 from chiplog_operator import lease
@@ -88,18 +88,20 @@ class OtherLeases:
     namespace: str
     """The namespace of this process's own Lease."""
     claim: Claim
-    _seen: dict[str, Seen] = field(default_factory=dict)
+    _seen: dict[str, ObservedLease] = field(default_factory=dict)
     _created: dict[str, str] = field(default_factory=dict)
     _first_since_s: float | None = None
 
     def observe(self, leases: Iterable[Manifest], now_s: float) -> None:
         """Take over a complete list of operators' Leases, of which each namespace has at most one.
 
-        `now_s` is monotonic. `Seen` keeps since when a Lease has not changed.
+        `now_s` is monotonic. `ObservedLease` keeps since when a Lease has not changed.
         """
         found = {key_of(manifest).namespace: manifest for manifest in leases}
         self._seen = {
-            namespace: self._seen.get(namespace, Seen()).after_read(lease.read(lease_object), now_s)
+            namespace: self._seen.get(namespace, ObservedLease()).after_read(
+                lease.read(lease_object), now_s
+            )
             for namespace, lease_object in found.items()
         }
         self._created = {

@@ -13,7 +13,7 @@ from typing import Final
 
 from chiplog_core.naming import ports
 from chiplog_core.observed.processes import Identity
-from chiplog_core.planner.refusals import ATTEMPTS, Attempt, doubt, is_refusal
+from chiplog_core.planner.refusals import ATTEMPTS, Attempt, is_refusal, reason_to_doubt
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.health_port import ConnectProbe, IncarnationProbe, Net
@@ -159,7 +159,7 @@ class Refusals:
         reason to doubt it."""
         now_ms = int(self._clock.monotonic_s() * 1000)
         world = self._observer.from_caches(cluster)
-        why_not = doubt(process, world, self._last_ended_ms.get(cluster), now_ms)
+        why_not = reason_to_doubt(process, world, self._last_ended_ms.get(cluster), now_ms)
         facts = _facts(cluster, process)
         if why_not:
             logger.info("refusal_not_believed", extra={**facts, "reason": why_not})

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from chiplog_broker.coordinator.errors import refusal_to_group_error
-from chiplog_broker.coordinator.holding import Safety, outcome, when_safe
+from chiplog_broker.coordinator.holding import Safety, call_when_safe, outcome
 from chiplog_broker.coordinator.loading import load
 from chiplog_broker.groups.batches import read_mark, to_batches
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.partitions.waiting import Settled
+from chiplog_broker.partitions.waiting import OnSafe
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.errors import BatchTooLargeError
 from chiplog_wire.records.writer import NewRecord
@@ -43,7 +43,7 @@ class GroupLog:
         self.safety = Safety(partition)
         self._now_ms = now_ms
         self._ticks_ms = ticks_ms
-        self._awaiting_mark: list[Settled] = []
+        self._awaiting_mark: list[OnSafe] = []
         """The callbacks of `when_current` for which a record is appended next."""
         self._logged_ms = -LOG_INTERVAL_MS
 
@@ -63,7 +63,7 @@ class GroupLog:
         self.state = await load(partition)
         self.check()
         while partition.high_watermark < end_offset:
-            await outcome(partial(when_safe, partition, end_offset))
+            await outcome(partial(call_when_safe, partition, end_offset))
             self.check()
 
     def append(
@@ -84,9 +84,9 @@ class GroupLog:
                     f"the records need {len(batches)} batches and must fit into one"
                 )
             for batch in batches:
-                # `for_all` means acks=all; the records have keys, as compaction needs them.
+                # `acks_all` means acks=all; the records have keys, as compaction needs them.
                 appended = self.partition.append(
-                    memoryview(batch), self._now_ms(), for_all=True, keys_are_checked=True
+                    memoryview(batch), self._now_ms(), acks_all=True, keys_are_checked=True
                 )
                 self.state.apply(batch)
                 self.safety.appended(group_id, appended.last_offset + 1)
@@ -96,19 +96,19 @@ class GroupLog:
         return OK
 
     def append_for(
-        self, respond: Settled, group_id: str, make: Callable[[], Sequence[NewRecord]]
+        self, respond: OnSafe, group_id: str, make: Callable[[], Sequence[NewRecord]]
     ) -> ErrorCode:
         """Append the records about a group that `make` returns. Returns `none` if they are in the
         log, else an error. Calls `respond` with `none` once the high watermark has passed all of
         them, or at once with the error."""
         code = self.append(group_id, make)
         if code is OK:
-            self.safety.when_safe(group_id, respond)
+            self.safety.call_when_safe(group_id, respond)
         else:
             respond(code)
         return code
 
-    def when_current(self, respond: Settled, group_id: str) -> None:
+    def when_current(self, respond: OnSafe, group_id: str) -> None:
         """Calls `respond` with `none` once it is certain that this broker still was the coordinator
         at the time of this call, and the high watermark has passed all records of the group so far;
         or with an error.
@@ -121,7 +121,7 @@ class GroupLog:
         """
         followers = self.partition.followers
         if followers is None or not followers.are_waited_for:
-            self.safety.when_safe(group_id, respond)
+            self.safety.call_when_safe(group_id, respond)
             return
         self._awaiting_mark.append(respond)
         if len(self._awaiting_mark) == 1:
@@ -139,14 +139,16 @@ class GroupLog:
         code = self.append(MARKS, lambda: [read_mark(self._now_ms())])
         for respond in callbacks:
             if code is OK:
-                self.safety.when_safe(MARKS, respond)
+                self.safety.call_when_safe(MARKS, respond)
             else:
                 respond(code)
 
-    def answer(self, respond: Settled, group_id: str, code: ErrorCode) -> None:
+    def answer(self, respond: OnSafe, group_id: str, code: ErrorCode) -> None:
         """Calls `respond` with this code once the high watermark has passed the group's records so
         far, or with an error if that does not happen."""
-        self.safety.when_safe(group_id, lambda failed: respond(code if failed is OK else failed))
+        self.safety.call_when_safe(
+            group_id, lambda failed: respond(code if failed is OK else failed)
+        )
 
     def _log_refused(self, group_id: str, reason: str) -> None:
         """Log that a record was refused, at most once in `LOG_INTERVAL_MS`."""

@@ -12,7 +12,7 @@ from itertools import islice
 
 from chiplog_broker.coordinator.errors import to_group_error
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.partitions.waiting import Settled
+from chiplog_broker.partitions.waiting import OnSafe
 from chiplog_wire.protocol.errors import ErrorCode
 
 TIMEOUT_S = 5.0
@@ -23,23 +23,23 @@ FORGOTTEN_PER_APPEND = 8
 entries falls."""
 
 
-async def outcome(start: Callable[[Settled], None]) -> ErrorCode:
+async def outcome(start: Callable[[OnSafe], None]) -> ErrorCode:
     """Call `start` with a callback, and wait for the code that the callback gets."""
     done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
 
-    def settled(code: ErrorCode) -> None:
+    def on_safe(code: ErrorCode) -> None:
         # The waiting task may have been cancelled; then `set_result` would raise.
         if not done.done():
             done.set_result(code)
 
-    start(settled)
+    start(on_safe)
     return await done
 
 
-def when_safe(partition: Partition, offset: int, then: Settled) -> None:
+def call_when_safe(partition: Partition, offset: int, then: OnSafe) -> None:
     """Call `then` with `none` once the high watermark reaches `offset`, or with an error if it
     cannot."""
-    if partition.when_safe(offset, then):  # it has reached the offset already
+    if partition.call_when_safe(offset, then):  # it has reached the offset already
         then(ErrorCode.none)
 
 
@@ -71,18 +71,18 @@ class Safety:
             del self._ends[oldest]
         self._ends[group_id] = end_offset
 
-    def when_safe(self, group_id: str, then: Settled) -> None:
+    def call_when_safe(self, group_id: str, then: OnSafe) -> None:
         """Call `then` with `none` once all records of the group are below the high watermark, or
         with an error after `TIMEOUT_S`."""
-        self._when_safe_at(self._ends.get(group_id, 0), then)
+        self._call_when_safe_at(self._ends.get(group_id, 0), then)
 
-    def when_all_safe(self, then: Settled) -> None:
+    def call_when_all_safe(self, then: OnSafe) -> None:
         """Call `then` with `none` once the records of all groups are below the high watermark, or
         with an error after `TIMEOUT_S`."""
         # The last entry has the highest offset.
-        self._when_safe_at(next(reversed(self._ends.values()), 0), then)
+        self._call_when_safe_at(next(reversed(self._ends.values()), 0), then)
 
-    def _when_safe_at(self, end_offset: int, then: Settled) -> None:
+    def _call_when_safe_at(self, end_offset: int, then: OnSafe) -> None:
         """Call `then` once the high watermark reaches this offset, or with an error after a
         timeout."""
         if self._partition.high_watermark >= end_offset:
@@ -92,14 +92,14 @@ class Safety:
         waiting = self._waiting.get(end_offset)
         if waiting is None:
             waiting = self._waiting[end_offset] = {}
-            self._partition.when_safe(end_offset, partial(self._settled, end_offset))
+            self._partition.call_when_safe(end_offset, partial(self._on_safe, end_offset))
         waiting[held] = None
         held.give_up_after(TIMEOUT_S, waiting)
 
-    def _settled(self, end_offset: int, code: ErrorCode) -> None:
+    def _on_safe(self, end_offset: int, code: ErrorCode) -> None:
         """The high watermark has reached this offset, or `code` says why it cannot."""
         for held in self._waiting.pop(end_offset):
-            held.settled(code)
+            held.answer(code)
 
 
 class _Held:
@@ -108,7 +108,7 @@ class _Held:
 
     __slots__ = ("_then", "_timeout")
 
-    def __init__(self, then: Settled) -> None:
+    def __init__(self, then: OnSafe) -> None:
         self._then = then
         self._timeout: asyncio.TimerHandle | None = None
 
@@ -122,7 +122,7 @@ class _Held:
         del waiting[self]
         self._then(to_group_error(ErrorCode.request_timed_out))
 
-    def settled(self, code: ErrorCode) -> None:
+    def answer(self, code: ErrorCode) -> None:
         """Give the answer with this code of the partition, before the timeout."""
         if self._timeout is not None:
             self._timeout.cancel()

@@ -25,7 +25,7 @@ from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.groups.reset_value import DoneReset
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.partitions.waiting import Settled
+from chiplog_broker.partitions.waiting import OnSafe
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.answers import Answer, Effect, Joined, Left, Store, Synced
 from chiplog_core.groups.codes import Code
@@ -193,7 +193,7 @@ class Shard:
         membership, token = self._membership(group_id), self._register(respond)
         self._carry_out(group_id, membership.leave(token, leaving, self._context.ticks_ms()))
 
-    def heartbeat(self, group_id: str, identity: Identity, respond: Settled) -> None:
+    def heartbeat(self, group_id: str, identity: Identity, respond: OnSafe) -> None:
         """Extend a member's session. Calls `respond` with the code of the Heartbeat response."""
         membership = self._membership(group_id)
         code = ErrorCode(membership.heartbeat(identity, self._context.ticks_ms()))
@@ -207,7 +207,7 @@ class Shard:
         group_id: str,
         identity: Identity,
         commits: Mapping[TopicPartition, CommittedOffset],
-        respond: Settled,
+        respond: OnSafe,
     ) -> None:
         """Calls `respond` with `none` if all offsets are stored, or with an error. If the offsets
         do not fit into one batch, some may be stored although there is an error."""
@@ -244,7 +244,7 @@ class Shard:
 
         Read the state before this call: afterwards it may contain newer records.
         """
-        await self._wait_until(partial(self._log.safety.when_safe, group_id))
+        await self._wait_until(partial(self._log.safety.call_when_safe, group_id))
 
     async def until_current(self, group_id: str) -> None:
         """Wait until all present records of a group are below the high watermark, and until it is
@@ -258,16 +258,16 @@ class Shard:
     async def until_all_safe(self) -> None:
         """Wait until all present records of all groups are below the high watermark, so that their
         state may be reported. Raises `GroupError` if that fails."""
-        await self._wait_until(self._log.safety.when_all_safe)
+        await self._wait_until(self._log.safety.call_when_all_safe)
 
-    async def _wait_until(self, start: Callable[[Settled], None]) -> None:
+    async def _wait_until(self, start: Callable[[OnSafe], None]) -> None:
         """Call `start` with a callback and wait for its code. Raises `GroupError` with an error."""
         code = await outcome(start)
         if code is not OK:
             raise GroupError(code)
 
     def forget_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition], respond: Settled
+        self, group_id: str, partitions: Iterable[TopicPartition], respond: OnSafe
     ) -> None:
         """OffsetDelete. The group stays, as in Kafka, even without offsets, because tools delete
         offsets before the group. It expires like every empty group."""
@@ -287,7 +287,7 @@ class Shard:
         exists."""
         return self._log.state.resets(group_id).get(reset_id)
 
-    def reset(self, group_id: str, reset: NewReset, respond: Settled) -> None:
+    def reset(self, group_id: str, reset: NewReset, respond: OnSafe) -> None:
         """Remove all members, commit the new offsets, and store the id of the reset, all in one
         batch. Calls `respond` with `none` if that was stored, or with an error if nothing was.
 
@@ -306,7 +306,7 @@ class Shard:
             for effect in effects:
                 if isinstance(effect, Answer):
                     self._answer(group_id, effect, OK)
-            self._log.safety.when_safe(group_id, respond)
+            self._log.safety.call_when_safe(group_id, respond)
         else:
             # No member was removed: the stored group continues, and waiting clients join again.
             del self._members[group_id]
@@ -327,7 +327,7 @@ class Shard:
         exists, so these ids include groups that do not exist."""
         return self._log.state.retained()
 
-    def set_retention(self, group_id: str, retention_ms: int | None, respond: Settled) -> None:
+    def set_retention(self, group_id: str, retention_ms: int | None, respond: OnSafe) -> None:
         """Set how long the group's offsets are kept after its last member has left: -1 for ever,
         None for the default."""
         if self.retention_ms(group_id) == retention_ms:
@@ -375,7 +375,7 @@ class Shard:
         self._update_timer(group_id, membership)
         return description
 
-    def delete(self, group_id: str, respond: Settled) -> None:
+    def delete(self, group_id: str, respond: OnSafe) -> None:
         """DeleteGroups: delete all records of a group without members."""
         if not self.exists(group_id):
             self._log.answer(respond, group_id, ErrorCode.group_id_not_found)
@@ -469,7 +469,7 @@ class Shard:
             respond(answer if code is OK else type(answer)(code=group_code(code)))
 
         if refused is OK:
-            self._log.safety.when_safe(group_id, then)
+            self._log.safety.call_when_safe(group_id, then)
         else:
             then(refused)
 

@@ -109,7 +109,7 @@ class SessionEntry:
         in this session, to be notified by the caller; None if none waits."""
         session = self.session
         if self._removed_s is None:
-            session.unsettled[self] = None
+            session.maybe_changed[self] = None
         return session.waiter
 
     def watch(self, watchers: Watchers) -> None:
@@ -143,7 +143,7 @@ class SessionEntry:
             self.high_watermark = UNKNOWN_OFFSET
         self.wanted = wanted
 
-    def is_news(self, found: FetchPartitionResponse) -> bool:
+    def is_changed(self, found: FetchPartitionResponse) -> bool:
         """Whether the answer must contain `found`, the present state of the partition: it has
         records, an error, or something else that the reader did not get yet (Kafka's rule)."""
         return bool(
@@ -170,11 +170,11 @@ class FetchSession:
         "epoch",
         "holder",
         "id",
+        "maybe_changed",
         "owner",
         "polled_s",
         "size",
         "topics",
-        "unsettled",
         "uses_topic_ids",
         "waiter",
     )
@@ -193,7 +193,7 @@ class FetchSession:
         self.topics: dict[TopicKey, SessionTopic] = {}
         self.size = 0
         """The number of partitions."""
-        self.unsettled: dict[SessionEntry, None] = {}
+        self.maybe_changed: dict[SessionEntry, None] = {}
         """Partitions that may have changed since they were read for an answer, in the order in
         which they are read next."""
         self.waiter: Waiting | None = None
@@ -214,18 +214,18 @@ class FetchSession:
         # one.
         self.polled_s = now_s
 
-    def settled(self, entry: SessionEntry) -> None:
+    def mark_unchanged(self, entry: SessionEntry) -> None:
         """This partition was read and has no changes: it is not read again before it notifies of
         one."""
-        self.unsettled.pop(entry, None)
+        self.maybe_changed.pop(entry, None)
 
     def note_sent(self, entry: SessionEntry, found: FetchPartitionResponse) -> None:
         """Remember what the reader gets of a partition. With records or an error, the partition is
         read last the next time, so that others are not starved."""
         entry.note_sent(found)
-        if (found.records or found.error_code) and entry in self.unsettled:
-            del self.unsettled[entry]
-            self.unsettled[entry] = None
+        if (found.records or found.error_code) and entry in self.maybe_changed:
+            del self.maybe_changed[entry]
+            self.maybe_changed[entry] = None
 
     def end(self) -> None:
         """Remove all partitions."""
@@ -233,7 +233,7 @@ class FetchSession:
             for entry in topic.entries.values():
                 entry.leave()
         self.topics = {}
-        self.unsettled = {}
+        self.maybe_changed = {}
         self.size = 0
 
     def _put(self, topic: FetchTopic) -> None:
@@ -250,7 +250,7 @@ class FetchSession:
                 self.size += 1
             else:
                 entry.update(wanted)
-            self.unsettled[entry] = None
+            self.maybe_changed[entry] = None
         if not entries:
             del self.topics[key]
 
@@ -264,7 +264,7 @@ class FetchSession:
             entry = held.entries.pop(index, None)
             if entry is not None:
                 entry.leave()
-                self.unsettled.pop(entry, None)
+                self.maybe_changed.pop(entry, None)
                 self.size -= 1
         if not held.entries:
             del self.topics[key]

@@ -13,12 +13,12 @@ from functools import partial
 from chiplog_broker.fetch_sessions.cache import MAX_SESSION_PARTITIONS, FetchSessionCache
 from chiplog_broker.fetch_sessions.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Owner
 from chiplog_broker.handlers.leaders import DEBUGGING_CONSUMER_ID, LARGEST_CONSUMER_ID, Leaders
-from chiplog_broker.handlers.named_once import named_once
 from chiplog_broker.handlers.read_replicas import ReadReplicas
 from chiplog_broker.handlers.reading import Attempts, Reading, unreadable
 from chiplog_broker.handlers.replica_fetch import ReplicaReading
 from chiplog_broker.handlers.session_reading import SessionReading
 from chiplog_broker.handlers.slices import LongWork
+from chiplog_broker.handlers.without_duplicates import without_duplicates
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.server.call import Answer, Call
 from chiplog_broker.server.metrics import RequestMetrics
@@ -84,7 +84,7 @@ class FetchHandler:
         if request.replica_id > LARGEST_CONSUMER_ID and not call.peer.is_internal:
             # A client that poses as a broker could delay the high watermark or advance it wrongly.
             return refused(request, ErrorCode.cluster_authorization_failed)
-        request = call.message = request._replace(topics=named_once(request.topics))
+        request = call.message = request._replace(topics=without_duplicates(request.topics))
         count = sum(len(topic.partitions) for topic in request.topics)
         if count > MAX_SESSION_PARTITIONS and not call.peer.is_internal:
             # All of these partitions would be read again for each record in one of them. A follower
@@ -201,7 +201,7 @@ class FetchHandler:
             self._cluster,
             self._leaders,
             near,
-            of_any=is_debugging and call.header.version >= FOLLOWERS_FROM_VERSION,
+            any_role=is_debugging and call.header.version >= FOLLOWERS_FROM_VERSION,
         )
         if call.peer.memory is not None:
             reading.available_bytes = call.peer.memory.budget.available_for_answer
@@ -266,7 +266,7 @@ class WaitingFetch:
 
     def _shorten_wait(self) -> None:
         """Shorten the wait to `NEWS_WAIT_S` if there are changes that justify an answer."""
-        if not self._attempts.has_news:
+        if not self._attempts.has_changes:
             return
         loop = asyncio.get_running_loop()
         due_s = loop.time() + NEWS_WAIT_S

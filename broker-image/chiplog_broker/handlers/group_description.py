@@ -81,7 +81,7 @@ class GroupDescriber:
             return None
         end_offset = log_start_offset = None
         try:
-            partition = self._leaders.settled(at.topic, at.partition)
+            partition = self._leaders.with_current_high_watermark(at.topic, at.partition)
             end_offset = Offset(partition.high_watermark)
             log_start_offset = Offset(partition.log.log_start_offset)
         except PartitionError:

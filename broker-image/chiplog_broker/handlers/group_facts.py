@@ -122,7 +122,7 @@ class GroupFactsHandler:
         cluster = self._cluster
         if shard is None or shard.leader_epoch != request.leader_epoch:
             return GroupRefusal.NOT_COORDINATOR
-        if cluster.is_cut_off or cluster.broker_id not in cluster.brokers:
+        if cluster.broker_is_isolated or cluster.broker_id not in cluster.brokers:
             return GroupRefusal.NOT_COORDINATOR  # fenced: the map may name another leader soon
         try:
             shard.check()

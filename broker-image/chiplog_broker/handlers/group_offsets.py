@@ -156,13 +156,13 @@ class GroupOffsetHandlers:
     def _for_commits(self, topic: TopicRef) -> tuple[TopicView | None, ErrorCode]:
         """The topic, or None; then the second value is the error for its partitions.
 
-        An expected topic exists, but is not in this broker's cluster view yet. The view may still
+        An announced topic exists, but is not in this broker's cluster view yet. The view may still
         have an older topic with the same name, for which the offset must not be committed.
         """
         view, unknown = self._find_topic(topic)
-        if topic.name is not None and self._cluster.expected(topic.name) is not None:
+        if topic.name is not None and self._cluster.announced_topic_id(topic.name) is not None:
             return None, ErrorCode.coordinator_load_in_progress
-        if topic.topic_id is not None and self._cluster.is_expected(topic.topic_id):
+        if topic.topic_id is not None and self._cluster.is_announced(topic.topic_id):
             return None, ErrorCode.coordinator_load_in_progress
         return view, unknown
 
@@ -183,7 +183,7 @@ class GroupOffsetHandlers:
             shard = self._coordinator.shard(wanted.group_id)
             # A copy, so that all offsets are of one instant: the answer may take several slices.
             offsets = dict(shard.offsets(wanted.group_id))
-            if self._needs_expected_topic(offsets, wanted):
+            if self._needs_announced_topic(offsets, wanted):
                 raise GroupError(ErrorCode.coordinator_load_in_progress)
             topics = (
                 self._all_offsets(offsets, by_id=by_id) if wanted.topics is None else wanted.topics
@@ -195,33 +195,33 @@ class GroupOffsetHandlers:
             return FoundGroup(wanted.group_id, (), _RETRIED_CODES.get(refused.code, refused.code))
         return FoundGroup(wanted.group_id, found, ErrorCode.none)
 
-    def _needs_expected_topic(
+    def _needs_announced_topic(
         self, offsets: Mapping[TopicPartition, CommittedOffset], wanted: WantedGroup
     ) -> bool:
-        """Whether the answer depends on an expected topic: one that exists, but is not in this
+        """Whether the answer depends on an announced topic: one that exists, but is not in this
         broker's cluster view yet.
 
         "No committed offset" would make members reset their position by `auto.offset.reset`. So the
         whole group gets the one error that makes every client retry (decision 32).
         """
         if wanted.topics is None:
-            return any(self._is_for_expected(*item) for item in offsets.items())
+            return any(self._is_for_announced(*item) for item in offsets.items())
         return any(
-            self._cluster.is_expected(ref.topic_id)
+            self._cluster.is_announced(ref.topic_id)
             if ref.topic_id is not None
             else any(
-                self._is_for_expected(partition, offsets[partition])
+                self._is_for_announced(partition, offsets[partition])
                 for partition in (TopicPartition(ref.name or "", index) for index in partitions)
                 if partition in offsets
             )
             for ref, partitions in wanted.topics
         )
 
-    def _is_for_expected(self, partition: TopicPartition, commit: CommittedOffset) -> bool:
-        """Whether the offset was committed for an expected topic: one that exists, but is not in
+    def _is_for_announced(self, partition: TopicPartition, commit: CommittedOffset) -> bool:
+        """Whether the offset was committed for an announced topic: one that exists, but is not in
         this broker's cluster view yet."""
-        expected = self._cluster.expected(partition.topic)
-        return expected is not None and commit.is_for(expected)
+        announced_topic_id = self._cluster.announced_topic_id(partition.topic)
+        return announced_topic_id is not None and commit.is_for(announced_topic_id)
 
     def _all_offsets(
         self, offsets: Mapping[TopicPartition, CommittedOffset], *, by_id: bool

@@ -23,7 +23,7 @@ from chiplog_broker.handlers.group_facts import refusal_of
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.at import At
-from chiplog_core.groups.reset import Standing
+from chiplog_core.groups.reset import ResetOffsets
 from chiplog_core.groups.reset_plan import (
     ResetPlan,
     ResetRefused,
@@ -179,7 +179,7 @@ class GroupResets:
 
 def _reset_positions(
     request: ResetRequest, chosen: Mapping[At, _PartitionToReset], *, has_members: bool
-) -> dict[At, Standing]:
+) -> dict[At, ResetOffsets]:
     """The offsets from which the plan makes each partition's new one. Raises `_OffsetsMissing`."""
     reported = {
         At(topic.topic, position.partition): position
@@ -203,7 +203,7 @@ def _reset_position(
     *,
     has_members: bool,
     needs_time: bool,
-) -> Standing:
+) -> ResetOffsets:
     """The offsets of one partition, as its leader `reported` them to the operator.
 
     `needs_time`: the reset is to a time, so the first offset of that time is needed, too. Raises
@@ -211,8 +211,8 @@ def _reset_position(
     """
     earliest = None if reported is None else reported.log_start_offset
     latest = None if reported is None else reported.end_offset
-    of_time = None if reported is None else reported.since_offset
-    if earliest is None or latest is None or (needs_time and of_time is None):
+    first_offset_of_time = None if reported is None else reported.since_offset
+    if earliest is None or latest is None or (needs_time and first_offset_of_time is None):
         why = f" ({reported.refusal})" if reported is not None and reported.refusal else ""
         raise _OffsetsMissing(
             f"the leader of {at} has not reported its first and last offset yet{why}: "
@@ -222,12 +222,14 @@ def _reset_position(
         # Members may have read further after the leader reported its end offset. What they
         # committed exists.
         latest = Offset(max(latest, state.committed))
-    return Standing(
+    return ResetOffsets(
         earliest=earliest,
         latest=latest,
         committed=state.committed,
         # None: no record is as new as the time of the reset.
-        of_time=of_time if of_time is not None and of_time < latest else None,
+        first_offset_of_time=first_offset_of_time
+        if first_offset_of_time is not None and first_offset_of_time < latest
+        else None,
     )
 
 

@@ -48,7 +48,7 @@ class Leaders:
             raise PartitionError(ErrorCode.invalid_topic_exception, message)
         return self.get(topic, index)
 
-    def settled(self, topic: str, index: int) -> Partition:
+    def with_current_high_watermark(self, topic: str, index: int) -> Partition:
         """The partition, with a high watermark that covers all acknowledged records.
 
         Raises `PartitionError` if this leader is isolated or fenced, because another broker may
@@ -58,7 +58,7 @@ class Leaders:
         partition = self.get(topic, index)
         if partition.is_isolated or self._cluster.broker_id not in self._cluster.brokers:
             raise PartitionError(ErrorCode.not_leader_or_follower)
-        if not partition.is_settled:
+        if not partition.high_watermark_is_current:
             raise PartitionError(ErrorCode.offset_not_available)
         return partition
 
@@ -77,14 +77,16 @@ class Leaders:
             self._check_exists(topic, index)
             raise
 
-    def any(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
+    def replica_of_any_role(
+        self, topic: str, index: int, current_leader_epoch: int = -1
+    ) -> Partition:
         """This broker's replica of the partition, be it leader or follower. Raises
         `PartitionError` if there is none, or it cannot be read.
 
         `current_leader_epoch` is the leader epoch that the client knows, or -1.
         """
         try:
-            return self._replicas.any(topic, index, current_leader_epoch)
+            return self._replicas.replica_of_any_role(topic, index, current_leader_epoch)
         except PartitionError:
             self._check_exists(topic, index)
             raise

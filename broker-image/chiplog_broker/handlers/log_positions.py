@@ -65,7 +65,7 @@ class LogPositions:
         await lookups.slices.pause()
         index = wanted.partition
         try:
-            partition = self._leaders.settled(topic, index)
+            partition = self._leaders.with_current_high_watermark(topic, index)
         except PartitionError as refused:
             return PartitionPosition(partition=index, refusal=refusal_of(refused.code))
         end_offset, log_start_offset = partition.high_watermark, partition.log.log_start_offset

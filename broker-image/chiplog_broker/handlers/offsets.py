@@ -61,15 +61,15 @@ class OffsetHandlers:
         """
         types = answers(ApiKey.LIST_OFFSETS)
         topics = call.message.topics
-        of_any = call.message.replica_id == DEBUGGING_CONSUMER_ID
+        any_role = call.message.replica_id == DEBUGGING_CONSUMER_ID
         leaders = self._leaders.for_replica(call.message.replica_id, call.peer)
         times = Counter(
             (topic.name, partition.partition_index)
             for topic in topics
             for partition in topic.partitions
         )
-        find = leaders.any if of_any else leaders.get
-        lookup = Lookup(find, call.header.version, self._long_work, of_any=of_any)
+        find = leaders.replica_of_any_role if any_role else leaders.get
+        lookup = Lookup(find, call.header.version, self._long_work, any_role=any_role)
         found = []
         for topic in topics:
             partitions = [
@@ -135,12 +135,12 @@ class OffsetHandlers:
 class Lookup:
     """The lookups of one ListOffsets request, partition by partition."""
 
-    def __init__(self, find: Find, version: int, long_work: LongWork, *, of_any: bool) -> None:
-        """`find` returns the partition that the request may read. `of_any`: this broker's replicas
-        are read, be they leaders or followers."""
+    def __init__(self, find: Find, version: int, long_work: LongWork, *, any_role: bool) -> None:
+        """`find` returns the partition that the request may read. `any_role`: this broker's
+        replicas are read, be they leaders or followers."""
         self._find = find
         self._version = version
-        self._of_any = of_any
+        self._any_role = any_role
         self._long_work = long_work
         self._slices = long_work.slices()
 
@@ -152,7 +152,7 @@ class Lookup:
         try:
             if times > 1:
                 raise PartitionError(ErrorCode.invalid_request)
-            is_clean_point = self._of_any and wanted.timestamp == CLEAN_POINT
+            is_clean_point = self._any_role and wanted.timestamp == CLEAN_POINT
             place = (
                 NO_TIMESTAMP if is_clean_point else place_or_time(wanted.timestamp, self._version)
             )
@@ -184,7 +184,9 @@ class Lookup:
         if present is not partition:
             # The replica was replaced while its log was searched.
             raise PartitionError(ErrorCode.not_leader_or_follower)
-        if not partition.is_settled and (found is None or place == ListOffset.LATEST):
+        if not partition.high_watermark_is_current and (
+            found is None or place == ListOffset.LATEST
+        ):
             # Consumers may have read further from the previous leader than the high watermark is
             # here yet, so a result that depends on it could send them back.
             has_code = self._version >= NOT_AVAILABLE_FROM_VERSION
@@ -226,7 +228,11 @@ def epoch_end(leaders: Leaders, topic: str, wanted: Any, *, for_consumer: bool) 
     try:
         partition = leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
         epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
-        if for_consumer and not partition.is_settled and end_offset > partition.high_watermark:
+        if (
+            for_consumer
+            and not partition.high_watermark_is_current
+            and end_offset > partition.high_watermark
+        ):
             # The end of this epoch is above the high watermark, so it may still be truncated.
             code, epoch, end_offset = ErrorCode.offset_not_available, -1, NO_OFFSET
     except (PartitionError, *REFUSALS) as refused:

@@ -121,14 +121,14 @@ class ProduceHandler:
             appended = replica.append(
                 partition.records or memoryview(b""),
                 now_ms,
-                for_all=acks == ACKS_ALL,
+                acks_all=acks == ACKS_ALL,
                 keys_are_checked=keys_are_checked,
             )
         except (PartitionError, *REFUSALS) as refused:
             return self._refused(topic, index, refused)
         if acks == ACKS_ALL and replica.high_watermark <= appended.last_offset:
             position = len(pending.answers)
-            replica.when_safe(appended.last_offset + 1, partial(pending.settle, position))
+            replica.call_when_safe(appended.last_offset + 1, partial(pending.settle, position))
             pending.unsafe.add(position)
         # Of an older duplicate only the sequence numbers are known, not the offset.
         has_offset = appended.base_offset >= 0

@@ -40,7 +40,7 @@ class Attempts(Protocol):
         more."""
 
     @property
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether the last attempt found changes that the reader should get soon, though not at
         once: for example a new high watermark."""
 
@@ -68,15 +68,15 @@ class Reading:
         leaders: Leaders,
         near: Collection[int] = (),
         *,
-        of_any: bool = False,
+        any_role: bool = False,
     ) -> None:
         """`near` are the ids of the brokers in the consumer's rack, from which it should read.
 
-        `of_any`: read this broker's replicas, be they leaders or followers.
+        `any_role`: read this broker's replicas, be they leaders or followers.
         """
         self._request = request
         self._near = near
-        self._of_any = of_any
+        self._any_role = any_role
         self._largest_bytes = max_bytes
         self.available_bytes: Callable[[], int] | None = None
         """Returns the memory available for an answer; None for no limit besides the request's."""
@@ -113,16 +113,16 @@ class Reading:
         return self._bytes >= enough_bytes or self._has_more or self._is_urgent
 
     @property
-    def wants_news(self) -> bool:
+    def wants_changes(self) -> bool:
         """Whether the reader should get changes soon, also if there are no new records. False here,
         for consumers: only followers with consumers of their own need that."""
         return False
 
     @property
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether the answer opens a session: then it contains all partitions, so it has changes
         for a reader that wants them."""
-        return self.wants_news and self.opens is not None
+        return self.wants_changes and self.opens is not None
 
     def attempt(self) -> FetchResponse:
         """Read every partition, up to the size limit of the request."""
@@ -245,8 +245,8 @@ class Reading:
 
     def _find(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
         """The replica of this broker that the reader may use. Raises `PartitionError`."""
-        if self._of_any:
-            return self._leaders.any(topic, index, current_leader_epoch)
+        if self._any_role:
+            return self._leaders.replica_of_any_role(topic, index, current_leader_epoch)
         # Leaders send only consumers with a rack to followers. A consumer without a rack that reads
         # here takes this broker for the leader. Racks exist in Fetch 11 and later (KIP-392).
         if self._request.rack_id:

@@ -52,7 +52,7 @@ class ReplicaReading(Reading):
         self._attempts += 1
 
     @property
-    def wants_news(self) -> bool:
+    def wants_changes(self) -> bool:
         """Whether the follower should get a new high watermark soon, because consumers read
         there."""
         return self._has_readers

@@ -30,7 +30,7 @@ class SessionReading:
         self._session = session
         self._reading = reading
         self._epoch = session.epoch
-        self._news: list[tuple[SessionEntry, FetchPartitionResponse]] = []
+        self._changes: list[tuple[SessionEntry, FetchPartitionResponse]] = []
         self._is_full = False
 
     @property
@@ -40,10 +40,10 @@ class SessionReading:
         return self._reading.is_enough or self._is_overtaken or self._is_full
 
     @property
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether the last attempt found changes that its reader should get soon, though not at
         once."""
-        return self._reading.wants_news and bool(self._news)
+        return self._reading.wants_changes and bool(self._changes)
 
     @property
     def _is_overtaken(self) -> bool:
@@ -54,20 +54,19 @@ class SessionReading:
         """Read the partitions that may have changed, up to the size limit of the request."""
         session = self._session
         self._reading.begin()
-        self._news, self._is_full = [], False
+        self._changes, self._is_full = [], False
         if self._is_overtaken:
             code = ErrorCode.invalid_fetch_session_epoch
             return FetchResponse([], error_code=code, session_id=session.id)
         topics: dict[SessionTopic, list[FetchPartitionResponse]] = {}
-        # `unsettled` are the partitions that may have changed. Only brokers get all changes at
-        # once.
-        for entry in list(session.unsettled):
-            if len(self._news) >= MAX_CHANGED_PARTITIONS and not session.owner.is_privileged:
+        # Only brokers get all changes at once.
+        for entry in list(session.maybe_changed):
+            if len(self._changes) >= MAX_CHANGED_PARTITIONS and not session.owner.is_privileged:
                 self._is_full = True
                 break
             found = self._read(entry)
             if found is not None:
-                self._news.append((entry, found))
+                self._changes.append((entry, found))
                 topics.setdefault(entry.topic, []).append(found)
         answers = [
             FetchTopicResponse(topic.name, topic.topic_id, topics[topic]) for topic in topics
@@ -76,7 +75,7 @@ class SessionReading:
 
     def sent(self, response: FetchResponse) -> FetchResponse:
         """Count the last attempt as sent: the session remembers what its reader has now."""
-        for entry, found in self._news:
+        for entry, found in self._changes:
             self._session.note_sent(entry, found)
         return self._reading.sent(response)
 
@@ -105,8 +104,8 @@ class SessionReading:
             found = reading.read(partition, wanted)
         except (PartitionError, *REFUSALS) as refused:
             return reading.refused(name, wanted, code_of(refused))
-        if entry.is_news(found):
+        if entry.is_changed(found):
             return found
         if reading.try_idle(partition, entry):
-            self._session.settled(entry)
+            self._session.mark_unchanged(entry)
         return None

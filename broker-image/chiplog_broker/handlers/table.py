@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
-from chiplog_broker.handlers import none_there, refused
+from chiplog_broker.handlers import absent_features, refused
 from chiplog_broker.handlers.active_producers import ActiveProducers
 from chiplog_broker.handlers.configs import ConfigHandlers
 from chiplog_broker.handlers.coordinators import CoordinatorFinder
@@ -117,14 +117,14 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
         ApiKey.DELETE_GROUPS: group_admin.delete_groups,
         ApiKey.ELECT_LEADERS: ElectionHandler(parts.cluster, parts.store).elect_leaders,
         ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: none_there.list_partition_reassignments,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: absent_features.list_partition_reassignments,
         ApiKey.OFFSET_DELETE: OffsetDeletion(parts.coordinator, parts.cluster).offset_delete,
-        ApiKey.DESCRIBE_CLIENT_QUOTAS: none_there.describe_client_quotas,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: none_there.describe_user_scram_credentials,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: absent_features.describe_client_quotas,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: absent_features.describe_user_scram_credentials,
         ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
         ApiKey.DESCRIBE_PRODUCERS: ActiveProducers(leaders, parts.clock).describe_producers,
-        ApiKey.DESCRIBE_TRANSACTIONS: none_there.describe_transactions,
-        ApiKey.LIST_TRANSACTIONS: none_there.list_transactions,
+        ApiKey.DESCRIBE_TRANSACTIONS: absent_features.describe_transactions,
+        ApiKey.LIST_TRANSACTIONS: absent_features.list_transactions,
         ApiKey.CONSUMER_GROUP_DESCRIBE: group_admin.consumer_group_describe,
         ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,

@@ -42,7 +42,7 @@ class LogEnd(NamedTuple):
     had any."""
     high_watermark: int = 0
     """The last stored high watermark: records below it were committed."""
-    is_cut: bool = False
+    lost_end: bool = False
     """Whether recovery truncated the log, and the replica has not been in sync since."""
 
 
@@ -54,7 +54,7 @@ class Damaged(NamedTuple):
     why: str
     is_refetching: bool
     """Whether a new copy was begun; if not, only the damaged replica exists."""
-    is_owing: bool = False
+    must_catch_up: bool = False
     """Whether other brokers may still count on records of the damaged replica that the copy
     lacks."""
     file: str = ""
@@ -84,7 +84,7 @@ class LocalReplicas(Protocol):
     def damage_history(self) -> Iterable[FoundDamage]:
         """All damage found here, also if it has been repaired; the newest first."""
 
-    async def condemn(self, topic_id: UUID, name: TopicPartition, why: str) -> bool:
+    async def mark_damaged(self, topic_id: UUID, name: TopicPartition, why: str) -> bool:
         """Treat a replica as damaged because of `why`, and stop serving it. Returns False if there
         is no undamaged replica here."""
 

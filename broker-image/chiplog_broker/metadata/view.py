@@ -125,11 +125,11 @@ class ClusterView:
         """Brokers that are alive."""
         self.lingering: dict[int, BrokerView] = {}
         """Brokers that ended a moment ago: clients still get their addresses."""
-        self.is_cut_off = False
+        self.broker_is_isolated = False
         """Whether clients must use other brokers, because this one is isolated."""
         self._topics: dict[str, TopicView] = {}
         self._names: dict[UUID, str] = {}
-        self._expected: dict[str, UUID] = {}
+        self._announced: dict[str, UUID] = {}
 
     def __iter__(self) -> Iterator[TopicView]:
         return iter(self._topics.values())
@@ -147,41 +147,42 @@ class ClusterView:
 
     def put(self, topic: TopicView) -> None:
         """Add or replace a topic; a new id under an existing name replaces the old topic. A topic
-        that `expect` has announced is not expected any more."""
+        that `announce` has announced is not announced_topic_id any more."""
         self._forget(topic.name)
         self._topics[topic.name] = topic
         self._names[topic.topic_id] = topic.name
-        # Another id is expected if the topic was replaced, and its map is not applied yet.
-        if self._expected.get(topic.name) == topic.topic_id:
-            del self._expected[topic.name]
+        # Another id is announced_topic_id if the topic was replaced, and its map is not applied
+        # yet.
+        if self._announced.get(topic.name) == topic.topic_id:
+            del self._announced[topic.name]
 
     def remove(self, name: str) -> None:
         """Remove a topic that was deleted; unknown names are ignored."""
         self._forget(name)
-        self._expected.pop(name, None)
+        self._announced.pop(name, None)
 
     def _forget(self, name: str) -> None:
         """Remove the topic that has this name now, if there is one."""
         if old := self._topics.pop(name, None):
             del self._names[old.topic_id]
 
-    def expect(self, name: str, topic_id: UUID) -> None:
+    def announce(self, name: str, topic_id: UUID) -> None:
         """Note that this topic exists in the cluster, and that this broker will `put` it soon.
 
         Until then neither "unknown topic" nor the previous topic of this name is a correct answer.
         """
         known = self._topics.get(name)
         if known is None or known.topic_id != topic_id:
-            self._expected[name] = topic_id
+            self._announced[name] = topic_id
 
-    def expected(self, name: str) -> UUID | None:
-        """The id of the topic that `expect` has announced under this name and that is not `put`
-        yet; None if there is none."""
-        return self._expected.get(name)
+    def announced_topic_id(self, name: str) -> UUID | None:
+        """The id that was announced for this name, of a topic that is not `put` yet; None if there
+        is none."""
+        return self._announced.get(name)
 
-    def is_expected(self, topic_id: UUID) -> bool:
-        """Whether `expect` has announced a topic with this id that is not `put` yet."""
-        return topic_id in self._expected.values()
+    def is_announced(self, topic_id: UUID) -> bool:
+        """Whether a topic with this id was announced and is not `put` yet."""
+        return topic_id in self._announced.values()
 
     def nodes(self, listener: str) -> list[NodeEndpoint]:
         """The brokers that clients of this listener get in Metadata answers, ordered by id. They
@@ -193,19 +194,19 @@ class ClusterView:
         brokers = self.lingering | self.brokers
         addresses = (brokers[broker_id].on(listener) for broker_id in sorted(brokers))
         nodes = [node for node in addresses if node is not None]
-        if self.is_cut_off:
+        if self.broker_is_isolated:
             # An empty list would be of no use: then this broker is listed after all.
             return [node for node in nodes if node.node_id != self.broker_id] or nodes
         return nodes
 
-    def send_clients_elsewhere(self, is_cut_off: bool) -> None:
+    def set_broker_isolated(self, broker_is_isolated: bool) -> None:
         """Set whether clients must use other brokers, because this one is isolated."""
-        self.is_cut_off = is_cut_off
+        self.broker_is_isolated = broker_is_isolated
 
     @property
     def controller_id(self) -> int:
         """The broker to which clients send admin requests. Every live broker can forward them, so
         it is this one, or another one if this broker is isolated."""
-        if self.is_cut_off:
+        if self.broker_is_isolated:
             return min(self.brokers.keys() - {self.broker_id}, default=self.broker_id)
         return self.broker_id

@@ -98,7 +98,7 @@ class Housekeeping:
 
     async def run_frequent_tasks(self) -> None:
         """Run the tasks that must not be late: measure the disk, flush, check replicas, scrub."""
-        self._directory.room.configure(setting(self._config, keys.DISK_RESERVE_BYTES))
+        self._directory.free_space.configure(setting(self._config, keys.DISK_RESERVE_BYTES))
         self._replicas.check_free_space()
         await self._apply_retention_early()
         await self.flush()
@@ -108,7 +108,7 @@ class Housekeeping:
     async def _apply_retention_early(self) -> None:
         """Apply retention early if the volume is short of space."""
         now_s = self._clock.monotonic_s()
-        if self._directory.room.is_short and now_s >= self._next_early_retention_s:
+        if self._directory.free_space.is_short and now_s >= self._next_early_retention_s:
             self._next_early_retention_s = now_s + MAKE_ROOM_INTERVAL_S
             await self.maintain()
 

@@ -24,8 +24,8 @@ from chiplog_broker.partitions.refusals import Refusals
 from chiplog_broker.partitions.waiting import (
     FetchWaiter,
     FetchWaiters,
+    OnSafe,
     ProduceWaiters,
-    Settled,
     Watcher,
 )
 from chiplog_broker.ports.clock import Clock
@@ -55,7 +55,7 @@ class PartitionContext:
     lag_max_s: Callable[[], float]
     """How long a follower may lag before the leader proposes to remove it from the ISR."""
     events: ReplicaEvents
-    readers_follow: Callable[[], bool]
+    consumers_read_followers: Callable[[], bool]
     """Whether consumers may read from followers. If so, leaders send followers a new high watermark
     at once, not only with the next records."""
 
@@ -152,7 +152,7 @@ class Partition:
         return self.following is not None and self.following.is_halted
 
     @property
-    def is_settled(self) -> bool:
+    def high_watermark_is_current(self) -> bool:
         """Whether the high watermark covers all records acknowledged in earlier leader epochs.
 
         Until then it may be below what consumers have read from the previous leader.
@@ -370,19 +370,19 @@ class Partition:
         records: memoryview,
         now_ms: int,
         *,
-        for_all: bool = False,
+        acks_all: bool = False,
         keys_are_checked: bool = False,
     ) -> AppendResult:
         """Append a producer's batch.
 
-        `for_all` means acks=all. `keys_are_checked`: the caller has verified that each record has a
-        key, as compacted topics require. Raises `PartitionError`, `RecordsError` and
+        `acks_all` means acks=all. `keys_are_checked`: the caller has verified that each record has
+        a key, as compacted topics require. Raises `PartitionError`, `RecordsError` and
         `StorageError`; `TakesLong` if the caller must verify the keys first, in slices.
         """
         self.counters.produces += 1
         recent = self._recent_refusal()
         try:
-            self._check_accepts_records(for_all=for_all)
+            self._check_accepts_records(acks_all=acks_all)
             appended = self.log.append_as_leader(
                 records,
                 self.leader_epoch,
@@ -430,12 +430,12 @@ class Partition:
             return ErrorCode.none
         return self._refusals.recent_code(self._clock.monotonic_s())
 
-    def _check_accepts_records(self, *, for_all: bool) -> None:
-        """Raise `PartitionError` if records are refused now; `for_all` means acks=all."""
+    def _check_accepts_records(self, *, acks_all: bool) -> None:
+        """Raise `PartitionError` if records are refused now; `acks_all` means acks=all."""
         self.check_epoch(NO_EPOCH)
         if self.is_isolated:
             raise PartitionError(ErrorCode.not_leader_or_follower)
-        if for_all and not self.has_min_isr:
+        if acks_all and not self.has_min_isr:
             raise PartitionError(ErrorCode.not_enough_replicas)
 
     @property
@@ -443,15 +443,15 @@ class Partition:
         """Batches whose producers wait for the high watermark."""
         return len(self._produce_waiters)
 
-    def when_safe(self, offset: int, settled: Settled) -> bool:
-        """Returns True if the high watermark is at least `offset`; `settled` is not called then.
+    def call_when_safe(self, offset: int, on_safe: OnSafe) -> bool:
+        """Returns True if the high watermark is at least `offset`; `on_safe` is not called then.
 
-        Otherwise returns False, and `settled` is called once the high watermark reaches `offset`,
+        Otherwise returns False, and `on_safe` is called once the high watermark reaches `offset`,
         or with an error if this replica stops leading.
         """
         if self.high_watermark >= offset:
             return True
-        self._produce_waiters.add(offset, settled)
+        self._produce_waiters.add(offset, on_safe)
         return False
 
     # -- followers
@@ -488,7 +488,7 @@ class Partition:
         earlier leader epochs, and while this leader is isolated.
         """
         followers = self.followers
-        if followers is None or self.is_isolated or not self.is_settled:
+        if followers is None or self.is_isolated or not self.high_watermark_is_current:
             return None
         if offset > self.high_watermark:
             return None
@@ -609,7 +609,9 @@ class Partition:
             waiters.wake(self.replica_fetchers)
         # Followers wait for the log end: a new high watermark alone can wait for the next records.
         # It is sent at once if consumers read from followers.
-        waiters.notify(self.replica_watchers, wakes=is_over or self._context.readers_follow())
+        waiters.notify(
+            self.replica_watchers, wakes=is_over or self._context.consumers_read_followers()
+        )
 
     def _notify_watchers(self, *, wakes: bool) -> None:
         self._fetch_waiters.notify(self.watchers, wakes=wakes)

@@ -31,9 +31,9 @@ from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.damage_history import DamageHistory
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import DamagedLogError, StorageError
+from chiplog_broker.storage.free_space import FreeSpace
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
-from chiplog_broker.storage.room import FreeSpace
 from chiplog_wire.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class ReplicaParts:
     """None for a standalone broker, which follows no leader."""
     lag_max_s: Callable[[], float]
     """How long a follower may lag before the leader proposes to remove it from the ISR."""
-    readers_follow: Callable[[], bool]
+    consumers_read_followers: Callable[[], bool]
     """Whether consumers may be reading from followers."""
 
 
@@ -93,7 +93,7 @@ class Replicas:
             proposals=self._proposals,
             lag_max_s=parts.lag_max_s,
             events=parts.events,
-            readers_follow=parts.readers_follow,
+            consumers_read_followers=parts.consumers_read_followers,
         )
 
     def __iter__(self) -> Iterator[Partition]:
@@ -135,7 +135,7 @@ class Replicas:
                     name.partition,
                     quarantined.get(name, "it was damaged and is being fetched again"),
                     is_refetching=name not in quarantined,
-                    is_owing=self._goals.is_open(name),
+                    must_catch_up=self._goals.is_open(name),
                     file=mark.file,
                     offset=mark.offset,
                 )
@@ -165,7 +165,9 @@ class Replicas:
         partition.check_epoch(current_leader_epoch)
         return partition
 
-    def any(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
+    def replica_of_any_role(
+        self, topic: str, index: int, current_leader_epoch: int = -1
+    ) -> Partition:
         """The replica of the partition on this broker, whatever its role is: for inspection.
 
         `current_leader_epoch` is compared if it is not -1. Raises `PartitionError`.
@@ -320,22 +322,22 @@ class Replicas:
     def check_free_space(self) -> None:
         """Measure the free space of the volume; log and report when it becomes short, or enough
         again. To be called often."""
-        room = self._directory.room
-        room.refresh()
-        if room.is_short == self._was_short:
+        space = self._directory.free_space
+        space.refresh()
+        if space.is_short == self._was_short:
             return
-        self._was_short = room.is_short
-        extra = {"free_bytes": room.free_bytes, "reserve_bytes": room.reserve_bytes}
-        if room.is_short:
+        self._was_short = space.is_short
+        extra = {"free_bytes": space.free_bytes, "reserve_bytes": space.reserve_bytes}
+        if space.is_short:
             logger.error("disk_is_full", extra=extra)
         else:
             logger.info("disk_has_room_again", extra=extra)
         self._events.problems_changed()
 
     @property
-    def room(self) -> FreeSpace:
+    def free_space(self) -> FreeSpace:
         """The free space of the volume."""
-        return self._directory.room
+        return self._directory.free_space
 
     @property
     def is_short_of_space(self) -> bool:
@@ -495,7 +497,7 @@ class Replicas:
             log = None
         return log or await self._directory.create(name, topic_id, config)
 
-    async def condemn(self, topic_id: UUID, name: TopicPartition, why: str) -> bool:
+    async def mark_damaged(self, topic_id: UUID, name: TopicPartition, why: str) -> bool:
         """Mark a replica as damaged because of a comparison with other replicas (`why`).
 
         On return it is not served any more. As after damage that is found here, it is fetched again
@@ -506,7 +508,7 @@ class Replicas:
         if log is None or log.topic_id != topic_id or self._directory.is_refetching(name):
             return False
         if log.damage is None:
-            log.checks.condemn(why)
+            log.checks.mark_damaged(why)
         await asyncio.gather(*self._quarantining, return_exceptions=True)
         return True
 

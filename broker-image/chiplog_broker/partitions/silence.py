@@ -128,7 +128,7 @@ class SilenceWatch:
                 self._cluster.put(replace(view, isolated=isolated))
         self._topics_with_isolated = set(by_topic)
         # Clients should ask other brokers for metadata if no leader here accepts records.
-        self._cluster.send_clients_elsewhere(
+        self._cluster.set_broker_isolated(
             bool(self._isolated)
             and not any(
                 partition.is_leader and not partition.is_isolated for partition in self._replicas

@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 from chiplog_broker.event_loop import SLICE_S
 from chiplog_wire.protocol.errors import ErrorCode
 
-Settled: TypeAlias = Callable[[ErrorCode], None]
+OnSafe: TypeAlias = Callable[[ErrorCode], None]
 """A callback that is called once: with `none` when the high watermark covers the records of the
 request, or with the error if that will not happen here."""
 
@@ -27,22 +27,22 @@ class ProduceWaiters:
     __slots__ = ("_queue",)
 
     def __init__(self) -> None:
-        self._queue: deque[tuple[int, Settled]] = deque()
+        self._queue: deque[tuple[int, OnSafe]] = deque()
 
     def __len__(self) -> int:
         return len(self._queue)
 
-    def add(self, offset: int, settled: Settled) -> None:
-        """Call `settled` once the high watermark is at least `offset`.
+    def add(self, offset: int, on_safe: OnSafe) -> None:
+        """Call `on_safe` once the high watermark is at least `offset`.
 
         A new batch has the highest offset and is queued last. A duplicate waits for the offset of
         the first copy, which may be lower: it is inserted so that the queue stays in order.
         """
         if not self._queue or self._queue[-1][0] <= offset:
-            self._queue.append((offset, settled))
+            self._queue.append((offset, on_safe))
             return
         position = next(i for i, (queued, _) in enumerate(self._queue) if queued > offset)
-        self._queue.insert(position, (offset, settled))
+        self._queue.insert(position, (offset, on_safe))
 
     def advance(self, high_watermark: int) -> None:
         """Answer all produces whose records are below the high watermark now."""

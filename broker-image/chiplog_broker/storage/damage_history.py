@@ -30,7 +30,7 @@ class FoundDamage(NamedTuple):
     """Whether the damage is that the file is too short."""
     why: str
     found_ms: int
-    whole_ms: int | None = None
+    repaired_ms: int | None = None
     """When it was completely refetched; None before."""
 
 
@@ -66,5 +66,5 @@ class DamageHistory:
         """Set the time of repair of all damage of this replica: it was completely refetched now."""
         now_ms = self._clock.now_ms()
         for index, past in enumerate(self._history):
-            if past.partition == partition and past.whole_ms is None:
-                self._history[index] = past._replace(whole_ms=now_ms)
+            if past.partition == partition and past.repaired_ms is None:
+                self._history[index] = past._replace(repaired_ms=now_ms)

@@ -30,6 +30,7 @@ from chiplog_broker.storage.errors import (
     InconsistentTopicIdError,
     StorageError,
 )
+from chiplog_broker.storage.free_space import FreeSpace
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.log import PartitionLog
@@ -54,7 +55,6 @@ from chiplog_broker.storage.partition_metadata import (
     encode_partition_metadata,
 )
 from chiplog_broker.storage.producers import ProducerStates
-from chiplog_broker.storage.room import FreeSpace
 from chiplog_broker.storage.scrub import Scrubber
 from chiplog_broker.storage.segment import Segment
 
@@ -105,7 +105,7 @@ class LogDirectory:
         self.damage = DamageMarks(ports.disk, health)
         self.damage_history = DamageHistory(ports.clock)
         self._checkpoints = DirectoryCheckpoints(ports.disk, health)
-        self.room = FreeSpace(ports.disk)
+        self.free_space = FreeSpace(ports.disk)
         self.cleaner_stats = CleanerStats()
         self._env = LogEnvironment(
             ports.disk,
@@ -113,7 +113,7 @@ class LogDirectory:
             ports.rng,
             health,
             self._checkpoints,
-            self.room,
+            self.free_space,
             events=self,
         )
         self._retired: list[_RetiredLog] = []
@@ -315,7 +315,7 @@ class LogDirectory:
             await self.flush_due()
         now_ms = self._clock.now_ms()
         # Files whose time of removal is not later than this are removed.
-        passed_ms = _END_OF_TIME_MS if self.room.is_short else now_ms
+        passed_ms = _END_OF_TIME_MS if self.free_space.is_short else now_ms
         for partition, log in list(self.logs.items()):
             high_watermark = high_watermarks.get(partition)
             # During the awaits a log may have been deleted, or its truncation may have begun.

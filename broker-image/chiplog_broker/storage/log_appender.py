@@ -60,7 +60,7 @@ class LogAppender:
     def __init__(self, state: LogState, roller: SegmentRoller, checks: LogChecks) -> None:
         self._state = state
         self._checks = checks
-        self._free_space = state.env.room
+        self._free_space = state.env.free_space
         self._roller = roller
         self.configure(state.config)
 

@@ -75,7 +75,7 @@ class LogChecks:
                 yield header, data[start : start + header.size_bytes]
             position, offset = position + checked.size_bytes, checked.next_offset
 
-    def condemn(self, why: str) -> None:
+    def mark_damaged(self, why: str) -> None:
         """Mark the log as damaged because of a comparison with other replicas (`why`).
 
         As after damage found here, nothing is read or appended any more.

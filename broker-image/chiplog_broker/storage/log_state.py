@@ -15,12 +15,12 @@ from chiplog_broker.storage.checkpoints import DirectoryCheckpoints
 from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_broker.storage.durability import LogSync
 from chiplog_broker.storage.errors import DamagedLogError, LogClosedError
+from chiplog_broker.storage.free_space import FreeSpace
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.log_events import LogEvents
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_broker.storage.producers import ProducerStates
-from chiplog_broker.storage.room import FreeSpace
 from chiplog_broker.storage.segment import IndexSettings, Segment
 from chiplog_broker.storage.segments import LogSegments
 
@@ -34,7 +34,7 @@ class LogEnvironment:
     rng: Rng
     health: DirectoryHealth
     checkpoints: DirectoryCheckpoints
-    room: FreeSpace
+    free_space: FreeSpace
     events: LogEvents
 
 

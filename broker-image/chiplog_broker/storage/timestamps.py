@@ -27,7 +27,7 @@ from chiplog_wire.records.errors import RecordsError
 from chiplog_wire.records.scan import scan_payload
 from chiplog_wire.steps import Steps
 
-HEADERS_A_STEP: Final = 200
+HEADERS_PER_STEP: Final = 200
 MAX_RECORDS: Final = 200_000
 """The number of records that one search reads at most. A batch of 1 MB has fewer, unless it is
 compressed and its records are tiny."""
@@ -103,7 +103,7 @@ def first_at_or_after(
             found = yield from _first_in(segment, place, timestamp_ms, from_offset, reader)
             if found is not None:
                 return found
-        if not count % HEADERS_A_STEP:
+        if not count % HEADERS_PER_STEP:
             yield None
             reader.check(segment)
     return None
@@ -162,7 +162,7 @@ def _newest_batches(
             containing.append(_Place(position, header))
         elif newest is None or header.newest_record_ms > newest.header.newest_record_ms:
             newest = _Place(position, header)
-        if not count % HEADERS_A_STEP:
+        if not count % HEADERS_PER_STEP:
             yield None
             reader.check(segment)
     return containing if newest is None else [*containing, newest]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def append(partition: Partition) -> int:
     """A record whose sync may wait; where it ends."""
     batch = build_batch([NewRecord(b"value", key=b"key", timestamp_ms=1)])
-    return partition.append(memoryview(batch), 1, for_all=True).last_offset + 1
+    return partition.append(memoryview(batch), 1, acks_all=True).last_offset + 1
 
 
 class Answers(list[ErrorCode]):
@@ -36,13 +36,13 @@ def test_a_group_waits_for_its_own_records_only(kit: "Kit") -> None:
             safety, mine, others = Safety(partition), Answers(), Answers()
             kit.disk.may_sync.clear()
             safety.appended("mine", append(partition))
-            safety.when_safe("others", others)
-            safety.when_safe("mine", mine)
+            safety.call_when_safe("others", others)
+            safety.call_when_safe("mine", mine)
             assert (mine, others) == ([], [OK])
             kit.disk.may_sync.set()
-            assert await outcome(lambda answers: safety.when_safe("mine", answers)) is OK
+            assert await outcome(lambda answers: safety.call_when_safe("mine", answers)) is OK
             assert mine == [OK], "once, and in order"
-            safety.when_safe("mine", mine)
+            safety.call_when_safe("mine", mine)
             assert mine == [OK, OK]
 
     kit.run(scenario)
@@ -53,14 +53,14 @@ def test_all_groups_are_safe_when_the_last_one_is(kit: "Kit") -> None:
         async with running(kit):
             partition, answers = partition_of(kit), Answers()
             safety = Safety(partition)
-            safety.when_all_safe(answers)
+            safety.call_when_all_safe(answers)
             assert answers == [OK]
             kit.disk.may_sync.clear()
             safety.appended("one", append(partition))
-            safety.when_all_safe(answers)
+            safety.call_when_all_safe(answers)
             assert answers == [OK]
             kit.disk.may_sync.set()
-            assert await outcome(safety.when_all_safe) is OK
+            assert await outcome(safety.call_when_all_safe) is OK
             assert answers == [OK, OK]
 
     kit.run(scenario)
@@ -75,12 +75,12 @@ def test_a_timeout_is_reported_once(kit: "Kit", monkeypatch: pytest.MonkeyPatch)
             safety = Safety(partition)
             kit.disk.may_sync.clear()
             safety.appended("g", append(partition))
-            safety.when_safe("g", answers)
-            code = await outcome(lambda one: safety.when_safe("g", one))
+            safety.call_when_safe("g", answers)
+            code = await outcome(lambda one: safety.call_when_safe("g", one))
             assert code is ErrorCode.coordinator_not_available
             assert answers == [code]
             kit.disk.may_sync.set()
-            assert await outcome(lambda one: safety.when_safe("g", one)) is OK
+            assert await outcome(lambda one: safety.call_when_safe("g", one)) is OK
             assert answers == [code], "it has its answer already"
 
     kit.run(scenario)
@@ -98,7 +98,7 @@ def test_repeated_requests_while_the_disk_hangs_leave_nothing_behind(
             kit.disk.may_sync.clear()
             safety.appended("g", append(partition))
             for _ in range(20):
-                await outcome(lambda one: safety.when_safe("g", one))
+                await outcome(lambda one: safety.call_when_safe("g", one))
             assert partition.waiting_produces == 1
 
     kit.run(scenario)
@@ -114,7 +114,7 @@ def test_groups_whose_records_are_safe_are_not_remembered(kit: "Kit") -> None:
                 kit.disk.may_sync.clear()
             assert len(safety) > 90
             kit.disk.may_sync.set()
-            assert await outcome(safety.when_all_safe) is OK
+            assert await outcome(safety.call_when_all_safe) is OK
             for _ in range(100):
                 safety.appended("last", append(partition))
             assert len(safety) == 1
@@ -129,7 +129,7 @@ def test_a_partition_that_is_led_elsewhere_says_so(kit: "Kit") -> None:
             safety = Safety(partition)
             kit.disk.may_sync.clear()
             safety.appended("g", append(partition))
-            safety.when_safe("g", answers)
+            safety.call_when_safe("g", answers)
             partition.resign()
             assert answers == [ErrorCode.not_coordinator]
 
@@ -145,12 +145,12 @@ def test_a_request_without_a_wait_gets_no_result(kit: "Kit") -> None:
             safety = Safety(partition)
             kit.disk.may_sync.clear()
             safety.appended("g", append(partition))
-            gone = asyncio.ensure_future(outcome(lambda one: safety.when_safe("g", one)))
+            gone = asyncio.ensure_future(outcome(lambda one: safety.call_when_safe("g", one)))
             await asyncio.sleep(0)
             gone.cancel()
-            safety.when_safe("g", answers)
+            safety.call_when_safe("g", answers)
             kit.disk.may_sync.set()
-            await outcome(lambda one: safety.when_safe("g", one))
+            await outcome(lambda one: safety.call_when_safe("g", one))
             assert answers == [OK]
 
     kit.run(scenario)

@@ -235,7 +235,7 @@ def test_nothing_is_left_of_a_session_that_went() -> None:
     session = sessions.resume(sessions.open(partitions=2))
     assert isinstance(session, FetchSession)
     watchers: dict[object, None] = {}
-    for entry in list(session.unsettled):
+    for entry in list(session.maybe_changed):
         entry.watch(watchers)
     assert len(watchers) == 2
     sessions.cache.close(session.id, ALICE)
@@ -244,4 +244,4 @@ def test_nothing_is_left_of_a_session_that_went() -> None:
     entry.watch(watchers)
     entry.changed()
     assert not watchers
-    assert not session.unsettled
+    assert not session.maybe_changed

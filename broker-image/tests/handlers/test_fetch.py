@@ -9,7 +9,7 @@ import pytest
 
 from chiplog_broker.fetch_sessions.cache import MAX_SESSION_PARTITIONS
 from chiplog_broker.handlers import fetch, slices
-from chiplog_broker.handlers.named_once import named_once
+from chiplog_broker.handlers.without_duplicates import without_duplicates
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.messages import FetchPartition, FetchTopic
@@ -218,11 +218,11 @@ def test_a_topic_that_is_named_twice_is_one_topic() -> None:
         FetchTopic(None, b, [at(0, 2)]),
         FetchTopic(None, a, [at(2, 3), at(0, 4)]),
     ]
-    assert named_once(topics) == [
+    assert without_duplicates(topics) == [
         FetchTopic(None, a, [at(0, 4), at(1, 1), at(2, 3)]),
         FetchTopic(None, b, [at(0, 2)]),
     ]
-    assert named_once(topics[:2]) == topics[:2]
+    assert without_duplicates(topics[:2]) == topics[:2]
 
 
 def test_more_partitions_than_a_session_may_have_are_refused(kit: "Kit") -> None:

@@ -223,9 +223,9 @@ def test_nothing_is_checked_again_before_it_changes(kit: "Kit") -> None:
                 assert await reader.poll() == OK
                 assert reader.size == size
             (session,) = kit.broker.fetch_sessions
-            assert not session.unsettled
+            assert not session.maybe_changed
             await client.produce("orders", kit.batch(b"x"), partition=7)
-            assert [(one.topic.name, one.wanted.partition) for one in session.unsettled] == [
+            assert [(one.topic.name, one.wanted.partition) for one in session.maybe_changed] == [
                 (None, 7)
             ]
             await reader.poll()
@@ -236,7 +236,7 @@ def test_nothing_is_checked_again_before_it_changes(kit: "Kit") -> None:
             reader.wanted[Place("orders", 7)] = 1
             await reader.poll()
             assert reader.size == 0
-            assert not session.unsettled
+            assert not session.maybe_changed
 
     kit.run(scenario)
 

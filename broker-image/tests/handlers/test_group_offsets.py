@@ -253,7 +253,7 @@ def test_a_group_is_requested_again_until_its_topic_is_known(kit: "Kit") -> None
             view = cluster.topic("orders")
             assert view is not None
             cluster.remove("orders")
-            cluster.expect("orders", view.topic_id)
+            cluster.announce("orders", view.topic_id)
             for asked in ((orders,), (other, orders), ()):
                 found = await group.fetched(*asked)
                 assert (found.error_code, list(found.topics)) == (LOADING, [])
@@ -287,11 +287,11 @@ def test_of_a_topic_that_is_gone_nothing_is_committed(kit: "Kit") -> None:
             assert await group.offsets(orders) == {("orders", 0): NO_COMMIT}
             assert await group.offsets() == {}
             # Nor of the topic that will have its name: what is stored is of the one before.
-            cluster.expect("orders", UUID(int=7))
+            cluster.announce("orders", UUID(int=7))
             assert await group.offsets(orders) == {("orders", 0): NO_COMMIT}
             # But of the one before nobody hears what is committed for the next one.
             cluster.put(view)
-            cluster.expect("orders", UUID(int=7))
+            cluster.announce("orders", UUID(int=7))
             partition = TopicPartition("orders", 0)
             commit = CommittedOffset(offset=9, commit_timestamp_ms=0, topic_id=UUID(int=7))
             shard = shard_of(kit)

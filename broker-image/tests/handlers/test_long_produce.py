@@ -11,7 +11,7 @@ from chiplog_wire.records.batch import HEADER_BYTES, Codec, read_header, seal
 from chiplog_wire.records.scan import (
     QUICK_BYTES,
     QUICK_RECORDS,
-    RECORDS_A_STEP,
+    RECORDS_PER_STEP,
     TakesLong,
     check_keys,
     check_keys_quickly,
@@ -149,7 +149,7 @@ def test_a_client_that_leaves_has_its_records_appended(kit: "Kit") -> None:
 
 
 def test_a_batch_is_checked_in_short_steps() -> None:
-    batch = memoryview(keyed(10 * RECORDS_A_STEP))
+    batch = memoryview(keyed(10 * RECORDS_PER_STEP))
     header = read_header(batch)
     with pytest.raises(TakesLong):
         check_keys_quickly(batch, header)

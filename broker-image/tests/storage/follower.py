@@ -37,7 +37,7 @@ def replica_of(log: PartitionLog, clock: Clock) -> Partition:
         proposals=Proposals(Mock()),
         lag_max_s=lambda: LAG_MAX_S,
         events=Mock(spec=ReplicaEvents),
-        readers_follow=lambda: False,
+        consumers_read_followers=lambda: False,
     )
     return Partition(TopicPartition("orders", 0), log, 0, context)
 

@@ -343,7 +343,7 @@ def test_a_directory_closes_in_order_beside_a_damaged_log(
     assert (mark.file, mark.offset) == (kit.path("00000000000000000000.log"), 0)
     (past,) = directory.damage_history
     assert (past.partition, past.topic_id) == (kit.orders, kit.topic_id)
-    assert (past.file, past.offset, past.whole_ms) == (mark.file, mark.offset, None)
+    assert (past.file, past.offset, past.repaired_ms) == (mark.file, mark.offset, None)
 
 
 def test_of_several_damaged_copies_the_last_is_kept(
@@ -369,7 +369,7 @@ def test_of_several_damaged_copies_the_last_is_kept(
         assert aside == set(kept)
         kit.clock.time_ms += 5
         await directory.mark_undamaged(kit.orders)
-        assert [(one.found_ms, one.whole_ms) for one in directory.damage_history] == [
+        assert [(one.found_ms, one.repaired_ms) for one in directory.damage_history] == [
             (found_ms, kit.clock.time_ms) for found_ms in reversed(found_at)
         ]
         assert [name for name in kit.disk.names("") if name.endswith("-stray")] == kept[-1:]

@@ -23,10 +23,10 @@ def test_what_is_whole_again_is_reported_with_its_time() -> None:
     history.mark_repaired(first)
     history.mark_repaired(TopicPartition("orders", 2))
     newest, oldest = history
-    assert (newest.partition, newest.whole_ms) == (second, None)
+    assert (newest.partition, newest.repaired_ms) == (second, None)
     assert (oldest.partition, oldest.topic_id, oldest.file) == (first, TOPIC_ID, "orders-0/0.log")
     assert (oldest.offset, oldest.is_cut, oldest.why) == (7, True, "bad")
-    assert oldest.whole_ms == oldest.found_ms + 20
+    assert oldest.repaired_ms == oldest.found_ms + 20
     clock.time_ms += 10
     history.mark_repaired(first)
     assert list(history) == [newest, oldest], "it is whole once"

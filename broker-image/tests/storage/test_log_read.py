@@ -15,7 +15,7 @@ from chiplog_broker.storage.log import ListOffset, PartitionLog
 from chiplog_broker.storage.log_checks import LogChecks
 from chiplog_broker.storage.segment import LARGEST_INTERVAL_BYTES, IndexSettings, Segment
 from chiplog_wire.records.batch import HEADER_BYTES, Codec, iter_batches, seal
-from chiplog_wire.records.scan import RECORDS_A_STEP
+from chiplog_wire.records.scan import RECORDS_PER_STEP
 from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_wire.steps import run_steps
 
@@ -299,7 +299,7 @@ def test_a_search_stops_for_others_between_few_headers_and_few_records(
         log.append_as_leader(make_batch([b"x"], timestamp_ms=50), 0, NOW)
     log.append_as_leader(lying(50, 100, count=2_000), 0, NOW)
     steps = list(log.find_timestamp(95, log.end_offset))
-    assert len(steps) == 1_000 // timestamps.HEADERS_A_STEP + 2_000 // RECORDS_A_STEP
+    assert len(steps) == 1_000 // timestamps.HEADERS_PER_STEP + 2_000 // RECORDS_PER_STEP
 
 
 def test_a_search_begins_again_where_the_log_was_cut(

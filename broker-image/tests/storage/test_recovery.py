@@ -207,7 +207,7 @@ def test_what_a_start_finds_is_reported_with_its_place(
     (past,) = kit.run(kit.open()).damage_history
     assert (past.partition, past.topic_id) == (kit.orders, kit.topic_id)
     assert (past.file, past.offset) == (path, 12)
-    assert (past.is_cut, past.whole_ms) == (is_cut, None)
+    assert (past.is_cut, past.repaired_ms) == (is_cut, None)
 
 
 @pytest.mark.parametrize("base", [0, 6, 12])

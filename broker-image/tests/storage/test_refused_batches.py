@@ -9,7 +9,7 @@ from chiplog_broker.partitions.errors import PartitionError, code_of
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.refusals import ALIKE_S, REMEMBERED_S
 from chiplog_broker.storage.errors import DiskFullError, StorageError
-from chiplog_broker.storage.room import FreeSpace
+from chiplog_broker.storage.free_space import FreeSpace
 from chiplog_wire.records.writer import Producer
 from tests.storage.follower import replica_of
 
@@ -32,13 +32,13 @@ class Leader:
         self.wait(ALIKE_S)
 
     def send(
-        self, sequence: int, producer_id: int = 7, *, value: bytes = b"x", for_all: bool = True
+        self, sequence: int, producer_id: int = 7, *, value: bytes = b"x", acks_all: bool = True
     ) -> str:
         """The error code with which a batch was refused, or `none`."""
         producer = Producer(producer_id=producer_id, epoch=0, base_sequence=sequence)
         batch = memoryview(bytearray(self._make([value], producer=producer)))
         try:
-            self.replica.append(batch, self._kit.clock.now_ms(), for_all=for_all)
+            self.replica.append(batch, self._kit.clock.now_ms(), acks_all=acks_all)
         except (PartitionError, StorageError) as refused:
             return code_of(refused).name
         return "none"
@@ -81,7 +81,7 @@ def test_a_forgotten_producer_goes_on_while_another_waits_for_replicas(
         leader.replica.has_min_isr = False
         for second in range(60):
             assert leader.send(0, 8) == "not_enough_replicas"
-            assert leader.send(500 + second, for_all=False) == "none"
+            assert leader.send(500 + second, acks_all=False) == "none"
             leader.wait(1)
 
     kit.run(scenario())

@@ -19,7 +19,7 @@ from chiplog_wire.records.batch import (
     stamp_append_time,
 )
 from chiplog_wire.records.reader import read_records
-from chiplog_wire.records.scan import RECORDS_A_STEP
+from chiplog_wire.records.scan import RECORDS_PER_STEP
 from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 
 _T = TypeVar("_T")
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 BASE = 100
 NOW = 5_000_000
 KEEP_MS = 1_000
-MANY = 3 * RECORDS_A_STEP
+MANY = 3 * RECORDS_PER_STEP
 Shown = list[tuple[int, int, bytes | None, bytes | None]]
 
 
@@ -127,7 +127,7 @@ def test_a_large_batch_is_rewritten_step_by_step() -> None:
     header, found = shown(result)
     assert [one[0] - BASE for one in found] == list(range(0, MANY, 2))
     assert header.max_timestamp_ms == 1_000 + MANY - 2
-    assert done == [RECORDS_A_STEP] * 3
+    assert done == [RECORDS_PER_STEP] * 3
 
 
 def test_the_newest_record_may_stand_in_an_earlier_step() -> None:
@@ -279,8 +279,10 @@ def test_keys_are_noted_from_an_offset_on_however_large_the_batch(count: int) ->
     _, done = run(index_batch(keys, batch, read_header(batch), BASE + 2))
     assert len(keys) == count - 2
     assert keys.latest_offset == BASE + count - 1
-    steps = -(-count // RECORDS_A_STEP)
-    assert done[:steps] == [RECORDS_A_STEP] * (steps - 1) + [count - RECORDS_A_STEP * (steps - 1)]
+    steps = -(-count // RECORDS_PER_STEP)
+    assert done[:steps] == [RECORDS_PER_STEP] * (steps - 1) + [
+        count - RECORDS_PER_STEP * (steps - 1)
+    ]
     assert done[steps:] == [one // 4 for one in done[:steps]]
 
 

@@ -236,17 +236,17 @@ def _plan(
         raise CannotDo(
             f"the group '{name}' has committed no offsets", "choose the topics with --topic"
         )
-    of_time = None
+    first_offset_of_time = None
     if isinstance(strategy, ToMoment):
-        of_time = admin.offsets(dict.fromkeys(places, strategy.timestamp_ms))
+        first_offset_of_time = admin.offsets(dict.fromkeys(places, strategy.timestamp_ms))
     return group_reset.plan(
         strategy,
-        group_reset.standings(
+        group_reset.reset_offsets(
             places,
             committed=committed,
             earliest=admin.offsets(dict.fromkeys(places, EARLIEST)),
             latest=admin.offsets(dict.fromkeys(places, LATEST)),
-            of_time=of_time,
+            first_offset_of_time=first_offset_of_time,
         ),
     )
 

@@ -11,12 +11,12 @@ from chiplog_cli.group_reset import (
     check_inactive,
     document,
     plan,
-    standings,
+    reset_offsets,
     text,
 )
 from chiplog_core.groups.reset import (
+    ResetOffsets,
     ShiftBy,
-    Standing,
     Strategy,
     ToCurrent,
     ToEarliest,
@@ -26,11 +26,11 @@ from chiplog_core.groups.reset import (
 )
 from tests.views.facts import at, group, member
 
-HERE = Standing(earliest=10, latest=20, committed=15, of_time=12)
-NEW = Standing(earliest=10, latest=20)
+HERE = ResetOffsets(earliest=10, latest=20, committed=15, first_offset_of_time=12)
+NEW = ResetOffsets(earliest=10, latest=20)
 
 
-def planned(strategy: Strategy, now: Standing) -> Planned:
+def planned(strategy: Strategy, now: ResetOffsets) -> Planned:
     (one,) = plan(strategy, {at(0): now})
     return one
 
@@ -56,7 +56,7 @@ def planned(strategy: Strategy, now: Standing) -> Planned:
         (ShiftBy(-9), HERE, 10, "6 is lower than the earliest offset, so 10 is used"),
     ],
 )
-def test_each_strategy(strategy: Strategy, now: Standing, offset: int, note: str) -> None:
+def test_each_strategy(strategy: Strategy, now: ResetOffsets, offset: int, note: str) -> None:
     one = planned(strategy, now)
     assert one.new_offset == offset
     assert one.note == (f"orders-0: {note}" if note else "")
@@ -68,12 +68,12 @@ def test_what_was_never_committed_is_not_shifted() -> None:
 
 
 def test_a_committed_offset_that_was_deleted_comes_back_into_the_log() -> None:
-    behind = Standing(earliest=10, latest=20, committed=3)
+    behind = ResetOffsets(earliest=10, latest=20, committed=3)
     assert planned(ToCurrent(), behind).new_offset == 10
 
 
 LOGS = st.builds(
-    lambda earliest, length, committed: Standing(
+    lambda earliest, length, committed: ResetOffsets(
         earliest=earliest, latest=earliest + length, committed=committed
     ),
     st.integers(0, 1000),
@@ -89,7 +89,7 @@ STRATEGIES = st.one_of(
 
 @given(STRATEGIES, st.dictionaries(st.builds(at, st.integers(0, 9)), LOGS, min_size=1))
 def test_a_plan_is_of_every_partition_and_never_leaves_the_log(
-    strategy: Strategy, logs: dict[TopicPartition, Standing]
+    strategy: Strategy, logs: dict[TopicPartition, ResetOffsets]
 ) -> None:
     if isinstance(strategy, ShiftBy) and any(log.committed is None for log in logs.values()):
         with pytest.raises(CannotDo):
@@ -99,7 +99,7 @@ def test_a_plan_is_of_every_partition_and_never_leaves_the_log(
     assert [one.at for one in found] == sorted(logs)
     assert all(logs[one.at].earliest <= one.new_offset <= logs[one.at].latest for one in found)
     again = {
-        one.at: Standing(
+        one.at: ResetOffsets(
             earliest=logs[one.at].earliest, latest=logs[one.at].latest, committed=one.new_offset
         )
         for one in found
@@ -111,20 +111,20 @@ def test_a_plan_is_of_every_partition_and_never_leaves_the_log(
 
 
 def test_standings_are_what_the_brokers_said() -> None:
-    found = standings(
+    found = reset_offsets(
         [at(0), at(1)],
         committed={at(0): 15},
         earliest={at(0): 10, at(1): 0},
         latest={at(0): 20, at(1): 0},
-        of_time={at(0): 12, at(1): UNKNOWN_OFFSET},
+        first_offset_of_time={at(0): 12, at(1): UNKNOWN_OFFSET},
     )
-    assert found == {at(0): HERE, at(1): Standing(earliest=0, latest=0)}
+    assert found == {at(0): HERE, at(1): ResetOffsets(earliest=0, latest=0)}
 
 
 def test_a_partition_that_does_not_answer_ends_it() -> None:
     refused = BrokerRefused("LEADER_NOT_AVAILABLE", "orders-0: no leader")
     with pytest.raises(BrokerRefused, match="orders-0: no leader"):
-        standings([at(0)], committed={}, earliest={at(0): 0}, latest={at(0): refused})
+        reset_offsets([at(0)], committed={}, earliest={at(0): 0}, latest={at(0): refused})
 
 
 def test_only_a_group_without_members_is_reset() -> None:

@@ -45,7 +45,7 @@ class Capacity:
             max_partitions=self.max_partitions,
         )
 
-    def why_no_room(self, *, topics: int, partitions: int) -> str:
+    def why_exceeded(self, *, topics: int, partitions: int) -> str:
         """Why this many more cannot be created, and what to do about it; empty if they can."""
         if topics and self.topics + topics > self.max_topics:
             return _full("topics", self.topics, topics, MAX_TOPICS, self.max_topics)

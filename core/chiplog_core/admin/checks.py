@@ -60,7 +60,7 @@ def check_creation(operation: CreateTopic, facts: ClusterFacts) -> NewTopic:
     """The new topic with every default filled in. Raises `Refused` if it cannot be created."""
     check_new_name(operation.name, facts.topics)
     partitions, replicas = counts(operation, facts)
-    check_room(facts, topics=1, partitions=partitions)
+    check_capacity(facts, topics=1, partitions=partitions)
     config = checked_config(operation.config, replicas)
     return NewTopic(partitions=partitions, replicas=replicas, config=config)
 
@@ -76,7 +76,7 @@ def check_growth(operation: GrowTopic, topic: ExistingTopic, facts: ClusterFacts
         )
     check_count(operation.partitions)
     added = operation.partitions - current
-    check_room(facts, topics=0, partitions=added)
+    check_capacity(facts, topics=0, partitions=added)
     if operation.assignments:
         if len(operation.assignments) != added:
             raise Refused(
@@ -193,10 +193,10 @@ def check_count(count: int) -> None:
         )
 
 
-def check_room(facts: ClusterFacts, *, topics: int, partitions: int) -> None:
+def check_capacity(facts: ClusterFacts, *, topics: int, partitions: int) -> None:
     """Check that the cluster's limits allow this many more topics and partitions. Raises
     `Refused`."""
-    if why := facts.capacity.why_no_room(topics=topics, partitions=partitions):
+    if why := facts.capacity.why_exceeded(topics=topics, partitions=partitions):
         raise Refused(Code.POLICY_VIOLATION, why)
 
 

@@ -23,7 +23,7 @@ from chiplog_core.validate.consumer_group import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claims:
+class GroupOwners:
     """The owners of the groups, and the problems of all ConsumerGroups."""
 
     owners: dict[str, ConsumerGroup] = field(default_factory=dict)
@@ -38,10 +38,10 @@ class Claims:
         return group.metadata.uid not in self.read_only
 
 
-def find_claims(scene: Scene) -> Claims:
+def find_group_owners(scene: Scene) -> GroupOwners:
     """Find the owner of every group, and the problems of every ConsumerGroup of the cluster that is
     not being deleted."""
-    found = Claims()
+    found = GroupOwners()
     groups = not_deleted(scene.groups)
     found.read_only.update(group.metadata.uid for group in groups if not _may_change(group, scene))
     for group in sorted(groups, key=lambda candidate: _precedence(candidate, scene, found)):
@@ -71,7 +71,7 @@ def is_ours(group: ConsumerGroup, scene: Scene) -> bool:
     spec = ConsumerGroupSpec(cluster_ref=group.spec.cluster_ref, group_id=group.spec.group_id)
     return (
         group.metadata.labels.get(labels.DISCOVERED) == "true"
-        and group.metadata.uid not in scene.touched
+        and group.metadata.uid not in scene.edited_by_others
         and group.spec == spec
     )
 
@@ -97,7 +97,7 @@ def _may_change(group: ConsumerGroup, scene: Scene) -> bool:
 
 
 def _precedence(
-    group: ConsumerGroup, scene: Scene, claims: Claims
+    group: ConsumerGroup, scene: Scene, group_owners: GroupOwners
 ) -> tuple[bool, bool, datetime, str, str]:
     """Sort key of objects that name the same group; the first one becomes its owner.
 
@@ -106,5 +106,5 @@ def _precedence(
     """
     meta = group.metadata
     oldest = meta.creation_timestamp or datetime.max.replace(tzinfo=UTC)
-    is_read_only = not claims.may_change(group)
+    is_read_only = not group_owners.may_change(group)
     return is_read_only, is_ours(group, scene), oldest, meta.namespace, meta.name

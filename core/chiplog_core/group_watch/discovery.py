@@ -9,7 +9,7 @@ group. An object that a user has written to is never deleted.
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from chiplog_core.group_watch.claims import Claims, is_ours, not_deleted
+from chiplog_core.group_watch.claims import GroupOwners, is_ours, not_deleted
 from chiplog_core.group_watch.scene import Scene
 from chiplog_core.model.actions import Create, DeleteGroup
 from chiplog_core.model.consumer_group import ConsumerGroup, ConsumerGroupSpec
@@ -27,7 +27,9 @@ GONE_MS: Final = 60_000
 and create its group in a shorter time."""
 
 
-def new_objects(scene: Scene, claims: Claims, existing_ids: Collection[str]) -> Iterator[Create]:
+def new_objects(
+    scene: Scene, group_owners: GroupOwners, existing_ids: Collection[str]
+) -> Iterator[Create]:
     """New ConsumerGroups for existing groups that have none. An object whose name is taken is not
     created.
 
@@ -38,7 +40,7 @@ def new_objects(scene: Scene, claims: Claims, existing_ids: Collection[str]) -> 
     count = sum(group.metadata.labels.get(labels.DISCOVERED) == "true" for group in scene.groups)
     with_object = {group.group_id for group in scene.groups}
     remaining = min(MADE_AT_ONCE, MAX_DISCOVERED - count)
-    for group_id in sorted(set(existing_ids) - with_object - set(claims.owners)):
+    for group_id in sorted(set(existing_ids) - with_object - set(group_owners.owners)):
         name = names.object_name(group_id)
         if remaining > 0 and name not in scene.names_taken:
             remaining -= 1
@@ -46,7 +48,7 @@ def new_objects(scene: Scene, claims: Claims, existing_ids: Collection[str]) -> 
 
 
 def needless_objects(
-    scene: Scene, claims: Claims, gone_ms: Mapping[str, int]
+    scene: Scene, group_owners: GroupOwners, gone_ms: Mapping[str, int]
 ) -> Iterator[DeleteGroup]:
     """Deletes discovered objects whose group does not exist any more, or has another owner now.
 
@@ -58,7 +60,7 @@ def needless_objects(
     for group in not_deleted(scene.groups):
         if not is_ours(group, scene):
             continue
-        owner = claims.owners.get(group.group_id)
+        owner = group_owners.owners.get(group.group_id)
         has_other_owner = owner is not None and owner.metadata.uid != group.metadata.uid
         if has_other_owner or gone_ms.get(group.group_id, 0) >= GONE_MS:
             yield DeleteGroup(metadata=group.metadata)

@@ -24,7 +24,7 @@ class Scene:
     groups: tuple[ConsumerGroup, ...]
     """Every ConsumerGroup that names the cluster, from all namespaces, allowed or not."""
     find_topic: FindTopic
-    touched: frozenset[str] = frozenset()
+    edited_by_others: frozenset[str] = frozenset()
     """Uids of ConsumerGroups that anybody but the operator has written to, or may have."""
     names_taken: frozenset[str] = frozenset()
     """Names of all ConsumerGroups in the cluster's namespace, including those that cannot be

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from chiplog_core.group_watch.claims import Claims, find_claims, not_deleted
+from chiplog_core.group_watch.claims import GroupOwners, find_group_owners, not_deleted
 from chiplog_core.group_watch.discovery import needless_objects, new_objects
 from chiplog_core.group_watch.due import (
     Allowance,
@@ -119,7 +119,7 @@ class GroupWatch:
     _moved_ms: int | None = None
     """When a figure of any group last changed."""
     # -- of the pass in progress
-    _claims: Claims = field(default_factory=Claims)
+    _group_owners: GroupOwners = field(default_factory=GroupOwners)
     _offsets: PartitionMapSpec | None = None
     """The PartitionMap of `__consumer_offsets`."""
     _coordinators: Coordinators = field(default_factory=lambda: Coordinators({}))
@@ -130,14 +130,14 @@ class GroupWatch:
 
     def facts_requests(self, scene: Scene) -> dict[BrokerId, list[GroupsRequest]]:
         """Begin a pass: the requests to each coordinator."""
-        self._claims = find_claims(scene)
+        self._group_owners = find_group_owners(scene)
         offsets = scene.find_topic(CONSUMER_OFFSETS)
         if offsets is not self._offsets:
             self._offsets, self._coordinators = offsets, Coordinators.of(offsets)
-        self._is_asking = scene.exists and (bool(self._claims.owners) or scene.discovers)
+        self._is_asking = scene.exists and (bool(self._group_owners.owners) or scene.discovers)
         if not self._is_asking:
             return {}
-        return self._coordinators.requests(self._claims.owners, all_groups=scene.discovers)
+        return self._coordinators.requests(self._group_owners.owners, all_groups=scene.discovers)
 
     def take_facts(
         self, scene: Scene, answers: Mapping[BrokerId, Sequence[GroupsAnswer]], now_ms: int
@@ -158,7 +158,7 @@ class GroupWatch:
             if facts.refusal is None and facts.state is not GroupState.DEAD
         )
         before, self._known = self._known, {}
-        for group_id in self._claims.owners:
+        for group_id in self._group_owners.owners:
             facts = answers_of.get(group_id)
             if facts is None and self._coordinators.partition_of(group_id) in answered_partitions:
                 # The coordinator answered for all groups of the partition, without this one.
@@ -178,11 +178,11 @@ class GroupWatch:
         """The requests to coordinators to store the offsetRetention of the specs, if they have
         stored another one."""
         wanted: dict[BrokerId, list[GroupRetention]] = {}
-        for group_id, group in self._claims.owners.items():
+        for group_id, group in self._group_owners.owners.items():
             facts, broker_id = self._facts(group_id), self._coordinators.of_group(group_id)
             if facts is None or broker_id is None:
                 continue
-            if self._claims.may_change(group) and is_retention_due(group, facts):
+            if self._group_owners.may_change(group) and is_retention_due(group, facts):
                 retention = GroupRetention(group_id=group_id, retention_ms=retention_ms(group))
                 wanted.setdefault(broker_id, []).append(retention)
         return {
@@ -204,7 +204,7 @@ class GroupWatch:
         """The requests to the partitions' leaders: for end offsets that the coordinator did not
         report, and for timestamps of the next records to consume that are not known yet."""
         ends, times = set(), set()
-        for group_id in self._claims.owners:
+        for group_id in self._group_owners.owners:
             facts = self._facts(group_id)
             for at, committed, end in committed_of(facts) if facts else ():
                 if end is None:
@@ -223,7 +223,7 @@ class GroupWatch:
         wall_ms = int(now.timestamp() * 1000)
         unreachable: set[At] = set()
         used_times_ms: dict[Moment, int] = {}
-        for group_id in self._claims.owners:
+        for group_id in self._group_owners.owners:
             known, facts = self._known[group_id], self._facts(group_id)
             if facts is None:
                 continue
@@ -263,8 +263,8 @@ class GroupWatch:
         self._allowances = {
             uid: allowance for uid, allowance in self._allowances.items() if uid in seen
         }
-        actions += new_objects(scene, self._claims, self._found)
-        actions += needless_objects(scene, self._claims, gone_ms(self._known, now_ms))
+        actions += new_objects(scene, self._group_owners, self._found)
+        actions += needless_objects(scene, self._group_owners, gone_ms(self._known, now_ms))
         moved_ms = self._moved_ms
         return GroupPlan(
             actions=tuple(actions),
@@ -285,9 +285,9 @@ class GroupWatch:
                 coordinator=self._coordinators.of_group(group_id),
                 facts=self._facts(group_id),
                 lags=self._lags(group_id),
-                may_change=self._claims.may_change(group),
+                may_change=self._group_owners.may_change(group),
             )
-            for group_id, group in self._claims.owners.items()
+            for group_id, group in self._group_owners.owners.items()
         ]
 
     def _status(
@@ -298,8 +298,8 @@ class GroupWatch:
             return status_without_figures(
                 group, fails(ConditionType.READY, *_no_cluster(scene)), now
             )
-        problems = self._claims.problems[group.metadata.uid]
-        owner = self._claims.owners.get(group.group_id)
+        problems = self._group_owners.problems[group.metadata.uid]
+        owner = self._group_owners.owners.get(group.group_id)
         if owner is None or owner.metadata.uid != group.metadata.uid:
             return status_without_figures(group, refused(problems), now)
         known = self._known.get(group.group_id, Known())
@@ -312,7 +312,7 @@ class GroupWatch:
             lags=known.lags,
             silent=silent,
             old_partitions=self._unreachable.for_long(unreachable, now_ms),
-            may_change=self._claims.may_change(group),
+            may_change=self._group_owners.may_change(group),
         )
         uid = group.metadata.uid
         others = Others(reset=scene.resets.get(uid), scaled=scene.scaled.get(uid))
@@ -345,7 +345,7 @@ class GroupWatch:
 
     def _figures(self) -> Iterable[GroupFigures]:
         """The figures for metrics."""
-        for group_id in sorted(self._claims.owners):
+        for group_id in sorted(self._group_owners.owners):
             facts, lags = self._facts(group_id), self._lags(group_id)
             if facts is not None and lags is not None:
                 yield GroupFigures(group_id=group_id, members=facts.member_count, lags=lags)

@@ -55,7 +55,7 @@ Strategy: TypeAlias = ToEarliest | ToLatest | ToCurrent | ToOffset | ToMoment | 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ResetOffsets:
     """The offsets of one partition that determine its new offset."""
 
     earliest: int
@@ -64,7 +64,7 @@ class Standing:
     """The high watermark, up to which consumers can read."""
     committed: int | None = None
     """None if the group has committed nothing."""
-    of_time: int | None = None
+    first_offset_of_time: int | None = None
     """Only for `ToMoment`: the offset of the first record of that time or later; None if there is
     none."""
 
@@ -87,7 +87,7 @@ _LATEST_INSTEAD: Final[Mapping[type[Strategy], str]] = {
 }
 
 
-def new_offset(strategy: Strategy, now: Standing) -> NewOffset:
+def new_offset(strategy: Strategy, now: ResetOffsets) -> NewOffset:
     """The new offset of a partition, within its log. `now` are its present offsets. Raises
     `CannotShift`."""
     wanted = _wanted(strategy, now)
@@ -102,7 +102,7 @@ def new_offset(strategy: Strategy, now: Standing) -> NewOffset:
     return NewOffset(wanted)
 
 
-def _wanted(strategy: Strategy, now: Standing) -> int | None:
+def _wanted(strategy: Strategy, now: ResetOffsets) -> int | None:
     """The offset that the strategy asks for, which may be outside of the log; None for the
     latest."""
     match strategy:
@@ -113,7 +113,7 @@ def _wanted(strategy: Strategy, now: Standing) -> int | None:
         case ToCurrent():
             return now.committed
         case ToMoment():
-            return now.of_time
+            return now.first_offset_of_time
         case ShiftBy(records):
             if now.committed is None:
                 raise CannotShift

@@ -14,8 +14,8 @@ from chiplog_core.durations import duration_ms
 from chiplog_core.groups.at import At
 from chiplog_core.groups.reset import (
     CannotShift,
+    ResetOffsets,
     ShiftBy,
-    Standing,
     Strategy,
     ToCurrent,
     ToEarliest,
@@ -90,16 +90,16 @@ def check_inactive(reset: Reset, members: int) -> None:
         )
 
 
-def plan(reset: Reset, standings: Mapping[At, Standing]) -> ResetPlan:
+def plan(reset: Reset, reset_offsets: Mapping[At, ResetOffsets]) -> ResetPlan:
     """The new offsets of these partitions, from their present ones. Raises `ResetRefused`."""
-    if not standings:
+    if not reset_offsets:
         raise ResetRefused(
             "the group has no committed offsets: list the topics to reset in spec.reset.topics"
         )
     strategy = _strategy(reset)
     offsets, notes = [], []
-    for at in sorted(standings):
-        now = standings[at]
+    for at in sorted(reset_offsets):
+        now = reset_offsets[at]
         try:
             found = new_offset(strategy, now)
         except CannotShift:
@@ -135,7 +135,7 @@ def _strategy(reset: Reset) -> Strategy:
         case ResetStrategy.SHIFT_BY:
             return ShiftBy(_needed(reset.shift_by, "shiftBy"))
         case ResetStrategy.TO_DATETIME | ResetStrategy.BY_DURATION:
-            # The time is not used: the leaders have found its offset, which is in `Standing`.
+            # The time is not used: the leaders have found its offset, which is in `ResetOffsets`.
             return ToMoment(0)
 
 

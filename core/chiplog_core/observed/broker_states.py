@@ -54,7 +54,7 @@ class BrokerState:
         in memory. One process may have several sessions, from `process_since` on."""
         return 0 < self.process_since <= ref.session
 
-    def vouches_for(self, ref: ReplicaRef) -> bool:
+    def has_all_records_of(self, ref: ReplicaRef) -> bool:
         """Whether the broker's disks still have every record that the session `ref` acknowledged
         (rule R3)."""
         return 0 < self.intact_since <= ref.session
@@ -77,14 +77,14 @@ class BrokerStates:
     refetching: frozenset[tuple[BrokerId, TopicId, PartitionIndex]] = frozenset()
     """Damaged replicas that are being fetched again. Their log holds only records copied from the
     present leader, so the damage that was found is not in it."""
-    steady: frozenset[ReplicaRef] = frozenset()
+    may_stay_in_isr: frozenset[ReplicaRef] = frozenset()
     """Replicas that may stay in any ISR: alive, with a working disk, not shutting down."""
     stopping: frozenset[ReplicaRef] = frozenset()
     """Replicas that are alive and shutting down."""
     unchecked: frozenset[BrokerId] = frozenset()
     """Brokers, including dead ones, that have not yet compared their disks with the current
     PartitionMaps (R6)."""
-    awaited: frozenset[BrokerId] = frozenset()
+    unchecked_alive: frozenset[BrokerId] = frozenset()
     """The unchecked brokers that may be alive, so that they will still compare their disks."""
 
     def process_state(self, ref: ReplicaRef) -> ProcessState:
@@ -114,12 +114,12 @@ def find_broker_states(world: World, awaiting_admission: frozenset[BrokerId]) ->
         ),
         damaged=frozenset(_damaged(world)),
         refetching=frozenset(_refetching(world)),
-        steady=frozenset(
+        may_stay_in_isr=frozenset(
             _alive((broker for broker in by_id.values() if broker.may_lead), is_stopping=False)
         ),
         stopping=frozenset(_alive(by_id.values(), is_stopping=True)),
         unchecked=unchecked,
-        awaited=frozenset(
+        unchecked_alive=frozenset(
             broker_id
             for broker_id in unchecked
             if _may_be_alive(world, broker_id, by_id[broker_id])

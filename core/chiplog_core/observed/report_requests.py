@@ -27,8 +27,8 @@ class Watch:
         self, maps: Iterable[PartitionMap], brokers: Iterable[Broker], now_ms: int
     ) -> Mapping[Question, int]:
         """For each answered question, the milliseconds since its first answer, for
-        `World.requested_ms`. A question is a partition whose map wants reports (`reports_wanted`),
-        at one partition epoch."""
+        `World.open_questions_ms`. A question is a partition whose map wants reports
+        (`reports_wanted`), at one partition epoch."""
         self._since_ms = {
             question: self._since_ms.get(question, now_ms)
             for question in _answered_questions(maps, tuple(brokers))

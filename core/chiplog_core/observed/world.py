@@ -94,7 +94,7 @@ class Unreadable:
     manifest_status: Mapping[str, object] = field(default_factory=dict)
     kind: api.ResourceKind = api.TOPIC
     """TOPIC or CONSUMER_GROUP."""
-    is_held: bool = False
+    waits_for_map: bool = False
     """Whether the object is a Topic that can be parsed, but whose PartitionMap cannot. If it is
     deleted, its deletionPolicy is carried out only when the map can be parsed again."""
 
@@ -194,7 +194,7 @@ class World:
     """metadata.managedFields of the Topics, by the Topic's uid, as the API server sent them. They
     are references into the cached manifests, because they are parsed only if an admin client wants
     to change the Topic."""
-    requested_ms: Mapping[Question, int] = field(default_factory=dict)
+    open_questions_ms: Mapping[Question, int] = field(default_factory=dict)
     """Milliseconds since this operator process first saw an answer to each question from a live
     member of the ISR (`report_requests.Watch`). Questions without such an answer are missing."""
     maps_check: str = ""

@@ -62,7 +62,7 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedLease:
     """The last observed state of the Lease, and since when it has not changed."""
 
     record: LeaseRecord | None = None
@@ -70,15 +70,15 @@ class Seen:
     since_s: float = 0.0
     """When this state was first observed, in seconds of this process's monotonic clock."""
 
-    def after_read(self, record: LeaseRecord | None, now_s: float) -> "Seen":
+    def after_read(self, record: LeaseRecord | None, now_s: float) -> "ObservedLease":
         """The state after the Lease was read again. `since_s` stays if the Lease has not
         changed."""
         if self.record is not None and record == self.record:
             return self
-        return Seen(record, now_s)
+        return ObservedLease(record, now_s)
 
 
-def decide(me: str, seen: Seen, now_s: float) -> Step:
+def decide(me: str, seen: ObservedLease, now_s: float) -> Step:
     """The next action for the Lease that was just read. `me` is the holder name of this process."""
     record = seen.record
     if record is None:

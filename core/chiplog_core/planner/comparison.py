@@ -183,7 +183,7 @@ def _standing(
         return Standing.LOST
     if report.log_end_offset < (report.high_watermark or 0):
         return Standing.LOST  # committed records are missing
-    if not (broker.vouches_for(ref) and broker.may_lead):
+    if not (broker.has_all_records_of(ref) and broker.may_lead):
         # With durability Fsync, records were on disk before they were acknowledged, so the disk may
         # have all of them anyway.
         return Standing.LOST if terms.counts_as_page_cache else Standing.DOUBTFUL

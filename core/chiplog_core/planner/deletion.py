@@ -82,8 +82,8 @@ def finalizer_changes(world: World, settings: Settings) -> Iterator[SetMetadata]
             yield _without_our_finalizer(meta)
     for unreadable in world.unreadable:
         meta = unreadable.metadata
-        # `is_held`: its PartitionMap cannot be parsed, so its data cannot be handled yet.
-        must_wait = unreadable.is_held and not is_deleted_with_parent(world, meta)
+        # `waits_for_map`: its PartitionMap cannot be parsed, so its data cannot be handled yet.
+        must_wait = unreadable.waits_for_map and not is_deleted_with_parent(world, meta)
         has_finalizer = labels.TOPIC_FINALIZER in meta.finalizers
         if meta.deletion_timestamp is not None and has_finalizer and not must_wait:
             yield _without_our_finalizer(

@@ -101,7 +101,9 @@ def in_sync(state: PartitionState, topic_id: TopicId, min_isr: int, brokers: Bro
     only if at least `floor` members are left that are alive, or can lead: min ISR, or the size of
     the ISR if that is smaller.
     """
-    in_present_sessions = tuple(_carried(ref, state, topic_id, brokers) for ref in state.isr)
+    in_present_sessions = tuple(
+        _in_present_session(ref, state, topic_id, brokers) for ref in state.isr
+    )
     floor = max(min(min_isr, len(in_present_sessions)), 1)
     staying = tuple(
         ref for ref in in_present_sessions if brokers.process_state(ref) is not ProcessState.GONE
@@ -157,7 +159,7 @@ def is_held(state: PartitionState, brokers: BrokerStates) -> bool:
 def is_awaited(state: PartitionState, brokers: BrokerStates) -> bool:
     """Whether a replica whose broker may be alive has not yet compared its disk with the present
     maps."""
-    return bool(brokers.awaited) and not brokers.awaited.isdisjoint(state.replicas)
+    return bool(brokers.unchecked_alive) and not brokers.unchecked_alive.isdisjoint(state.replicas)
 
 
 def _elect_in(generation: Generation, min_isr: int, brokers: BrokerStates) -> Generation:
@@ -185,10 +187,10 @@ def _needs_no_decision(state: PartitionState, brokers: BrokerStates) -> bool:
     if state.leader not in brokers.leaders or brokers.damaged:
         return False
     isr = state.isr
-    return len(isr) == 1 or all(ref in brokers.steady for ref in isr)
+    return len(isr) == 1 or all(ref in brokers.may_stay_in_isr for ref in isr)
 
 
-def _carried(
+def _in_present_session(
     ref: ReplicaRef, state: PartitionState, topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef:
     """The ISR member in the present session of its broker, if its process has been running since

@@ -28,7 +28,7 @@ from chiplog_core.planner.elections import (
     with_partitions,
 )
 from chiplog_core.planner.preferred import MAX_CONCURRENT_MOVES
-from chiplog_core.rebalance.approval import MoveState, judge, standing
+from chiplog_core.rebalance.approval import MoveState, judge, move_basis
 from chiplog_core.rebalance.leaders import LeaderMove
 from chiplog_core.rebalance.status import moves_of
 
@@ -118,7 +118,7 @@ def _moved(
 ) -> PartitionState:
     """The partition with the order and the leader of the move; the same object if the move
     cannot be made now."""
-    if judge(move, standing(state)).state not in {MoveState.DUE, MoveState.ORDERED}:
+    if judge(move, move_basis(state)).state not in {MoveState.DUE, MoveState.ORDERED}:
         return state
     leader = _successor(state, move, topic_id, brokers)
     if leader is None:

@@ -129,7 +129,7 @@ class PlacementChecks:
                 topics=len(partition_counts),
                 partitions=sum(partition_counts.values()),
             )
-        why = self._capacity.why_no_room(topics=topics, partitions=partitions)
+        why = self._capacity.why_exceeded(topics=topics, partitions=partitions)
         if why:
             self._plan.waits[wait_key] = Wait("ClusterFull", why)
             return False

@@ -18,19 +18,19 @@ from chiplog_core.observed.world import World
 from chiplog_core.planner.endpoints import listeners_of
 
 BOOTSTRAP = 0
-"""Place of the bootstrap Service among the node ports from `nodePortBase` on; a broker's place is
-its id."""
+"""The offset of the bootstrap Service's node port from `nodePortBase`; that of a broker is its
+id."""
 
 
-def given_node_port(listener: Listener, place: int) -> Port | None:
-    """The port that the spec determines for a place: nodePortBase plus the place. None if
+def given_node_port(listener: Listener, port_offset: int) -> Port | None:
+    """The port that the spec determines: nodePortBase plus `port_offset`. None if
     Kubernetes chooses the port, because the spec has no base or the sum is too high.
 
     Broker ids are never reused, so after many replacements the sum may be too high.
     """
     if listener.node_port_base is None:
         return None
-    node_port = listener.node_port_base + place
+    node_port = listener.node_port_base + port_offset
     return node_port if node_port <= ports.MAX_NODE_PORT else None
 
 
@@ -65,7 +65,7 @@ def kept_node_ports(
     return tuple(found)
 
 
-def held_by(brokers: Iterable[Broker]) -> Mapping[BrokerId, Mapping[str, Port]]:
+def node_ports_of(brokers: Iterable[Broker]) -> Mapping[BrokerId, Mapping[str, Port]]:
     """Broker id -> listener name -> the recorded node port to request for its Service.
 
     The entry with the id `BOOTSTRAP` is for the bootstrap Service: every broker records its port,

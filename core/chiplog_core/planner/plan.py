@@ -55,7 +55,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         answers=Answers(
             reports=gather_reports(world),
             proposals=gather_proposals(world),
-            requested_ms=world.requested_ms,
+            open_questions_ms=world.open_questions_ms,
         ),
         moves=moves,
         orders=find_orders(world, settings, brokers),

@@ -45,7 +45,7 @@ def is_refusal(attempts: Sequence[Attempt]) -> bool:
     return len(attempts) >= ATTEMPTS and all(attempt is Attempt.REFUSED for attempt in attempts)
 
 
-def doubt(process: Identity, world: World, believed_ms: int | None, now_ms: int) -> str:
+def reason_to_doubt(process: Identity, world: World, believed_ms: int | None, now_ms: int) -> str:
     """Why refused connections are not accepted as proof that the process has ended; empty if they
     are.
 
@@ -69,7 +69,7 @@ def _doubt_about_partitions(broker_id: BrokerId, world: World) -> str:
     if not world.is_complete or world.unreadable_maps:
         return "the operator does not know all partitions yet"
     brokers = find_broker_states(world, awaiting_admission(world))
-    if brokers.awaited:
+    if brokers.unchecked_alive:
         return "a broker has not compared its disk with the partition maps yet"
     partition = next(_partitions_led_by_no_other(broker_id, world, brokers), None)
     return f"no other in-sync replica of {partition} is alive" if partition else ""

@@ -166,7 +166,7 @@ class Answers:
     """Reports about replicas on disk."""
     proposals: Proposals = field(default_factory=dict)
     """The leaders' proposals to change ISRs (R5). Their epochs also show newer metadata."""
-    requested_ms: Mapping[Question, int] = field(default_factory=dict)
+    open_questions_ms: Mapping[Question, int] = field(default_factory=dict)
     """For how many milliseconds this operator process has seen a partition's reports wanted,
     counted from the first report of a live ISR member. Partitions without such a report are
     missing."""
@@ -188,7 +188,7 @@ def settle_all(
 def next_overdue_ms(world: World) -> int | None:
     """After how many milliseconds the next partition has waited for `WAIT_MS`, so that it is
     decided without the missing reports; None if no partition waits."""
-    left = [WAIT_MS - open_ms for open_ms in world.requested_ms.values() if open_ms < WAIT_MS]
+    left = [WAIT_MS - open_ms for open_ms in world.open_questions_ms.values() if open_ms < WAIT_MS]
     return min(left, default=None)
 
 
@@ -263,7 +263,7 @@ class _Settling:
             has_gone_back=has_gone_back,
             missing=frozenset(missing),
             consent=consent,
-            is_overdue=self.answers.requested_ms.get(question, 0) >= WAIT_MS,
+            is_overdue=self.answers.open_questions_ms.get(question, 0) >= WAIT_MS,
         ).decided(self.losses)
 
 
@@ -414,7 +414,7 @@ def why_at_risk(
     terms = Terms(
         min_isr=spec.min_isr,
         counts_as_page_cache=counts_as_page_cache(spec),
-        is_overdue=answers.requested_ms.get(question, 0) >= WAIT_MS,
+        is_overdue=answers.open_questions_ms.get(question, 0) >= WAIT_MS,
     )
     outcome = compare(state, spec.current, brokers, reports, terms)
     return outcome.reason if isinstance(outcome, AtRisk) else ""

@@ -34,7 +34,7 @@ class MoveState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class MoveBasis:
     """The part of a partition's present state on which a move depends."""
 
     replicas: tuple[BrokerId, ...]
@@ -77,13 +77,13 @@ class Approval:
         )
 
 
-Standings = Mapping[PartitionName, Standing]
+MoveBases = Mapping[PartitionName, MoveBasis]
 
 
-def standings(maps: Iterable[PartitionMapSpec]) -> dict[PartitionName, Standing]:
-    """The `Standing` of every partition of the current generations."""
+def move_bases(maps: Iterable[PartitionMapSpec]) -> dict[PartitionName, MoveBasis]:
+    """The `MoveBasis` of every partition of the current generations."""
     return {
-        PartitionName(spec.topic_name, state.partition): standing(state)
+        PartitionName(spec.topic_name, state.partition): move_basis(state)
         for spec in maps
         for generation in spec.generations
         if generation.topic_id == spec.current
@@ -91,9 +91,9 @@ def standings(maps: Iterable[PartitionMapSpec]) -> dict[PartitionName, Standing]
     }
 
 
-def standing(state: PartitionState) -> Standing:
-    """The `Standing` of one partition."""
-    return Standing(
+def move_basis(state: PartitionState) -> MoveBasis:
+    """The `MoveBasis` of one partition."""
+    return MoveBasis(
         replicas=state.replicas,
         isr=frozenset(ref.broker_id for ref in state.isr),
         leader=state.leader.broker_id if state.leader else None,
@@ -101,7 +101,7 @@ def standing(state: PartitionState) -> Standing:
     )
 
 
-def approve(moves: Iterable[LeaderMove], now: Standings) -> Approval:
+def approve(moves: Iterable[LeaderMove], now: MoveBases) -> Approval:
     """The moves of a proposal that are still to do. If any is stale, the whole proposal is
     refused."""
     judged = [judge(move, now.get(move.name)) for move in moves]
@@ -115,7 +115,7 @@ def approve(moves: Iterable[LeaderMove], now: Standings) -> Approval:
     )
 
 
-def judge(move: LeaderMove, now: Standing | None) -> Judged:
+def judge(move: LeaderMove, now: MoveBasis | None) -> Judged:
     """The state of a move, from the present state `now` of its partition; None if the partition
     does not exist."""
     if now is None:
@@ -129,7 +129,7 @@ def judge(move: LeaderMove, now: Standing | None) -> Judged:
     return _stale(move, obstacle) if obstacle else Judged(move=move, state=MoveState.DUE)
 
 
-def _obstacle(move: LeaderMove, now: Standing) -> str:
+def _obstacle(move: LeaderMove, now: MoveBasis) -> str:
     """Why the move is stale, as the end of a sentence about its partition; empty if it is not."""
     if now.replicas != move.expected_replicas:
         return f"has replicas {_listed(now.replicas)} now"

@@ -30,14 +30,14 @@ from chiplog_core.spark.runs import (
     Done,
     Failed,
     NotThere,
-    Seen,
+    ObservedRun,
     application_name,
     is_watched,
     observed,
     progress,
 )
 from chiplog_core.spark.steps import Remove, Step, StepEvent
-from chiplog_core.spark.topic_choice import Unmet
+from chiplog_core.spark.topic_choice import WaitReason
 
 NOT_MADE = "NotMade"
 """Reason of an application that could not be created yet."""
@@ -51,11 +51,11 @@ class RunView:
 
     problems: tuple[Problem, ...] = ()
     """The mistakes in the object's spec; no run begins before they are corrected."""
-    unmet: Unmet | None = None
+    wait_reason: WaitReason | None = None
     """Why no run can begin now, for example because the cluster does not exist."""
     launcher: SparkLauncher = SparkLauncher.JOB
     """The launcher of an application that begins now."""
-    seen: Seen | None = None
+    seen: ObservedRun | None = None
     """The application that the status names, as it was observed; None if it could not be observed,
     and then nothing is decided about it."""
     refusal: str = ""
@@ -86,7 +86,7 @@ class Following(ABC, Generic[V, P, S]):
         self._spec: P = spec
         self._status: S = status
         self._step: Step[S] = Step(status=status)
-        self._unmet = view.unmet
+        self._wait_reason = view.wait_reason
 
     # ---- what a kind adds ----
 
@@ -134,7 +134,7 @@ class Following(ABC, Generic[V, P, S]):
             known,
             seen,
             waited=self._now - begun,
-            held_up=self._now - (observed_now.waiting_since or begun),
+            delayed_for=self._now - (observed_now.waiting_since or begun),
             time_limit=self._spec.time_limit,
             start_limit=self._view.start_limit,
         )
@@ -160,7 +160,7 @@ class Following(ABC, Generic[V, P, S]):
         else:
             self._launch(known)
 
-    def _observe_ended_run(self, known: ApplicationStatus, seen: Seen) -> None:
+    def _observe_ended_run(self, known: ApplicationStatus, seen: ObservedRun) -> None:
         """Observe an application whose run is over; delete it if it does not end."""
         since_end = self._now - (self._status.finished_at or self._now)
         if seen.state is RunState.GONE:
@@ -170,7 +170,7 @@ class Following(ABC, Generic[V, P, S]):
         if seen.driver_end is DriverEnd.SUCCEEDED:
             # If the launcher does not run, it does not notice that. The object is kept, for its
             # logs.
-            seen = replace(seen, state=RunState.SUCCEEDED, is_held_up=False)
+            seen = replace(seen, state=RunState.SUCCEEDED, is_delayed=False)
         self._set(application=observed(known, seen, now=self._now, begun=self._now))
         if not is_watched(self._status.application):
             return

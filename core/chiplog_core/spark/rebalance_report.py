@@ -9,7 +9,7 @@ from chiplog_core.observed.settings import paused
 from chiplog_core.problems import Problem
 from chiplog_core.spark import progress
 from chiplog_core.spark.rebalance_proposal import proposal_words
-from chiplog_core.spark.topic_choice import Unmet
+from chiplog_core.spark.topic_choice import WaitReason
 
 
 def verdicts(
@@ -17,7 +17,7 @@ def verdicts(
     status: RebalanceStatus,
     *,
     problems: tuple[Problem, ...],
-    unmet: Unmet | None,
+    wait_reason: WaitReason | None,
     waits_for: str = "",
 ) -> list[Verdict]:
     """The conditions: Ready, and the state as the type of another condition, as in Strimzi, where
@@ -27,7 +27,7 @@ def verdicts(
     empty if it does not wait.
     """
     state = status.state or RebalanceState.NEW
-    ready = refused(problems) if problems else _ready(rebalance, status, state, unmet)
+    ready = refused(problems) if problems else _ready(rebalance, status, state, wait_reason)
     if waits_for and not problems:
         message = f"approved; it starts when the moves of Rebalance {waits_for} are finished"
         ready = fails(ConditionType.READY, "WaitsForAnother", message)
@@ -41,14 +41,17 @@ def verdicts(
 
 
 def _ready(
-    rebalance: Rebalance, status: RebalanceStatus, state: RebalanceState, unmet: Unmet | None
+    rebalance: Rebalance,
+    status: RebalanceStatus,
+    state: RebalanceState,
+    wait_reason: WaitReason | None,
 ) -> Verdict:
     """The verdict for Ready, by the state of the Rebalance."""
     ready, end = ConditionType.READY, status.outcome
     if state is RebalanceState.READY:
         return holds(ready, "Ready", "" if end is None else end.message)
     if state in {RebalanceState.NEW, RebalanceState.PENDING_PROPOSAL}:
-        return _measuring(status, state, unmet)
+        return _measuring(status, state, wait_reason)
     if state is RebalanceState.RECONCILIATION_PAUSED:
         return fails(ready, "Paused", paused_verdict(rebalance.metadata).message)
     if end is not None:
@@ -59,18 +62,20 @@ def _ready(
     )
 
 
-def _measuring(status: RebalanceStatus, state: RebalanceState, unmet: Unmet | None) -> Verdict:
+def _measuring(
+    status: RebalanceStatus, state: RebalanceState, wait_reason: WaitReason | None
+) -> Verdict:
     """The verdict for Ready while the load is measured."""
     ready, application = ConditionType.READY, status.application
     if application is None or status.finished_at is not None:
-        if unmet is not None:
-            return fails(ready, unmet.reason, unmet.message)
+        if wait_reason is not None:
+            return fails(ready, wait_reason.reason, wait_reason.message)
         return fails(
             ready, state.value, "measuring starts when the previous application is removed"
         )
     cause = f": {application.message}" if application.message else ""
-    if unmet is not None and not application.kind:  # the application does not exist yet
-        cause = f": {unmet.message}"
+    if wait_reason is not None and not application.kind:  # the application does not exist yet
+        cause = f": {wait_reason.message}"
     done = progress.progress_words(application)
     how_far = f" ({done})" if done else ""
     message = f"application {application.name} is {application.state.value}{how_far}{cause}"

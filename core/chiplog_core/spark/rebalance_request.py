@@ -9,7 +9,7 @@ from chiplog_core.rebalance.job import MAX_TOPICS, RebalanceJob
 from chiplog_core.rebalance.measured import Broker
 from chiplog_core.spark.requests import MAX_REQUEST_BYTES
 from chiplog_core.spark.runs import digest
-from chiplog_core.spark.topic_choice import Unmet
+from chiplog_core.spark.topic_choice import WaitReason
 
 MAX_NAMES_BYTES = MAX_REQUEST_BYTES - 64 * 1024
 """Limit for the topic names in a request; 64 KiB are left for everything else in it."""
@@ -21,10 +21,12 @@ def spec_digest(spec: RebalanceSpec) -> str:
     return digest(replace(spec, approved_proposal=None, concurrent_leader_movements=1))
 
 
-def missing_for_measuring(topics: Sequence[str], brokers: Sequence[Broker]) -> Unmet | None:
+def missing_for_measuring(topics: Sequence[str], brokers: Sequence[Broker]) -> WaitReason | None:
     """Why the cluster cannot be measured now; None if it can."""
     if not topics:
-        return Unmet("NoTopics", "the cluster has no topics: measuring starts when there is one")
+        return WaitReason(
+            "NoTopics", "the cluster has no topics: measuring starts when there is one"
+        )
     names_bytes = sum(len(topic) + len('"",') for topic in topics)
     if len(topics) > MAX_TOPICS or names_bytes > MAX_NAMES_BYTES:
         message = (
@@ -32,9 +34,9 @@ def missing_for_measuring(topics: Sequence[str], brokers: Sequence[Broker]) -> U
             f"can measure at most {MAX_TOPICS} topics with {MAX_NAMES_BYTES} bytes of names: "
             "delete topics"
         )
-        return Unmet("TooManyTopics", message)
+        return WaitReason("TooManyTopics", message)
     if not any(broker.is_usable for broker in brokers):
-        return Unmet("NoBrokers", "no broker is ready: measuring starts when one is")
+        return WaitReason("NoBrokers", "no broker is ready: measuring starts when one is")
     return None
 
 

@@ -29,7 +29,7 @@ from chiplog_core.spark.rebalance_report import moves_words, verdicts
 from chiplog_core.spark.rebalance_request import job_of, missing_for_measuring, spec_digest
 from chiplog_core.spark.rebalance_view import POSSIBLE, Command, RebalanceView
 from chiplog_core.spark.runs import REQUEUE_AFTER_MS, is_watched, outcome
-from chiplog_core.spark.steps import Launch, Step, TakeAwayAnnotation
+from chiplog_core.spark.steps import Launch, RemoveAnnotation, Step
 
 
 def next_step(view: RebalanceView, now: datetime) -> Step[RebalanceStatus]:
@@ -71,8 +71,10 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
 
     def _launch(self, known: ApplicationStatus) -> None:
         """Create the application that measures the load."""
-        self._unmet = self._unmet or missing_for_measuring(self._view.topics, self._view.brokers)
-        if self._unmet is None and not self._view.problems:
+        self._wait_reason = self._wait_reason or missing_for_measuring(
+            self._view.topics, self._view.brokers
+        )
+        if self._wait_reason is None and not self._view.problems:
             job = job_of(self._spec, self._view.topics, self._view.brokers)
             self._step.actions.append(Launch(known.name, known.launcher, write(job)))
 
@@ -107,13 +109,13 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     def _observe_moves(self) -> None:
         """Observe the progress of an approved proposal, and end it when each of its moves is done
         or cannot be done any more (stale)."""
-        status, standings = self._status, self._view.standings
+        status, move_bases = self._status, self._view.move_bases
         if self._state is not RebalanceState.REBALANCING:
             return
         self._requeue_in(REQUEUE_AFTER_MS)
-        if standings is None or status.proposal is None or status.moves is None:
+        if move_bases is None or status.proposal is None or status.moves is None:
             return
-        judged = [judge(move, standings.get(move.name)) for move in moves_of(status.proposal)]
+        judged = [judge(move, move_bases.get(move.name)) for move in moves_of(status.proposal)]
         stale = [judged_move for judged_move in judged if judged_move.state is MoveState.STALE]
         done = sum(judged_move.state is MoveState.DONE for judged_move in judged)
         moves = replace(status.moves, done=done, total=len(judged), left_out=len(stale))
@@ -146,16 +148,16 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     def _approve(self) -> bool:
         """Begin to carry out the proposal, or refuse it. False if that cannot be decided yet, so
         that the approval must be handled again."""
-        proposal, standings = self._status.proposal, self._view.standings
+        proposal, move_bases = self._status.proposal, self._view.move_bases
         assert proposal is not None, "the state says that there is one"
         if not proposal.executable:
             self._refuse_approval("NotExecutable", proposal.message)
             return True
-        if standings is None or self._view.under_way:
+        if move_bases is None or self._view.other_rebalance:
             self._requeue_in(REQUEUE_AFTER_MS)
-            self._waits_for_another = bool(self._view.under_way)
+            self._waits_for_another = bool(self._view.other_rebalance)
             return False
-        approval = approve(moves_of(proposal), standings)
+        approval = approve(moves_of(proposal), move_bases)
         if approval.is_refused:
             self._refuse_approval("ProposalOutdated", approval.message)
             return True
@@ -182,7 +184,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         # The status names the command that was carried out until the annotation is gone.
         if command is None or command == self._status.answered:
             if command is not None:
-                self._step.actions.append(TakeAwayAnnotation())
+                self._step.actions.append(RemoveAnnotation())
             self._set(answered="")
         elif self._carry_out_command(command):
             self._set(answered=command)
@@ -253,8 +255,10 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         if is_watched(self._status.application):
             self._requeue_in(REQUEUE_AFTER_MS)
             return
-        self._unmet = self._unmet or missing_for_measuring(self._view.topics, self._view.brokers)
-        if self._unmet is None:
+        self._wait_reason = self._wait_reason or missing_for_measuring(
+            self._view.topics, self._view.brokers
+        )
+        if self._wait_reason is None:
             self._begin()
 
     def _begin(self) -> None:
@@ -272,7 +276,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             rebalance,
             self._status,
             problems=self._view.problems,
-            unmet=self._unmet,
-            waits_for=self._view.under_way if self._waits_for_another else "",
+            wait_reason=self._wait_reason,
+            waits_for=self._view.other_rebalance if self._waits_for_another else "",
         )
         return self._with_conditions(rebalance.metadata, published)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceState
-from chiplog_core.rebalance.approval import Standings
+from chiplog_core.rebalance.approval import MoveBases
 from chiplog_core.rebalance.measured import Broker
 from chiplog_core.spark.following import RunView
 
@@ -36,9 +36,9 @@ class RebalanceView(RunView):
     topics: Sequence[str] = ()
     """The users' topics of the cluster."""
     brokers: tuple[Broker, ...] = ()
-    under_way: str = ""
+    other_rebalance: str = ""
     """Another Rebalance of the cluster whose moves are in progress, as namespace/name; empty if
     there is none."""
-    standings: Standings | None = None
+    move_bases: MoveBases | None = None
     """The partitions as in the PartitionMaps; None if these could not be read, and then nothing is
     decided about moves."""

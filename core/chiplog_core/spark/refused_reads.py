@@ -39,7 +39,7 @@ class RefusedRead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Witness:
+class DamageReports:
     """The damage that brokers report, for one run of a Verification."""
 
     brokers: Mapping[BrokerId, Broker]
@@ -80,34 +80,35 @@ class Witness:
         return check if not self.checks or check in self.checks else Check.CRC
 
 
-def named(
-    violations: Sequence[Violation], refused: Sequence[RefusedRead], witness: Witness
+def with_broker_reports(
+    violations: Sequence[Violation], refused: Sequence[RefusedRead], damage_reports: DamageReports
 ) -> tuple[Violation, ...]:
     """The violations of a run. A CRC violation that stands for a refused read gets the check,
     offset and message of the damage that the broker reports, if it reports any."""
     reads = {(read.topic, read.partition, read.replica, read.offset): read for read in refused}
 
-    def named_one(violation: Violation) -> Violation:
+    def with_broker_report(violation: Violation) -> Violation:
         """The violation; if it stands for a refused read, with the damage that the broker
         reports."""
         read = reads.get(
             (violation.topic, violation.partition, violation.replica, violation.offset)
         )
-        past = None if read is None or violation.check is not Check.CRC else witness.of(read)
+        past = None if read is None or violation.check is not Check.CRC else damage_reports.of(read)
         if past is None:
             return violation
         return replace(
-            violation, check=witness.check(past), offset=past.offset, message=_message(past)
+            violation, check=damage_reports.check(past), offset=past.offset, message=_message(past)
         )
 
-    return tuple(map(named_one, violations))
+    return tuple(map(with_broker_report, violations))
 
 
-def recounted(
+def counted_again(
     counts: Sequence[CheckCount], before: Sequence[Violation], after: Sequence[Violation]
 ) -> tuple[CheckCount, ...]:
-    """The number of violations by check, after `named` changed the checks of some listed ones from
-    `before` to `after`. Violations that are counted, but not listed, are not affected."""
+    """The number of violations by check, after `with_broker_reports` changed the checks of some
+    listed ones from `before` to `after`. Violations that are counted, but not listed, are not
+    affected."""
     by_check = Counter({count.check: count.count for count in counts})
     by_check.subtract(violation.check for violation in before)
     by_check.update(violation.check for violation in after)

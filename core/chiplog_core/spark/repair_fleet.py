@@ -1,7 +1,5 @@
 """The state of the cluster as repairs of replicas depend on it: which replicas are undamaged and in
 sync, and which are ordered to be fetched again.
-
-An accused replica is one that a Verification has reported as damaged.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,14 +13,14 @@ from chiplog_core.model.partition_map import PartitionMap, PartitionState
 from chiplog_core.model.spark_result import Check
 from chiplog_core.model.verification import RepairState, ReplicaRepair
 from chiplog_core.spark.steps import OrderRefetch
-from chiplog_core.spark.verification_report import Accused
+from chiplog_core.spark.verification_report import ReportedDamage
 
 MAX_AT_ONCE: Final = 2
 """How many replicas of a cluster may be fetched again at the same time: each reads the whole
 replica of its leader."""
 
 MAJORITY: Final = 2
-"""How many other undamaged replicas are required if the replica was accused only because its
+"""How many other undamaged replicas are required if the replica was reported only because its
 records differ from theirs: then they are the majority."""
 
 Place: TypeAlias = tuple[TopicId, PartitionIndex]
@@ -30,45 +28,48 @@ Replica: TypeAlias = tuple[BrokerId, Place]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ClusterState:
     """The state of the cluster, as far as repairs depend on it."""
 
     brokers: Mapping[BrokerId, Broker] = field(default_factory=dict)
     maps: Mapping[str, PartitionMap] = field(default_factory=dict)
     """By topic name."""
-    accused: frozenset[Replica] = frozenset()
-    """The replicas that other Verifications have accused and whose repair has not ended."""
-    held_up: str = ""
+    damaged_elsewhere: frozenset[Replica] = frozenset()
+    """The replicas that other Verifications have reported as damaged and whose repair has not
+    ended."""
+    why_no_orders: str = ""
     """Why no repair at all may be ordered now; empty if repairs may be ordered."""
 
 
 class Fleet:
     """The state of the cluster, including the orders of this pass."""
 
-    def __init__(self, standing: Standing, repairs: Collection[ReplicaRepair]) -> None:
+    def __init__(self, cluster_state: ClusterState, repairs: Collection[ReplicaRepair]) -> None:
         """`repairs` are all repairs of the Verification."""
-        self._standing = standing
-        self.brokers = standing.brokers
-        accused = {replica_of(repair) for repair in repairs if repair.state is not RepairState.DONE}
-        self._accused = accused | standing.accused
+        self._cluster_state = cluster_state
+        self.brokers = cluster_state.brokers
+        reported = {
+            replica_of(repair) for repair in repairs if repair.state is not RepairState.DONE
+        }
+        self._reported_damaged = reported | cluster_state.damaged_elsewhere
         # The replicas that their own broker reports as damaged, and those with an order in the
         # spec of their Broker.
         self._damaged: set[Replica] = {
             (broker_id, (damage.topic_id, damage.partition))
-            for broker_id, broker in standing.brokers.items()
+            for broker_id, broker in cluster_state.brokers.items()
             for directory in broker.status.directories
             for damage in directory.damaged
         }
         self._ordered: set[Replica] = {
             (broker_id, (order.topic_id, order.partition))
-            for broker_id, broker in standing.brokers.items()
+            for broker_id, broker in cluster_state.brokers.items()
             for order in broker.spec.refetches
         }
 
     def state_of(self, repair: ReplicaRepair) -> PartitionState | None:
         """The entry of the repair's partition in the PartitionMap; None if the topic was deleted
         since it was verified."""
-        found = self._standing.maps.get(repair.topic)
+        found = self._cluster_state.maps.get(repair.topic)
         generation = None if found is None else found.spec.current_generation
         if generation is None or generation.topic_id != repair.topic_id:
             return None
@@ -117,9 +118,9 @@ class Fleet:
 
     def why_not(self, repair: ReplicaRepair) -> str:
         """Why the repair must not be ordered now; empty if it may."""
-        if self._standing.held_up:
-            return self._standing.held_up
-        state, found = self.state_of(repair), self._standing.maps[repair.topic]
+        if self._cluster_state.why_no_orders:
+            return self._cluster_state.why_no_orders
+        state, found = self.state_of(repair), self._cluster_state.maps[repair.topic]
         assert state is not None, "a replica that does not exist any more is refused"
         if state.leader is None or state.reports_wanted or found.spec.hibernated:
             return "the partition has no leader"
@@ -151,7 +152,7 @@ class Fleet:
         undamaged = [
             broker_id
             for broker_id in self.in_sync(repair)
-            if broker_id != repair.replica and (broker_id, place) not in self._accused
+            if broker_id != repair.replica and (broker_id, place) not in self._reported_damaged
         ]
         required = max(min_isr, 1)
         if set(repair.checks) <= {Check.REPLICA_MISMATCH}:
@@ -165,14 +166,14 @@ class Fleet:
         """Why the replica must not be fetched from its leader; empty if it may.
 
         If the replica to repair is the leader, it resigns first, and any other replica in the ISR
-        may become the leader. None of the possible leaders may be accused.
+        may become the leader. None of the possible leaders may be reported as damaged.
         """
         place = place_of(repair)
         may_lead = self.in_sync(repair) if leader == repair.replica else {leader}
         wrong = [
             broker_id
             for broker_id in sorted(may_lead)
-            if broker_id != repair.replica and (broker_id, place) in self._accused
+            if broker_id != repair.replica and (broker_id, place) in self._reported_damaged
         ]
         if not wrong:
             return ""
@@ -190,7 +191,7 @@ def _is_for(order: RefetchOrder | RefetchAnswer, repair: ReplicaRepair) -> bool:
     )
 
 
-def place_of(replica: Accused | ReplicaRepair) -> Place:
+def place_of(replica: ReportedDamage | ReplicaRepair) -> Place:
     """The partition of a replica: (topic id, partition index)."""
     return replica.topic_id, replica.partition
 

@@ -19,11 +19,11 @@ from typing import Final
 from chiplog_core.limits import MAX_REFETCHES
 from chiplog_core.model.broker import Broker, RefetchOrder
 from chiplog_core.model.verification import RepairState, ReplicaRepair
-from chiplog_core.spark.repair_fleet import Fleet, Replica, Standing, place_of, replica_of
+from chiplog_core.spark.repair_fleet import ClusterState, Fleet, Replica, place_of, replica_of
 from chiplog_core.spark.steps import OrderRefetch, StepEvent
 from chiplog_core.spark.verification_report import Finding
 
-GOOD_FOR: Final = timedelta(hours=1)
+MAX_FINDING_AGE: Final = timedelta(hours=1)
 """How long after the end of a run its findings may lead to an order."""
 
 ENDED: Final = frozenset({RepairState.DONE, RepairState.REFUSED})
@@ -39,29 +39,29 @@ class Repairs:
     events: tuple[StepEvent, ...] = ()
 
 
-def accused_by(run: str, finding: Finding, now: datetime) -> tuple[ReplicaRepair, ...]:
+def repairs_asked_by(run: str, finding: Finding, now: datetime) -> tuple[ReplicaRepair, ...]:
     """The repairs that a completed run asks for. Empty if the run did not read everything.
 
-    If a partition is accused without naming a replica, it is unknown which of its replicas is
+    If a partition is reported without naming a replica, it is unknown which of its replicas is
     right. Then the repairs of its replicas are refused from the beginning.
     """
     if not finding.is_complete:
         return ()
-    disputed = {place_of(accused) for accused in finding.accused if accused.replica is None}
+    disputed = {place_of(damage) for damage in finding.reported_damage if damage.replica is None}
     found = []
-    for accused in finding.accused:
-        if accused.replica is None:
+    for damage in finding.reported_damage:
+        if damage.replica is None:
             continue
         repair = ReplicaRepair(
             run=run,
-            topic=accused.topic,
-            topic_id=accused.topic_id,
-            partition=accused.partition,
-            replica=accused.replica,
-            checks=accused.checks,
+            topic=damage.topic,
+            topic_id=damage.topic_id,
+            partition=damage.partition,
+            replica=damage.replica,
+            checks=damage.checks,
             since=now,
         )
-        if place_of(accused) in disputed:
+        if place_of(damage) in disputed:
             message = "it is unknown which replica of the partition is right"
             repair = replace(repair, state=RepairState.REFUSED, message=message)
         found.append(repair)
@@ -90,18 +90,18 @@ def _whole_partitions(repairs: Sequence[ReplicaRepair]) -> Sequence[ReplicaRepai
     return [repair for repair in repairs[:MAX_REFETCHES] if place_of(repair) != beyond_limit]
 
 
-def accused_in(repairs: Iterable[ReplicaRepair]) -> frozenset[Replica]:
+def damaged_in(repairs: Iterable[ReplicaRepair]) -> frozenset[Replica]:
     """The damaged replicas whose repair has not ended."""
     return frozenset(replica_of(repair) for repair in repairs if repair.state not in ENDED)
 
 
 def next_repairs(
-    known: Sequence[ReplicaRepair], standing: Standing, now: datetime, *, is_wanted: bool
+    known: Sequence[ReplicaRepair], cluster_state: ClusterState, now: datetime, *, is_wanted: bool
 ) -> Repairs:
     """The next state of each repair, and new orders. `known` are the repairs in the status;
     `is_wanted` is whether the spec still asks for repairs."""
     repairs, orders = list(known), []
-    fleet = Fleet(standing, known)
+    fleet = Fleet(cluster_state, known)
     for index, repair in enumerate(known):
         repairs[index] = _next(repair, fleet, now, is_wanted=is_wanted)
         if repairs[index].state is RepairState.WAITING and is_wanted:
@@ -196,7 +196,7 @@ def _without_order(
         )
     if not is_wanted:
         return RepairState.REFUSED, "spec.repair does not say Refetch any more"
-    if repair.since is None or now - repair.since > GOOD_FOR:
+    if repair.since is None or now - repair.since > MAX_FINDING_AGE:
         return RepairState.REFUSED, (
             f"the repair could not be ordered within an hour of the run: {repair.message}"
         )

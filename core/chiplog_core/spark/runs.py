@@ -41,7 +41,7 @@ MAX_APPLICATION_MESSAGE_LENGTH = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ObservedRun:
     """An application as it was observed, with its result."""
 
     state: RunState
@@ -53,7 +53,7 @@ class Seen:
     message: str = ""
     must_be_stopped: bool = False
     """Whether the run failed for good, but the launcher does not know that and would continue."""
-    is_held_up: bool = False
+    is_delayed: bool = False
     """Whether a cause that may pass delays it; `reason` and `message` name the cause."""
     executors: int = 0
     """Number of running executors."""
@@ -97,17 +97,17 @@ Progress: TypeAlias = NotThere | Going | Done | Failed
 
 def progress(
     known: ApplicationStatus,
-    seen: Seen,
+    seen: ObservedRun,
     *,
     waited: timedelta,
-    held_up: timedelta,
+    delayed_for: timedelta,
     time_limit: Duration | None,
     start_limit: timedelta = START_LIMIT,
 ) -> Progress:
     """The progress of the run.
 
     `known` is the application in the published status, `seen` what was observed of it now. `waited`
-    is the time since the run began. `held_up` is the time for which the application has
+    is the time since the run began. `delayed_for` is the time for which the application has
     not been running, or has had no executors.
     """
     result = seen.result if _wrote(known, seen.result) else None
@@ -118,11 +118,11 @@ def progress(
     found = _without_result(known, seen, result)
     if isinstance(found, Done | Failed):
         return found
-    if time_limit is not None and waited > length_of(time_limit) + GRACE:
+    if time_limit is not None and waited > as_timedelta(time_limit) + GRACE:
         message = f"the run took longer than spec.timeLimit, {time_limit}"
         return Failed("TimeLimit", _with_cause(message, seen), must_remove=_exists(seen))
-    if held_up > start_limit and (seen.state is not RunState.RUNNING or seen.is_held_up):
-        return _held_up_too_long(known, seen, start_limit)
+    if delayed_for > start_limit and (seen.state is not RunState.RUNNING or seen.is_delayed):
+        return _delayed_too_long(known, seen, start_limit)
     return found
 
 
@@ -134,7 +134,7 @@ def _wrote(known: ApplicationStatus, result: Result | UnreadableDocument | None)
     return result is not None and result.application == known.name
 
 
-def _end_by_result(seen: Seen, result: Result) -> Done | Failed | None:
+def _end_by_result(seen: ObservedRun, result: Result) -> Done | Failed | None:
     """The end of the run according to its result; None if the job crashed and its launcher may
     start it again."""
     if result.state is ResultState.SUCCEEDED:
@@ -145,7 +145,7 @@ def _end_by_result(seen: Seen, result: Result) -> Done | Failed | None:
 
 
 def _without_result(
-    known: ApplicationStatus, seen: Seen, result: Result | UnreadableDocument | None
+    known: ApplicationStatus, seen: ObservedRun, result: Result | UnreadableDocument | None
 ) -> NotThere | Going | Failed:
     """The state of a run whose job has not written a result that ends the run."""
     if seen.state is RunState.GONE:
@@ -164,7 +164,7 @@ def _without_result(
     return Going()
 
 
-def _held_up_too_long(known: ApplicationStatus, seen: Seen, limit: timedelta) -> Failed:
+def _delayed_too_long(known: ApplicationStatus, seen: ObservedRun, limit: timedelta) -> Failed:
     """The end of a run that was held up for longer than the limit."""
     minutes = limit // timedelta(minutes=1)
     if seen.state is RunState.RUNNING:
@@ -177,22 +177,22 @@ def _held_up_too_long(known: ApplicationStatus, seen: Seen, limit: timedelta) ->
     return Failed(reason, _with_cause(message, seen), must_remove=_exists(seen))
 
 
-def _exists(seen: Seen) -> bool:
+def _exists(seen: ObservedRun) -> bool:
     return seen.state is not RunState.GONE
 
 
-def _with_cause(message: str, seen: Seen) -> str:
+def _with_cause(message: str, seen: ObservedRun) -> str:
     """The message, followed by the message of the observed application if it has one."""
     return f"{message}: {seen.message}" if seen.message else message
 
 
-def length_of(duration: Duration) -> timedelta:
+def as_timedelta(duration: Duration) -> timedelta:
     """A duration of a spec as a timedelta."""
     return timedelta(milliseconds=duration_ms(duration))
 
 
 def observed(
-    known: ApplicationStatus, seen: Seen, *, now: datetime, begun: datetime
+    known: ApplicationStatus, seen: ObservedRun, *, now: datetime, begun: datetime
 ) -> ApplicationStatus:
     """The new status of an application that was observed as `seen`. `begun` is when its run began.
 
@@ -203,12 +203,12 @@ def observed(
         # It was not created yet: `seen` may say what prevents that.
         reason, message = seen.reason, seen.message
         return replace(known, reason=reason[:128], message=message[:MAX_APPLICATION_MESSAGE_LENGTH])
-    shows_message = seen.is_held_up or seen.state not in {RunState.RUNNING, RunState.SUCCEEDED}
+    shows_message = seen.is_delayed or seen.state not in {RunState.RUNNING, RunState.SUCCEEDED}
     return replace(
         known,
         state=seen.state,
         kind=seen.kind or known.kind,
-        reason=seen.reason[:128] if seen.is_held_up else "",
+        reason=seen.reason[:128] if seen.is_delayed else "",
         message=seen.message[:MAX_APPLICATION_MESSAGE_LENGTH] if shows_message else "",
         attempt=seen.attempt or known.attempt,
         progress=_progress(known, seen),
@@ -217,7 +217,7 @@ def observed(
     )
 
 
-def _progress(known: ApplicationStatus, seen: Seen) -> RunProgress | None:
+def _progress(known: ApplicationStatus, seen: ObservedRun) -> RunProgress | None:
     """The progress. If the driver reports none, the last one is kept, but not for the next attempt,
     which starts at zero."""
     attempts_known = None not in {known.attempt, seen.attempt}
@@ -226,7 +226,7 @@ def _progress(known: ApplicationStatus, seen: Seen) -> RunProgress | None:
 
 
 def _waiting_since(
-    known: ApplicationStatus, seen: Seen, now: datetime, begun: datetime
+    known: ApplicationStatus, seen: ObservedRun, now: datetime, begun: datetime
 ) -> datetime | None:
     """Since when the application waits; None if it does not. Each wait counts separately: for the
     driver, for executors, for the driver of the next attempt."""
@@ -238,10 +238,10 @@ def _waiting_since(
         since = now if known.has_run else begun  # the first driver is waited for from the beginning
         return since if has_changed or known.waiting_since is None else known.waiting_since
     if seen.executors or has_changed:
-        return now if seen.is_held_up else None
+        return now if seen.is_delayed else None
     # Between two attempts of Spark to create executors there may be no executor pods, and then no
     # delay is observed. So only a running executor ends the wait.
-    return known.waiting_since or (now if seen.is_held_up else None)
+    return known.waiting_since or (now if seen.is_delayed else None)
 
 
 def outcome(reason: str, message: str, *, complete: bool = False) -> Outcome:

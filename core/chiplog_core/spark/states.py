@@ -44,7 +44,7 @@ class Phase:
     must_be_stopped: bool = False
     """Whether the application failed for good, but its launcher would continue, so that the
     `SparkApplication` or Job must be deleted."""
-    is_held_up: bool = False
+    is_delayed: bool = False
     """Whether a cause that may pass delays it; `reason` and `message` name the cause."""
 
     @property
@@ -209,13 +209,13 @@ def _observed(
     if found is None:
         phase_with_cause = _not_taken_up(launcher, launched, since, now) or _with_cause(phase, None)
         has_cause = phase_with_cause.reason != phase.reason and phase.name is PhaseName.PENDING
-        return replace(phase_with_cause, is_held_up=has_cause)
+        return replace(phase_with_cause, is_delayed=has_cause)
     launcher_ends_it = found.has_ended and _RETRIES_ARE_OVER[launcher](launched)
     if found.is_final and not launcher_ends_it:
         return Phase(PhaseName.FAILED, found.reason, found.message, must_be_stopped=True)
     # If the driver has ended, nothing delays the application: its launcher ends it or starts the
     # next attempt.
-    return Phase(phase.name, found.reason, found.message, is_held_up=not found.has_ended)
+    return Phase(phase.name, found.reason, found.message, is_delayed=not found.has_ended)
 
 
 def _not_taken_up(
@@ -229,7 +229,7 @@ def _not_taken_up(
     if now - since < timedelta(seconds=NOT_TAKEN_UP_S):
         return None
     message = hint.format(namespace=text(launched, "metadata", "namespace"))
-    return Phase(PhaseName.PENDING, "NotTakenUp", message, is_held_up=True)
+    return Phase(PhaseName.PENDING, "NotTakenUp", message, is_delayed=True)
 
 
 def _with_cause(phase: Phase, cause: Trouble | None) -> Phase:

@@ -31,7 +31,7 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeAwayAnnotation:
+class RemoveAnnotation:
     """Remove the annotation with a user's command, which was carried out and counts once."""
 
 
@@ -52,7 +52,7 @@ class OrderRefetch:
     order: RefetchOrder
 
 
-Action: TypeAlias = Launch | Remove | TakeAwayAnnotation | OrderRefetch
+Action: TypeAlias = Launch | Remove | RemoveAnnotation | OrderRefetch
 
 
 @dataclass(slots=True)

@@ -13,19 +13,19 @@ Topics = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Unmet:
+class WaitReason:
     """Why a run cannot begin yet, with the reason and message of the condition."""
 
     reason: str
     message: str
 
 
-def choose_topics(spec: VerificationSpec, topics: Topics) -> tuple[str, ...] | Unmet:
+def choose_topics(spec: VerificationSpec, topics: Topics) -> tuple[str, ...] | WaitReason:
     """The sorted names of the topics to verify, at least one; or why the run cannot begin."""
     if spec.topics:
         missing = [name for name in spec.topics if name not in topics]
         if missing:
-            return Unmet("TopicNotFound", _missing(missing, topics))
+            return WaitReason("TopicNotFound", _missing(missing, topics))
         return tuple(sorted(spec.topics))
     selector = spec.topic_selector
     if selector is None:
@@ -40,7 +40,7 @@ def choose_topics(spec: VerificationSpec, topics: Topics) -> tuple[str, ...] | U
         if selector is None
         else "no Topic of the cluster has the labels of spec.topicSelector"
     )
-    return Unmet("NoTopics", f"{what}: the run starts when there is one")
+    return WaitReason("NoTopics", f"{what}: the run starts when there is one")
 
 
 def _missing(missing: list[str], topics: Topics) -> str:

@@ -26,10 +26,15 @@ from chiplog_core.model.verification import (
 from chiplog_core.observed.settings import paused
 from chiplog_core.problems import Problem
 from chiplog_core.spark import progress
-from chiplog_core.spark.refused_reads import RefusedRead, Witness, named, recounted
+from chiplog_core.spark.refused_reads import (
+    DamageReports,
+    RefusedRead,
+    counted_again,
+    with_broker_reports,
+)
 from chiplog_core.spark.runs import outcome
 from chiplog_core.spark.steps import StepEvent
-from chiplog_core.spark.topic_choice import Unmet
+from chiplog_core.spark.topic_choice import WaitReason
 
 MAX_REFUSED = 100_000
 
@@ -43,7 +48,7 @@ class RunFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accused:
+class ReportedDamage:
     """A replica that is proven to be damaged; or a partition whose replicas differ, without proof
     which of them is right."""
 
@@ -65,7 +70,7 @@ class VerificationSummary:
     partitioners: Annotated[tuple[MeasuredPartitioner, ...], Items(MAX_VERIFIED_TOPICS)] = ()
     notices: Annotated[tuple[Notice, ...], Items(MAX_REFUSED)] = ()
     refused: Annotated[tuple[RefusedRead, ...], Items(MAX_REFUSED)] = ()
-    accused: Annotated[tuple[Accused, ...], Items(MAX_ACCUSED)] = ()
+    accused: Annotated[tuple[ReportedDamage, ...], Items(MAX_ACCUSED)] = ()
     """All damaged replicas; empty if there are more than `MAX_ACCUSED`."""
     accused_total: Annotated[int, Range(0, MAX_INT64)] = 0
     """The number of damaged replicas, also if they are not listed."""
@@ -84,8 +89,8 @@ class Finding:
     by_check: tuple[CheckCount, ...] = ()
     partitioners: tuple[MeasuredPartitioner, ...] = ()
     notices: tuple[Notice, ...] = ()
-    accused: tuple[Accused, ...] = ()
-    accused_total: int = 0
+    reported_damage: tuple[ReportedDamage, ...] = ()
+    reported_total: int = 0
     is_complete: bool = False
     """Whether everything that the spec asks for was read."""
 
@@ -98,17 +103,17 @@ class Finding:
         return StepEvent(phase is not VerificationPhase.SUCCEEDED, self.reason, self.message)
 
 
-def finding_of(result: Result, witness: Witness | None = None) -> Finding:
-    """The finding of a job that succeeded. With a `witness`, violations for refused reads get the
-    damage that the brokers report."""
+def finding_of(result: Result, damage_reports: DamageReports | None = None) -> Finding:
+    """The finding of a job that succeeded. With `damage_reports`, violations for refused reads get
+    the damage that the brokers report."""
     try:
         summary = result.summary_as(VerificationSummary)
     except UnreadableDocument as unreadable:
         return Finding(reason=f"Result{unreadable.flaw.value}", message=str(unreadable))
     by_check = summary.by_check or _counted(result.violations)
-    if witness is not None:
-        violations = named(result.violations, summary.refused, witness)
-        by_check = recounted(by_check, result.violations, violations)
+    if damage_reports is not None:
+        violations = with_broker_reports(result.violations, summary.refused, damage_reports)
+        by_check = counted_again(by_check, result.violations, violations)
         result = replace(result, violations=violations)
     reason, message, is_complete = "NoViolations", _read(summary.coverage), True
     if summary.figures.time_limit_reached:
@@ -132,8 +137,8 @@ def finding_of(result: Result, witness: Witness | None = None) -> Finding:
         by_check=by_check,
         partitioners=summary.partitioners,
         notices=summary.notices[:MAX_NOTICES],
-        accused=summary.accused,
-        accused_total=summary.accused_total,
+        reported_damage=summary.accused,
+        reported_total=summary.accused_total,
         is_complete=is_complete,
     )
 
@@ -170,7 +175,7 @@ def verdicts(
     status: VerificationStatus,
     *,
     problems: tuple[Problem, ...],
-    unmet: Unmet | None,
+    wait_reason: WaitReason | None,
     finding: Finding | None,
     is_up_to_date: bool,
 ) -> list[Verdict]:
@@ -181,8 +186,8 @@ def verdicts(
     """
     if problems:
         ready = refused(problems)
-    elif unmet is not None:
-        ready = fails(ConditionType.READY, unmet.reason, unmet.message)
+    elif wait_reason is not None:
+        ready = fails(ConditionType.READY, wait_reason.reason, wait_reason.message)
     else:
         ready = _ready(verification, status, is_up_to_date=is_up_to_date)
     verified = _verified(verification, finding)

@@ -26,12 +26,12 @@ from chiplog_core.model.verification import (
 )
 from chiplog_core.observed.settings import paused
 from chiplog_core.spark.following import Following, RunView
-from chiplog_core.spark.refused_reads import Witness
-from chiplog_core.spark.repair_fleet import Standing
-from chiplog_core.spark.repairs import ENDED, accused_by, after_run, next_repairs
+from chiplog_core.spark.refused_reads import DamageReports
+from chiplog_core.spark.repair_fleet import ClusterState
+from chiplog_core.spark.repairs import ENDED, after_run, next_repairs, repairs_asked_by
 from chiplog_core.spark.runs import REQUEUE_AFTER_MS, digest, is_watched
 from chiplog_core.spark.steps import Launch, Remove, Step
-from chiplog_core.spark.topic_choice import Topics, Unmet, choose_topics
+from chiplog_core.spark.topic_choice import Topics, WaitReason, choose_topics
 from chiplog_core.spark.verification_report import Finding, finding_of, verdicts
 
 MAX_REQUEUE_AFTER_MS = 3_600_000
@@ -48,7 +48,7 @@ class VerificationView(RunView):
     """The topics of the cluster."""
     brokers: Mapping[BrokerId, Broker] = field(default_factory=dict)
     """The readable Broker objects of the cluster, for the damage that they report."""
-    standing: Standing | None = None
+    cluster_state: ClusterState | None = None
     """The state of the cluster for repairs; None if it is not known, and then no repair changes."""
 
 
@@ -93,10 +93,10 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
         if self._view.problems:
             message = "; ".join(map(str, self._view.problems))
             self._failed(self._view.problems[0].reason.value, message)
-        elif self._view.unmet is not None:
-            self._unmet = self._view.unmet
-        elif isinstance(chosen, Unmet):
-            self._unmet = chosen
+        elif self._view.wait_reason is not None:
+            self._wait_reason = self._view.wait_reason
+        elif isinstance(chosen, WaitReason):
+            self._wait_reason = chosen
         else:
             self._step.actions.append(
                 Launch(known.name, known.launcher, request_of(self._spec, chosen))
@@ -104,13 +104,13 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
 
     def _done(self, result: Result) -> None:
         """End the run with its result."""
-        witness = Witness(
+        damage_reports = DamageReports(
             brokers=self._view.brokers,
             checks=self._spec.checks,
             began=self._status.started_at or self._now,
             ended=self._now,
         )
-        self._finish(finding_of(result, witness))
+        self._finish(finding_of(result, damage_reports))
 
     def _failed(self, reason: str, message: str) -> None:
         """End the run with an error."""
@@ -163,10 +163,10 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
         earlier runs continue in any case."""
         proven: tuple[ReplicaRepair, ...] = ()
         if self._spec.repair is Repair.REFETCH:
-            proven = accused_by(run, finding, self._now)
-            if finding.accused_total > len(finding.accused):
+            proven = repairs_asked_by(run, finding, self._now)
+            if finding.reported_total > len(finding.reported_damage):
                 message = (
-                    f"{finding.accused_total} replicas may be damaged; these are too many to "
+                    f"{finding.reported_total} replicas may be damaged; these are too many to "
                     "repair any of them automatically"
                 )
                 self._add_event("RefetchRefused", message, is_warning=True)
@@ -177,15 +177,15 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
         if all(repair.state in ENDED for repair in self._status.repairs):
             return
         self._requeue_in(REQUEUE_AFTER_MS)
-        standing = self._view.standing
-        if standing is None:
+        cluster_state = self._view.cluster_state
+        if cluster_state is None:
             return
         if paused(self._view.verification.metadata) or self._view.problems:
-            standing = replace(
-                standing, held_up="the Verification is paused, or its spec has problems"
+            cluster_state = replace(
+                cluster_state, why_no_orders="the Verification is paused, or its spec has problems"
             )
         is_wanted = self._spec.repair is Repair.REFETCH
-        found = next_repairs(self._status.repairs, standing, self._now, is_wanted=is_wanted)
+        found = next_repairs(self._status.repairs, cluster_state, self._now, is_wanted=is_wanted)
         self._set(repairs=found.repairs)
         self._step.actions += found.orders
         self._step.events += found.events
@@ -212,10 +212,10 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             return
         if self._spec.schedule is None and self._status.wish == spec_digest(self._spec):
             return
-        if self._unmet is None:
+        if self._wait_reason is None:
             chosen = choose_topics(self._spec, self._view.topics)
-            self._unmet = chosen if isinstance(chosen, Unmet) else None
-        if self._unmet is None:
+            self._wait_reason = chosen if isinstance(chosen, WaitReason) else None
+        if self._wait_reason is None:
             self._begin(scheduled)
 
     def _due_time(self) -> datetime | None:
@@ -273,7 +273,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             verification,
             self._status,
             problems=self._view.problems,
-            unmet=self._unmet,
+            wait_reason=self._wait_reason,
             finding=self._finding,
             is_up_to_date=self._status.wish == spec_digest(self._spec),
         )

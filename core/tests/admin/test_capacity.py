@@ -35,7 +35,7 @@ def capacity(topics: int, partitions: int) -> Capacity:
     ],
 )
 def test_only_more_is_refused(have: tuple[int, int], more: tuple[int, int], why: str) -> None:
-    found = capacity(*have).why_no_room(topics=more[0], partitions=more[1])
+    found = capacity(*have).why_exceeded(topics=more[0], partitions=more[1])
     assert why in found
     assert bool(found) is bool(why)
     assert not found or "delete topics, or raise " in found

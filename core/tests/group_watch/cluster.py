@@ -126,7 +126,7 @@ class Cluster:
     maps: dict[str, PartitionMapSpec] = field(default_factory=dict)
     dead: set[int] = field(default_factory=set)
     loading: set[int] = field(default_factory=set)
-    touched: set[str] = field(default_factory=set)
+    edited_by_others: set[str] = field(default_factory=set)
     watch: GroupWatch = field(default_factory=GroupWatch)
     now_ms: int = 1_000_000
     writes: list[ConsumerGroupStatus] = field(default_factory=list)
@@ -202,7 +202,7 @@ class Cluster:
             cluster=cluster,
             groups=objects,
             find_topic=self.maps.get,
-            touched=frozenset(self.touched),
+            edited_by_others=frozenset(self.edited_by_others),
             names_taken=frozenset(one.metadata.name for one in objects),
         )
 

@@ -306,7 +306,7 @@ def test_what_a_user_wrote_to_stays(finder: Cluster, what: str) -> None:
     spec: dict[str, Any] = {"maxLag": {"records": 5}} if what == "spec" else {}
     finder.add(group_object("billing", HOME, {"labels": labels}, groupId="billing", **spec))
     if what == "touched":
-        finder.touched.add(uid)
+        finder.edited_by_others.add(uid)
     if what == "discovery off":
         finder.cluster = brokers_cluster()
     del finder.groups["billing"]

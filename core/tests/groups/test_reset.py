@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from chiplog_core.groups.reset import (
     CannotShift,
     NewOffset,
+    ResetOffsets,
     ShiftBy,
-    Standing,
     Strategy,
     ToCurrent,
     ToEarliest,
@@ -18,8 +18,8 @@ from chiplog_core.groups.reset import (
     new_offset,
 )
 
-HERE = Standing(earliest=10, latest=20, committed=15, of_time=12)
-NEW = Standing(earliest=10, latest=20)
+HERE = ResetOffsets(earliest=10, latest=20, committed=15, first_offset_of_time=12)
+NEW = ResetOffsets(earliest=10, latest=20)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ NEW = Standing(earliest=10, latest=20)
         (ShiftBy(-9), HERE, 10, "6 is lower than the earliest offset, so 10 is used"),
     ],
 )
-def test_each_strategy(strategy: Strategy, now: Standing, offset: int, note: str) -> None:
+def test_each_strategy(strategy: Strategy, now: ResetOffsets, offset: int, note: str) -> None:
     assert new_offset(strategy, now) == NewOffset(offset, note)
 
 
@@ -54,16 +54,18 @@ def test_what_was_never_committed_is_not_shifted() -> None:
 
 
 def test_a_committed_offset_that_was_deleted_comes_back_into_the_log() -> None:
-    behind = Standing(earliest=10, latest=20, committed=3)
+    behind = ResetOffsets(earliest=10, latest=20, committed=3)
     assert new_offset(ToCurrent(), behind).offset == 10
 
 
 LOGS = st.builds(
-    lambda earliest, length, committed, of_time: Standing(
+    lambda earliest, length, committed, first_offset_of_time: ResetOffsets(
         earliest=earliest,
         latest=earliest + length,
         committed=committed,
-        of_time=None if of_time is None else earliest + min(of_time, length),
+        first_offset_of_time=None
+        if first_offset_of_time is None
+        else earliest + min(first_offset_of_time, length),
     ),
     st.integers(0, 1000),
     st.integers(0, 1000),
@@ -79,10 +81,10 @@ STRATEGIES = st.one_of(
 
 @given(STRATEGIES, LOGS)
 def test_it_never_leaves_the_log_and_says_so_where_it_would(
-    strategy: Strategy, now: Standing
+    strategy: Strategy, now: ResetOffsets
 ) -> None:
     found = new_offset(strategy, now)
 
     assert now.earliest <= found.offset <= now.latest
-    again = Standing(earliest=now.earliest, latest=now.latest, committed=found.offset)
+    again = ResetOffsets(earliest=now.earliest, latest=now.latest, committed=found.offset)
     assert new_offset(ToCurrent(), again) == NewOffset(found.offset)

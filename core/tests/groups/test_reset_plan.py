@@ -7,7 +7,7 @@ import pytest
 
 from chiplog_core.durations import Duration
 from chiplog_core.groups.at import At
-from chiplog_core.groups.reset import Standing
+from chiplog_core.groups.reset import ResetOffsets
 from chiplog_core.groups.reset_plan import (
     MAX_NOTES,
     ResetRefused,
@@ -22,7 +22,7 @@ from chiplog_core.model.consumer_group import Reset, ResetStrategy, ResetTopic, 
 from chiplog_core.model.group_status import ResetOffset
 
 ORDERS = At("orders", 0)
-HERE = Standing(earliest=10, latest=20, committed=15, of_time=12)
+HERE = ResetOffsets(earliest=10, latest=20, committed=15, first_offset_of_time=12)
 NOW_MS = 1_700_000_000_000
 
 
@@ -49,7 +49,7 @@ def test_each_strategy_has_its_name_in_the_spec(asked: Reset, after: int) -> Non
 
 
 def test_a_plan_is_by_topic_and_partition_and_says_what_was_before() -> None:
-    new = Standing(earliest=0, latest=3)
+    new = ResetOffsets(earliest=0, latest=3)
     found = plan(reset(), {At("b", 0): new, At("a", 10): HERE, At("a", 2): HERE})
 
     assert found.offsets == (

@@ -9,7 +9,7 @@ from chiplog_core.operator_lease.lease import (
     Claim,
     LeaseRecord,
     LeaseTimes,
-    Seen,
+    ObservedLease,
     Step,
     decide,
     lease_held_by,
@@ -37,30 +37,30 @@ def record(holder: str, version: str = "1", duration_s: int = 8) -> LeaseRecord:
 @pytest.mark.parametrize(
     ("seen", "after_s", "step"),
     [
-        (Seen(None, 0.0), 0.0, Step.CREATE),
-        (Seen(record("me"), 0.0), 99.0, Step.RENEW),
-        (Seen(record("other"), 0.0), 8.0, Step.WAIT),
-        (Seen(record("other"), 0.0), 8.1, Step.TAKE),
-        (Seen(record("other", duration_s=30), 0.0), 8.1, Step.WAIT),
-        (Seen(record(""), 0.0), 0.0, Step.TAKE),
+        (ObservedLease(None, 0.0), 0.0, Step.CREATE),
+        (ObservedLease(record("me"), 0.0), 99.0, Step.RENEW),
+        (ObservedLease(record("other"), 0.0), 8.0, Step.WAIT),
+        (ObservedLease(record("other"), 0.0), 8.1, Step.TAKE),
+        (ObservedLease(record("other", duration_s=30), 0.0), 8.1, Step.WAIT),
+        (ObservedLease(record(""), 0.0), 0.0, Step.TAKE),
     ],
 )
-def test_what_to_do_about_a_lease(seen: Seen, after_s: float, step: Step) -> None:
+def test_what_to_do_about_a_lease(seen: ObservedLease, after_s: float, step: Step) -> None:
     assert decide("me", seen, after_s) is step
 
 
 def test_time_counts_from_when_the_lease_last_changed_by_our_own_clock() -> None:
-    seen = Seen().after_read(record("other", "1"), 100.0)
+    seen = ObservedLease().after_read(record("other", "1"), 100.0)
     assert seen.after_read(record("other", "1"), 105.0).since_s == 100.0
     assert seen.after_read(record("other", "2"), 105.0).since_s == 105.0
-    assert seen.after_read(None, 105.0) == Seen(None, 105.0)
+    assert seen.after_read(None, 105.0) == ObservedLease(None, 105.0)
 
 
 def test_a_holder_stops_before_a_standby_may_take_the_lease() -> None:
     stops_after_s = TIMES.duration_s - TIMES.margin_s
 
     assert TIMES.renew_s < stops_after_s
-    assert decide("me", Seen(record("other"), 0.0), stops_after_s) is Step.WAIT
+    assert decide("me", ObservedLease(record("other"), 0.0), stops_after_s) is Step.WAIT
 
 
 def test_renewing_changes_only_the_time_and_what_the_holder_says() -> None:
@@ -90,7 +90,7 @@ def test_a_released_lease_is_taken_immediately_and_that_is_a_transition() -> Non
     free = released(record("other"), NOW)
 
     assert (free.holder, free.renew_time, free.transitions) == ("", NOW_TEXT, 3)
-    assert decide("me", Seen(free, 0.0), 0.0) is Step.TAKE
+    assert decide("me", ObservedLease(free, 0.0), 0.0) is Step.TAKE
     assert lease_held_by("me", free, NOW, TIMES, CLAIM).transitions == 4
 
 

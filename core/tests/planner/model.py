@@ -274,7 +274,7 @@ class Kubernetes:
                 for broker_id in self.brokers
             },
             revisions=dict(self.revisions),
-            requested_ms=self.questions.asked(
+            open_questions_ms=self.questions.asked(
                 self.maps.values(), self.brokers.values(), self._now_ms()
             ),
             maps_check=self.maps_check,

@@ -14,7 +14,7 @@ from chiplog_core.model.conditions import Condition, ConditionStatus
 from chiplog_core.naming import labels
 from chiplog_core.naming.taken_names import taken_message
 from chiplog_core.observed.world import StatefulSetState
-from chiplog_core.planner.node_ports import held_by
+from chiplog_core.planner.node_ports import node_ports_of
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic
 
@@ -268,7 +268,7 @@ NODE_PORTS = {
 
 
 def node_ports(kubernetes: Kubernetes) -> dict[int, dict[str, int]]:
-    found = held_by(kubernetes.brokers.values())
+    found = node_ports_of(kubernetes.brokers.values())
     return {int(broker_id): dict(of) for broker_id, of in sorted(found.items())}
 
 

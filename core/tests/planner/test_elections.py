@@ -469,7 +469,7 @@ def test_a_dead_follower_of_two_leaves_where_one_suffices() -> None:
 )
 def test_who_has_not_compared_its_disk_with_the_maps(awaited: int, leader: str) -> None:
     known = broker_states(broker_state("1@1", GONE), *ALL_THREE[1:], broker_state("4@1"))
-    known = replace(known, awaited=frozenset({BrokerId(awaited)}))
+    known = replace(known, unchecked_alive=frozenset({BrokerId(awaited)}))
 
     assert elect(state("1@1 2@1 3@1", "1@1"), TOPIC, 2, known).leader == ref(leader)
 

@@ -79,7 +79,7 @@ def test_the_time_ends_when_the_last_one_that_answered_is_gone() -> None:
     kubernetes.now += WAIT / 2
     kubernetes.kill(1)
     kubernetes.settle()
-    assert kubernetes.world().requested_ms == {}
+    assert kubernetes.world().open_questions_ms == {}
 
     kubernetes.start(2)
     kubernetes.settle()
@@ -130,11 +130,11 @@ def test_what_is_no_answer(change: dict[str, Any]) -> None:
     kubernetes = all_down()
     kubernetes.start(1)
     kubernetes.settle()
-    assert list(kubernetes.world().requested_ms.values()) == [0]
+    assert list(kubernetes.world().open_questions_ms.values()) == [0]
 
     kubernetes.status(1, replace(kubernetes.brokers[BrokerId(1)].status, **change))
 
-    assert kubernetes.world().requested_ms == {}
+    assert kubernetes.world().open_questions_ms == {}
 
 
 def test_an_answer_to_an_older_question_is_none() -> None:
@@ -147,7 +147,7 @@ def test_an_answer_to_an_older_question_is_none() -> None:
     )
     kubernetes.status(1, replace(status, replica_reports=reports))
 
-    assert kubernetes.world().requested_ms == {}
+    assert kubernetes.world().open_questions_ms == {}
 
 
 # -- all were down

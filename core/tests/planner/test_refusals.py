@@ -12,7 +12,7 @@ from chiplog_core.model.broker_status import Tail
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.observed.processes import Identity, identity
 from chiplog_core.observed.world import World
-from chiplog_core.planner.refusals import BETWEEN_MS, Attempt, doubt, is_refusal
+from chiplog_core.planner.refusals import BETWEEN_MS, Attempt, is_refusal, reason_to_doubt
 from tests.planner.model import Kubernetes
 from tests.planner.objects import NOW, of_users, partitions_of, topic
 
@@ -55,7 +55,7 @@ def who(kubernetes: Kubernetes, broker_id: BrokerId = ONE) -> Identity:
 
 
 def doubted(kubernetes: Kubernetes, whom: Identity, **changes: Any) -> str:
-    return doubt(whom, kubernetes.world(**changes), None, 0)
+    return reason_to_doubt(whom, kubernetes.world(**changes), None, 0)
 
 
 def test_one_of_three_replicas_that_refuses_is_believed_to_be_gone() -> None:
@@ -120,7 +120,7 @@ def test_of_one_that_is_known_to_have_ended_nothing_is_new() -> None:
 def test_one_in_five_seconds_is_believed(ago_ms: int | None, is_believed: bool) -> None:
     kubernetes = cluster()
     believed_ms = None if ago_ms is None else 70_000 - ago_ms
-    why = doubt(who(kubernetes), kubernetes.world(), believed_ms, 70_000)
+    why = reason_to_doubt(who(kubernetes), kubernetes.world(), believed_ms, 70_000)
     assert (why == "") is is_believed
 
 
@@ -260,4 +260,4 @@ def test_a_world_without_the_broker_is_no_world_to_decide_in() -> None:
     kubernetes = cluster()
     whom = who(kubernetes)
     empty = World(metadata=kubernetes.cluster.metadata, cluster=None)
-    assert doubt(whom, empty, None, 0) != ""
+    assert reason_to_doubt(whom, empty, None, 0) != ""

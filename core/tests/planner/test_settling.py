@@ -92,7 +92,7 @@ def settled(
     answers = Answers(
         reports={(TOPIC, ZERO): said} if said else {},
         proposals={TOPIC: {ZERO: list(claims)}} if claims else {},
-        requested_ms={Question(TOPIC, ZERO, before.partition_epoch): open_ms},
+        open_questions_ms={Question(TOPIC, ZERO, before.partition_epoch): open_ms},
     )
     after, losses = settle_all(spec, known, answers, accepted)
     return after.generations[0].partitions[0], losses
@@ -229,7 +229,9 @@ def test_what_was_adopted_has_new_epochs_also_while_one_is_awaited_that_a_person
     newer = report("1@1 2@1", leader_epoch=7, epoch=12)
     dead = (broker_state(f"{one}@1", GONE) for one in (1, 2))
     third = frozenset({BrokerId(3)})
-    known = replace(broker_states(*dead, broker_state("3@1")), unchecked=third, awaited=third)
+    known = replace(
+        broker_states(*dead, broker_state("3@1")), unchecked=third, unchecked_alive=third
+    )
 
     after, _ = settled(asked(leader="1@1"), known, {1: newer, 2: newer}, accepted=waived(3))
 
@@ -420,9 +422,9 @@ def test_what_goes_on_by_itself_is_not_at_risk() -> None:
     reports = {BrokerId(one): report(log=(5, 10 - one)) for one in (1, 2, 3)}
 
     def why(open_ms: int, reports: dict[BrokerId, ReplicaReport] = reports) -> str:
-        requested_ms = {Question(TOPIC, ZERO, PartitionEpoch(9)): open_ms}
+        open_questions_ms = {Question(TOPIC, ZERO, PartitionEpoch(9)): open_ms}
         answers = Answers(
-            reports={(TOPIC, ZERO): reports} if reports else {}, requested_ms=requested_ms
+            reports={(TOPIC, ZERO): reports} if reports else {}, open_questions_ms=open_questions_ms
         )
         return why_at_risk(answers, spec, spec.generations[0].partitions[0], known)
 

@@ -17,7 +17,7 @@ from chiplog_core.ids import (
     TopicId,
 )
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
-from chiplog_core.rebalance.approval import MoveState, Standing, approve, judge, standings
+from chiplog_core.rebalance.approval import MoveBasis, MoveState, approve, judge, move_bases
 from chiplog_core.rebalance.leaders import LeaderMove, leader_moves
 from chiplog_core.rebalance.settings import Settings
 from tests.rebalance.worlds import World, name, worlds
@@ -31,7 +31,7 @@ MOVE = LeaderMove(
     expected_replicas=(ONE, TWO, THREE),
     leader_epoch=LeaderEpoch(7),
 )
-NOW = Standing(
+NOW = MoveBasis(
     replicas=(ONE, TWO, THREE),
     isr=frozenset({ONE, TWO, THREE}),
     leader=ONE,
@@ -55,7 +55,7 @@ def test_a_move_is_due_while_nothing_has_changed() -> None:
         (replace(NOW, isr=frozenset({ONE, THREE})), "broker 2, which is not in sync now"),
     ],
 )
-def test_a_move_for_another_state_is_stale(now: Standing | None, said: str) -> None:
+def test_a_move_for_another_state_is_stale(now: MoveBasis | None, said: str) -> None:
     other = replace(MOVE, name=name(1))
     given = {other.name: NOW} | ({MOVE.name: now} if now else {})
 
@@ -92,7 +92,7 @@ def test_whatever_changes_in_a_partition_that_moves_refuses_the_whole(
 ) -> None:
     moves = leader_moves(world.brokers, world.partitions, world.measurements, Settings())
     now = {
-        one.name: Standing(
+        one.name: MoveBasis(
             replicas=one.replicas,
             isr=frozenset(one.isr),
             leader=one.leader,
@@ -139,8 +139,8 @@ def test_standings_are_of_the_generation_in_force() -> None:
         generations=(generation(4, None), generation(5, ReplicaRef(ONE, Session(3)))),
     )
 
-    assert standings([spec]) == {
-        name(0): Standing(
+    assert move_bases([spec]) == {
+        name(0): MoveBasis(
             replicas=(ONE, TWO), isr=frozenset({ONE}), leader=ONE, leader_epoch=LeaderEpoch(5)
         )
     }

@@ -13,15 +13,15 @@ from chiplog_core.model.references import ClusterRef
 from chiplog_core.model.spark_result import Result, ResultState, failed
 from chiplog_core.model.spark_run import RunState
 from chiplog_core.naming import labels
-from chiplog_core.rebalance.approval import Standing
+from chiplog_core.rebalance.approval import MoveBasis
 from chiplog_core.rebalance.documents import leader_move_json
 from chiplog_core.rebalance.leaders import LeaderMove
 from chiplog_core.rebalance.measured import Broker, PartitionName
 from chiplog_core.spark.rebalance_steps import next_step
 from chiplog_core.spark.rebalance_view import RebalanceView
-from chiplog_core.spark.runs import Seen
-from chiplog_core.spark.steps import Launch, Remove, TakeAwayAnnotation
-from chiplog_core.spark.topic_choice import Unmet
+from chiplog_core.spark.runs import ObservedRun
+from chiplog_core.spark.steps import Launch, Remove, RemoveAnnotation
+from chiplog_core.spark.topic_choice import WaitReason
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
@@ -77,13 +77,13 @@ class World:
             ),
             spec=RebalanceSpec(cluster_ref=ClusterRef(name="demo"), **spec),
         )
-        self.there: dict[str, Seen] = {}
+        self.there: dict[str, ObservedRun] = {}
         self.jobs: list[dict[str, Any]] = []
         self.removed: list[str] = []
         self.told: list[str] = []
         self.view: dict[str, Any] = {}
         self.maps = {
-            name(one): Standing(
+            name(one): MoveBasis(
                 replicas=(ONE, TWO, THREE), isr=ALL, leader=ONE, leader_epoch=LeaderEpoch(7)
             )
             for one in range(partitions)
@@ -114,11 +114,11 @@ class World:
         (found,) = [one for one in self.status.conditions if one.type == "Ready"]
         return found.message
 
-    def seen(self) -> Seen | None:
+    def seen(self) -> ObservedRun | None:
         application = self.status.application
         if application is None:
             return None
-        return self.there.get(application.name, Seen(state=RunState.GONE))
+        return self.there.get(application.name, ObservedRun(state=RunState.GONE))
 
     def look(self, seconds: int = 0, *, dies: str = "", **view: Any) -> None:
         """`dies`: the operator does, before the "status" is written, or before its "actions"."""
@@ -127,7 +127,7 @@ class World:
             "topics": ["orders"],
             "brokers": BROKERS,
             "seen": self.seen(),
-            "standings": dict(self.maps),
+            "move_bases": dict(self.maps),
             **self.view,
             **view,
         }
@@ -137,11 +137,11 @@ class World:
         for action in step.actions:
             if isinstance(action, Launch) and action.name not in self.there:
                 self.jobs.append(dict(action.job))
-                self.there[action.name] = Seen(state=RunState.PENDING, kind="Job")
+                self.there[action.name] = ObservedRun(state=RunState.PENDING, kind="Job")
             if isinstance(action, Remove):
                 self.removed.append(action.name)
                 self.there.pop(action.name, None)
-            if isinstance(action, TakeAwayAnnotation):
+            if isinstance(action, RemoveAnnotation):
                 self.annotate(None)
         if dies == "status":
             return
@@ -189,7 +189,7 @@ class World:
     def answer(self, *partitions: int, **summary: Any) -> None:
         """What the job writes before it ends."""
         result = measured(self.name, *self.moves(*partitions), **summary)
-        self.there[self.name] = Seen(state=RunState.SUCCEEDED, kind="Job", result=result)
+        self.there[self.name] = ObservedRun(state=RunState.SUCCEEDED, kind="Job", result=result)
         self.look(seconds=20)
 
     def propose(self, *partitions: int, **summary: Any) -> None:
@@ -221,7 +221,7 @@ def in_state(state: RebalanceState) -> World:
     world = World()
     match state:
         case RebalanceState.NEW:
-            world.view["unmet"] = Unmet("ClusterNotFound", "there is none")
+            world.view["wait_reason"] = WaitReason("ClusterNotFound", "there is none")
             world.look()
         case RebalanceState.PENDING_PROPOSAL:
             world.look()
@@ -229,7 +229,7 @@ def in_state(state: RebalanceState) -> World:
             world.look()
             world.look()
             told = failed(world.name, "NotAuthorized", "no")
-            world.there[world.name] = Seen(state=RunState.SUCCEEDED, result=told)
+            world.there[world.name] = ObservedRun(state=RunState.SUCCEEDED, result=told)
             world.look()
         case _:
             world.propose(0)

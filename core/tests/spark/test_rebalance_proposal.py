@@ -93,7 +93,7 @@ def test_a_status_that_lost_its_proposal_or_its_moves_says_nothing_of_them() -> 
     )
 
     def ready(state: RebalanceState) -> tuple[str, str]:
-        found = verdicts(rebalance, RebalanceStatus(state=state), problems=(), unmet=None)
+        found = verdicts(rebalance, RebalanceStatus(state=state), problems=(), wait_reason=None)
         return found[0].reason, found[0].message
 
     assert ready(RebalanceState.PROPOSAL_READY) == ("ProposalReady", "")

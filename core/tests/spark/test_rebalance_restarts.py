@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from chiplog_core.model.spark_run import RunState
 from chiplog_core.naming import labels
-from chiplog_core.spark.runs import Seen
+from chiplog_core.spark.runs import ObservedRun
 from tests.spark.rebalances import World, measured
 
 
@@ -26,7 +26,7 @@ def story(world: World, look: Callable[[], None]) -> None:
             found = world.seen() if world.status.finished_at is None else None
             if found is not None and found.state is RunState.PENDING:
                 result = measured(world.name, *world.moves(0, 1))
-                world.there[world.name] = Seen(state=RunState.SUCCEEDED, result=result)
+                world.there[world.name] = ObservedRun(state=RunState.SUCCEEDED, result=result)
                 return
             look()
         raise AssertionError(f"not launched: {world.state}")
@@ -83,9 +83,9 @@ def test_without_an_approval_nothing_is_ever_ordered(data: st.DataObject) -> Non
             case "result" if world.status.application is not None:
                 if world.name in world.there:
                     result = measured(world.name, *world.moves(0))
-                    world.there[world.name] = Seen(state=RunState.SUCCEEDED, result=result)
+                    world.there[world.name] = ObservedRun(state=RunState.SUCCEEDED, result=result)
             case "fail" if world.status.application is not None:
-                world.there[world.name] = Seen(state=RunState.FAILED, must_be_stopped=True)
+                world.there[world.name] = ObservedRun(state=RunState.FAILED, must_be_stopped=True)
             case "gone" if world.status.application is not None:
                 world.there.pop(world.name, None)
             case "pause":

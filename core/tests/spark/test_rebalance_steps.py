@@ -13,8 +13,8 @@ from chiplog_core.problems import Problem
 from chiplog_core.rebalance.documents import leader_move_json
 from chiplog_core.spark.rebalance_request import spec_digest
 from chiplog_core.spark.rebalance_view import POSSIBLE, Command
-from chiplog_core.spark.runs import GRACE, START_LIMIT, Seen
-from chiplog_core.spark.topic_choice import Unmet
+from chiplog_core.spark.runs import GRACE, START_LIMIT, ObservedRun
+from chiplog_core.spark.topic_choice import WaitReason
 from tests.spark.rebalances import BROKERS, NOW, THREE, TWO, World, in_state, measured, name
 
 
@@ -95,7 +95,7 @@ def test_approved_by_the_spec_that_proposal_is_carried_out_and_no_other() -> Non
 def test_an_approved_one_waits_while_another_moves_and_names_it(by_spec: bool) -> None:
     world = World()
     world.propose(0)
-    world.view["under_way"] = "apps/first"
+    world.view["other_rebalance"] = "apps/first"
     if by_spec:
         world.change(approved_proposal=world.name)
     else:
@@ -105,7 +105,7 @@ def test_an_approved_one_waits_while_another_moves_and_names_it(by_spec: bool) -
     assert world.state == "ProposalReady"
     assert world.ready() == ("False", "WaitsForAnother")
     assert "when the moves of Rebalance apps/first are finished" in world.message()
-    world.view["under_way"] = ""
+    world.view["other_rebalance"] = ""
     world.look()
     assert world.state == "Rebalancing"
 
@@ -113,7 +113,7 @@ def test_an_approved_one_waits_while_another_moves_and_names_it(by_spec: bool) -
 def test_one_that_is_not_approved_says_nothing_of_another() -> None:
     world = World()
     world.propose(0)
-    world.look(under_way="apps/first")
+    world.look(other_rebalance="apps/first")
     assert world.ready() == ("False", "ProposalReady")
 
 
@@ -182,7 +182,7 @@ def test_a_measuring_that_is_stopped_ends_with_its_application() -> None:
     world = World()
     world.look()
     world.look()
-    world.there[world.name] = Seen(state=RunState.RUNNING, kind="Job")
+    world.there[world.name] = ObservedRun(state=RunState.RUNNING, kind="Job")
     world.look(seconds=2)
     world.say("stop")
     assert (world.state, world.removed) == ("Stopped", [world.name])
@@ -197,7 +197,7 @@ def test_refreshed_while_it_measures_it_begins_when_the_other_is_gone() -> None:
     world.look()
     world.look()
     first = world.name
-    staying = Seen(state=RunState.RUNNING, kind="Job")
+    staying = ObservedRun(state=RunState.RUNNING, kind="Job")
     world.annotate("refresh")
     world.look()
     assert world.removed == [first]
@@ -289,7 +289,7 @@ def test_what_cannot_be_done_ends_what_goes_on_and_begins_when_it_can() -> None:
 @pytest.mark.parametrize(
     ("view", "reason"),
     [
-        ({"unmet": Unmet("ClusterNotFound", "there is none")}, "ClusterNotFound"),
+        ({"wait_reason": WaitReason("ClusterNotFound", "there is none")}, "ClusterNotFound"),
         ({"topics": []}, "NoTopics"),
         ({"topics": [f"t{one}" for one in range(10_001)]}, "TooManyTopics"),
         ({"topics": [f"{one:0249}" for one in range(2_000)]}, "TooManyTopics"),
@@ -396,14 +396,14 @@ def test_an_application_that_outlives_its_result_is_removed_after_some_time() ->
     world.look()
     world.look()
     result = measured(world.name, *world.moves(0))
-    world.there[world.name] = Seen(state=RunState.RUNNING, kind="Job", result=result)
+    world.there[world.name] = ObservedRun(state=RunState.RUNNING, kind="Job", result=result)
     world.look()
     assert (world.state, world.removed) == ("ProposalReady", [])
     world.look(seconds=int(GRACE.total_seconds()) + 1)
     assert world.removed == [world.name]
 
 
-@pytest.mark.parametrize("view", [{"seen": None}, {"standings": None}])
+@pytest.mark.parametrize("view", [{"seen": None}, {"move_bases": None}])
 def test_nothing_is_concluded_from_what_is_not_known(view: dict[str, Any]) -> None:
     measuring = in_state(RebalanceState.PENDING_PROPOSAL)
     measuring.look()
@@ -413,12 +413,12 @@ def test_nothing_is_concluded_from_what_is_not_known(view: dict[str, Any]) -> No
     world = World()
     world.propose(0)
     world.annotate("approve")
-    world.look(standings=None)
+    world.look(move_bases=None)
     assert (world.state, world.annotation) == ("ProposalReady", "approve")
     world.look()
     assert world.state == "Rebalancing"
     world.maps.clear()
-    world.look(standings=None)
+    world.look(move_bases=None)
     assert world.state == "Rebalancing"
 
 

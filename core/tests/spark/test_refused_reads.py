@@ -20,10 +20,10 @@ from chiplog_core.model.spark_result import Check, Violation
 from chiplog_core.model.verification import CheckCount
 from chiplog_core.spark.refused_reads import (
     CLOCKS_DIFFER,
+    DamageReports,
     RefusedRead,
-    Witness,
-    named,
-    recounted,
+    counted_again,
+    with_broker_reports,
 )
 
 BEGAN = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -62,7 +62,9 @@ VIOLATION = Violation(
 )
 
 
-def witness(*past: PastDamage, checks: tuple[Check, ...] = (), broker: int = 3) -> Witness:
+def damage_reports(
+    *past: PastDamage, checks: tuple[Check, ...] = (), broker: int = 3
+) -> DamageReports:
     directory = DataDirectory(
         storage_uuid=StorageUuid(bytes(16)),
         tail=Tail.INTACT,
@@ -80,16 +82,16 @@ def witness(*past: PastDamage, checks: tuple[Check, ...] = (), broker: int = 3) 
         status=BrokerStatus(directories=(directory,)),
     )
     brokers = {BrokerId(broker): found}
-    return Witness(brokers=brokers, checks=checks, began=BEGAN, ended=ENDED)
+    return DamageReports(brokers=brokers, checks=checks, began=BEGAN, ended=ENDED)
 
 
-def told(said: Witness, read: RefusedRead = READ, one: Violation = VIOLATION) -> Violation:
-    (found,) = named([one], [read], said)
+def told(said: DamageReports, read: RefusedRead = READ, one: Violation = VIOLATION) -> Violation:
+    (found,) = with_broker_reports([one], [read], said)
     return found
 
 
 def test_it_has_the_place_and_the_words_of_the_broker() -> None:
-    found = told(witness(PAST))
+    found = told(damage_reports(PAST))
     assert (found.check, found.offset, found.replica) == (Check.CRC, 750, REPLICA)
     assert (found.topic, found.partition) == ("orders", 2)
     assert f"{FILE} is not what was written" in found.message
@@ -98,12 +100,12 @@ def test_it_has_the_place_and_the_words_of_the_broker() -> None:
 
 def test_a_file_that_ends_too_early_is_named_so_where_that_is_checked() -> None:
     cut = replace(PAST, kind=DamageKind.TRUNCATED)
-    found = told(witness(cut))
+    found = told(damage_reports(cut))
     assert (found.check, found.offset) == (Check.TRUNCATED_TAIL, 750)
     assert f"{FILE} ends too early" in found.message
     both = (Check.CRC, Check.TRUNCATED_TAIL)
-    assert told(witness(cut, checks=both)).check is Check.TRUNCATED_TAIL
-    assert told(witness(cut, checks=(Check.CRC,))).check is Check.CRC
+    assert told(damage_reports(cut, checks=both)).check is Check.TRUNCATED_TAIL
+    assert told(damage_reports(cut, checks=(Check.CRC,))).check is Check.CRC
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ def test_a_file_that_ends_too_early_is_named_so_where_that_is_checked() -> None:
     ],
 )
 def test_what_was_not_refused_because_of_it_stays_as_it_is(past: PastDamage) -> None:
-    assert told(witness(past)) == VIOLATION
+    assert told(damage_reports(past)) == VIOLATION
 
 
 @pytest.mark.parametrize(
@@ -139,13 +141,13 @@ def test_what_was_damaged_while_the_run_read_may_have_been_found_before(
 ) -> None:
     """A replica that nobody else can give stays so; and clocks differ."""
     past = replace(PAST, found_at=found_at, whole_at=whole_at)
-    assert told(witness(past)).offset == 750
+    assert told(damage_reports(past)).offset == 750
 
 
 def test_of_several_the_newest_is_told() -> None:
     older = replace(PAST, found_at=BEGAN, offset=Offset(600))
-    assert told(witness(PAST, older)).offset == 750
-    assert told(witness(older, PAST)).offset == 750
+    assert told(damage_reports(PAST, older)).offset == 750
+    assert told(damage_reports(older, PAST)).offset == 750
 
 
 @pytest.mark.parametrize(
@@ -159,20 +161,22 @@ def test_of_several_the_newest_is_told() -> None:
 )
 def test_a_violation_that_is_no_refused_read_stays_as_it_is(changes: dict[str, Any]) -> None:
     one = replace(VIOLATION, **changes)
-    assert told(witness(PAST), one=one) == one
+    assert told(damage_reports(PAST), one=one) == one
 
 
 def test_without_the_brokers_word_or_of_an_older_job_it_stays_as_it_is() -> None:
-    assert told(witness()) == VIOLATION
-    assert told(witness(PAST, broker=2)) == VIOLATION
-    assert told(witness(PAST), read=RefusedRead(topic="orders", message="no")) == VIOLATION
-    assert told(witness(PAST), read=replace(READ, topic_id=None)) == VIOLATION
+    assert told(damage_reports()) == VIOLATION
+    assert told(damage_reports(PAST, broker=2)) == VIOLATION
+    assert told(damage_reports(PAST), read=RefusedRead(topic="orders", message="no")) == VIOLATION
+    assert told(damage_reports(PAST), read=replace(READ, topic_id=None)) == VIOLATION
 
 
 def test_checks_are_counted_by_their_new_names() -> None:
     cut = replace(VIOLATION, check=Check.TRUNCATED_TAIL)
     counts = [CheckCount(check=Check.CRC, count=3), CheckCount(check=Check.TIMESTAMP, count=1)]
-    after = {one.check: one.count for one in recounted(counts, [VIOLATION], [cut])}
+    after = {one.check: one.count for one in counted_again(counts, [VIOLATION], [cut])}
     assert after == {Check.CRC: 2, Check.TIMESTAMP: 1, Check.TRUNCATED_TAIL: 1}
     only = [CheckCount(check=Check.CRC, count=1)]
-    assert recounted(only, [VIOLATION], [cut]) == (CheckCount(check=Check.TRUNCATED_TAIL, count=1),)
+    assert counted_again(only, [VIOLATION], [cut]) == (
+        CheckCount(check=Check.TRUNCATED_TAIL, count=1),
+    )

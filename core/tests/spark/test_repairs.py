@@ -37,17 +37,17 @@ from chiplog_core.model.partition_map import (
 )
 from chiplog_core.model.spark_result import Check
 from chiplog_core.model.verification import RepairState, ReplicaRepair
-from chiplog_core.spark.repair_fleet import MAX_AT_ONCE, Standing
+from chiplog_core.spark.repair_fleet import MAX_AT_ONCE, ClusterState
 from chiplog_core.spark.repairs import (
-    GOOD_FOR,
+    MAX_FINDING_AGE,
     Repairs,
-    accused_by,
-    accused_in,
     after_run,
+    damaged_in,
     ended_orders,
     next_repairs,
+    repairs_asked_by,
 )
-from chiplog_core.spark.verification_report import Accused, Finding
+from chiplog_core.spark.verification_report import Finding, ReportedDamage
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 ORDERS, OTHER = TopicId(bytes(15) + b"\x02"), TopicId(bytes(15) + b"\x03")
@@ -55,8 +55,8 @@ ABOUT = Metadata(name="x", namespace="apps", uid="u")
 RUN = "nightly-1"
 
 
-def accused(replica: int | None, partition: int = 0, check: Check = Check.CRC) -> Accused:
-    return Accused(
+def damage_of(replica: int | None, partition: int = 0, check: Check = Check.CRC) -> ReportedDamage:
+    return ReportedDamage(
         topic="orders",
         topic_id=ORDERS,
         partition=PartitionIndex(partition),
@@ -65,18 +65,18 @@ def accused(replica: int | None, partition: int = 0, check: Check = Check.CRC) -
     )
 
 
-def found(*of: Accused, is_complete: bool = True) -> Finding:
+def found(*of: ReportedDamage, is_complete: bool = True) -> Finding:
     return Finding(
         reason="ViolationsFound",
         message="",
-        accused=of,
-        accused_total=len(of),
+        reported_damage=of,
+        reported_total=len(of),
         is_complete=is_complete,
     )
 
 
-def repairs(*of: Accused) -> tuple[ReplicaRepair, ...]:
-    return accused_by(RUN, found(*of), NOW)
+def repairs(*of: ReportedDamage) -> tuple[ReplicaRepair, ...]:
+    return repairs_asked_by(RUN, found(*of), NOW)
 
 
 @dataclass
@@ -87,10 +87,10 @@ class Cluster:
     partitions: dict[int, PartitionState] = field(default_factory=dict)
     min_isr: int = 2
     topic_id: TopicId = ORDERS
-    held_up: str = ""
-    accused: frozenset[Any] = frozenset()
+    why_no_orders: str = ""
+    damaged_elsewhere: frozenset[Any] = frozenset()
 
-    def standing(self) -> Standing:
+    def cluster_state(self) -> ClusterState:
         generation = Generation(topic_id=self.topic_id, partitions=tuple(self.partitions.values()))
         spec = PartitionMapSpec(
             cluster="demo",
@@ -100,18 +100,18 @@ class Cluster:
             durability=Durability.FSYNC,
             generations=(generation,),
         )
-        return Standing(
+        return ClusterState(
             brokers=self.brokers,
             maps={"orders": PartitionMap(metadata=ABOUT, spec=spec)},
-            accused=self.accused,
-            held_up=self.held_up,
+            damaged_elsewhere=self.damaged_elsewhere,
+            why_no_orders=self.why_no_orders,
         )
 
     def look(
         self, known: Iterable[ReplicaRepair], seconds: int = 0, *, is_wanted: bool = True
     ) -> Repairs:
         now = NOW + timedelta(seconds=seconds)
-        return next_repairs(tuple(known), self.standing(), now, is_wanted=is_wanted)
+        return next_repairs(tuple(known), self.cluster_state(), now, is_wanted=is_wanted)
 
     def spec(self, broker_id: int, **changes: Any) -> None:
         broker = self.brokers[BrokerId(broker_id)]
@@ -189,7 +189,7 @@ def states(of: Iterable[ReplicaRepair]) -> list[RepairState]:
 
 
 def test_a_replica_is_ordered_fetched_and_done_once(cluster: Cluster) -> None:
-    first = cluster.look(repairs(accused(3)))
+    first = cluster.look(repairs(damage_of(3)))
     (order,) = first.orders
     assert order.replica == 3
     assert order.order == RefetchOrder(
@@ -225,7 +225,7 @@ def test_a_replica_is_ordered_fetched_and_done_once(cluster: Cluster) -> None:
 
 def test_an_operator_that_dies_after_the_order_does_not_give_another(cluster: Cluster) -> None:
     """Its status was not written; the order was."""
-    known = repairs(accused(3))
+    known = repairs(damage_of(3))
     cluster.carry_out(cluster.look(known))
     taken_over = cluster.look(known)
     assert (states(taken_over.repairs), taken_over.orders) == ([RepairState.ORDERED], ())
@@ -243,32 +243,32 @@ def test_an_operator_that_dies_after_the_order_does_not_give_another(cluster: Cl
         (lambda it: it.state(reports_wanted=True), "has no leader"),
         (lambda it: it.state(removing=(BrokerId(3),)), "moved"),
         (lambda it: it.damaged(2, 0), "another replica"),
-        (lambda it: setattr(it, "held_up", "paused"), "paused"),
-        (lambda it: setattr(it, "accused", accused_in(repairs(accused(2)))), "1 other"),
+        (lambda it: setattr(it, "why_no_orders", "paused"), "paused"),
+        (lambda it: setattr(it, "damaged_elsewhere", damaged_in(repairs(damage_of(2)))), "1 other"),
     ],
 )
 def test_nothing_is_ordered_while_something_could_be_lost(
     cluster: Cluster, change: Any, why: str
 ) -> None:
     change(cluster)
-    held = cluster.look(repairs(accused(3)))
+    held = cluster.look(repairs(damage_of(3)))
     assert held.orders == ()
     assert states(held.repairs) == [RepairState.WAITING]
     assert why in held.repairs[0].message
-    late = cluster.look(held.repairs, int(GOOD_FOR.total_seconds()) + 1)
+    late = cluster.look(held.repairs, int(MAX_FINDING_AGE.total_seconds()) + 1)
     assert states(late.repairs) == [RepairState.REFUSED]
     assert "within an hour" in late.repairs[0].message
 
 
 def test_the_leader_is_ordered_where_all_who_may_follow_it_are_whole(cluster: Cluster) -> None:
     """It resigns before anything is put aside: that is its broker's part."""
-    (order,) = cluster.look(repairs(accused(1))).orders
+    (order,) = cluster.look(repairs(damage_of(1))).orders
     assert order.replica == 1
 
 
 def test_nothing_is_fetched_from_a_leader_that_is_accused(cluster: Cluster) -> None:
     cluster.min_isr = 1
-    held = cluster.look(repairs(accused(1), accused(2)))
+    held = cluster.look(repairs(damage_of(1), damage_of(2)))
     assert held.orders == ()
     assert {one.message for one in held.repairs} == {
         "the replica would be fetched from broker 2, whose replica may be damaged too",
@@ -278,7 +278,7 @@ def test_nothing_is_fetched_from_a_leader_that_is_accused(cluster: Cluster) -> N
 
 def test_of_a_partition_one_at_a_time(cluster: Cluster) -> None:
     cluster.min_isr = 1
-    known = repairs(accused(2), accused(3))
+    known = repairs(damage_of(2), damage_of(3))
     first = cluster.look(known)
     assert [one.replica for one in first.orders] == [2]
     cluster.carry_out(first)
@@ -286,7 +286,7 @@ def test_of_a_partition_one_at_a_time(cluster: Cluster) -> None:
 
 
 def test_of_a_cluster_few_at_a_time(cluster: Cluster) -> None:
-    known = repairs(*(accused(3, partition) for partition in range(4)))
+    known = repairs(*(damage_of(3, partition) for partition in range(4)))
     first = cluster.look(known)
     assert len(first.orders) == MAX_AT_ONCE
     cluster.carry_out(first)
@@ -296,17 +296,17 @@ def test_of_a_cluster_few_at_a_time(cluster: Cluster) -> None:
 def test_by_comparison_alone_it_takes_two_to_accuse_one(cluster: Cluster) -> None:
     cluster.min_isr = 1
     cluster.state(replicas=(BrokerId(1), BrokerId(3)), isr=refs(1, 3))
-    differs = repairs(accused(3, check=Check.REPLICA_MISMATCH))
+    differs = repairs(damage_of(3, check=Check.REPLICA_MISMATCH))
     assert cluster.look(differs).orders == ()
-    assert len(cluster.look(repairs(accused(3, check=Check.CRC))).orders) == 1
+    assert len(cluster.look(repairs(damage_of(3, check=Check.CRC))).orders) == 1
 
 
 def test_a_run_that_did_not_read_everything_proves_nothing() -> None:
-    assert accused_by(RUN, found(accused(3), is_complete=False), NOW) == ()
+    assert repairs_asked_by(RUN, found(damage_of(3), is_complete=False), NOW) == ()
 
 
 def test_where_nobody_knows_which_copy_is_right_none_is_replaced(cluster: Cluster) -> None:
-    known = repairs(accused(None), accused(3), accused(3, partition=1))
+    known = repairs(damage_of(None), damage_of(3), damage_of(3, partition=1))
     assert states(known) == [RepairState.REFUSED, RepairState.WAITING]
     assert [one.order.partition for one in cluster.look(known).orders] == [1]
 
@@ -321,20 +321,20 @@ def test_where_nobody_knows_which_copy_is_right_none_is_replaced(cluster: Cluste
 )
 def test_what_is_not_as_it_was_is_left(cluster: Cluster, change: Any, why: str) -> None:
     change(cluster)
-    found = cluster.look(repairs(accused(3)))
+    found = cluster.look(repairs(damage_of(3)))
     assert (states(found.repairs), found.orders) == ([RepairState.REFUSED], ())
     assert why in found.repairs[0].message
 
 
 def test_a_policy_that_is_taken_back_counts_until_the_order(cluster: Cluster) -> None:
-    first = cluster.look(repairs(accused(3)))
+    first = cluster.look(repairs(damage_of(3)))
     assert states(cluster.look(first.repairs, is_wanted=False).repairs) == [RepairState.REFUSED]
     cluster.carry_out(first)
     assert states(cluster.look(first.repairs, is_wanted=False).repairs) == [RepairState.ORDERED]
 
 
 def test_what_a_broker_refuses_is_told(cluster: Cluster) -> None:
-    first = cluster.look(repairs(accused(3)))
+    first = cluster.look(repairs(damage_of(3)))
     cluster.carry_out(first)
     cluster.answer(3, "1 other replicas are in sync, and 2 must be")
     refused = cluster.look(first.repairs)
@@ -343,7 +343,7 @@ def test_what_a_broker_refuses_is_told(cluster: Cluster) -> None:
 
 
 def test_a_broker_that_was_started_anew_is_not_ordered_again(cluster: Cluster) -> None:
-    first = cluster.look(repairs(accused(3)))
+    first = cluster.look(repairs(damage_of(3)))
     cluster.carry_out(first)
     cluster.spec(3, session=Session(6))
     assert states(cluster.look(first.repairs).repairs) == [RepairState.REFUSED]
@@ -352,7 +352,7 @@ def test_a_broker_that_was_started_anew_is_not_ordered_again(cluster: Cluster) -
 
 
 def test_an_order_that_vanished_is_not_given_again(cluster: Cluster) -> None:
-    first = cluster.look(repairs(accused(3)))
+    first = cluster.look(repairs(damage_of(3)))
     cluster.carry_out(first)
     ordered = cluster.look(first.repairs)
     cluster.spec(3, refetches=())
@@ -361,23 +361,25 @@ def test_an_order_that_vanished_is_not_given_again(cluster: Cluster) -> None:
 
 
 def test_orders_of_a_verification_that_is_gone_are_withdrawn(cluster: Cluster) -> None:
-    cluster.carry_out(cluster.look(repairs(accused(3))))
+    cluster.carry_out(cluster.look(repairs(damage_of(3))))
     ((broker, kept),) = ended_orders(cluster.brokers.values(), ())
     assert (broker.spec.broker_id, kept) == (3, ())
 
 
 def test_a_later_run_leaves_what_is_under_way(cluster: Cluster) -> None:
-    first = cluster.look(repairs(accused(3)))
+    first = cluster.look(repairs(damage_of(3)))
     cluster.carry_out(first)
     ordered = cluster.look(first.repairs).repairs
-    proven = accused_by("nightly-2", found(accused(3), accused(2, partition=1)), NOW)
+    proven = repairs_asked_by("nightly-2", found(damage_of(3), damage_of(2, partition=1)), NOW)
     after = after_run(ordered, proven)
     assert [(one.run, one.replica) for one in after] == [(RUN, 3), ("nightly-2", 2)]
 
 
 def test_partitions_are_kept_whole_where_there_are_too_many() -> None:
     """Who else is accused has to be known."""
-    known = repairs(*(accused(replica, partition) for partition in range(60) for replica in (2, 3)))
+    known = repairs(
+        *(damage_of(replica, partition) for partition in range(60) for replica in (2, 3))
+    )
     kept = after_run((), known)
     assert len(kept) <= MAX_REFETCHES
     assert len({one.partition for one in kept}) * 2 == len(kept)
@@ -394,7 +396,7 @@ def test_whatever_happens_enough_stay(data: st.DataObject) -> None:
         isr = sorted(data.draw(st.sets(st.sampled_from([1, 2, 3]), min_size=1)))
         leader = data.draw(st.sampled_from([None, *isr]))
         made.state(partition, isr=refs(*isr), leader=None if leader is None else refs(leader)[0])
-    known = repairs(*(accused(replica, partition) for replica, partition in sorted(bad)))
+    known = repairs(*(damage_of(replica, partition) for replica, partition in sorted(bad)))
     ordered = made.look(known).orders
     assert len(ordered) <= MAX_AT_ONCE
     assert len({one.order.partition for one in ordered}) == len(ordered)

@@ -269,7 +269,7 @@ def test_a_pod_that_no_node_takes_is_told_of_and_waited_for() -> None:
     one["status"] |= {"conditions": [scheduled], "containerStatuses": []}
     phase = observed(J, STILL[J], [one], NOW)
     assert phase == Phase(
-        PhaseName.SUBMITTED, "Unschedulable", "0/3 nodes: memory", is_held_up=True
+        PhaseName.SUBMITTED, "Unschedulable", "0/3 nodes: memory", is_delayed=True
     )
 
 
@@ -383,7 +383,7 @@ def test_a_pod_that_admission_refuses_ends_the_application(message: str, reason:
     refused = {"reason": "FailedCreate", "message": message}
     young = job() | {"metadata": {"creationTimestamp": ago(10)}}
     phase = observed(J, young, [], NOW, [refused])
-    assert phase == Phase(PhaseName.PENDING, reason, message, is_held_up=True)
+    assert phase == Phase(PhaseName.PENDING, reason, message, is_delayed=True)
     phase = observed(J, job(), [], NOW, [refused])
     assert phase == Phase(PhaseName.FAILED, reason, message, must_be_stopped=True)
 
@@ -492,10 +492,10 @@ def test_executors_that_no_node_takes_hold_a_running_application_up() -> None:
     driver = pod(RUNNING, phase="Running")
     phase = observed(K, kubeflow("RUNNING"), [driver, unscheduled("executor")], NOW)
     message = "no executor is running: 0/3 nodes are available: 3 Insufficient cpu"
-    assert phase == Phase(PhaseName.RUNNING, "Unschedulable", message, is_held_up=True)
+    assert phase == Phase(PhaseName.RUNNING, "Unschedulable", message, is_delayed=True)
     one_runs = pod(RUNNING, role="executor", phase="Running")
     pods = [driver, unscheduled("executor"), one_runs]
-    assert not observed(K, kubeflow("RUNNING"), pods, NOW).is_held_up
+    assert not observed(K, kubeflow("RUNNING"), pods, NOW).is_delayed
     assert pod_states.running_executors(pods) == 1
 
 
@@ -503,14 +503,14 @@ def test_a_driver_that_gets_no_executors_is_held_up() -> None:
     """As where a quota refuses them: then there is no pod that could say it."""
     new: Made = {"running": {"startedAt": ago(90)}}
     driver = pod(new, phase="Running")
-    assert not observed(K, kubeflow("RUNNING"), [driver], NOW).is_held_up
+    assert not observed(K, kubeflow("RUNNING"), [driver], NOW).is_delayed
     phase = observed(K, kubeflow("RUNNING"), [pod(RUNNING, phase="Running")], NOW)
     assert (phase.name, phase.reason) == (PhaseName.RUNNING, "NoExecutors")
-    assert phase.is_held_up
+    assert phase.is_delayed
     assert "ResourceQuota" in phase.message
     starting = pod(waiting("ContainerCreating"), role="executor")
     both = [pod(RUNNING, phase="Running"), starting]
-    assert not observed(K, kubeflow("RUNNING"), both, NOW).is_held_up
+    assert not observed(K, kubeflow("RUNNING"), both, NOW).is_delayed
 
 
 @pytest.mark.parametrize(
@@ -533,7 +533,7 @@ def test_an_application_that_nobody_takes_up_says_what_to_look_at(
 def test_a_webhook_that_is_away_is_named_with_a_remedy() -> None:
     message = 'Internal error occurred: failed calling webhook "mutate-pod.sparkoperator.k8s.io"'
     phase = observed(K, kubeflow("SUBMISSION_FAILED", message), [], NOW)
-    assert (phase.reason, phase.is_held_up) == ("WebhookUnavailable", True)
+    assert (phase.reason, phase.is_delayed) == ("WebhookUnavailable", True)
     assert phase.message.startswith(message)
     assert "check that its webhook pods run" in phase.message
 

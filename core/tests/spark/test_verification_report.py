@@ -9,7 +9,7 @@ from chiplog_core.model.references import ClusterRef
 from chiplog_core.model.spark_result import Check, Result, ResultState, Violation
 from chiplog_core.model.verification import Verification, VerificationSpec, VerificationStatus
 from chiplog_core.problems import Problem
-from chiplog_core.spark.topic_choice import Unmet
+from chiplog_core.spark.topic_choice import WaitReason
 from chiplog_core.spark.verification_report import finding_of, verdicts
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -87,7 +87,9 @@ def test_a_summary_that_does_not_read_has_verified_nothing() -> None:
     assert (found.result, found.is_complete) == (None, False)
 
 
-def ready(problems: tuple[Problem, ...] = (), unmet: Unmet | None = None) -> tuple[str, str]:
+def ready(
+    problems: tuple[Problem, ...] = (), wait_reason: WaitReason | None = None
+) -> tuple[str, str]:
     verification = Verification(
         metadata=Metadata(name="all", namespace="apps"),
         spec=VerificationSpec(cluster_ref=ClusterRef(name="demo")),
@@ -96,7 +98,7 @@ def ready(problems: tuple[Problem, ...] = (), unmet: Unmet | None = None) -> tup
         verification,
         VerificationStatus(),
         problems=problems,
-        unmet=unmet,
+        wait_reason=wait_reason,
         finding=None,
         is_up_to_date=False,
     )
@@ -105,8 +107,11 @@ def ready(problems: tuple[Problem, ...] = (), unmet: Unmet | None = None) -> tup
 
 
 def test_a_problem_of_the_spec_is_reported_before_anything_that_is_missing() -> None:
-    problem, unmet = Problem("spec.schedule", "is odd", "correct it"), Unmet("NoTopics", "none")
+    problem, wait_reason = (
+        Problem("spec.schedule", "is odd", "correct it"),
+        WaitReason("NoTopics", "none"),
+    )
 
-    assert ready((problem,), unmet) == ("InvalidConfig", "spec.schedule is odd: correct it")
-    assert ready((), unmet) == ("NoTopics", "none")
+    assert ready((problem,), wait_reason) == ("InvalidConfig", "spec.schedule is odd: correct it")
+    assert ready((), wait_reason) == ("NoTopics", "none")
     assert ready() == ("Waiting", "the run starts when the previous one has ended")

@@ -36,9 +36,9 @@ from chiplog_core.model.verification import (
 from chiplog_core.naming import labels
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.spark.pod_states import DriverEnd
-from chiplog_core.spark.runs import START_LIMIT, Seen
+from chiplog_core.spark.runs import START_LIMIT, ObservedRun
 from chiplog_core.spark.steps import Launch, OrderRefetch, Remove
-from chiplog_core.spark.topic_choice import Unmet
+from chiplog_core.spark.topic_choice import WaitReason
 from chiplog_core.spark.verification_steps import VerificationView, next_step
 from tests.spark.test_repairs import three_brokers
 
@@ -84,7 +84,7 @@ class World:
     def __init__(self, **spec: Any) -> None:
         self.now = NOW
         self.verification = verification(**spec)
-        self.there: dict[str, Seen] = {}
+        self.there: dict[str, ObservedRun] = {}
         self.launched: list[str] = []
         self.removed: list[str] = []
         self.told: list[str] = []
@@ -112,11 +112,11 @@ class World:
         assert self.status.application is not None
         return self.status.application.progress
 
-    def seen(self) -> Seen | None:
+    def seen(self) -> ObservedRun | None:
         application = self.status.application
         if application is None:
             return None
-        return self.there.get(application.name, Seen(state=RunState.GONE))
+        return self.there.get(application.name, ObservedRun(state=RunState.GONE))
 
     def look(self, seconds: int = 0, **view: Any) -> None:
         self.now += timedelta(seconds=seconds)
@@ -125,7 +125,7 @@ class World:
         for action in step.actions:
             if isinstance(action, Launch):
                 self.launched.append(action.name)
-                self.there[action.name] = Seen(state=RunState.PENDING, kind="Job")
+                self.there[action.name] = ObservedRun(state=RunState.PENDING, kind="Job")
             if isinstance(action, Remove):
                 self.removed.append(action.name)
                 self.there.pop(action.name, None)
@@ -134,7 +134,7 @@ class World:
         self.told += [one.reason for one in step.events]
         self.verification = replace(self.verification, status=step.status)
 
-    def run(self, seen: Seen) -> None:
+    def run(self, seen: ObservedRun) -> None:
         """Begin, launch, and see this of it."""
         self.look()
         self.look()
@@ -157,11 +157,11 @@ def test_a_run_is_named_first_then_made_then_done() -> None:
     assert world.phase() is VerificationPhase.PENDING
     world.look()
     assert world.launched == [world.name]
-    world.there[world.name] = Seen(state=RunState.RUNNING)
+    world.there[world.name] = ObservedRun(state=RunState.RUNNING)
     world.look(seconds=2)
     assert world.phase() is VerificationPhase.RUNNING
 
-    world.there[world.name] = Seen(state=RunState.SUCCEEDED, result=succeeded(world.name))
+    world.there[world.name] = ObservedRun(state=RunState.SUCCEEDED, result=succeeded(world.name))
     world.look(seconds=20)
 
     assert world.phase() is VerificationPhase.SUCCEEDED
@@ -175,7 +175,7 @@ def test_a_run_is_named_first_then_made_then_done() -> None:
 
 def test_what_is_done_is_not_done_again_until_something_else_is_wished_for() -> None:
     world = World()
-    world.run(Seen(state=RunState.SUCCEEDED, result=succeeded("?")))
+    world.run(ObservedRun(state=RunState.SUCCEEDED, result=succeeded("?")))
     for _ in range(3):
         world.look(seconds=100_000)
     assert len(world.launched) == 1
@@ -194,7 +194,7 @@ def test_what_is_done_is_not_done_again_until_something_else_is_wished_for() -> 
 def test_violations_are_told_with_where_they_are() -> None:
     world = World()
     world.look()
-    world.run(Seen(state=RunState.SUCCEEDED, result=succeeded(world.name, 130)))
+    world.run(ObservedRun(state=RunState.SUCCEEDED, result=succeeded(world.name, 130)))
 
     assert world.phase() is VerificationPhase.VIOLATIONS_FOUND
     assert world.status.violations_total == 130
@@ -215,7 +215,7 @@ def test_mixed_placements_are_a_warning_and_no_violation() -> None:
     mixed = {"topic": "orders", "reason": "MixedPlacement", "message": message}
     measured = {"topic": "orders", "partitioner": "murmur2", "share": 95.01, "others": ["crc32"]}
     result = succeeded(world.name, notices=[mixed], partitioners=[measured])
-    world.run(Seen(state=RunState.SUCCEEDED, result=result))
+    world.run(ObservedRun(state=RunState.SUCCEEDED, result=result))
     assert world.status.phase is VerificationPhase.SUCCEEDED
     told = {one.type: (one.reason, one.message) for one in world.status.conditions}
     assert told["Verified"][0] == "NoViolations"
@@ -224,7 +224,7 @@ def test_mixed_placements_are_a_warning_and_no_violation() -> None:
     assert world.told[-1] == "MixedPlacement"
     world.change(checks=(Check.CRC,))
     world.look()
-    world.run(Seen(state=RunState.SUCCEEDED, result=succeeded(world.name)))
+    world.run(ObservedRun(state=RunState.SUCCEEDED, result=succeeded(world.name)))
     assert [one.type for one in world.status.conditions] == ["Ready", "Verified"]
 
 
@@ -232,13 +232,15 @@ def test_violations_are_counted_by_check_also_those_that_are_not_listed() -> Non
     world = World()
     world.look()
     counts = [{"check": "Crc", "count": 120}, {"check": "Timestamp", "count": 10}]
-    world.run(Seen(state=RunState.SUCCEEDED, result=succeeded(world.name, 130, byCheck=counts)))
+    world.run(
+        ObservedRun(state=RunState.SUCCEEDED, result=succeeded(world.name, 130, byCheck=counts))
+    )
     by_check = {one.check: one.count for one in world.status.violations_by_check}
     assert by_check == {Check.CRC: 120, Check.TIMESTAMP: 10}
 
     world.change(topics=("orders",))
     world.look()
-    world.run(Seen(state=RunState.SUCCEEDED, result=succeeded(world.name)))
+    world.run(ObservedRun(state=RunState.SUCCEEDED, result=succeeded(world.name)))
     assert world.status.violations_by_check == ()
 
 
@@ -281,7 +283,7 @@ def test_a_refused_read_is_told_as_its_broker_knows_it() -> None:
         }
     ]
     result = succeeded(world.name, 1, byCheck=counts, refused=refused)
-    world.run(Seen(state=RunState.SUCCEEDED, result=replace(result, violations_total=11)))
+    world.run(ObservedRun(state=RunState.SUCCEEDED, result=replace(result, violations_total=11)))
     assert world.phase() is VerificationPhase.FAILED, "not everything was read"
     (violation,) = world.status.violations
     assert (violation.check, violation.offset) == (Check.TRUNCATED_TAIL, 9)
@@ -310,7 +312,7 @@ def test_what_a_run_proves_is_repaired_by_policy_alone() -> None:
     for repair, expected in ((Repair.NONE, []), (Repair.REFETCH, [BrokerId(3)])):
         world = World(repair=repair)
         world.look()
-        world.run(Seen(state=RunState.SUCCEEDED, result=accusing(world.name, (3,))))
+        world.run(ObservedRun(state=RunState.SUCCEEDED, result=accusing(world.name, (3,))))
         assert [one.replica for one in world.status.repairs] == expected
         assert {one.run for one in world.status.repairs} <= {world.name}
 
@@ -318,7 +320,7 @@ def test_what_a_run_proves_is_repaired_by_policy_alone() -> None:
 def test_while_the_cluster_is_not_known_repairs_wait() -> None:
     world = World(repair=Repair.REFETCH)
     world.look()
-    world.run(Seen(state=RunState.SUCCEEDED, result=accusing(world.name, (3,))))
+    world.run(ObservedRun(state=RunState.SUCCEEDED, result=accusing(world.name, (3,))))
     before = world.status.repairs
     world.look(seconds=7_200)
     assert world.status.repairs == before
@@ -328,7 +330,7 @@ def test_too_many_to_repair_are_told() -> None:
     world = World(repair=Repair.REFETCH)
     world.look()
     result = succeeded(world.name, 5_000, accused=[], accusedTotal=5_000)
-    world.run(Seen(state=RunState.SUCCEEDED, result=result))
+    world.run(ObservedRun(state=RunState.SUCCEEDED, result=result))
     assert world.status.repairs == ()
     assert "RefetchRefused" in world.told
 
@@ -336,25 +338,29 @@ def test_too_many_to_repair_are_told() -> None:
 @pytest.mark.parametrize(
     ("seen", "reason"),
     [
-        (Seen(state=RunState.FAILED, reason="OOMKilled", message="driver"), "OOMKilled"),
-        (Seen(state=RunState.GONE), "ApplicationGone"),
-        (Seen(state=RunState.SUCCEEDED), "NoResult"),
+        (ObservedRun(state=RunState.FAILED, reason="OOMKilled", message="driver"), "OOMKilled"),
+        (ObservedRun(state=RunState.GONE), "ApplicationGone"),
+        (ObservedRun(state=RunState.SUCCEEDED), "NoResult"),
         (
-            Seen(state=RunState.SUCCEEDED, result=UnreadableDocument(Flaw.NOT_JSON, "no JSON")),
+            ObservedRun(
+                state=RunState.SUCCEEDED, result=UnreadableDocument(Flaw.NOT_JSON, "no JSON")
+            ),
             "ResultNotJson",
         ),
-        (Seen(state=RunState.SUCCEEDED, result=succeeded("another-run")), "NoResult"),
+        (ObservedRun(state=RunState.SUCCEEDED, result=succeeded("another-run")), "NoResult"),
         (
-            Seen(state=RunState.SUCCEEDED, result=UnreadableDocument(Flaw.OF_ANOTHER, "of x")),
+            ObservedRun(
+                state=RunState.SUCCEEDED, result=UnreadableDocument(Flaw.OF_ANOTHER, "of x")
+            ),
             "NoResult",
         ),
     ],
 )
-def test_a_run_that_failed_says_why_and_is_not_tried_again(seen: Seen, reason: str) -> None:
+def test_a_run_that_failed_says_why_and_is_not_tried_again(seen: ObservedRun, reason: str) -> None:
     world = World()
     world.look()
     world.look()
-    world.there[world.name] = Seen(state=RunState.RUNNING)
+    world.there[world.name] = ObservedRun(state=RunState.RUNNING)
     world.look(seconds=1)
     world.there[world.name] = seen
     world.look(seconds=1)
@@ -372,7 +378,7 @@ def test_a_result_that_says_failed_ends_an_application_that_would_go_on() -> Non
     world.look()
     world.look()
     said = failed(world.name, "TopicUnknown", "there is no such topic")
-    world.there[world.name] = Seen(state=RunState.RUNNING, result=said)
+    world.there[world.name] = ObservedRun(state=RunState.RUNNING, result=said)
     world.look(seconds=1)
     assert world.ready() == ("False", "TopicUnknown")
     assert world.removed == []
@@ -388,11 +394,11 @@ def test_a_job_that_crashed_may_be_started_again_by_its_launcher() -> None:
     world.look()
     world.look()
     said = failed(world.name, CRASHED, "an error")
-    world.there[world.name] = Seen(state=RunState.PENDING, result=said)
+    world.there[world.name] = ObservedRun(state=RunState.PENDING, result=said)
     world.look(seconds=1)
     assert world.status.finished_at is None
 
-    world.there[world.name] = Seen(state=RunState.SUCCEEDED, result=succeeded(world.name))
+    world.there[world.name] = ObservedRun(state=RunState.SUCCEEDED, result=succeeded(world.name))
     world.look(seconds=1)
     assert world.phase() is VerificationPhase.SUCCEEDED
 
@@ -410,21 +416,21 @@ def test_what_is_not_known_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("seen", "seconds", "reason"),
     [
-        (Seen(state=RunState.RUNNING), 3_600 + 61, "TimeLimit"),
+        (ObservedRun(state=RunState.RUNNING), 3_600 + 61, "TimeLimit"),
         (
-            Seen(state=RunState.PENDING, reason="ImagePullBackOff", message="no such image"),
+            ObservedRun(state=RunState.PENDING, reason="ImagePullBackOff", message="no such image"),
             int(START_LIMIT.total_seconds()) + 1,
             "ImagePullBackOff",
         ),
         (
-            Seen(state=RunState.FAILED, reason="InvalidImageName", must_be_stopped=True),
+            ObservedRun(state=RunState.FAILED, reason="InvalidImageName", must_be_stopped=True),
             1,
             "InvalidImageName",
         ),
     ],
 )
 def test_an_application_that_would_go_on_for_ever_is_removed(
-    seen: Seen, seconds: int, reason: str
+    seen: ObservedRun, seconds: int, reason: str
 ) -> None:
     world = World(time_limit=Duration("1h"))
     world.look()
@@ -441,19 +447,19 @@ LIMIT_S = int(START_LIMIT.total_seconds())
 
 def test_a_driver_that_is_started_again_late_has_its_time_as_well() -> None:
     world = World()
-    world.run(Seen(state=RunState.RUNNING, executors=2, attempt=1))
+    world.run(ObservedRun(state=RunState.RUNNING, executors=2, attempt=1))
     world.look(seconds=3 * LIMIT_S)
-    world.there[world.name] = Seen(state=RunState.PENDING, attempt=2)
+    world.there[world.name] = ObservedRun(state=RunState.PENDING, attempt=2)
     for _ in range(3):
         world.look(seconds=LIMIT_S // 3)
     assert world.ready() == ("False", "Pending")
     assert world.status.application is not None
     assert world.status.application.attempt == 2
 
-    world.there[world.name] = Seen(state=RunState.RUNNING, executors=2)
+    world.there[world.name] = ObservedRun(state=RunState.RUNNING, executors=2)
     world.look(seconds=1)
     assert world.status.application.waiting_since is None
-    world.there[world.name] = Seen(state=RunState.PENDING)
+    world.there[world.name] = ObservedRun(state=RunState.PENDING)
     world.look(seconds=1)
     world.look(seconds=LIMIT_S + 1)
     assert world.ready() == ("False", "NotStarted")
@@ -465,18 +471,20 @@ def test_a_driver_that_is_started_again_late_has_its_time_as_well() -> None:
 
 def test_executors_that_no_node_takes_are_told_of_and_waited_for_so_long() -> None:
     why = "no executor is running: 0/3 nodes are available: 3 Insufficient cpu"
-    held_up = Seen(state=RunState.RUNNING, reason="Unschedulable", message=why, is_held_up=True)
+    delayed = ObservedRun(
+        state=RunState.RUNNING, reason="Unschedulable", message=why, is_delayed=True
+    )
     world = World()
-    world.run(held_up)
+    world.run(delayed)
     assert world.phase() is VerificationPhase.RUNNING
     assert world.ready() == ("False", "Unschedulable")
     (ready,) = [one for one in world.status.conditions if one.type == "Ready"]
     assert ready.message == f"application {world.name} is Running: {why}"
     world.look(seconds=LIMIT_S - 60)
     # Spark gives pods up that wait for ten minutes, and makes others: there are none in between.
-    world.there[world.name] = Seen(state=RunState.RUNNING)
+    world.there[world.name] = ObservedRun(state=RunState.RUNNING)
     world.look(seconds=2)
-    world.there[world.name] = held_up
+    world.there[world.name] = delayed
     world.look(seconds=120)
     assert world.phase() is VerificationPhase.FAILED
     assert world.ready() == ("False", "Unschedulable")
@@ -488,9 +496,9 @@ def test_executors_that_no_node_takes_are_told_of_and_waited_for_so_long() -> No
 
 def test_one_executor_that_runs_is_enough() -> None:
     world = World()
-    world.run(Seen(state=RunState.RUNNING, reason="Unschedulable", is_held_up=True))
+    world.run(ObservedRun(state=RunState.RUNNING, reason="Unschedulable", is_delayed=True))
     world.look(seconds=LIMIT_S - 60)
-    world.there[world.name] = Seen(state=RunState.RUNNING, executors=1)
+    world.there[world.name] = ObservedRun(state=RunState.RUNNING, executors=1)
     world.look(seconds=2)
     assert world.ready() == ("False", "Running")
     world.look(seconds=10 * LIMIT_S)
@@ -502,17 +510,17 @@ def test_an_application_whose_launcher_is_away_is_kept_when_its_driver_has_ended
     end: DriverEnd,
 ) -> None:
     world = World()
-    world.run(Seen(state=RunState.RUNNING, executors=1))
+    world.run(ObservedRun(state=RunState.RUNNING, executors=1))
     result = succeeded(world.name)
     if end is DriverEnd.FAILED:
         result = failed(world.name, "TopicUnknown", "there is no such topic")
-    world.there[world.name] = Seen(state=RunState.RUNNING, result=result, driver_end=end)
+    world.there[world.name] = ObservedRun(state=RunState.RUNNING, result=result, driver_end=end)
     for _ in range(3):
         world.look(seconds=3_600)
     assert world.removed == []
     # It comes back and begins again, for nothing.
     if end is DriverEnd.FAILED:
-        world.there[world.name] = Seen(state=RunState.RUNNING, result=result)
+        world.there[world.name] = ObservedRun(state=RunState.RUNNING, result=result)
         world.look(seconds=2)
         assert world.removed == world.launched
 
@@ -520,13 +528,13 @@ def test_an_application_whose_launcher_is_away_is_kept_when_its_driver_has_ended
 def test_how_far_a_job_is_is_told_and_the_next_attempt_begins_with_nothing() -> None:
     half = RunProgress(bytes=500, bytes_total=1_000, partitions=1, partitions_total=2, percent=50)
     world = World()
-    world.run(Seen(state=RunState.RUNNING, executors=1, attempt=1, progress=half))
+    world.run(ObservedRun(state=RunState.RUNNING, executors=1, attempt=1, progress=half))
     (ready,) = [one for one in world.status.conditions if one.type == "Ready"]
     told = "500 bytes of about 1.0 kB, 1 of 2 partitions"
     assert ready.message == f"application {world.name} is Running ({told})"
     assert world.progress() == half
 
-    world.there[world.name] = Seen(state=RunState.PENDING, attempt=2, progress=half)
+    world.there[world.name] = ObservedRun(state=RunState.PENDING, attempt=2, progress=half)
     world.look(seconds=2)
     assert world.progress() is None
     (ready,) = [one for one in world.status.conditions if one.type == "Ready"]
@@ -572,7 +580,7 @@ def test_topics_are_chosen_by_name_by_label_or_all() -> None:
         world = World(**spec)
         world.look()
         view = VerificationView(
-            verification=world.verification, topics=TOPICS, seen=Seen(state=RunState.GONE)
+            verification=world.verification, topics=TOPICS, seen=ObservedRun(state=RunState.GONE)
         )
         (launch,) = next_step(view, world.now).actions
         assert isinstance(launch, Launch)
@@ -601,7 +609,7 @@ def test_a_missed_run_runs_once() -> None:
 
     world.look(seconds=10 * 86_400)
     world.look()
-    world.there[world.name] = Seen(state=RunState.SUCCEEDED, result=succeeded(world.name))
+    world.there[world.name] = ObservedRun(state=RunState.SUCCEEDED, result=succeeded(world.name))
     world.look(seconds=60)
     for _ in range(5):
         world.look(seconds=60)
@@ -629,7 +637,9 @@ def test_old_runs_go_with_their_applications() -> None:
     for _ in range(5):
         world.look(seconds=60)
         world.look()
-        world.there[world.name] = Seen(state=RunState.SUCCEEDED, result=succeeded(world.name))
+        world.there[world.name] = ObservedRun(
+            state=RunState.SUCCEEDED, result=succeeded(world.name)
+        )
         world.look(seconds=1)
 
     assert world.removed == world.launched[:3]
@@ -640,7 +650,7 @@ def test_a_part_is_no_proof() -> None:
     world = World()
     world.look()
     summary: dict[str, Any] = {"figures": {"timeLimitReached": True, "seconds": 1.5}}
-    world.run(Seen(state=RunState.SUCCEEDED, result=succeeded(world.name, **summary)))
+    world.run(ObservedRun(state=RunState.SUCCEEDED, result=succeeded(world.name, **summary)))
 
     assert world.ready() == ("False", "TimeLimitReached")
     assert world.status.last_success is None
@@ -648,7 +658,7 @@ def test_a_part_is_no_proof() -> None:
 
 
 _SEEN = st.builds(
-    Seen,
+    ObservedRun,
     state=st.sampled_from([state for state in RunState if state is not RunState.WANTED]),
     reason=st.sampled_from(["", "OOMKilled"]),
     message=st.sampled_from(["", "so it is"]),
@@ -664,13 +674,13 @@ _RESULTS = st.sampled_from(["none", "own", "violations", "failed", "crashed", "a
             st.none() | _SEEN,
             _RESULTS,
             st.integers(0, 4_000),
-            st.sampled_from(["", "suspend", "wish", "unmet", "schedule", "refusal"]),
+            st.sampled_from(["", "suspend", "wish", "wait_reason", "schedule", "refusal"]),
         ),
         max_size=15,
     )
 )
 def test_whatever_is_seen_the_promises_hold(
-    looks: list[tuple[Seen | None, str, int, str]],
+    looks: list[tuple[ObservedRun | None, str, int, str]],
 ) -> None:
     world = World()
     wishes = 1
@@ -685,8 +695,8 @@ def test_whatever_is_seen_the_promises_hold(
             world.change(schedule="*/5 * * * *")
         before = world.status
         view: dict[str, Any] = {"seen": _with_result(seen, said, before)}
-        if change == "unmet":
-            view["unmet"] = Unmet("ClusterNotFound", "there is none")
+        if change == "wait_reason":
+            view["wait_reason"] = WaitReason("ClusterNotFound", "there is none")
         if change == "refusal":
             view["refusal"] = "no"
         world.look(seconds=seconds, **view)
@@ -702,7 +712,9 @@ def test_whatever_is_seen_the_promises_hold(
             assert after.finished_at == before.finished_at or after.runs > before.runs
 
 
-def _with_result(seen: Seen | None, said: str, status: VerificationStatus) -> Seen | None:
+def _with_result(
+    seen: ObservedRun | None, said: str, status: VerificationStatus
+) -> ObservedRun | None:
     if seen is None or status.application is None:
         return None
     name = status.application.name
@@ -773,9 +785,9 @@ def test_topics_that_go_before_its_application_is_made_are_waited_for() -> None:
 def damaged() -> World:
     """A run that has proven one replica of three to be damaged."""
     world = World(repair=Repair.REFETCH)
-    world.view = {"standing": three_brokers().standing()}
+    world.view = {"cluster_state": three_brokers().cluster_state()}
     world.look()
-    world.run(Seen(state=RunState.SUCCEEDED, result=accusing(world.name, (2,))))
+    world.run(ObservedRun(state=RunState.SUCCEEDED, result=accusing(world.name, (2,))))
     return world
 
 
@@ -827,13 +839,13 @@ def test_an_object_without_a_time_of_creation_has_missed_no_run() -> None:
 def test_a_run_whose_application_may_still_change_is_kept_beyond_the_limit() -> None:
     world = World(successful_runs_history_limit=0)
     world.look()
-    world.run(Seen(state=RunState.RUNNING, result=succeeded(world.name)))
+    world.run(ObservedRun(state=RunState.RUNNING, result=succeeded(world.name)))
 
     assert world.phase() is VerificationPhase.SUCCEEDED
     assert [one.application for one in world.status.history] == [world.name]
     assert world.removed == []
 
-    world.there[world.name] = Seen(state=RunState.SUCCEEDED)
+    world.there[world.name] = ObservedRun(state=RunState.SUCCEEDED)
     world.look(seconds=5)
     world.look(seconds=5)
     assert world.status.history == ()
@@ -843,7 +855,7 @@ def test_a_run_whose_application_may_still_change_is_kept_beyond_the_limit() -> 
 def test_what_is_missing_before_its_application_is_made_is_waited_for() -> None:
     world = World()
     world.look()
-    world.look(unmet=Unmet("ClusterNotFound", "there is no BrokerCluster demo"))
+    world.look(wait_reason=WaitReason("ClusterNotFound", "there is no BrokerCluster demo"))
     assert world.ready() == ("False", "ClusterNotFound")
     assert world.launched == []
 
@@ -853,7 +865,7 @@ def test_what_is_missing_before_its_application_is_made_is_waited_for() -> None:
 
 def test_no_run_begins_while_something_is_missing() -> None:
     world = World()
-    world.look(unmet=Unmet("ClusterNotFound", "there is no BrokerCluster demo"))
+    world.look(wait_reason=WaitReason("ClusterNotFound", "there is no BrokerCluster demo"))
     assert (world.phase(), world.status.runs) == (VerificationPhase.WAITING, 0)
     assert world.ready() == ("False", "ClusterNotFound")
 
@@ -863,9 +875,9 @@ def test_no_run_begins_while_something_is_missing() -> None:
 
 def test_a_state_that_nobody_knows_leaves_the_phase_as_it_was() -> None:
     world = World()
-    world.run(Seen(state=RunState.RUNNING))
+    world.run(ObservedRun(state=RunState.RUNNING))
     assert world.phase() is VerificationPhase.RUNNING
 
-    world.there[world.name] = Seen(state=RunState.UNKNOWN)
+    world.there[world.name] = ObservedRun(state=RunState.UNKNOWN)
     world.look(seconds=5)
     assert world.phase() is VerificationPhase.RUNNING

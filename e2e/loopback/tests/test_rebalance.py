@@ -16,7 +16,7 @@ import pytest
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.spark_result import RESULT_KEY, Result, ResultState
-from chiplog_core.rebalance.approval import standings
+from chiplog_core.rebalance.approval import move_bases
 from chiplog_core.rebalance.documents import proposal_json
 from chiplog_core.rebalance.measured import Broker, Measured, Partition
 from chiplog_core.rebalance.proposal import propose
@@ -57,7 +57,7 @@ def answer(cluster: BrokerClusterUnderTest, rebalance: RebalanceUnderTest) -> No
             leader=one.leader,
             leader_epoch=one.leader_epoch,
         )
-        for partition, one in standings(maps).items()
+        for partition, one in move_bases(maps).items()
     ]
     brokers = [Broker(broker_id=BrokerId(number)) for number in range(1, SIZE + 1)]
     same = Measured(bytes=1_000, records=10, bytes_per_second=100.0, records_per_second=1.0)

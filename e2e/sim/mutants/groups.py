@@ -18,7 +18,7 @@ from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.handlers.group_offsets import GroupOffsetHandlers
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.partitions.waiting import Settled
+from chiplog_broker.partitions.waiting import OnSafe
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.codes import Code
 from chiplog_core.groups.group import Group
@@ -91,7 +91,7 @@ def _commit_of_any_generation(group: Membership, identity: Identity, now_ms: int
     return Code.UNKNOWN_MEMBER_ID if is_nobodys and group._group.roster else Code.NONE  # noqa: SLF001
 
 
-def _safe_immediately(_safety: Safety, _group_id: str, then: Settled) -> None:
+def _safe_immediately(_safety: Safety, _group_id: str, then: OnSafe) -> None:
     """Answer a commit without waiting for its replication."""
     then(ErrorCode.none)
 
@@ -242,7 +242,7 @@ MUTANTS: Final = (
         "a commit is answered before it is replicated",
         mix(6.0, "coordinator at a commit", "coordinator cut off", "slow network"),
         LOST,
-        plant(Safety, "when_safe", _safe_immediately),
+        plant(Safety, "call_when_safe", _safe_immediately),
     ),
     Mutant(
         "a new coordinator knows only what it knew to be safe",

@@ -201,7 +201,7 @@ MUTANTS: Final = (
         "a new leader says at once where its log ends",
         mix(3, 3.0, "broker killed", "slow network", "back and gone"),
         frozenset({"end-regression"}),
-        plant(Partition, "is_settled", property(lambda _partition: True)),
+        plant(Partition, "high_watermark_is_current", property(lambda _partition: True)),
     ),
     Mutant(
         "readers above the high watermark are out of range",

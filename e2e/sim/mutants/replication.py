@@ -30,10 +30,10 @@ _sound_read = Partition.read
 
 
 def _append_for_one(
-    partition: Partition, records: memoryview, now_ms: int, *, for_all: bool = False, **given: bool
+    partition: Partition, records: memoryview, now_ms: int, *, acks_all: bool = False, **given: bool
 ) -> AppendResult:
     """Append with acks=all without checking min ISR, as for acks=1."""
-    del for_all
+    del acks_all
     return _sound_append(partition, records, now_ms, **given)
 
 
@@ -47,10 +47,10 @@ def _count_the_living(followers: Followers, now_s: float) -> None:
 
 
 def _duplicate_is_done(
-    partition: Partition, records: memoryview, now_ms: int, *, for_all: bool = False, **given: bool
+    partition: Partition, records: memoryview, now_ms: int, *, acks_all: bool = False, **given: bool
 ) -> AppendResult:
     """Acknowledge a duplicate at once, without waiting until the first copy is replicated."""
-    appended = _sound_append(partition, records, now_ms, for_all=for_all, **given)
+    appended = _sound_append(partition, records, now_ms, acks_all=acks_all, **given)
     return appended._replace(last_offset=-1) if appended.duplicate else appended
 
 

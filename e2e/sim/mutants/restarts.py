@@ -38,14 +38,16 @@ def _present(ref: ReplicaRef, returned: list[Returned]) -> ReplicaRef:
     return next((one.present for one in returned if one.listed == ref), ref)
 
 
-def _carried_by_disk(
+def _in_present_session_by_disk(
     ref: ReplicaRef, _state: PartitionState, _topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef:
     """Keep a restarted member in the ISR, with its new session, if it says its disk is intact."""
     broker = brokers.by_id.get(ref.broker_id)
     if broker is None or broker.ref is None or broker.process_state is not ProcessState.ALIVE:
         return ref
-    return broker.ref if broker.vouches_for(ref) and ref.session < broker.ref.session else ref
+    return (
+        broker.ref if broker.has_all_records_of(ref) and ref.session < broker.ref.session else ref
+    )
 
 
 _sound_log_end = Replicas.log_end
@@ -82,7 +84,7 @@ MUTANTS: Final = (
         "a member is carried over by what its disk says",
         mix(3, 15.0, "rot then all killed", faults_s=50.0),
         LOSS | FORK | {"not-durable"},
-        plant(elections, "_carried", _carried_by_disk),
+        plant(elections, "_in_present_session", _in_present_session_by_disk),
     ),
     Mutant(
         "a log that was cut answers as a whole one",

@@ -23,7 +23,9 @@ def scene_of(key: ClusterKey, caches: Caches, observer: Observer) -> Scene:
         cluster=observer.cluster(key),
         groups=observer.groups(key),
         find_topic=find_topic,
-        touched=frozenset(uid_of(manifest) for manifest in manifests if _is_touched(manifest)),
+        edited_by_others=frozenset(
+            uid_of(manifest) for manifest in manifests if _is_edited_by_others(manifest)
+        ),
         names_taken=frozenset(
             object_key.name
             for object_key in caches[kinds.CONSUMER_GROUPS].objects
@@ -32,7 +34,7 @@ def scene_of(key: ClusterKey, caches: Caches, observer: Observer) -> Scene:
     )
 
 
-def _is_touched(manifest: Manifest) -> bool:
+def _is_edited_by_others(manifest: Manifest) -> bool:
     """Whether a user may have written a ConsumerGroup. The operator deletes discovered ones only if
     not.
 

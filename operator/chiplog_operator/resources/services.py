@@ -23,7 +23,7 @@ from chiplog_operator.resources.objects import (
 )
 
 HeldPorts: TypeAlias = Mapping[BrokerId, Mapping[str, int]]
-"""Broker id -> listener -> node port, as `planner.node_ports.held_by` has them."""
+"""Broker id -> listener -> node port, as `planner.node_ports.node_ports_of` has them."""
 
 
 def brokers_service(cluster: BrokerCluster) -> Manifest:

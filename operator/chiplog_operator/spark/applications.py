@@ -21,7 +21,7 @@ from chiplog_core.spark.application import APPLICATION_LABEL, Application, Owner
 from chiplog_core.spark.pods import object_of
 from chiplog_core.spark.progress import PROGRESS_KEY, progress_of
 from chiplog_core.spark.requests import REQUEST_KEY, Request
-from chiplog_core.spark.runs import Seen
+from chiplog_core.spark.runs import ObservedRun
 from chiplog_core.spark.signing import KEY_NAME, SIGNATURE_KEY, is_signed, signed
 from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, ApiError, Forbidden, KubeApi, Manifest, NotFound
@@ -92,7 +92,7 @@ class Applications:
         self._offered[namespace] = now_s, found
         return found
 
-    async def observe(self, namespace: str, application: ApplicationStatus) -> Seen | None:
+    async def observe(self, namespace: str, application: ApplicationStatus) -> ObservedRun | None:
         """The state of an application that was launched, and then its result. None if a request
         failed, so that nothing is known."""
         try:
@@ -102,7 +102,7 @@ class Applications:
             logger.warning("application_not_seen", extra=facts)
             return None
 
-    async def _observe(self, namespace: str, application: ApplicationStatus) -> Seen:
+    async def _observe(self, namespace: str, application: ApplicationStatus) -> ObservedRun:
         """The state of a launched application, and its result. Raises `ApiError`s.
 
         The result is read after the state: an application that has ended has written it by then.
@@ -112,7 +112,7 @@ class Applications:
             launched = await self._api.get(kind, namespace, application.name)
         except NotFound:
             result, _ = await self._read_result(namespace, application.name)
-            return Seen(state=RunState.GONE, kind=kind.kind, result=result)
+            return ObservedRun(state=RunState.GONE, kind=kind.kind, result=result)
         pods = await self._api.list_(
             kinds.PODS, namespace, labels=f"{APPLICATION_LABEL}={application.name}"
         )
@@ -127,13 +127,13 @@ class Applications:
         )
         is_being_deleted = "deletionTimestamp" in metadata(launched)
         result, progress = await self._read_result(namespace, application.name)
-        return Seen(
+        return ObservedRun(
             state=RunState.UNKNOWN if is_being_deleted else RunState(phase.name.value),
             kind=kind.kind,
             reason=phase.reason,
             message=phase.message,
             must_be_stopped=phase.must_be_stopped,
-            is_held_up=phase.is_held_up and not is_being_deleted,
+            is_delayed=phase.is_delayed and not is_being_deleted,
             executors=pod_states.running_executors(pods.items),
             driver_end=pod_states.end_of_driver(pods.items),
             attempt=states.attempt(application.launcher, launched),

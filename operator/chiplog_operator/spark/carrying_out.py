@@ -21,7 +21,7 @@ from chiplog_core.spark.runs import deadline_s
 from chiplog_core.spark.settings import PodDefaults, Run, application, in_foreign_namespace, merged
 from chiplog_core.spark.short_error import short_error
 from chiplog_core.spark.states import with_hint
-from chiplog_core.spark.steps import Launch, OrderRefetch, Remove, Step, TakeAwayAnnotation
+from chiplog_core.spark.steps import Launch, OrderRefetch, Remove, RemoveAnnotation, Step
 from chiplog_kube.api import ApiError, Conflict, KubeApi, Unavailable
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.execute import Executor
@@ -115,7 +115,7 @@ class CarryingOut:
                 await self._launch(resource, cluster, action)
             case Remove():
                 await self.tools.applications.remove(namespace, action.name, action.launcher)
-            case TakeAwayAnnotation():
+            case RemoveAnnotation():
                 await self._remove_annotation(resource)
             case OrderRefetch():
                 await self.tools.repairing.order(key, action)
@@ -151,7 +151,7 @@ class CarryingOut:
         """Write the status if the object still has the version that was read, and then create the
         Events. Returns whether the status was written; if not, there are no Events."""
         meta = resource.metadata
-        if any(isinstance(action, TakeAwayAnnotation) for action in step.actions):
+        if any(isinstance(action, RemoveAnnotation) for action in step.actions):
             # Removing the annotation gave the object another version.
             meta = _as_it_is_now(resource, self.tools.caches)
         report = Report(kind=resource.KIND, metadata=meta, status=step.status)

@@ -10,14 +10,14 @@ from chiplog_core.model.spark_run import ApplicationStatus
 from chiplog_core.model.verdicts import problems_text
 from chiplog_core.model.verification import Verification
 from chiplog_core.problems import Problem
-from chiplog_core.rebalance.approval import Standings, standings
+from chiplog_core.rebalance.approval import MoveBases, move_bases
 from chiplog_core.rebalance.usable_brokers import brokers_of
 from chiplog_core.spark.choice import choose
 from chiplog_core.spark.choices import Allowed, check_choice, check_own_choice, in_namespace
 from chiplog_core.spark.following import CLUSTER_SETTINGS
 from chiplog_core.spark.rebalance_view import RebalanceView
-from chiplog_core.spark.runs import Seen, is_watched
-from chiplog_core.spark.topic_choice import Topics, Unmet
+from chiplog_core.spark.runs import ObservedRun, is_watched
+from chiplog_core.spark.topic_choice import Topics, WaitReason
 from chiplog_core.spark.verification_steps import VerificationView
 from chiplog_core.topic_name import is_internal
 from chiplog_core.validate.rebalance import check_rebalance, check_rebalance_in_cluster
@@ -50,7 +50,7 @@ class Facts:
         `refusal` says why its application could not be created; empty if it could."""
         namespace, application = resource.metadata.namespace, resource.status.application
         offer = await self._offer(cluster, namespace, application)
-        unmet = self._unmet(key, cluster, namespace) or offer.unmet
+        wait_reason = self._wait_reason(key, cluster, namespace) or offer.wait_reason
         problems = (*check_verification(resource), *offer.problems)
         if cluster is not None:
             problems += check_verification_in_cluster(resource, cluster)
@@ -58,7 +58,7 @@ class Facts:
         return VerificationView(
             verification=resource,
             problems=problems,
-            unmet=unmet,
+            wait_reason=wait_reason,
             topics=self._topics(key),
             # The application is read before the Brokers: a broker that refused to serve it has
             # reported that in its status by then.
@@ -83,14 +83,14 @@ class Facts:
             rebalance=resource,
             problems=problems,
             # Approved moves do not depend on the launcher.
-            unmet=self._unmet(key, cluster, namespace) or offer.as_unmet,
+            wait_reason=self._wait_reason(key, cluster, namespace) or offer.as_wait_reason,
             topics=sorted(name for name in self._topics(key) if not is_internal(name)),
             brokers=brokers_of(self.observer.from_caches(key)),
             launcher=offer.launcher,
             seen=await self._seen(namespace, application),
             refusal=refusal,
-            under_way=self._rebalance_in_progress(resource, key),
-            standings=None if cluster is None else self._standings(key, resource.status.proposal),
+            other_rebalance=self._rebalance_in_progress(resource, key),
+            move_bases=None if cluster is None else self._move_bases(key, resource.status.proposal),
         )
 
     def _rebalance_in_progress(self, resource: Rebalance, key: ClusterKey) -> str:
@@ -105,17 +105,19 @@ class Facts:
                 return "/".join(key_of(manifest))
         return ""
 
-    def _standings(self, key: ClusterKey, proposal: Proposal | None) -> Standings | None:
+    def _move_bases(self, key: ClusterKey, proposal: Proposal | None) -> MoveBases | None:
         """The states of the topics that the proposal moves; None if a map cannot be parsed."""
         maps = self.observer.maps(key)
         if maps is None:
             return None
         moved_topics = {move.topic for move in (proposal.leader_moves if proposal else ())}
-        return standings(
+        return move_bases(
             partition_map.spec for name, partition_map in maps.items() if name in moved_topics
         )
 
-    async def _seen(self, namespace: str, application: ApplicationStatus | None) -> Seen | None:
+    async def _seen(
+        self, namespace: str, application: ApplicationStatus | None
+    ) -> ObservedRun | None:
         """The state of the application in an object's status. None if there is none, if it cannot
         change any more, or if a request failed."""
         if application is None or not is_watched(application):
@@ -133,9 +135,9 @@ class Facts:
         of_cluster = in_namespace(cluster.spec.spark, cluster.metadata.namespace, namespace)
         return check_own_choice(resource.spec.spark, of_cluster, namespace, self.allowed)
 
-    def _unmet(
+    def _wait_reason(
         self, key: ClusterKey, cluster: BrokerCluster | None, namespace: str
-    ) -> Unmet | None:
+    ) -> WaitReason | None:
         """Why no job can run in this cluster; None if one can."""
         meta = self.observer.metadata(key)
         if not meta.uid:
@@ -144,27 +146,27 @@ class Facts:
                 "or delete this object. The operator does not see clusters in namespaces that it "
                 "does not watch"
             )
-            return Unmet("ClusterNotFound", message)
+            return WaitReason("ClusterNotFound", message)
         if cluster is None:
             message = (
                 f"the spec of BrokerCluster {key.name} is refused, so no Spark job is started: "
                 "correct the problems that its condition Ready lists"
             )
-            return Unmet("ClusterNotReadable", message)
+            return WaitReason("ClusterNotReadable", message)
         if meta.deletion_timestamp is not None:
             message = f"BrokerCluster {key.name} is being deleted, so no Spark job is started"
-            return Unmet("ClusterEnding", message)
+            return WaitReason("ClusterEnding", message)
         spark = in_namespace(cluster.spec.spark, key.namespace, namespace)
         problems = (*check_spark(spark), *check_choice(spark, namespace, self.allowed))
         if problems:
             problems_text = "; ".join(map(str, problems))
-            return Unmet(CLUSTER_SETTINGS, f"in BrokerCluster {key.name}: {problems_text}")
+            return WaitReason(CLUSTER_SETTINGS, f"in BrokerCluster {key.name}: {problems_text}")
         if not self.spark_image and spark.image is None:
             message = (
                 "there is no image for Spark jobs: set sparkImage of the operator's chart, or "
                 "spec.spark.image of the BrokerCluster for jobs in its own namespace"
             )
-            return Unmet("NoImage", message)
+            return WaitReason("NoImage", message)
         return None
 
     async def _offer(
@@ -183,7 +185,7 @@ class Facts:
         if wanted is not SparkLauncher.JOB:
             offered = await self.applications.offered(namespace)
             if offered.unknown:
-                return _Offer(unmet=Unmet("LauncherUnknown", offered.unknown))
+                return _Offer(wait_reason=WaitReason("LauncherUnknown", offered.unknown))
         chosen = choose(wanted, offered.versions)
         if isinstance(chosen, Problem):
             return _Offer(problems=(chosen,))
@@ -210,11 +212,11 @@ class _Offer:
 
     launcher: SparkLauncher = SparkLauncher.JOB
     problems: tuple[Problem, ...] = ()
-    unmet: Unmet | None = None
+    wait_reason: WaitReason | None = None
 
     @property
-    def as_unmet(self) -> Unmet | None:
+    def as_wait_reason(self) -> WaitReason | None:
         """Why no Spark application can be created now; None if one can."""
-        if self.unmet is None and self.problems:
-            return Unmet(self.problems[0].reason.value, problems_text(self.problems))
-        return self.unmet
+        if self.wait_reason is None and self.problems:
+            return WaitReason(self.problems[0].reason.value, problems_text(self.problems))
+        return self.wait_reason

@@ -22,7 +22,7 @@ from chiplog_core.naming.api import REBALANCE, VERIFICATION, ResourceKind
 from chiplog_core.problems import Problem
 from chiplog_core.spark import rebalance_steps, verification_steps
 from chiplog_core.spark.rebalance_view import RebalanceView
-from chiplog_core.spark.runs import START_LIMIT, length_of
+from chiplog_core.spark.runs import START_LIMIT, as_timedelta
 from chiplog_core.spark.verification_steps import VerificationView
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
@@ -198,8 +198,8 @@ class SparkLoop:
         # One at a time, because the repairs of all Verifications are limited together.
         async with self._repairing:
             parsed = self._verifications.readable(self.parts.caches[kinds.VERIFICATIONS].objects)
-            standing = self.parts.tools.repairing.standing(key, found, parsed.values())
-            return await self._step(key, cluster, replace(view, standing=standing))
+            cluster_state = self.parts.tools.repairing.cluster_state(key, found, parsed.values())
+            return await self._step(key, cluster, replace(view, cluster_state=cluster_state))
 
     async def _step(
         self, key: ClusterKey, cluster: BrokerCluster | None, view: VerificationView
@@ -232,7 +232,7 @@ class SparkLoop:
         """Add two facts to a view: why the last attempt to create the Spark application failed
         (`obstacle`), and for how long creating it is tried (`start_limit`)."""
         spark = None if cluster is None else cluster.spec.spark
-        limit = START_LIMIT if spark is None else length_of(spark.start_time_limit)
+        limit = START_LIMIT if spark is None else as_timedelta(spark.start_time_limit)
         return replace(view, obstacle=self._carrying_out.obstacle(resource), start_limit=limit)
 
     async def _refuse(

@@ -7,8 +7,8 @@ from chiplog_core.model.actions import Replace
 from chiplog_core.model.broker import Broker, BrokerSpec
 from chiplog_core.model.verification import ReplicaRepair, Verification
 from chiplog_core.observed.settings import paused
-from chiplog_core.spark.repair_fleet import Standing
-from chiplog_core.spark.repairs import accused_in, ended_orders
+from chiplog_core.spark.repair_fleet import ClusterState
+from chiplog_core.spark.repairs import damaged_in, ended_orders
 from chiplog_core.spark.steps import OrderRefetch
 from chiplog_kube import kinds
 from chiplog_kube.api import Conflict
@@ -26,9 +26,9 @@ class Repairing:
     observer: Observer
     executor: Executor
 
-    def standing(
+    def cluster_state(
         self, key: ClusterKey, resource: Verification, all_of_them: Iterable[Verification]
-    ) -> Standing | None:
+    ) -> ClusterState | None:
         """The state of the cluster on which repairs depend, including the replicas that other
         Verifications found damaged. None if anything about the cluster is unknown."""
         world = self.observer.from_caches(key)
@@ -40,14 +40,14 @@ class Repairing:
             if verification.metadata.uid != resource.metadata.uid
             for repair in verification.status.repairs
         )
-        held_up = ""
+        why_no_orders = ""
         if world.cluster is None or paused(world.metadata):
-            held_up = f"BrokerCluster {key.name} is paused, missing or cannot be parsed"
-        return Standing(
+            why_no_orders = f"BrokerCluster {key.name} is paused, missing or cannot be parsed"
+        return ClusterState(
             brokers=world.brokers,
             maps=world.maps,
-            accused=accused_in(others),
-            held_up=held_up,
+            damaged_elsewhere=damaged_in(others),
+            why_no_orders=why_no_orders,
         )
 
     async def order(self, key: ClusterKey, wanted: OrderRefetch) -> None:

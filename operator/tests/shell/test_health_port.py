@@ -189,7 +189,7 @@ async def watching(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[tuple[Wake, Objects]]:
     monkeypatch.setattr(ports, "HEALTH", port)
-    monkeypatch.setattr(refusals, "doubt", lambda *_: "")
+    monkeypatch.setattr(refusals, "reason_to_doubt", lambda *_: "")
     objects: Any = Objects()
     clock = SystemClock()
     changed = Wake(clock)

@@ -306,7 +306,7 @@ def test_a_fault_in_here_stops_nothing_else(
 ) -> None:
     async def scenario() -> None:
         await cluster.begin()
-        monkeypatch.setattr("chiplog_operator.refusals.doubt", lambda *_: 1 / 0)
+        monkeypatch.setattr("chiplog_operator.refusals.reason_to_doubt", lambda *_: 1 / 0)
         cluster.net.die(host(1))
         await cluster.bench.live(15, without=(1,))
         assert cluster.said("refusals_failed")

@@ -14,7 +14,7 @@ import pytest
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.spark_result import Result
 from chiplog_core.naming import api
-from chiplog_core.spark.refused_reads import Witness
+from chiplog_core.spark.refused_reads import DamageReports
 from chiplog_core.spark.verification_report import finding_of
 from chiplog_spark.verify.hashes import PARTITIONERS
 from chiplog_spark.wire.access import Access, addresses_of
@@ -85,7 +85,7 @@ def named(cluster: LoopbackCluster, result: Result, began: datetime) -> Result:
         cluster.server.ask("GET", f"{own_path(api.BROKER)}/{NAME}-{one}") for one in cluster.brokers
     )
     brokers = {one.spec.broker_id: one for one in map(Broker.from_manifest, manifests)}
-    found = finding_of(result, Witness(brokers=brokers, began=began, ended=datetime.now(UTC)))
+    found = finding_of(result, DamageReports(brokers=brokers, began=began, ended=datetime.now(UTC)))
     assert found.result is not None
     return found.result
 

@@ -19,7 +19,7 @@ ScannedRecord: TypeAlias = tuple[int, int, int, int, Any, bool]
 """Offset delta, where the record begins and ends in the payload, timestamp delta in milliseconds,
 key or None, whether it is a tombstone. Keys are slices of the payload: bytes of bytes."""
 
-RECORDS_A_STEP: Final = 400
+RECORDS_PER_STEP: Final = 400
 """About half a millisecond of work."""
 
 QUICK_RECORDS: Final = 2_000
@@ -44,8 +44,8 @@ def scan_payload(payload: Buffer, count: int) -> Iterator[list[ScannedRecord]]:
     """
     position = 0
     while count > 0:
-        records, position = scan_records(payload, position, min(count, RECORDS_A_STEP))
-        count -= RECORDS_A_STEP
+        records, position = scan_records(payload, position, min(count, RECORDS_PER_STEP))
+        count -= RECORDS_PER_STEP
         yield records
     if position != len(payload):
         raise InvalidRecordError(f"{len(payload) - position} bytes follow the last record")

@@ -179,7 +179,7 @@ class Maps:
         all maps are applied must not be answered that such a topic does not exist."""
         for spec in specs:
             if (generation := current_generation(spec)) is not None:
-                self._parts.cluster.expect(spec.topic_name, uuid_of(generation.topic_id))
+                self._parts.cluster.announce(spec.topic_name, uuid_of(generation.topic_id))
 
     def _may_replace(self, spec: PartitionMapSpec) -> bool:
         """Whether a map from the API may replace the applied one. An older map may not, because

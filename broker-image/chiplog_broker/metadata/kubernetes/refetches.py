@@ -104,7 +104,7 @@ class Refetches:
         if why_not:
             return why_not
         name = TopicPartition(topic.name, view.index)
-        if not await self._replicas.condemn(topic_id, name, f"{order.run} proved it damaged"):
+        if not await self._replicas.mark_damaged(topic_id, name, f"{order.run} proved it damaged"):
             return (
                 "this broker has no undamaged replica of the partition, or already fetches it again"
             )

@@ -53,7 +53,7 @@ def _report(
         log_leader_epoch=None if end.leader_epoch is None else LeaderEpoch(end.leader_epoch),
         log_end_offset=Offset(end.offset),
         high_watermark=Offset(end.high_watermark),
-        cut=end.is_cut,
+        cut=end.lost_end,
     )
 
 

@@ -139,7 +139,7 @@ def _history(parts: StatusParts) -> tuple[PastDamage, ...]:
             offset=None if found.offset is None else Offset(found.offset),
             message=found.why[:MAX_MESSAGE],
             found_at=_moment(found.found_ms),
-            whole_at=None if found.whole_ms is None else _moment(found.whole_ms),
+            whole_at=None if found.repaired_ms is None else _moment(found.repaired_ms),
         )
         for found in parts.node.replicas.damage_history
         if found.topic_id is not None
@@ -163,14 +163,14 @@ def _halted(halted: list[Halted], limits: ListLimits) -> tuple[HaltedReplica, ..
 
 def _damage(topic_id: TopicId, replica: Damaged, limits: ListLimits) -> DamagedPartition:
     """A damaged replica for the status. While other brokers may still count on records that its new
-    copy lacks (`is_owing`), it is not reported as being fetched again."""
+    copy lacks (`must_catch_up`), it is not reported as being fetched again."""
     return DamagedPartition(
         topic_id=topic_id,
         partition=PartitionIndex(replica.partition),
         file=(replica.file or f"{replica.topic}-{replica.partition}")[: limits.file],
         offset=None if replica.offset is None else Offset(replica.offset),
         message=replica.why[: limits.message],
-        refetching=replica.is_refetching and not replica.is_owing,
+        refetching=replica.is_refetching and not replica.must_catch_up,
     )
 
 

@@ -28,7 +28,7 @@ class DiskCollector(Collector):
                 [replica.topic, str(replica.partition), replica.file, offset, refetching], 1
             )
         yield damaged
-        space = self._replicas.room
+        space = self._replicas.free_space
         unknown, usage = float("nan"), space.usage
         free_bytes = unknown if usage is None else usage.free_bytes
         total_bytes = unknown if usage is None else usage.total_bytes

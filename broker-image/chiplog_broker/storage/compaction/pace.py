@@ -5,7 +5,7 @@ from typing import Final
 
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.storage.errors import CompactionAbortedError
-from chiplog_wire.records.scan import RECORDS_A_STEP
+from chiplog_wire.records.scan import RECORDS_PER_STEP
 
 _BYTES_A_RECORD: Final = 256
 """This many bytes count as one more record in a step: they cost about the same time for reading,
@@ -43,7 +43,7 @@ class Pace:
     def is_due(self, records: int = 0) -> bool:
         """Count processed records, and return whether a pause is due."""
         self._done += records
-        return self._done >= RECORDS_A_STEP
+        return self._done >= RECORDS_PER_STEP
 
     async def pause(self) -> None:
         """Let other tasks run, and wait while the pass is faster than its limit.

@@ -82,11 +82,11 @@ def test_a_topic_whose_map_cannot_be_kept_is_expected(
             cluster = member.broker._cluster
             topic_id = uuid_of(TopicId.from_text(TOPIC_ID))
             assert cluster.topic("orders") is None
-            assert cluster.expected("orders") == topic_id
-            assert cluster.is_expected(topic_id)
+            assert cluster.announced_topic_id("orders") == topic_id
+            assert cluster.is_announced(topic_id)
             member.operator.remove_map("orders")
-            await member.eventually(lambda: cluster.expected("orders") is None)
-            assert not cluster.is_expected(topic_id)
+            await member.eventually(lambda: cluster.announced_topic_id("orders") is None)
+            assert not cluster.is_announced(topic_id)
 
     member.run(scenario)
 
@@ -97,16 +97,16 @@ def test_what_is_known_is_expected_no_more(member: "MemberKit") -> None:
         async with member.admitted(1):
             cluster = member.broker._cluster
             await member.eventually(lambda: leads(member))
-            assert cluster.expected("orders") is None
+            assert cluster.announced_topic_id("orders") is None
             # Nor is it when its map changes, or one comes that knows less.
             member.operator.write_map("orders", [member.partition(1, 2)])
             await member.eventually(lambda: member.replica().leader_epoch == 2)
             member.operator.write_map("orders", [member.partition(1, 1)])
             await member.eventually(lambda: "orders" in member.store._maps.regressed)
-            assert cluster.expected("orders") is None
+            assert cluster.announced_topic_id("orders") is None
             member.operator.write_map("orders", None, tombstones=[tombstone(TOPIC_ID)])
             await member.eventually(lambda: cluster.topic("orders") is None)
-            assert cluster.expected("orders") is None
+            assert cluster.announced_topic_id("orders") is None
 
     member.run(scenario)
 

@@ -353,7 +353,7 @@ def test_a_leader_that_cannot_know_yet_sends_nobody_away(brokers: Brokers) -> No
         await brokers.eventually(lambda: brokers.up[2].replica().log.end_offset == 2)
         brokers.lead(2, minIsr=2)
         await brokers.settled(2)
-        assert not brokers.up[2].replica().is_settled
+        assert not brokers.up[2].replica().high_watermark_is_current
         reader = await consumer(brokers, 2)
         known = brokers.up[2].replica().followers
         assert known is not None

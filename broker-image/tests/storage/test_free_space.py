@@ -9,8 +9,8 @@ from chiplog_broker.ports.disk import DiskUsage
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import DiskFullError
+from chiplog_broker.storage.free_space import AUTOMATIC, FreeSpace, reserve_of
 from chiplog_broker.storage.log import PartitionLog
-from chiplog_broker.storage.room import AUTOMATIC, FreeSpace, reserve_of
 from chiplog_wire.records.batch import set_place
 from tests.storage.memory_disk import MemoryDisk
 
@@ -47,14 +47,14 @@ def log(kit: "StorageKit", directory: LogDirectory, make_batch: "MakeBatch") -> 
     log = kit.run(directory.create(kit.orders, kit.topic_id, kit.config))
     used = kit.disk.usage().total_bytes - kit.disk.usage().free_bytes
     kit.disk.capacity_bytes = used + 5_000
-    directory.room.setting = 3_000
-    directory.room.refresh()
+    directory.free_space.setting = 3_000
+    directory.free_space.refresh()
     return log
 
 
 def is_short(directory: LogDirectory) -> bool:
     """Now; it changes under the type checker's eyes."""
-    return directory.room.is_short
+    return directory.free_space.is_short
 
 
 def batch_of(make_batch: "MakeBatch", size_bytes: int, offset: int = 0) -> memoryview:
@@ -87,8 +87,8 @@ def test_producers_leave_the_reserve_and_followers_half_of_it(
     kit.run(directory.checkpoint({kit.orders: end_offset}))
     kit.disk.capacity_bytes += 5_000
     log.append_as_leader(make_batch([b"x" * 800]), 0, NOW)
-    directory.room.refresh()
-    directory.room.refresh()
+    directory.free_space.refresh()
+    directory.free_space.refresh()
     assert not is_short(directory)
     kit.run(directory.close({kit.orders: end_offset}, 1))
 
@@ -103,17 +103,17 @@ def test_between_two_measurements_appends_are_counted(monkeypatch: pytest.Monkey
         return DiskUsage(5_000, 5_000)
 
     monkeypatch.setattr(disk, "usage", usage)
-    room = FreeSpace(disk)
-    room.setting = 3_000
-    room.refresh()
+    space = FreeSpace(disk)
+    space.setting = 3_000
+    space.refresh()
     for _ in range(2):
-        room.for_producer(800)
-        room.taken(800)
+        space.for_producer(800)
+        space.taken(800)
     assert looks == 1
     # By its own count there is too little, so it asks; nothing was taken after all.
-    room.for_producer(800)
+    space.for_producer(800)
     assert looks == 2
-    assert room.free_bytes == 5_000
+    assert space.free_bytes == 5_000
 
 
 def test_a_batch_that_alone_is_too_large_shows(
@@ -122,24 +122,24 @@ def test_a_batch_that_alone_is_too_large_shows(
     """More than the reserve is free, and still somebody is refused again and again."""
     with pytest.raises(DiskFullError):
         log.append_as_leader(make_batch([b"x" * 3_000]), 0, NOW)
-    directory.room.refresh()
+    directory.free_space.refresh()
     assert is_short(directory)
-    directory.room.refresh()
+    directory.free_space.refresh()
     assert not is_short(directory)
 
 
 def test_a_volume_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = MemoryDisk()
-    room = FreeSpace(disk)
-    room.refresh()
-    known = room.free_bytes
+    space = FreeSpace(disk)
+    space.refresh()
+    known = space.free_bytes
 
     def fail() -> DiskUsage:
         raise OSError(5, "no answer")
 
     monkeypatch.setattr(disk, "usage", fail)
-    room.refresh()
-    assert room.free_bytes == known
+    space.refresh()
+    assert space.free_bytes == known
 
 
 def test_where_room_is_short_files_go_at_once(

@@ -10,7 +10,7 @@ from chiplog_broker.fetch_sessions.session import TopicKey
 from chiplog_wire.protocol.messages import FetchPartition, FetchTopic
 
 
-def named_once(topics: list[FetchTopic]) -> list[FetchTopic]:
+def without_duplicates(topics: list[FetchTopic]) -> list[FetchTopic]:
     """Return the topics and their partitions, each once; usually there are no duplicates, and this
     is the given list itself."""
     if not _names_twice(topics):
