@@ -373,7 +373,7 @@ def test_parquet_files_and_a_table_are_not_mixed() -> None:
     table.log.append(0, [0] * 20)
     table.run()
     table.is_table = False
-    with pytest.raises(Refused, match=r"a Delta table, and job\.format is parquet") as refused:
+    with pytest.raises(Refused, match=r"is a Delta table, but job\.format is parquet") as refused:
         table.run()
     assert refused.value.reason == "AnotherFormat"
 
