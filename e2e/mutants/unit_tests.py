@@ -59,7 +59,8 @@ class Rounds:
     def __init__(
         self, room: Room, mutants: Sequence[Mutant], said: Callable[[Mutant, str], None]
     ) -> None:
-        """`said` is called with each mutant and the test that noticed it, "" for none."""
+        """`room` is the module whose `mutants` are tested. `said` is called with each mutant and
+        the test that noticed it, "" for none."""
         self.room = room
         self.mutants = mutants
         self._report = said

@@ -105,7 +105,7 @@ class Disks:
         fails, self.fails_next_sync = self.fails_next_sync and path.endswith(".log"), False
         await asyncio.sleep(self._chance.uniform(0.0002, 0.001 + self.slow_s))
         if fails:
-            self._failed("sync failed", is_wrong=True)
+            self._failed("sync failed", may_lose_records=True)
             raise OSError(errno.EIO, "injected into sync")
 
     def fail_next(
@@ -118,21 +118,22 @@ class Disks:
     ) -> None:
         """Let the next call of `operation` fail whose path contains `path_part`.
 
-        It is counted as the fault `counted_as` when it happens; `how` goes to `MemoryDisk`.
+        It is counted as the fault `counted_as` when it happens; `how` are the further
+        arguments of `MemoryDisk.fail_next`.
         """
         # A call that fails on a full disk loses nothing that was written, unless it is a sync.
-        is_wrong = operation == "sync" or error_number != errno.ENOSPC
+        may_lose_records = operation == "sync" or error_number != errno.ENOSPC
 
         def fired() -> None:
-            self._failed(counted_as, is_wrong=is_wrong)
+            self._failed(counted_as, may_lose_records=may_lose_records)
 
         for disk in (self.data, self.metadata):
             disk.fail_next(operation, error_number, path_part, fired, **how)
 
-    def _failed(self, counted_as: str, *, is_wrong: bool) -> None:
-        """Count an injected error; `is_wrong` says that the broker may lose records by it."""
+    def _failed(self, counted_as: str, *, may_lose_records: bool) -> None:
+        """Count an injected error; `may_lose_records` says that the broker may lose records by it."""
         self._faults[counted_as] += 1
-        self.error_count += is_wrong
+        self.error_count += may_lose_records
 
     def damage(
         self, path: str, position: int, data: bytes, disk: "MemoryDisk | None" = None

@@ -226,7 +226,8 @@ class ClusterLoop:
         return True
 
     def _broker_numbers(self, replicas: int) -> set[int]:
-        """The ids that may need a revision: of existing and of wanted brokers."""
+        """The ids of the existing and the wanted brokers, whose pod templates are compared with
+        those that run (by their revision, a hash)."""
         listed = (
             (manifest.get("spec") or {}).get("brokerId")
             for manifest in self._parts.caches.members(kinds.BROKERS, self.key)

@@ -229,12 +229,14 @@ class WaitingFetch:
     def __init__(
         self, call: Call[FetchRequest], attempts: Attempts, metrics: RequestMetrics
     ) -> None:
+        """`attempts` reads what the request asks for, again with each change of a partition."""
         self._call = call
         self._attempts = attempts
         self._metrics = metrics
         self._future: asyncio.Future[Answer]
         self._timeout: asyncio.TimerHandle
         self._due_s: float
+        """The time of the event loop's clock at which the fetch is answered with what there is."""
 
     def start(self) -> asyncio.Future[Answer]:
         """Wait, at most as long as the request's `max_wait`."""

@@ -74,7 +74,8 @@ class SessionReading:
         return FetchResponse(answers, session_id=session.id)
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """Count the last attempt as sent: the session remembers what its reader has now."""
+        """Called before the answer of the last attempt is sent: the session notes what its reader,
+        a consumer or a follower, knows from now on. Returns the answer to send."""
         for entry, found in self._changes:
             self._session.note_sent(entry, found)
         return self._reading.sent(response)

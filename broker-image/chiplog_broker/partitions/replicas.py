@@ -104,7 +104,7 @@ class Replicas:
 
     @property
     def proposals(self) -> Proposals:
-        """The open proposals of the leaders here."""
+        """The ISR changes that leaders here have proposed to the operator and that are undecided."""
         return self._proposals
 
     @property

@@ -314,12 +314,12 @@ class Segment:
 
     @property
     def index_bytes(self) -> int:
-        """The size of the larger of the two indexes."""
+        """The size of the larger of the two indexes; `segment.index.bytes` limits each of them."""
         larger = max(
             len(self.offset_index) * OFFSET_ENTRY.size, len(self.time_index) * TIME_ENTRY.size
         )
         if self.sealed:
-            self._close_indexes()
+            self._close_indexes()  # `len` opened them; sealed segments keep no index open
         return larger
 
     def end_at_or_below(self, offset: int) -> int:

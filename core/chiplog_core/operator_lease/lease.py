@@ -32,7 +32,7 @@ class Claim:
     which does not write them."""
 
     watches: str = ""
-    """The value of the annotation `labels.WATCHES`."""
+    """The namespaces that the holder watches, as the annotation `labels.WATCHES` has them."""
     account: str = ""
     """The holder's ServiceAccount; empty if it does not run in a pod."""
 

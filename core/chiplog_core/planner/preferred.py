@@ -51,7 +51,8 @@ def find_moves(
 ) -> Moves:
     """How many leaderships may move to their preferred leaders now, or when they may.
 
-    `is_rolling`: brokers are about to be restarted, so no leadership moves automatically.
+    `requested` are the moves that admin clients ask for: they are always allowed. If `is_rolling`,
+    brokers are about to be restarted, so no other leadership moves.
     """
     is_at_rest = not (counts.offline or counts.under_replicated or counts.awaiting_reports)
     if is_rolling or not is_at_rest or not counts.not_preferred:

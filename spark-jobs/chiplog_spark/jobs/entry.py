@@ -62,7 +62,8 @@ class JobContext:
     session: Callable[[Request], SparkSession]
     report: Callable[[Request, Result], None]
     key: str = field(default="", repr=False)
-    """The key of the operator's signatures for this driver; empty if nothing is signed."""
+    """The secret key with which the driver checks that its orders come from the operator; empty if
+    the operator does not sign them."""
 
 
 def main(kind: JobKind, work: Work, conf: Conf = no_conf) -> NoReturn:

@@ -27,7 +27,7 @@ class Sketch:
 
     capacity: int = CAPACITY
     counters: dict[bytes, int] = field(default_factory=dict)
-    """The minimum number of records with each key."""
+    """Key -> a lower bound of the number of its records: there are at least so many."""
     error: int = 0
     """The maximum by which a counter is too low; also the maximum count of a key without a
     counter."""

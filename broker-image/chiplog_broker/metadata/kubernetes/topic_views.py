@@ -68,7 +68,7 @@ def _partition_view(
 
 
 def held_by(generation: Generation, broker_id: BrokerId) -> list[PartitionState]:
-    """The partitions of which a broker has a replica."""
+    """The partitions of this generation of a topic of which the broker has a replica."""
     return [partition for partition in generation.partitions if broker_id in partition.replicas]
 
 
