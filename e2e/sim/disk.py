@@ -131,7 +131,7 @@ class Disks:
             disk.fail_next(operation, error_number, path_part, fired, **how)
 
     def _failed(self, counted_as: str, *, may_lose_records: bool) -> None:
-        """Count an injected error; `may_lose_records` says that the broker may lose records by it."""
+        """Count an injected error, and whether the broker may lose records by it."""
         self._faults[counted_as] += 1
         self.error_count += may_lose_records
 

@@ -104,7 +104,7 @@ class Replicas:
 
     @property
     def proposals(self) -> Proposals:
-        """The ISR changes that leaders here have proposed to the operator and that are undecided."""
+        """The ISR changes that leaders here have proposed, and that are not decided yet."""
         return self._proposals
 
     @property

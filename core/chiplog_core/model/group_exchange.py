@@ -183,8 +183,8 @@ class GroupFacts:
     member_count: Annotated[int, "Number of members.", Range(0, MAX_INT32)] = 0
     members: Annotated[
         tuple[Member, ...],
-        "Members by their ids, at most as many, and with as many partitions, as a ConsumerGroup's "
-        "status shows. An assignment that cannot be parsed is absent.",
+        "Members of the group, ordered by id. Members and partitions beyond what the status of a "
+        "ConsumerGroup shows are left out, and so is an assignment that cannot be parsed.",
         Items(MAX_GROUP_STATUS_MEMBERS),
     ] = ()
     topics: Annotated[
@@ -399,7 +399,9 @@ class ResetAnswer:
     id: Annotated[ResetId, "Id of the reset."]
     refusal: Annotated[GroupRefusal | None, "Why there is no answer: ask again."] = None
     state: Annotated[
-        ResetState | None, "Planned, Refused, Running, Done or Failed; absent with a refusal."
+        ResetState | None,
+        "State of the reset: Planned, Refused, Running, Done or Failed. Absent if the broker gave no "
+        "answer, as the field refusal says.",
     ] = None
     message: Annotated[str, "Why the reset was refused or failed.", Length(MAX_MESSAGE_LENGTH)] = ""
     offsets: Annotated[
