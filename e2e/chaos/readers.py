@@ -49,6 +49,8 @@ class Reader(ABC):
     name: ClassVar[str]
 
     def __init__(self, bootstrap: str, ledger: Ledger) -> None:
+        """`ledger` records the events of all clients: here, what this client reads. Checkers read
+        it after the run."""
         self.bootstrap, self.ledger = bootstrap, ledger
         self.read_up_to = dict.fromkeys(range(ledger.partitions), 0)
         """Partition -> the offset it reads next."""

@@ -72,7 +72,8 @@ def images_command(
         bool, typer.Option(help="Also build the large image of the Spark jobs.")
     ] = False,
 ) -> None:
-    """Build the images that changed and load them into the nodes."""
+    """Build the images that changed and load all into the nodes. Prints each image and the path of
+    its bill of materials."""
     with refusals():
         target = current_target()
         for image in [*images.built(), *([spark_image.build()] if spark else [])]:

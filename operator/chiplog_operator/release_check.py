@@ -244,7 +244,8 @@ async def run(chosen: Mapping[str, Any]) -> list[Finding]:
 
 
 def report(findings: Iterable[Finding]) -> int:
-    """Print the findings, and return the exit status."""
+    """Print the result of every check, also of those that passed. Returns the exit status: 1 if
+    any check found a problem, else 0."""
     listed = list(findings)
     for finding in listed:
         sys.stdout.write(f"{line(finding)}\n")

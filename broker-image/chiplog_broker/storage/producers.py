@@ -37,9 +37,9 @@ RETAINED_BATCHES = 5
 flight to one broker, and may send any of them again."""
 
 MOST_REFUSED = 1_000
-"""The first refused batch is remembered for at most this many producers. If there are more, those
-that were refused longest ago are forgotten: their next batches are the least likely to be still on
-their way."""
+"""The first refused batch is remembered for at most this many producers of a partition. If there
+are more, those that were refused longest ago are forgotten: their next batches are the least likely
+to be still on their way."""
 
 MOST_IN_A_ROW = 2**30
 """Half of all sequence numbers, which wrap around at 2**31: a number that is ahead of another by

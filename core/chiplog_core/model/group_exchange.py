@@ -183,7 +183,7 @@ class GroupFacts:
     member_count: Annotated[int, "Number of members.", Range(0, MAX_INT32)] = 0
     members: Annotated[
         tuple[Member, ...],
-        "Members of the group, ordered by id. Members and partitions beyond what the status of a "
+        "Members of the group, ordered by id. Members and topics beyond what the status of a "
         "ConsumerGroup shows are left out, and so is an assignment that cannot be parsed.",
         Items(MAX_GROUP_STATUS_MEMBERS),
     ] = ()
@@ -400,8 +400,8 @@ class ResetAnswer:
     refusal: Annotated[GroupRefusal | None, "Why there is no answer: ask again."] = None
     state: Annotated[
         ResetState | None,
-        "State of the reset: Planned, Refused, Running, Done or Failed. Absent if the broker gave no "
-        "answer, as the field refusal says.",
+        "State of the reset: Planned, Refused, Running, Done or Failed. Absent if this broker does "
+        "not know it: then the field refusal says why.",
     ] = None
     message: Annotated[str, "Why the reset was refused or failed.", Length(MAX_MESSAGE_LENGTH)] = ""
     offsets: Annotated[

@@ -41,7 +41,8 @@ class TopicPolicies:
     ] = None
     namespace_prefixes: Annotated[
         tuple[NamespacePrefix, ...],
-        "Required prefixes of topic names, by the namespace of the Topic object.",
+        "For each namespace of Topic objects, the one prefix with which names of topics must "
+        "start. For other namespaces requireNamespacePrefix decides.",
         Items(200, key=("namespace",)),
     ] = ()
     require_namespace_prefix: Annotated[

@@ -191,9 +191,9 @@ class World:
     """The results of writes for admin clients by this operator process, by
     `WriteTopic.request_id`. They are kept for some minutes, longer than any client waits."""
     managed_fields: Mapping[Uid, object] = field(default_factory=dict)
-    """metadata.managedFields of the Topics, by the Topic's uid, as the API server sent them. They
-    are references into the cached manifests, because they are parsed only if an admin client wants
-    to change the Topic."""
+    """metadata.managedFields of the Topics, by the Topic's uid, as the API server sent them: who
+    set which field. They are references into the cached manifests. With them an admin client's
+    change of another manager's field is refused, and ChangedByClients is decided."""
     open_questions_ms: Mapping[Question, int] = field(default_factory=dict)
     """Milliseconds since this operator process first saw an answer to each question from a live
     member of the ISR (`report_requests.Watch`). Questions without such an answer are missing."""
