@@ -37,7 +37,8 @@ MAX_DAMAGE_HISTORY = 10
 """Repaired replicas that a broker still reports as past damage."""
 MAX_REPLICA_REPORTS = 5_000
 MAX_REFETCHES = 100
-"""Orders to fetch a replica again, for one broker and for one Verification."""
+"""The most orders to fetch a replica again for one Broker, and the most repairs in the status of
+one Verification."""
 MAX_ENDPOINTS = 16
 
 MAX_LISTENERS = 10

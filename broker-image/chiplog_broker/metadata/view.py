@@ -147,11 +147,11 @@ class ClusterView:
 
     def put(self, topic: TopicView) -> None:
         """Add or replace a topic; a new id under an existing name replaces the old topic. A topic
-        that `announce` has announced is not announced_topic_id any more."""
+        that `announce` has announced is not announced any more."""
         self._forget(topic.name)
         self._topics[topic.name] = topic
         self._names[topic.topic_id] = topic.name
-        # Another id is announced_topic_id if the topic was replaced, and its map is not applied
+        # Another id is announced if the topic was replaced, and its map is not applied
         # yet.
         if self._announced.get(topic.name) == topic.topic_id:
             del self._announced[topic.name]

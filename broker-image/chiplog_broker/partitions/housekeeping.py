@@ -21,7 +21,7 @@ Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 # A flush that `flush.ms` asks for is late by at most this time.
 FLUSH_INTERVAL_S = 0.2
-# Retention runs at most this run_frequent_tasks to free space on a nearly full volume.
+# Retention runs at most this often to free space on a nearly full volume.
 MAKE_ROOM_INTERVAL_S = 2.0
 
 

@@ -1,9 +1,9 @@
 """When a refetched replica has all records that the damaged one had.
 
 Until a replica is found damaged, it helps to acknowledge records: its leader knows its offset, and
-the PartitionMap may list it in the ISR, also for a while afterwards. These records are below its
-log end offset at that time. This offset is the *catch-up goal* of the new copy. In the leader epoch
-in which the damage was found, the copy counts as damaged until it has reached the goal, even if the
+the PartitionMap may list it in the ISR, also for a while afterwards. The *catch-up goal* of the new
+copy is an offset above all records that were acknowledged with its help. In the leader epoch in
+which the damage was found, the copy counts as damaged until it has reached the goal, even if the
 ISR lists it. Under a later leader the goal is dropped as soon as an ISR of that leader does not
 contain this broker: this leader knows only the new copy, and adds it to the ISR when it has caught
 up (rules R4, R5). A restarted process has no goals: it is not in sync before its leader has

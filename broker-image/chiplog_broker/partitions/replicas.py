@@ -346,7 +346,7 @@ class Replicas:
     def check_catch_up_goals(self) -> None:
         """Remove the catch-up goals that refetched replicas have reached; to be called often.
 
-        A goal is the log end offset of the damaged replica.
+        A goal is what `catch_up_goal_of` returned when the replica was found damaged.
         """
         for name in list(self._goals):
             partition = self._partitions.get((name.topic, name.partition))
@@ -563,9 +563,11 @@ class Replicas:
 
 
 def catch_up_goal_of(partition: Partition) -> CatchUpGoal:
-    """The offset that the new copy of this replica, which was found damaged, has to reach.
+    """The goal of the new copy of this replica, which was found damaged: the offset that the copy
+    has to reach, and the newest leader epoch whose leader may have counted the damaged replica as
+    in sync.
 
-    Below it are all records that may have been acknowledged because this replica had them.
+    Below the offset are all records that may have been acknowledged because this replica had them.
     """
     following, followers, log = partition.following, partition.followers, partition.log
     if partition.is_leader:

@@ -26,7 +26,8 @@ Accusation: TypeAlias = tuple[Check, str, int, int]
 DAMAGED: Final = frozenset({"ReplicaDamaged", "DamagedBatch"})
 """Reasons of refusals that mean that the replica's bytes are damaged."""
 MAX_REPORTED: Final = 200
-"""Refusals and skipped checks that a summary lists."""
+"""The most entries in each list of a summary: replicas that a broker refused to serve, checks that
+could not be done for a topic, and notices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

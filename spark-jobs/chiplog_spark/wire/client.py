@@ -388,7 +388,8 @@ def fetch_request(at: Place, offset: int, max_bytes: int) -> FetchRequest:
 
 
 def consumer_id(replica: int) -> int:
-    """The replica id in a request: brokers other than the leader serve only debugging consumers."""
+    """The replica id of a Fetch or ListOffsets: an ordinary consumer's for `LEADER`. For a broker's
+    id it is a debugging consumer's, which reads this broker's own replica, also of a follower."""
     return ORDINARY_CONSUMER_ID if replica == LEADER else DEBUGGING_CONSUMER_ID
 
 
