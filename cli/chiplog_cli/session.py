@@ -33,11 +33,12 @@ class Session:
 
     @cached_property
     def connection(self) -> "Connection":
-        """The connection to brokers. Raises `CannotDo`."""
+        """The addresses of the brokers, checked once as `_connected` does. Raises `CannotDo`."""
         return self._connected()
 
     def _connected(self) -> "Connection":
-        """A new connection. Raises `CannotDo`."""
+        """The addresses of the brokers, after a check that one of them accepts connections now. No
+        connection stays open. Raises `CannotDo`."""
         from chiplog_cli.librdkafka.connecting import connect  # noqa: PLC0415 - as below
 
         if isinstance(self.target, ByAddress):

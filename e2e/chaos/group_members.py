@@ -57,7 +57,7 @@ class Member(Program):
         self.kill()
 
     def leave(self) -> None:
-        """Let the member leave the group and end."""
+        """Let the member leave the group and end; it is killed if that takes too long."""
         self.ask_to_stop()
         self.wait_left()
 

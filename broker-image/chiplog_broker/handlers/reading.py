@@ -132,8 +132,9 @@ class Reading:
         return FetchResponse([self._topic(topic) for topic in self._request.topics])
 
     async def attempt_in_slices(self, slices: Slices) -> FetchResponse:
-        """Read every partition, up to the size limit of the request, in slices between which other
-        requests run. Logs may change between slices, so the records are copied to memory."""
+        """Attempt once to read every partition, up to the size limit of the request; for requests
+        with very many partitions. After each slice, some milliseconds of work, other requests run.
+        Logs may change between slices, so the records are copied to memory."""
         self.begin()
         answers = []
         for topic in self._request.topics:

@@ -95,7 +95,8 @@ class ReplicaReading(Reading):
         """The records from the follower's fetch offset to the log end, or the diverging epoch at
         which it must truncate first.
 
-        Raises `PartitionError` for a replica that is not in its newest session or leader epoch.
+        Raises `PartitionError` if this broker does not lead, or if the follower is not in its
+        newest session, names no leader epoch, or has records of an epoch that is unknown here.
         """
         self._read_partitions.append(partition)
         followers = partition.followers

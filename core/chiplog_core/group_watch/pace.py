@@ -10,7 +10,7 @@ less while nothing changes, so that an idle cluster needs hardly any CPU.
 from typing import Final
 
 MOVING_MS: Final = 200
-"""Time between passes while figures change."""
+"""Shortest time between passes while figures change."""
 AT_REST_MS: Final = 500
 """Shortest time between passes while no figure changes."""
 MOVES_FOR_MS: Final = 10_000

@@ -64,7 +64,8 @@ class Coordinators:
         return PartitionIndex(partition_of(group_id, count)) if count else None
 
     def of_group(self, group_id: str) -> BrokerId | None:
-        """The broker that coordinates the group; None while its partition has no leader."""
+        """The broker that coordinates the group; None while its partition has no leader,
+        and until the topic `__consumer_offsets` exists."""
         found = self.partitions.get(self.partition_of(group_id) or 0)
         return found[0] if found else None  # the leader of the partition coordinates the group
 

@@ -115,20 +115,20 @@ class SparkScheduling:
     )
     priority_class_name: Annotated[
         ObjectName | None,
-        "Name of the PriorityClass of the pods. It applies only to jobs in this namespace, and "
-        "names that start with system- are refused.",
+        "Name of the PriorityClass of the pods. It applies only to jobs in the "
+        "namespace of the BrokerCluster, and names that start with system- are refused.",
     ] = None
     batch_scheduler: Annotated[
         BatchScheduler | None,
         "Batch scheduler for the Spark jobs. Kueue: its queue label is set on the "
         "launched object. Volcano: works only with Kubeflow's Spark operator, which "
         "must be started with Volcano enabled. YuniKorn: becomes the scheduler of all "
-        "pods.",
+        "pods. It applies only to jobs in the namespace of the BrokerCluster.",
     ] = None
     queue: Annotated[
         str | None,
         "Queue of the batch scheduler in which the Spark jobs wait. It applies only to "
-        "jobs in this namespace.",
+        "jobs in the namespace of the BrokerCluster.",
         Length(63, minimum=1),
         Pattern(
             "[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", "the value of a label, like root.default"

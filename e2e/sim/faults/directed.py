@@ -162,7 +162,10 @@ async def show_and_lose(stage: Stage) -> None:
 
 
 def _is_first_follower_read(chosen: ChosenPartition) -> bool:
-    """Whether a consumer reads from the first follower: those of brokers 1 and 2 are read."""
+    """Whether a consumer reads from the first follower, and so could see records too early.
+
+    There are two consumers, in the racks of brokers 1 and 2; each reads from a replica in its rack.
+    """
     return chosen.first_follower.broker_id < 3
 
 

@@ -95,7 +95,9 @@ class _Reading:
         yield Row(at.topic, at.partition, b"", Kind.READ, read.start, at.replica, text=text)
 
     def _found(self, client: Client) -> Iterator[RawBatch | Unread]:
-        """The batches of the split, and offsets that could not be read; none after the deadline."""
+        """The batches of the split, and an `Unread` for each range of offsets that could not be
+        read, for whatever reason: they were deleted, are above the end of the log, or the broker
+        refused. Nothing if the deadline has passed already; later `rows` checks it."""
         at, task = self._split.at, self._task
         if self._is_late():
             self._read.was_cut = True

@@ -67,7 +67,9 @@ class Refetches:
             self.reapply()
 
     def reapply(self) -> None:
-        """Carry out the orders for the present session that were not started yet."""
+        """Start those refetch orders of the operator that name the present session and were not
+        started yet: a replica here is proven damaged, and is fetched again from its leader. Called
+        when orders change, and when a session begins."""
         due = [
             order
             for order in self._orders
