@@ -62,7 +62,7 @@ ANSWERS = {
 REFUSALS = {
     "brokers": {
         "describeMetadataQuorum": f"{NOT_OFFERED}DESCRIBE_QUORUM",
-        "incrementalAlterConfigs": "PolicyViolationException: a broker's configuration is changed",
+        "incrementalAlterConfigs": "PolicyViolationException: clients cannot change a broker's configuration",
         "alterReplicaLogDirs": f"{NOT_OFFERED}ALTER_REPLICA_LOG_DIRS",
     },
     "topics": {
