@@ -155,7 +155,7 @@ class _Watch(AsyncIterator[WatchEvent]):
         """Wait up to `seconds` for an event or the end of this watch.
 
         If answers do not reach the client for more than `SILENCE_S`, the watch fails: as on a real
-        connection that is cut, no end is told, and only a timeout of the client notices it.
+        connection that is cut, no end is notified, and only a timeout of the client notices it.
         """
         silent_s = 0.0
         self._news = self._server.loop.create_future()

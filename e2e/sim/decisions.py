@@ -27,7 +27,7 @@ class DecisionTrace:
         store.on_change.append(self._changed)
 
     def restored(self) -> None:
-        """Read all maps anew after a restore of etcd, without comparing them with those before: the
+        """After a restore of etcd, read all maps without comparing them with those before: the
         differences come from the restore, not from decisions of the operator."""
         self.known.clear()
         for manifest in self._store.all_of(kinds.PARTITION_MAPS):

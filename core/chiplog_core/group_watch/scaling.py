@@ -147,7 +147,7 @@ def _replicas_for_lag(scale: Scale, lag: int | None, least: int, most: int) -> i
 
 
 def _seen(memory: Memory | None, replicas: int, now_ms: int) -> Memory:
-    """The memory with the observed number of replicas. A change of the number, whoever made it,
+    """The memory with the observed number of replicas. A change of the number, by any client,
     starts the time (`SETTLE_MS`) in which the number is not raised again."""
     if memory is None:
         return Memory(began_ms=now_ms, replicas=replicas)

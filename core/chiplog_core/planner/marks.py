@@ -2,7 +2,7 @@
 
 `kubectl get ct -l chiplog.dev/cluster=orders` finds the Topics and ConsumerGroups of a cluster by
 the label that all objects of a cluster have. The operator adds the label if it is missing and never
-overwrites a value: if a manifest sets another value, the operator and whoever applies the manifest
+overwrites a value: if a manifest sets another value, the operator and the client that applies it
 would change it back for ever.
 """
 

@@ -62,7 +62,8 @@ ANSWERS = {
 REFUSALS = {
     "brokers": {
         "describeMetadataQuorum": f"{NOT_OFFERED}DESCRIBE_QUORUM",
-        "incrementalAlterConfigs": "PolicyViolationException: clients cannot change a broker's",
+        "incrementalAlterConfigs": "PolicyViolationException: "
+        "clients cannot change a broker's configuration",
         "alterReplicaLogDirs": f"{NOT_OFFERED}ALTER_REPLICA_LOG_DIRS",
     },
     "topics": {

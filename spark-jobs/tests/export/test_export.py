@@ -143,7 +143,8 @@ def test_what_cannot_be_done_is_refused(
     ) as refused:
         work(spark, elsewhere)
     assert refused.value.reason == "TargetUnusable"
-    with pytest.raises(Refused, match=r"job.target: file:///proc/.*allow the job") as refused:
+    remedy = r"job.target: file:///proc/.*allow the job's user"
+    with pytest.raises(Refused, match=remedy) as refused:
         work(spark, asked(broker, "absent", "file:///proc/exports"))
     assert refused.value.reason == "TargetUnusable"
 
