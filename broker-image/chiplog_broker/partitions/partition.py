@@ -39,6 +39,7 @@ from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.ids import ReplicaRef
 from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.errors import BatchTooLargeError
 from chiplog_wire.records.scan import TakesLong
 
 logger = logging.getLogger(__name__)
@@ -380,7 +381,7 @@ class Partition:
         `StorageError`; `TakesLong` if the caller must verify the keys first, in slices.
         """
         self.counters.produces += 1
-        recent = self._recent_refusal()
+        self.forget_old_refusals()
         try:
             self._check_accepts_records(acks_all=acks_all)
             appended = self.log.append_as_leader(
@@ -397,11 +398,15 @@ class Partition:
             # Noted, because the next batch of an idempotent producer must get the same error.
             self._refusals.note(code_of(refused), records, self._clock.monotonic_s())
             raise
+        except BatchTooLargeError:
+            self._refusals.note_too_large(records, self._clock.monotonic_s())
+            raise
         except OutOfOrderSequenceError as gap:
-            if recent is ErrorCode.none:
+            code = self._refusals.code_of_gap(records)
+            if code is ErrorCode.none:
                 raise
             # The gap comes from our refusal of an earlier batch: answer with its error.
-            raise PartitionError(recent, f"a batch was refused a moment ago, and {gap}") from gap
+            raise PartitionError(code, f"a batch was refused a moment ago, and {gap}") from gap
         if not appended.duplicate:
             self.counters.bytes_in += len(records)
             self.counters.records_in += appended.last_offset - appended.base_offset + 1
@@ -418,17 +423,12 @@ class Partition:
         self._refusals.note_unknown(code, self._clock.monotonic_s())
 
     def forget_old_refusals(self) -> None:
-        """Forget what was refused too long ago to matter. To be called now and then."""
-        self._recent_refusal()
-
-    def _recent_refusal(self) -> ErrorCode:
-        """The error code of a recent refusal, or `none`.
+        """Forget what was refused too long ago to matter. To be called now and then.
 
         The clock is not read in the usual case that nothing was refused.
         """
-        if not self._refusals:
-            return ErrorCode.none
-        return self._refusals.recent_code(self._clock.monotonic_s())
+        if self._refusals:
+            self._refusals.pass_time(self._clock.monotonic_s())
 
     def _check_accepts_records(self, *, acks_all: bool) -> None:
         """Raise `PartitionError` if records are refused now; `acks_all` means acks=all."""

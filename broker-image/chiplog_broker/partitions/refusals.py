@@ -9,15 +9,14 @@ one would even be accepted as the first one, and the refused batch could never b
 
 A refusal by this replica as the leader binds only the producer of the refused batch. What was
 refused before its leadership began, here or by the last leader, is not known: so for some seconds
-all unknown producers must begin at sequence number 0. No refusal extends these seconds. Otherwise a
-producer that was forgotten could not go on as long as another one is refused again and again.
+a gap of any producer may come from there, and all unknown producers must begin at sequence number
+0. No refusal extends these seconds. Otherwise a producer that was forgotten could not go on as long
+as another one is refused again and again.
 """
 
-from contextlib import suppress
-
-from chiplog_broker.storage.producers import FirstSequences
+from chiplog_broker.storage.producers import MOST_REFUSED, FirstSequences
 from chiplog_wire.protocol.errors import ErrorCode
-from chiplog_wire.records.batch import read_header
+from chiplog_wire.records.batch import BatchHeader, read_header
 from chiplog_wire.records.errors import CorruptBatchError
 
 ALIKE_S = 5.0
@@ -28,21 +27,25 @@ REMEMBERED_S = 30.0
 
 
 class Refusals:
-    """The last temporary refusal of a partition, and the producers that it affects."""
+    """The recent temporary refusals of a partition, and the producers that they affect."""
 
-    __slots__ = ("_at_s", "_code", "_unknown_at_s", "first_sequences")
+    __slots__ = ("_at_s", "_code", "_refused", "_unknown_at_s", "first_sequences")
 
     def __init__(self) -> None:
         self._code, self._at_s = ErrorCode.none, 0.0
-        """The code of the last refusal, and its monotonic time; `none` if nothing is remembered."""
+        """The code of refusals whose producers are not known, and the monotonic time of the last
+        one; `none` if there was none recently."""
         self._unknown_at_s = 0.0
         """The monotonic time of the last call of `note_unknown`."""
+        self._refused: dict[tuple[int, int], tuple[ErrorCode, float]] = {}
+        """(producer id, epoch) -> (the code of its last refusal, the time of it), ordered by this
+        time."""
         self.first_sequences = FirstSequences()
         """The batches that new producers must begin with, because they were refused here."""
 
     def __bool__(self) -> bool:
         """Whether there may be a recent refusal."""
-        return self._code is not ErrorCode.none
+        return self._code is not ErrorCode.none or bool(self._refused or self.first_sequences)
 
     def note(self, code: ErrorCode, batch: memoryview, now_s: float) -> None:
         """Record that this batch was refused with this code; it may succeed when it is sent again.
@@ -50,9 +53,23 @@ class Refusals:
         It may be a new producer's first one: until it is sent again, no later batch of this
         producer may be accepted in its place.
         """
-        self._note(code, now_s)
-        with suppress(CorruptBatchError):  # a batch without a header is never accepted
-            self.first_sequences.note_refused(read_header(batch))
+        header = self._note_first(batch, now_s)
+        if header is None or header.producer_id < 0:
+            return
+        producer = header.producer_id, header.producer_epoch
+        self._refused.pop(producer, None)  # it gets a new place in the order
+        self._refused[producer] = code, now_s
+        if len(self._refused) > MOST_REFUSED:
+            # The one that is forgotten may have a gap, too, so its refusal counts as unknown.
+            self._code, self._at_s = self._refused.pop(next(iter(self._refused)))
+
+    def note_too_large(self, batch: memoryview, now_s: float) -> None:
+        """Record that this batch was refused because of its size.
+
+        Java's producer splits it and sends the parts with the same sequence numbers. As long as it
+        does not, a gap behind it is a true one: it has no code of its own.
+        """
+        self._note_first(batch, now_s)
 
     def note_unknown(self, code: ErrorCode, now_s: float) -> None:
         """Record that batches of unknown producers may have been refused with this code.
@@ -60,13 +77,21 @@ class Refusals:
         This must not be called while the replica accepts batches, except at the beginning of a
         leadership: each call extends the time in which all unknown producers must begin at 0.
         """
-        self._note(code, now_s)
-        self._unknown_at_s = now_s
+        self._code = code
+        self._at_s = self._unknown_at_s = now_s
+        self._set_time(now_s)
         self.first_sequences.all_at_0 = True
 
-    def _note(self, code: ErrorCode, now_s: float) -> None:
-        self._code, self._at_s = code, now_s
+    def _note_first(self, batch: memoryview, now_s: float) -> BatchHeader | None:
+        """Remember the batch in `first_sequences`. Returns its header, or None if it has none:
+        such a batch is never accepted."""
         self._set_time(now_s)
+        try:
+            header = read_header(batch)
+        except CorruptBatchError:
+            return None
+        self.first_sequences.note_refused(header)
+        return header
 
     def _set_time(self, now_s: float) -> None:
         """Set the time of `first_sequences`, and forget what is too old there."""
@@ -76,15 +101,21 @@ class Refusals:
         if now_s - self._unknown_at_s >= ALIKE_S:
             first_sequences.all_at_0 = False
 
-    def recent_code(self, now_s: float) -> ErrorCode:
-        """The code of the last refusal, if it was at most `ALIKE_S` ago; else `none`.
-
-        Also sets the time of `first_sequences`, and forgets what is too old.
-        """
+    def pass_time(self, now_s: float) -> None:
+        """Set the time of `first_sequences`, and forget what is too old. To be called before each
+        batch, and now and then."""
         self._set_time(now_s)
-        if now_s - self._at_s < ALIKE_S:
-            return self._code
-        if not self.first_sequences:
-            # No producer is remembered any more, so `__bool__` may say that nothing was refused.
+        if now_s - self._at_s >= ALIKE_S:
             self._code = ErrorCode.none
-        return ErrorCode.none
+        while self._refused:
+            producer = next(iter(self._refused))
+            if now_s - self._refused[producer][1] < ALIKE_S:
+                break
+            del self._refused[producer]
+
+    def code_of_gap(self, batch: memoryview) -> ErrorCode:
+        """The code of the refusal from which the gap before this batch may come; `none` if there
+        was no such refusal within `ALIKE_S` before the last `pass_time`."""
+        header = read_header(batch)
+        own = self._refused.get((header.producer_id, header.producer_epoch))
+        return self._code if own is None else own[0]

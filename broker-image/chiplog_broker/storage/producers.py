@@ -181,8 +181,8 @@ class FirstSequences:
         Its producer must not begin with a later one. If the same batch is refused again, it is
         remembered from now on; a later one does not renew the memory of an earlier one.
         """
-        if header.producer_id < 0:
-            return
+        if header.producer_id < 0 or header.base_sequence < 0:
+            return  # without a sequence number, or refused for it: the batch may be unchecked
         producer, sequence = (header.producer_id, header.producer_epoch), header.base_sequence
         before = self._refused.get(producer)
         if before is not None:

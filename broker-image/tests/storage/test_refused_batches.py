@@ -10,6 +10,7 @@ from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.refusals import ALIKE_S, REMEMBERED_S
 from chiplog_broker.storage.errors import DiskFullError, StorageError
 from chiplog_broker.storage.free_space import FreeSpace
+from chiplog_wire.records.errors import RecordsError
 from chiplog_wire.records.writer import Producer
 from tests.storage.follower import replica_of
 
@@ -39,7 +40,7 @@ class Leader:
         batch = memoryview(bytearray(self._make([value], producer=producer)))
         try:
             self.replica.append(batch, self._kit.clock.now_ms(), acks_all=acks_all)
-        except (PartitionError, StorageError) as refused:
+        except (PartitionError, RecordsError, StorageError) as refused:
             return code_of(refused).name
         return "none"
 
@@ -116,5 +117,38 @@ def test_refused_producers_are_forgotten_without_another_batch(
         leader.wait(REMEMBERED_S)
         leader.replica.forget_old_refusals()
         assert not leader.replica._refusals
+
+    kit.run(scenario())
+
+
+def test_the_parts_of_a_first_batch_that_was_too_large_are_stored_in_order(
+    kit: "StorageKit", leader: Leader
+) -> None:
+    """Java's producer splits it, while its next batch is on its way already."""
+
+    async def scenario() -> None:
+        await leader.begin()
+        too_large = bytes(kit.config.max_message_bytes)
+        assert leader.send(0, value=too_large) == "message_too_large"
+        assert leader.send(2) == "not_leader_or_follower"
+        assert leader.send(0, producer_id=8) == "none"
+        assert [leader.send(sequence) for sequence in (0, 1, 2)] == ["none"] * 3
+
+    kit.run(scenario())
+
+
+def test_a_gap_of_a_known_producer_is_not_answered_as_another_one_was(
+    kit: "StorageKit", leader: Leader
+) -> None:
+    """It may begin a new epoch only when it hears of the gap."""
+
+    async def scenario() -> None:
+        await leader.begin()
+        assert leader.send(0) == "none"
+        leader.replica.has_min_isr = False
+        assert leader.send(0, producer_id=8) == "not_enough_replicas"
+        assert leader.send(5, acks_all=False) == "out_of_order_sequence_number"
+        assert leader.send(1) == "not_enough_replicas"
+        assert leader.send(2, acks_all=False) == "not_enough_replicas"
 
     kit.run(scenario())
