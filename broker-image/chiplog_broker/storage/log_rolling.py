@@ -3,7 +3,7 @@
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.log_state import LogState, index_settings
 from chiplog_broker.storage.producer_snapshot import encode_snapshot
-from chiplog_broker.storage.segment import MAX_RELATIVE_OFFSET
+from chiplog_broker.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
 
 class SegmentRoller:
@@ -51,12 +51,26 @@ class SegmentRoller:
             active.seal()
             segment.create(now_ms)
         except OSError as error:
+            self._discard(segment)
             state.health.write_failed(error)
         state.sync.wrote_to(active, now_ms)
         state.sync.names_changed()
         self.snapshot_producers()
         state.segments.add(segment)
         self._roll_ms = state.config.roll_ms - self._jitter_ms()
+
+    def _discard(self, segment: Segment) -> None:
+        """Remove the files of a segment that could not be created.
+
+        A smaller batch may still fit into the active segment. After a crash, its records behind the
+        start of such a file would be taken for an old copy, which the file replaces.
+        """
+        state = self._state
+        try:
+            segment.discard()
+        except OSError as error:
+            state.health.take_offline(error)
+        state.sync.names_changed()
 
     def snapshot_producers(self) -> None:
         """Have a snapshot of the producers at the log end offset written with the next sync."""

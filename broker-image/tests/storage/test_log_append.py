@@ -191,6 +191,47 @@ def test_rolls_before_a_relative_offset_overflows(
     assert [segment.base_offset for segment in log._state.segments] == [0, 2**31]
 
 
+@pytest.mark.parametrize("end", ["clean", "kill", *range(20)])
+def test_a_segment_that_could_not_be_created_leaves_no_file(
+    kit: "StorageKit", make_batch: "MakeBatch", end: str | int
+) -> None:
+    """A smaller batch still fits into the old segment, which then ends behind such a file."""
+    size_bytes = len(make_batch([b"x" * 100]))
+    kit.config = LogConfig(segment_bytes=3 * size_bytes)
+    directory, log = kit.run(kit.new_log())
+    for value in (b"x" * 100, b"y" * 100):
+        log.append_as_leader(make_batch([value]), 0, NOW)
+    kit.disk.fail_next("truncate", errno.ENOSPC, f"{2:020}.log")
+    with pytest.raises(DiskFullError):
+        log.append_as_leader(make_batch([b"z" * 200]), 0, NOW)
+    log.append_as_leader(make_batch([b"small"]), 0, NOW)
+    kit.run(log.flush())
+    for value in (b"z" * 200, b"last"):
+        log.append_as_leader(make_batch([value]), 0, NOW)
+    assert [segment.base_offset for segment in log._state.segments] == [0, 3]
+    kit.run(log.flush())
+    if end == "clean":
+        kit.run(directory.close({}, 1))
+    elif end == "kill":
+        kit.kill()
+    else:
+        kit.cut_power(int(end))
+    assert kit.run(kit.reopened()).end_offset == 5
+
+
+def test_a_file_that_can_neither_be_created_nor_removed_takes_the_directory_offline(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    _, log = kit.run(kit.new_log())
+    log.append_as_leader(make_batch([b"x"]), 0, NOW)
+    kit.disk.fail_next("truncate", errno.ENOSPC, f"{1:020}.log")
+    kit.disk.fail_next("remove", errno.EIO, f"{1:020}.log")
+    with pytest.raises(DirectoryOfflineError):
+        log.roll(NOW)
+    with pytest.raises(DirectoryOfflineError):
+        log.append_as_leader(make_batch([b"y"]), 0, NOW)
+
+
 def test_an_empty_segment_is_not_rolled(kit: "StorageKit") -> None:
     _, log = kit.run(kit.new_log())
     log.roll(NOW)
