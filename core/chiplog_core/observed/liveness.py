@@ -1,10 +1,11 @@
 """When a broker's Lease has expired: a state machine without a clock of its own.
 
 A Lease counts as expired only if it was not renewed during its full time while the watch on it
-worked without interruption. So the time begins again after a start, after a reconnect of the watch,
-and after the operator's own event loop was blocked, because unread renewals may be waiting then. If
-more than half of the brokers are late at the same time, the API server is the more likely cause,
-and twice the time must pass.
+worked without interruption. So the time begins again after a start and after a reconnect of the
+watch. While the operator's own event loop was blocked, the time hardly passes, because the brokers
+may have been stalled with it. It does not begin again: on a machine that is overloaded for long, no
+Lease would ever expire. If more than half of the brokers are late at the same time, the API server
+is the more likely cause, and twice the time must pass.
 
 A process that refuses connections (`planner.refusals`) counts as ended, too. Like an expired Lease
 this is not a proof: if the process renews its Lease, it counts as alive again.
@@ -25,7 +26,8 @@ STALL_MS = 2_000
 """If no method of the judge was called for longer, the operator's own event loop was blocked."""
 
 CHECK_MS = 500
-"""How often the operator calls the judge, far more often than `STALL_MS` requires."""
+"""How often the operator calls the judge, far more often than `STALL_MS` requires. A stall of any
+length counts as this time."""
 
 RENEWALS_TO_RETURN = 2
 """How many renewals are required before a process that refused connections counts as alive. The
@@ -40,7 +42,7 @@ class _Lease:
     renew_time: str
     """The broker's own time of the renewal; only compared for equality."""
     seen_ms: int
-    """When this renewal was first observed."""
+    """When this renewal was first observed, in the time that counts (`_counted`)."""
     is_alive: bool = False
     """Whether a renewal was observed, and not only a Lease that existed before."""
     is_suspected: bool = False
@@ -72,6 +74,8 @@ class LivenessJudge:
     _watching_since_ms: int | None = None
     """Since when the watch on Leases works; None while it does not."""
     _last_call_ms: int | None = None
+    _stalled_ms: int = 0
+    """The time of all stalls, as far as it does not count."""
     _leases: dict[BrokerId, _Lease] = field(default_factory=dict)
     _terminated: dict[Incarnation, str] = field(default_factory=dict)
     """Processes that have ended for certain, with the reason."""
@@ -79,12 +83,11 @@ class LivenessJudge:
 
     def watching(self, now_ms: int) -> None:
         """The watch on Leases works from now on, after a start or a reconnect."""
-        self._tick(now_ms)
-        self._watching_since_ms = now_ms
+        self._watching_since_ms = self._counted(now_ms)
 
     def interrupted(self, now_ms: int) -> None:
         """The watch on Leases broke. No Lease expires until it works again."""
-        self._tick(now_ms)
+        self._counted(now_ms)
         self._watching_since_ms = None
 
     def renewed(
@@ -92,12 +95,12 @@ class LivenessJudge:
     ) -> None:
         """Record the state of a Lease, seen by the watch or in a list. The same state may be
         passed again."""
-        self._tick(now_ms)
+        seen_ms = self._counted(now_ms)
         lease = self._leases.get(broker_id)
         if lease is None or lease.incarnation != incarnation:
-            self._leases[broker_id] = _Lease(incarnation, renew_time, now_ms)
+            self._leases[broker_id] = _Lease(incarnation, renew_time, seen_ms)
         elif lease.renew_time != renew_time:
-            self._leases[broker_id] = _Lease(incarnation, renew_time, now_ms, is_alive=True)
+            self._leases[broker_id] = _Lease(incarnation, renew_time, seen_ms, is_alive=True)
             self._has_renewed(incarnation)
         else:
             # The same state again: if the Lease was suspected, that is confirmed.
@@ -105,7 +108,7 @@ class LivenessJudge:
 
     def forgotten(self, broker_id: BrokerId, now_ms: int) -> None:
         """The Lease does not exist any more. Its broker is then neither alive nor expired."""
-        self._tick(now_ms)
+        self._counted(now_ms)
         self._leases.pop(broker_id, None)
 
     def terminated(self, incarnation: Incarnation, reason: str) -> None:
@@ -122,8 +125,7 @@ class LivenessJudge:
     def suspects(self, now_ms: int) -> frozenset[BrokerId]:
         """The brokers whose Leases may have expired. The caller lists these Leases consistently,
         passes the result to `renewed`, and then calls `ended`."""
-        self._tick(now_ms)
-        due = frozenset(self._due(now_ms))
+        due = frozenset(self._due(self._counted(now_ms)))
         for broker_id in due:
             self._leases[broker_id].is_suspected = True
         return due
@@ -132,8 +134,7 @@ class LivenessJudge:
         """The processes that are certainly dead, refuse connections, or whose Lease expired, each
         with the reason. A late Lease expires only if it was read again after `suspects` returned
         its broker."""
-        self._tick(now_ms)
-        for broker_id in list(self._due(now_ms)):
+        for broker_id in list(self._due(self._counted(now_ms))):
             lease = self._leases[broker_id]
             lease.is_expired = lease.is_confirmed
         expired = {
@@ -146,7 +147,7 @@ class LivenessJudge:
 
     def alive(self, now_ms: int) -> frozenset[Incarnation]:
         """The processes that renew their Leases and have not ended, for `World.renewing`."""
-        self._tick(now_ms)
+        self._counted(now_ms)
         return frozenset(
             lease.incarnation
             for lease in self._leases.values()
@@ -157,7 +158,7 @@ class LivenessJudge:
         """The brokers whose Lease is held by a process that is not known to have ended, even if
         it never registered, for `World.running`. A process that refused a connection may be
         alive."""
-        self._tick(now_ms)
+        self._counted(now_ms)
         return frozenset(
             broker_id
             for broker_id, lease in self._leases.items()
@@ -167,7 +168,7 @@ class LivenessJudge:
     def next_check_ms(self, now_ms: int) -> int | None:
         """After how many milliseconds to call `suspects` again; None while there is nothing to
         judge."""
-        self._tick(now_ms)
+        self._counted(now_ms)
         if self._watching_since_ms is None or not any(map(_is_valid, self._leases.values())):
             return None
         return CHECK_MS
@@ -181,22 +182,21 @@ class LivenessJudge:
             if refusal.renewals >= RENEWALS_TO_RETURN:
                 del self._refused[incarnation]
 
-    def _tick(self, now_ms: int) -> None:
-        """Note the time. If this process itself was stalled, all Leases get their full time
-        again."""
+    def _counted(self, now_ms: int) -> int:
+        """Note a call, and return the time that counts: `now_ms` without the time of stalls."""
         last_ms, self._last_call_ms = self._last_call_ms, now_ms
-        if last_ms is None or self._watching_since_ms is None:
-            return
-        if now_ms - last_ms > STALL_MS:
-            self._watching_since_ms = now_ms
+        if last_ms is not None and now_ms - last_ms > STALL_MS:
+            self._stalled_ms += now_ms - last_ms - CHECK_MS
+        return now_ms - self._stalled_ms
 
-    def _due(self, now_ms: int) -> Iterator[BrokerId]:
+    def _due(self, counted_ms: int) -> Iterator[BrokerId]:
         """The brokers whose Lease was not renewed in time. If more than half of all are late, they
-        get twice the time, because the API server may be slow."""
+        get twice the time, because the API server may be slow. `counted_ms` is the present time as
+        `_counted` returns it."""
         if self._watching_since_ms is None:
             return
         unrenewed_ms = {
-            broker_id: now_ms - max(lease.seen_ms, self._watching_since_ms)
+            broker_id: counted_ms - max(lease.seen_ms, self._watching_since_ms)
             for broker_id, lease in self._leases.items()
             if _is_valid(lease) and lease.incarnation not in self._terminated
         }
