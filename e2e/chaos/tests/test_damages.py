@@ -81,14 +81,14 @@ def test_damaged_replicas_never_lead_and_nothing_is_lost(
         for number in range(1, DAMAGES + 1):
             replica, path = drawn(cluster, chance)
             leaders += replica.leads()
-            what = damage(path, chance)
+            before, what = replica.last_damage(path.name), damage(path, chance)
             print(f"{number}: {replica.topic}-{replica.partition} on {replica.broker_id}: {what}")
-            replica.wait_rebuilt(path.name)
+            replica.wait_rebuilt(path.name, before)
         load.all_is_well()
     volumes = {number: cluster.volume(number) for number in cluster.brokers}
     found = judged("damage", DAMAGES, load, volumes, tmp_path)
     measured.note(
-        f"{DAMAGES} bits flipped or files cut, {leaders} on leaders: all found, named and built "
+        f"{DAMAGES} bits flipped or files cut, {leaders} on leaders: all found and built "
         f"anew; {found.acknowledged:,} records acknowledged, {len(found.anomalies)} anomalies"
     )
     found.check()

@@ -45,13 +45,15 @@ def test_damaged_replicas_never_lead_and_are_rebuilt(cluster: LoopbackCluster) -
     wait_whole(cluster, SIZE, replicas=SIZE)
     _, (follower, _) = replicas(cluster, TOPIC, 0)
     sealed = follower.segments()[1]
+    before = follower.last_damage(sealed.name)
     flip_a_bit(sealed, chance)
-    follower.wait_rebuilt(sealed.name)
+    follower.wait_rebuilt(sealed.name, before)
     produce(5)
     leader, followers = replicas(cluster, TOPIC, 0)
     active = leader.segments()[-1]
+    before = leader.last_damage(active.name)
     flip_a_bit(active, chance)
-    leader.wait_rebuilt(active.name)
+    leader.wait_rebuilt(active.name, before)
     produce(5)
     found = client.consume(cluster.bootstrap, TOPIC, 0, len(records))
     assert [one.record.value for one in found] == [one.value for one in records]

@@ -18,12 +18,12 @@ from e2e.main.replicas import pod_of, wait_in_sync
 from e2e.main.tests.conftest import NewTopic
 from e2e.main.traffic import Traffic
 
-pytestmark = [pytest.mark.main, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.main, pytest.mark.timeout(900)]
 
 LOST = 2
 PARTITIONS = 3
 RECORDS = [Record(f"before {number:04}".encode()) for number in range(1_000)]
-GONE_LIMIT_S = 60
+GONE_LIMIT_S = 300  # a hang guard: pods are made and start, on a busy machine
 
 
 def test_a_lost_volume_is_filled_from_the_others(
@@ -116,7 +116,7 @@ def test_a_shared_cluster_that_is_left_broken_is_repaired(
     cluster.kubectl("annotate", "cbc", cluster.name, f"{labels.PAUSE}=true")
     eventually("the operator has paused", lambda: is_paused(cluster), GONE_LIMIT_S)
     cluster.kubectl("delete", "sts", pod_of(cluster, LOST).removesuffix("-0"))
-    with pytest.raises(TimeoutError, match="is whole"):
+    with pytest.raises(TimeoutError, match="is Ready and not paused"):
         shared.wait_whole(cluster, 1)
 
     shared.repair(cluster)
