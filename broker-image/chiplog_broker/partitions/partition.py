@@ -39,7 +39,7 @@ from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.ids import ReplicaRef
 from chiplog_wire.protocol.errors import ErrorCode
-from chiplog_wire.records.errors import BatchTooLargeError
+from chiplog_wire.records.errors import BatchTooLargeError, CorruptBatchError
 from chiplog_wire.records.scan import TakesLong
 
 logger = logging.getLogger(__name__)
@@ -398,8 +398,8 @@ class Partition:
             # Noted, because the next batch of an idempotent producer must get the same error.
             self._refusals.note(code_of(refused), records, self._clock.monotonic_s())
             raise
-        except BatchTooLargeError:
-            self._refusals.note_too_large(records, self._clock.monotonic_s())
+        except (BatchTooLargeError, CorruptBatchError):
+            self._refusals.note_invalid(records, self._clock.monotonic_s())
             raise
         except OutOfOrderSequenceError as gap:
             code = self._refusals.code_of_gap(records)
@@ -614,5 +614,7 @@ class Partition:
         )
 
     def _notify_watchers(self, *, wakes: bool) -> None:
+        """Have the fetch sessions of consumers and followers read this partition with their next
+        fetch; with `wakes`, also answer the fetches that wait in these sessions."""
         self._fetch_waiters.notify(self.watchers, wakes=wakes)
         self._fetch_waiters.notify(self.replica_watchers, wakes=wakes)

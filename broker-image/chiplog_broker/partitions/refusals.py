@@ -14,16 +14,13 @@ a gap of any producer may come from there, and all unknown producers must begin 
 as another one is refused again and again.
 """
 
-from chiplog_broker.storage.producers import MOST_REFUSED, FirstSequences
+from chiplog_broker.storage.producers import MOST_REFUSED, REMEMBERED_S, FirstSequences
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.batch import BatchHeader, read_header
 from chiplog_wire.records.errors import CorruptBatchError
 
 ALIKE_S = 5.0
 """For this time after a refusal, batches that the producer sent before it knew may still arrive."""
-
-REMEMBERED_S = 30.0
-"""The time within which a producer sends a refused batch again."""
 
 
 class Refusals:
@@ -37,9 +34,8 @@ class Refusals:
         one; `none` if there was none recently."""
         self._unknown_at_s = 0.0
         """The monotonic time of the last call of `note_unknown`."""
-        self._refused: dict[tuple[int, int], tuple[ErrorCode, float]] = {}
-        """(producer id, epoch) -> (the code of its last refusal, the time of it), ordered by this
-        time."""
+        self._refused: dict[int, tuple[ErrorCode, float]] = {}
+        """Producer id -> (the code of its last refusal, the time of it), ordered by this time."""
         self.first_sequences = FirstSequences()
         """The batches that new producers must begin with, because they were refused here."""
 
@@ -53,23 +49,25 @@ class Refusals:
         It may be a new producer's first one: until it is sent again, no later batch of this
         producer may be accepted in its place.
         """
-        header = self._note_first(batch, now_s)
+        header = self._note_first(batch, now_s, REMEMBERED_S)
         if header is None or header.producer_id < 0:
             return
-        producer = header.producer_id, header.producer_epoch
-        self._refused.pop(producer, None)  # it gets a new place in the order
-        self._refused[producer] = code, now_s
+        self._refused.pop(header.producer_id, None)  # it gets a new place in the order
+        self._refused[header.producer_id] = code, now_s
         if len(self._refused) > MOST_REFUSED:
-            # The one that is forgotten may have a gap, too, so its refusal counts as unknown.
-            self._code, self._at_s = self._refused.pop(next(iter(self._refused)))
+            forgotten_code, at_s = self._refused.pop(next(iter(self._refused)))
+            # This producer may have a gap, too, so its refusal counts as one of an unknown
+            # producer, if there was no later one of those.
+            if self._code is ErrorCode.none or at_s > self._at_s:
+                self._code, self._at_s = forgotten_code, at_s
 
-    def note_too_large(self, batch: memoryview, now_s: float) -> None:
-        """Record that this batch was refused because of its size.
+    def note_invalid(self, batch: memoryview, now_s: float) -> None:
+        """Record that this batch was refused because it is too large or its checksum is wrong.
 
-        Java's producer splits it and sends the parts with the same sequence numbers. As long as it
-        does not, a gap behind it is a true one: it has no code of its own.
+        Clients send it again at once, or its parts with the same sequence numbers (Java). Until
+        they do, a gap behind it is a true one, which has no code of its own.
         """
-        self._note_first(batch, now_s)
+        self._note_first(batch, now_s, ALIKE_S)
 
     def note_unknown(self, code: ErrorCode, now_s: float) -> None:
         """Record that batches of unknown producers may have been refused with this code.
@@ -82,22 +80,24 @@ class Refusals:
         self._set_time(now_s)
         self.first_sequences.all_at_0 = True
 
-    def _note_first(self, batch: memoryview, now_s: float) -> BatchHeader | None:
-        """Remember the batch in `first_sequences`. Returns its header, or None if it has none:
-        such a batch is never accepted."""
+    def _note_first(
+        self, batch: memoryview, now_s: float, remembered_s: float
+    ) -> BatchHeader | None:
+        """Remember the batch in `first_sequences` for this time. Returns its header, or None if it
+        has none: such a batch is never accepted."""
         self._set_time(now_s)
         try:
             header = read_header(batch)
         except CorruptBatchError:
             return None
-        self.first_sequences.note_refused(header)
+        self.first_sequences.note_refused(header, remembered_s)
         return header
 
     def _set_time(self, now_s: float) -> None:
         """Set the time of `first_sequences`, and forget what is too old there."""
         first_sequences = self.first_sequences
         first_sequences.now_s = now_s
-        first_sequences.forget_before(now_s - REMEMBERED_S)
+        first_sequences.forget_expired()
         if now_s - self._unknown_at_s >= ALIKE_S:
             first_sequences.all_at_0 = False
 
@@ -117,5 +117,5 @@ class Refusals:
         """The code of the refusal from which the gap before this batch may come; `none` if there
         was no such refusal within `ALIKE_S` before the last `pass_time`."""
         header = read_header(batch)
-        own = self._refused.get((header.producer_id, header.producer_epoch))
+        own = self._refused.get(header.producer_id)
         return self._code if own is None else own[0]

@@ -41,6 +41,9 @@ MOST_REFUSED = 1_000
 are more, those that were refused longest ago are forgotten: their next batches are the least likely
 to be still on their way."""
 
+REMEMBERED_S = 30.0
+"""The time within which a producer sends a refused batch again."""
+
 MOST_IN_A_ROW = 2**30
 """Half of all sequence numbers, which wrap around at 2**31: a number that is ahead of another by
 less than this distance is the later one."""
@@ -130,6 +133,17 @@ def _is_after(sequence: int, other: int) -> bool:
     return 0 < (sequence - other) & MAX_SEQUENCE < MOST_IN_A_ROW
 
 
+class _Refused(NamedTuple):
+    """The first batch of a producer that was refused."""
+
+    epoch: int
+    """The producer's epoch."""
+    sequence: int
+    """The lowest sequence number that was refused."""
+    until_s: float
+    """Until when this is remembered, in monotonic seconds."""
+
+
 class FirstSequences:
     """The sequence numbers that producers without remembered batches must begin with, after batches
     were refused."""
@@ -142,58 +156,71 @@ class FirstSequences:
         moment ago batches were refused, and it is not known of which producers."""
         self.now_s = 0.0
         """The present time in monotonic seconds; set by the caller before each batch."""
-        self._refused: dict[tuple[int, int], tuple[int, float]] = {}
-        """(producer id, epoch) -> (the lowest sequence number that was refused, the time of its
-        refusal), ordered by this time."""
+        self._refused: dict[int, _Refused] = {}
+        """By producer id, ordered by the time of the refusal."""
 
     def __bool__(self) -> bool:
         """Whether any producer may be refused."""
         return self.all_at_0 or bool(self._refused)
 
-    def forget_before(self, time_s: float) -> None:
-        """Forget the producers that were refused at this time or earlier."""
+    def forget_expired(self) -> None:
+        """Forget the producers whose refused batches are too old now."""
         while self._refused:
-            producer = next(iter(self._refused))
-            if self._refused[producer][1] > time_s:
+            producer_id = next(iter(self._refused))
+            if self._refused[producer_id].until_s > self.now_s:
                 break
-            del self._refused[producer]
+            del self._refused[producer_id]
 
     def refuses(self, header: BatchHeader) -> bool:
         """Whether a producer without remembered batches must not begin with this batch.
 
         If so, the batch is remembered: the producer must begin with it, not with a later one.
         """
-        producer, sequence = (header.producer_id, header.producer_epoch), header.base_sequence
-        first, since_s = self._refused.get(producer, (sequence, self.now_s))
+        sequence = header.base_sequence
+        refused = self._find(header)
+        first = sequence if refused is None else refused.sequence
         # A moment after a refusal a producer may begin at 0 only. Later it may begin at any number
         # that is not after its first refused one.
         may_begin = sequence == 0 if self.all_at_0 else not _is_after(sequence, first)
         if may_begin:
             return False
         earlier = first if _is_after(sequence, first) else sequence
-        self._refused[producer] = (earlier, since_s)
-        self._forget_surplus()
+        until_s = self.now_s + REMEMBERED_S if refused is None else refused.until_s
+        self._put(header.producer_id, _Refused(header.producer_epoch, earlier, until_s))
         return True
 
-    def note_refused(self, header: BatchHeader) -> None:
+    def note_refused(self, header: BatchHeader, remembered_s: float = REMEMBERED_S) -> None:
         """Remember a batch that was refused for another reason than its sequence number.
 
-        Its producer must not begin with a later one. If the same batch is refused again, it is
-        remembered from now on; a later one does not renew the memory of an earlier one.
+        For the next `remembered_s` its producer must not begin with a later one. If the same batch
+        is refused again, it is remembered from now on; a later one does not renew the memory of an
+        earlier one.
         """
         if header.producer_id < 0 or header.base_sequence < 0:
             return  # without a sequence number, or refused for it: the batch may be unchecked
-        producer, sequence = (header.producer_id, header.producer_epoch), header.base_sequence
-        before = self._refused.get(producer)
-        if before is not None:
-            if _is_after(sequence, before[0]):
+        refused = self._find(header)
+        if refused is not None:
+            if _is_after(header.base_sequence, refused.sequence):
                 return
-            del self._refused[producer]  # it gets a new place in the order
-        self._refused[producer] = (sequence, self.now_s)
-        self._forget_surplus()
+            del self._refused[header.producer_id]  # it gets a new place in the order
+        until_s = self.now_s + remembered_s
+        new = _Refused(header.producer_epoch, header.base_sequence, until_s)
+        self._put(header.producer_id, new)
 
-    def _forget_surplus(self) -> None:
-        """Forget the producer that was refused longest ago if there are too many."""
+    def _find(self, header: BatchHeader) -> _Refused | None:
+        """What was refused of this producer in this epoch, if it is not too old."""
+        refused = self._refused.get(header.producer_id)
+        if refused is None or refused.epoch != header.producer_epoch:
+            return None
+        return refused if refused.until_s > self.now_s else None
+
+    def _put(self, producer_id: int, refused: _Refused) -> None:
+        """Remember this for the producer, unless a newer epoch of it was refused. If there are too
+        many producers, forget the one that was refused longest ago."""
+        before = self._refused.get(producer_id)
+        if before is not None and before.epoch > refused.epoch and before.until_s > self.now_s:
+            return
+        self._refused[producer_id] = refused
         if len(self._refused) > MOST_REFUSED:
             del self._refused[next(iter(self._refused))]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from chiplog_broker.partitions.refusals import ALIKE_S, REMEMBERED_S, Refusals
-from chiplog_broker.storage.producers import MOST_REFUSED
+from chiplog_broker.partitions.refusals import ALIKE_S, Refusals
+from chiplog_broker.storage.producers import MOST_REFUSED, REMEMBERED_S
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.batch import BatchHeader, read_header
 from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
@@ -159,14 +159,24 @@ def test_the_codes_of_producers_that_are_too_many_are_for_all() -> None:
     assert code_at(refusals, NOW_S + ALIKE_S, producer_id=0) is ErrorCode.none
 
 
-def test_a_batch_that_is_too_large_is_not_overtaken_and_has_no_code() -> None:
+def test_a_surplus_of_producers_does_not_shorten_the_first_seconds_of_a_leadership() -> None:
+    """A leader that refused as many producers as it remembers resigns, and leads again."""
     refusals = Refusals()
-    refusals.note_too_large(batch(0), NOW_S)
+    for producer_id in range(MOST_REFUSED):
+        refusals.note(OTHER, batch(5, producer_id), NOW_S - 4)
+    refusals.note_unknown(REFUSED, NOW_S)
+    refusals.note(OTHER, batch(5, producer_id=5_000), NOW_S)
+    assert code_at(refusals, NOW_S + ALIKE_S - 1, producer_id=9_999) is REFUSED
+
+
+def test_an_invalid_batch_is_not_overtaken_and_has_no_code() -> None:
+    refusals = Refusals()
+    refusals.note_invalid(batch(0), NOW_S)
     assert refusals
     assert refusals.first_sequences.refuses(header(1))
     assert not refusals.first_sequences.refuses(header(0))
     assert code_at(refusals, NOW_S) is ErrorCode.none
-    refusals.pass_time(NOW_S + REMEMBERED_S)
+    refusals.pass_time(NOW_S + ALIKE_S)
     assert not refusals
 
 

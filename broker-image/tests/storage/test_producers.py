@@ -15,6 +15,7 @@ from chiplog_broker.storage.errors import (
 from chiplog_broker.storage.producer_snapshot import decode_snapshot, encode_snapshot
 from chiplog_broker.storage.producers import (
     MOST_IN_A_ROW,
+    REMEMBERED_S,
     RETAINED_BATCHES,
     UNKNOWN_OFFSET,
     FirstSequences,
@@ -125,13 +126,37 @@ def test_a_refused_batch_is_forgotten_some_time_after_it_came_first() -> None:
         assert not begins(states, first, 7, producer_id=1)
     assert not begins(states, first, 7, producer_id=2)
     first.all_at_0 = False
-    first.forget_before(9.9)
+    first.now_s = 10.0 + REMEMBERED_S - 0.1
     assert not begins(states, first, 8, producer_id=1)
-    first.forget_before(10.0)
+    first.now_s = 10.0 + REMEMBERED_S
     assert begins(states, first, 8, producer_id=1)
+    first.forget_expired()
     assert not begins(states, first, 8, producer_id=2)
-    first.forget_before(30.0)
+    first.now_s = 30.0 + REMEMBERED_S
+    first.forget_expired()
     assert not first
+
+
+def test_a_shorter_memory_ends_although_a_longer_one_is_before_it() -> None:
+    states, first = ProducerStates(), FirstSequences()
+    first.note_refused(header(0, producer_id=1))
+    first.note_refused(header(0, producer_id=2), 5.0)
+    first.now_s = 5.0
+    first.forget_expired()
+    assert begins(states, first, 1, producer_id=2)
+    assert not begins(states, first, 1, producer_id=1)
+
+
+def test_of_a_producer_only_the_newest_epoch_is_remembered() -> None:
+    states, first = ProducerStates(), FirstSequences()
+    for epoch in (0, 2, 1):
+        first.note_refused(header(0, epoch=epoch))
+    assert begins(states, first, 1, epoch=0)
+    assert begins(states, first, 1, epoch=1)
+    assert not begins(states, first, 1, epoch=2)
+    first.now_s = REMEMBERED_S
+    first.note_refused(header(0, epoch=1))
+    assert not begins(states, first, 1, epoch=1)
 
 
 def test_a_broker_remembers_a_limited_number_of_refused_producers(

@@ -7,9 +7,10 @@ import pytest
 from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.errors import PartitionError, code_of
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.partitions.refusals import ALIKE_S, REMEMBERED_S
+from chiplog_broker.partitions.refusals import ALIKE_S
 from chiplog_broker.storage.errors import DiskFullError, StorageError
 from chiplog_broker.storage.free_space import FreeSpace
+from chiplog_broker.storage.producers import MOST_REFUSED, REMEMBERED_S
 from chiplog_wire.records.errors import RecordsError
 from chiplog_wire.records.writer import Producer
 from tests.storage.follower import replica_of
@@ -33,11 +34,19 @@ class Leader:
         self.wait(ALIKE_S)
 
     def send(
-        self, sequence: int, producer_id: int = 7, *, value: bytes = b"x", acks_all: bool = True
+        self,
+        sequence: int,
+        producer_id: int = 7,
+        *,
+        epoch: int = 0,
+        value: bytes = b"x",
+        acks_all: bool = True,
+        is_corrupt: bool = False,
     ) -> str:
         """The error code with which a batch was refused, or `none`."""
-        producer = Producer(producer_id=producer_id, epoch=0, base_sequence=sequence)
+        producer = Producer(producer_id=producer_id, epoch=epoch, base_sequence=sequence)
         batch = memoryview(bytearray(self._make([value], producer=producer)))
+        batch[-1] ^= is_corrupt
         try:
             self.replica.append(batch, self._kit.clock.now_ms(), acks_all=acks_all)
         except (PartitionError, RecordsError, StorageError) as refused:
@@ -150,5 +159,50 @@ def test_a_gap_of_a_known_producer_is_not_answered_as_another_one_was(
         assert leader.send(5, acks_all=False) == "out_of_order_sequence_number"
         assert leader.send(1) == "not_enough_replicas"
         assert leader.send(2, acks_all=False) == "not_enough_replicas"
+
+    kit.run(scenario())
+
+
+def test_a_first_batch_that_was_changed_on_its_way_is_not_overtaken(
+    kit: "StorageKit", leader: Leader
+) -> None:
+    """Java's producer, librdkafka and Sarama send it again after CORRUPT_MESSAGE."""
+
+    async def scenario() -> None:
+        await leader.begin()
+        assert leader.send(0, is_corrupt=True) == "corrupt_message"
+        assert leader.send(1) == "not_leader_or_follower"
+        assert [leader.send(sequence) for sequence in (0, 1)] == ["none"] * 2
+
+    kit.run(scenario())
+
+
+def test_a_producer_whose_first_batch_was_given_up_goes_on_after_some_seconds(
+    kit: "StorageKit", leader: Leader
+) -> None:
+    async def scenario() -> None:
+        await leader.begin()
+        assert leader.send(0, value=bytes(kit.config.max_message_bytes)) == "message_too_large"
+        leader.wait(ALIKE_S)
+        assert leader.send(1) == "none"
+
+    kit.run(scenario())
+
+
+def test_batches_that_are_too_large_do_not_push_out_a_refused_producer(
+    kit: "StorageKit", leader: Leader
+) -> None:
+    """A producer begins a new epoch after each batch that is too large for good."""
+
+    async def scenario() -> None:
+        await leader.begin()
+        leader.replica.has_min_isr = False
+        assert leader.send(0) == "not_enough_replicas"
+        leader.replica.has_min_isr = True
+        too_large = bytes(kit.config.max_message_bytes)
+        for epoch in range(MOST_REFUSED):
+            assert leader.send(0, 8, epoch=epoch, value=too_large) == "message_too_large"
+        assert leader.send(1) == "not_leader_or_follower"
+        assert [leader.send(sequence) for sequence in (0, 1)] == ["none"] * 2
 
     kit.run(scenario())
