@@ -81,8 +81,8 @@ def _message(message: Message, y: int) -> str:
     """A message at this height: an arrow, or a dot if it stays within its lane."""
     begin, end = _middle(message.source), _middle(message.target)
     if begin == end:
-        mark = f'<circle cx="{begin}" cy="{y}" r="4" fill="{INK}"/>\n'
-        return mark + _text(begin + 10, y + 4, message.text, anchor="start")
+        dot = f'<circle cx="{begin}" cy="{y}" r="4" fill="{INK}"/>\n'
+        return dot + _text(begin + 10, y + 4, message.text, anchor="start")
     text = _text((begin + end) // 2, y - 7, message.text)
     return _arrow(Arrow(((begin, y), (end, y)))) + text
 

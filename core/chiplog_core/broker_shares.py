@@ -29,22 +29,22 @@ class MemoryShares:
     """How a broker divides its memory."""
 
     clients_bytes: int
-    """For requests of clients that are not received completely, and answers that clients have not
-    read yet."""
+    """Memory for requests of clients that are not received completely, and answers that clients
+    have not read yet."""
     brokers_bytes: int
-    """For unfinished requests and unread answers on the internal listener, so that clients cannot
-    use up the memory that brokers need for each other."""
+    """Memory for unfinished requests and unread answers on the internal listener, so that clients
+    cannot use up what brokers need for each other."""
     answer_bytes: int
-    """For the records in one answer. They are read from disk in one step, in which no other request
-    is served."""
+    """Memory for the records in one answer. They are read from disk in one step, in which no other
+    request is served."""
     connections: int
     """Number of connections."""
     session_partitions: int
     """Number of partitions in all fetch sessions together."""
     compaction_bytes: int
-    """For the keys of the log that is being compacted."""
+    """Memory for the keys of the log that is being compacted."""
     freed_bytes: int
-    """For freed memory that is kept to be used again."""
+    """Freed memory that is kept to be used again."""
 
 
 def memory_shares(memory_bytes: int) -> MemoryShares:

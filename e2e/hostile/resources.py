@@ -93,8 +93,8 @@ async def until_closed(reader: asyncio.StreamReader) -> None:
     raise ConnectionResetError
 
 
-async def sent(writer: asyncio.StreamWriter, pieces: Iterator[bytes], rest_s: float) -> None:
-    """Send the pieces with a pause of `rest_s` after each.
+async def sent(writer: asyncio.StreamWriter, pieces: Iterator[bytes], pause_s: float) -> None:
+    """Send the pieces with a pause of `pause_s` after each.
 
     Raises `OSError` if the broker has closed the connection.
     """
@@ -103,8 +103,8 @@ async def sent(writer: asyncio.StreamWriter, pieces: Iterator[bytes], rest_s: fl
             raise ConnectionResetError
         writer.write(piece)
         await writer.drain()
-        if rest_s:
-            await asyncio.sleep(rest_s)
+        if pause_s:
+            await asyncio.sleep(pause_s)
 
 
 async def large_frames(address: tuple[str, int], seconds: float) -> str:
@@ -130,7 +130,7 @@ async def unfinished(address: tuple[str, int], seconds: float, count: int, size:
             writer.write(struct.pack(">i", size) + header(PRODUCE, 8))
             chunks = (CHUNK[: min(len(CHUNK), size - at)] for at in range(1024, size, len(CHUNK)))
             try:
-                await sent(writer, (one[:-1024] for one in chunks), 0)
+                await sent(writer, (one[:-1024] for one in chunks), pause_s=0)
                 await until_closed(reader)
             except OSError:
                 all_of_them.closed += 1
@@ -246,7 +246,7 @@ async def headers(address: tuple[str, int], seconds: float) -> str:
             try:
                 writer.write(b"GET /metrics HTTP/1.1\r\n")
                 endless = (b"X-%d: %s\r\n" % (n, b"a" * 4000) for n in range(10**6))
-                await sent(writer, endless, 0.01)
+                await sent(writer, endless, pause_s=0.01)
             except OSError:
                 all_of_them.closed += 1
                 await asyncio.sleep(0.2)
@@ -270,7 +270,7 @@ async def unread(address: tuple[str, int], seconds: float) -> str:
             reader._transport.pause_reading()  # type: ignore[attr-defined]  # noqa: SLF001
             try:
                 asked = b"GET /metrics HTTP/1.1\r\nHost: broker\r\n\r\n" * 100
-                await sent(writer, (asked for _ in range(1000)), 0.05)
+                await sent(writer, (asked for _ in range(1000)), pause_s=0.05)
             except OSError:
                 all_of_them.closed += 1
                 await asyncio.sleep(0.2)

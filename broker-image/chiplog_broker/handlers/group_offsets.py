@@ -91,7 +91,8 @@ class GroupOffsetHandlers:
         self, call: Call[OffsetCommitRequest]
     ) -> asyncio.Future[Answer] | object:
         """Commit all valid offsets of a request with many partitions. They are checked in slices,
-        between which other requests run."""
+        between which other requests run. Returns a future of the answer, or the answer itself if
+        this broker does not coordinate the group."""
         checked = await self._long_work.run(
             self._check_commits(call.message), self._long_work.slices()
         )

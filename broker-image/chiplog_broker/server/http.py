@@ -71,7 +71,8 @@ def probe(answer: Answer) -> "Callable[[web.Request], Awaitable[web.Response]]":
 
 
 def application(guards: Guards) -> "web.Application":
-    """An aiohttp application without routes, which notifies the connections' guards of requests."""
+    """An aiohttp application without routes. Before each request it notifies the guard of the
+    connection, which limits how long and how large a request may be."""
     from aiohttp import web  # noqa: PLC0415
 
     @web.middleware

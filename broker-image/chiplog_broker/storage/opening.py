@@ -171,10 +171,13 @@ class Opening:
         return MAX_OFFSET if may_have_gaps else 0
 
     async def _write_gap_ends(self) -> None:
-        """Store the gap ends that were not known before, for all logs at once.
+        """Store the gap ends that this start has determined, for all logs at once. Below its gap
+        end a log may have gaps between batches, which compaction left.
 
         If only some were stored and the start was interrupted, the next start would take the file
-        for complete, and logs without an entry for logs without gaps.
+        for complete, and logs without an entry for logs without gaps. Each of these logs also gets
+        a cleaner offset, 0 if it was never compacted here: if the gap ends are lost, it shows that
+        the log may have gaps. If the disk is full, the next start determines the gap ends again.
         """
         gap_ends, cleaned = self._env.checkpoints.gap_ends, self._env.checkpoints.cleaner_offsets
         with suppress(DiskFullError):

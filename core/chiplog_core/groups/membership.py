@@ -121,17 +121,17 @@ class Membership:
 
     def join(self, token: Token, request: Join, now_ms: int) -> tuple[Effect, ...]:
         """Handle a JoinGroup. It is answered with `Joined`, now or later."""
-        join(self._alive, token, request, self._new_member_id, now_ms)
+        join(self._not_abandoned, token, request, self._new_member_id, now_ms)
         return self._group.drain()
 
     def sync(self, token: Token, request: Sync, now_ms: int) -> tuple[Effect, ...]:
         """Handle a SyncGroup. It is answered with `Synced`, now or later."""
-        sync(self._alive, token, request, now_ms)
+        sync(self._not_abandoned, token, request, now_ms)
         return self._group.drain()
 
     def leave(self, token: Token, leaving: Sequence[Leaving], now_ms: int) -> tuple[Effect, ...]:
         """Handle a LeaveGroup. It is answered with `Left` immediately."""
-        leave(self._alive, token, leaving, now_ms)
+        leave(self._not_abandoned, token, leaving, now_ms)
         return self._group.drain()
 
     def fence(self, why: str, now_ms: int) -> tuple[Effect, ...]:
@@ -139,7 +139,7 @@ class Membership:
 
         The change must be stored together with the change for which the members are fenced.
         """
-        fence(self._alive, why, now_ms)
+        fence(self._not_abandoned, why, now_ms)
         return self._group.drain()
 
     def heartbeat(self, identity: Identity, now_ms: int) -> Code:
@@ -159,7 +159,7 @@ class Membership:
         They may do so while the group has no members. Members may commit in the join phase of a
         rebalance, but not in the sync phase, in which they do not have their new assignment yet.
         """
-        is_empty = self._alive.state is GroupState.EMPTY
+        is_empty = self._not_abandoned.state is GroupState.EMPTY
         if is_empty and identity.generation < 0:
             return Code.NONE
         member = self._member(identity)
@@ -172,7 +172,7 @@ class Membership:
 
     def advance(self, now_ms: int) -> tuple[Effect, ...]:
         """End the sessions and phases whose time is over."""
-        group = self._alive
+        group = self._not_abandoned
         due_ms = self.next_deadline_ms
         while due_ms is not None and due_ms <= now_ms:
             if due_ms == group.join_due_ms:
@@ -186,21 +186,21 @@ class Membership:
 
     def abandon(self, code: Code) -> tuple[Effect, ...]:
         """Stop coordinating the group. Every waiting request is answered with `code`."""
-        group = self._alive
+        group = self._not_abandoned
         for member_id in [*group.joins, *group.syncs]:
             group.release(member_id, code, answer_id=member_id)
         group.change(GroupEvent.ABANDONED, f"abandoned with {code.name}", NO_TIMESTAMP_MS)
         return group.drain()
 
     @property
-    def _alive(self) -> Group:
-        """The group, which must not be abandoned."""
+    def _not_abandoned(self) -> Group:
+        """The group with all its members. Must not be called after `abandon`."""
         assert self._group.state is not GroupState.DEAD, f"group {self.group_id} was abandoned"
         return self._group
 
     def _member(self, identity: Identity) -> Member | Code:
         """The member with this identity, or an error code. It must be of the present generation."""
-        member = self._alive.roster.find(identity.member_id, identity.group_instance_id)
+        member = self._not_abandoned.roster.find(identity.member_id, identity.group_instance_id)
         if not isinstance(member, Code) and identity.generation != self._group.generation:
             return Code.ILLEGAL_GENERATION
         return member

@@ -175,7 +175,7 @@ _object_shapes: dict[type[Any], ObjectShape] = {}
 
 
 def object_shape(cls: type[Any]) -> ObjectShape:
-    """The shape of a dataclass, from its annotations. It is built once per class."""
+    """The fields that a dataclass has in a manifest, from its annotations. Built once per class."""
     if cls not in _object_shapes:
         _object_shapes[cls] = _object_shape(cls)
     return _object_shapes[cls]

@@ -276,14 +276,12 @@ class RefetchAnswer:
 
     run: Annotated[
         str,
-        "Name of the Spark application in the order (spec.refetches[].run) that is answered.",
+        "Name of the Spark application: run of the entry in spec.refetches that is answered.",
         Length(253, minimum=1),
     ]
-    topic_id: Annotated[
-        TopicId, "Kafka's id of the topic of the replica in the order that is answered."
-    ]
+    topic_id: Annotated[TopicId, "Topic id of the entry in spec.refetches that is answered."]
     partition: Annotated[
-        PartitionIndex, "Number of the partition of the replica in the order that is answered."
+        PartitionIndex, "Partition of the entry in spec.refetches that is answered."
     ]
     refusal: Annotated[
         str,

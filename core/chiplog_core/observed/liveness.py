@@ -26,8 +26,8 @@ STALL_MS = 2_000
 """If no method of the judge was called for longer, the operator's own event loop was blocked."""
 
 CHECK_MS = 500
-"""How often the operator calls the judge, far more often than `STALL_MS` requires. A stall of any
-length counts as this time."""
+"""How often the operator calls the `LivenessJudge`, far more often than `STALL_MS` requires. A
+stall of the operator counts as only this time, whatever its length."""
 
 RENEWALS_TO_RETURN = 2
 """How many renewals are required before a process that refused connections counts as alive. The

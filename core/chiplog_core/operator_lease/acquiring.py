@@ -20,7 +20,8 @@ class Place(Enum):
     ASIDE = "aside"
     """Another operator has precedence, so this one must not become active."""
     UNKNOWN = "unknown"
-    """The Leases of other operators could not be read."""
+    """A request about other operators failed for now: this one waits and asks again. Without the
+    permission to list Leases the place is `FREE`."""
 
 
 class Move(Enum):

@@ -21,7 +21,8 @@ class PlacementTargets:
     refs: Mapping[BrokerId, ReplicaRef]
     """Each of these brokers with its present session."""
     load: Load
-    """Includes partitions that were placed in this plan."""
+    """How many replicas and preferred leaderships each of them has, including those of partitions
+    that were placed in this plan."""
 
     def place_partitions(
         self, existing: tuple[PartitionState, ...], count: int, replicas: int

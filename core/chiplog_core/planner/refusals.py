@@ -23,7 +23,8 @@ from chiplog_core.observed.world import World
 from chiplog_core.planner.elections import can_lead
 
 ATTEMPTS = 2
-"""How many new connections must be refused after the open connection has ended."""
+"""After the open connection to a process has ended, so many new connections to it must have been
+refused before it counts as ended."""
 
 BETWEEN_MS = 5_000
 """How long after an accepted refusal no other one is accepted in the cluster: if several brokers
@@ -70,7 +71,7 @@ def _doubt_about_partitions(broker_id: BrokerId, world: World) -> str:
         return "the operator does not know all partitions yet"
     brokers = find_broker_states(world, awaiting_admission(world))
     if brokers.unchecked_alive:
-        return "a broker has not compared its disk with the partition maps yet"
+        return "another broker has not compared its disk with the partition maps yet"
     partition = next(_partitions_led_by_no_other(broker_id, world, brokers), None)
     return f"no other in-sync replica of {partition} is alive" if partition else ""
 

@@ -79,7 +79,7 @@ async def to_config_map(request: Request, result: Result) -> None:
     try:
         connection = find(None)
     except NoConnection as error:
-        raise NotReported(f"the address of the API server is not known: {error}") from error
+        raise NotReported(f"it is not known how to connect to the API server: {error}") from error
     async with HttpKubeApi(connection) as api:
         await write(api, SystemClock(), request, result.to_json(), own_key())
 

@@ -132,7 +132,7 @@ def test_what_will_not_become_true_is_not_requested_again(code: int) -> None:
 
 def test_outside_of_kubernetes_progress_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(NotReported, match="the address of the API server is not known"):
+    with pytest.raises(NotReported, match="it is not known how to connect to the API server"):
         asyncio.run(reporting.to_config_map(REQUEST, RESULT))
 
 

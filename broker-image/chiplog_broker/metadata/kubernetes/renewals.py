@@ -40,7 +40,8 @@ class Renewals:
         self._highest = 0
         """The highest number that the disk or the Lease knows."""
         self.durable: int | None = None
-        """The number for the Lease; None before this process has made one durable."""
+        """The number of the last renewal that is stored on the disk, which the Lease may get; None
+        before this process has stored one."""
         self._is_failing = False
         self._is_counting = False
         self._next_is_wanted = asyncio.Event()

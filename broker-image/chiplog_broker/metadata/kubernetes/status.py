@@ -96,7 +96,8 @@ def broker_status(parts: StatusParts) -> BrokerStatus:
 def _directory(
     parts: StatusParts, damaged: list[tuple[TopicId, Damaged]], limits: ListLimits
 ) -> DataDirectory:
-    """The status of the data directory. `damaged` are pairs of a topic id and a replica."""
+    """The status of the data directory. `damaged` are pairs of a topic id and a replica; `limits`
+    shortens the texts about each of them."""
     attested, usage = parts.attested, parts.usage
     return DataDirectory(
         storage_uuid=attested.storage_uuid,
@@ -104,8 +105,8 @@ def _directory(
         intact_since=attested.intact_since,
         went_back=attested.went_back,
         online=parts.is_online,
-        total_bytes=_whole_mib(usage.total_bytes) if usage else None,
-        usable_bytes=_whole_mib(usage.free_bytes) if usage else None,
+        total_bytes=_rounded_to_mib(usage.total_bytes) if usage else None,
+        usable_bytes=_rounded_to_mib(usage.free_bytes) if usage else None,
         full=parts.node.replicas.is_short_of_space,
         damaged=tuple(
             _damage(topic_id, replica, limits)
@@ -180,6 +181,7 @@ def _moment(time_ms: int) -> datetime:
     return datetime.fromtimestamp(time_ms // 1_000, UTC)
 
 
-def _whole_mib(size_bytes: int) -> int:
-    """Rounded down to MiB: otherwise each appended record would change the status."""
+def _rounded_to_mib(size_bytes: int) -> int:
+    """The size in bytes, rounded down to a whole MiB: otherwise each appended record would change
+    the status."""
     return size_bytes // MIB * MIB
