@@ -211,7 +211,10 @@ class Broker:
         )
 
     async def deposed(self) -> str:
-        """Wait until this process may not act for its broker any more; returns the reason."""
+        """Wait until another process is admitted as this broker, or a task of this one fails.
+
+        Returns the reason. The process must end then.
+        """
         return await self._membership.deposed()
 
     async def stop(self) -> None:

@@ -165,8 +165,8 @@ class SideBySide:
     # -- writing
 
     def create(self) -> None:
-        """Create a random object, sometimes as a dry run or with fields that create ignores or
-        refuses."""
+        """Create a random object on both servers, sometimes as a dry run or with fields that create
+        ignores or refuses."""
         spot, dry_run = self.spot(), self.rarely()
         given, manager = self.manifest(spot), self.chance.choice(MANAGERS)
         if spot.form.has_status and self.rarely():

@@ -216,7 +216,8 @@ def _join_body(group_number: int, metadata: bytes) -> bytes:
 
 
 async def join_with_much_metadata(address: Address, seconds: float) -> str:
-    """Add members with 1 MiB of metadata to 100 groups and drop their connections at once.
+    """Add members with 1 MiB of metadata to 100 groups of one broker, and drop their
+    connections at once.
 
     The members stay in their groups until the session timeout of 30 minutes.
     """

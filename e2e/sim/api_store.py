@@ -180,7 +180,7 @@ class ApiStore:
         return Backup(self.version, objects, dict(self._owned))
 
     def restore(self, backup: Backup, *, bump: int = 0) -> None:
-        """Replace all objects by those of the backup, without events for watches.
+        """Replace all objects by those of the backup, without events for watches: these get `Gone`.
 
         The version goes back, too; with `bump` it is raised by that much above the present one,
         as `etcdutl snapshot restore --bump-revision` does.

@@ -27,7 +27,7 @@ class PartitionCounters:
         self.sent_to_followers = 0
         """Fetches answered with "read from this follower in your rack" (KIP-392)."""
         self.produces = 0
-        """Batches that producers sent to this partition."""
+        """Batches that producers sent to this partition, refused ones and duplicates included."""
         self.failed_produces = 0
         self.fetches = 0
         """How often an answered fetch read this partition. A partition that a fetch session

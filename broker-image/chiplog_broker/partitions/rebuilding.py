@@ -82,5 +82,5 @@ class CatchUpGoals:
             del self._goals[partition]
 
     def forget(self, partition: TopicPartition) -> None:
-        """Remove the goal of a replica that was deleted."""
+        """Remove the catch-up goal of a replica that was deleted, if it has one."""
         self._goals.pop(partition, None)

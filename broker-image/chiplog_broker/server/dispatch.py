@@ -221,7 +221,7 @@ def is_large(message: object) -> bool:
 def remaining_elements(message: object, limit: int) -> int:
     """`limit` minus the number of array elements in a kio message and in its nested messages.
 
-    The count stops when the result is negative: a large message is not counted to its end.
+    The count stops when the result is negative: then the message is large, whatever the rest is.
     """
     if not is_dataclass(message):
         return limit

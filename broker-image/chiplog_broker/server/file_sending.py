@@ -89,7 +89,12 @@ class FileSender:
         done: Callable[[], None],
         descriptors_below: int = UNBOUNDED,
     ) -> None:
-        """`done` is called when an answer is sent completely that could not be sent at once."""
+        """`done` is called when an answer is sent completely that could not be sent at once.
+
+        Files are sent by the kernel, through a duplicate of the transport's socket. If the number
+        of its descriptor is not below `descriptors_below`, descriptors are short, and answers are
+        sent from memory instead.
+        """
         self._transport = transport
         self._done = done
         self._unsent_pieces: deque[Piece] = deque()

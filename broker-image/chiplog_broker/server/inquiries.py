@@ -205,7 +205,7 @@ class InquiryServer:
             return _Reply.of_text(400, str(problem))
         except TimeoutError:
             logger.warning("inquiry_not_answered_in_time", extra={"path": message.path})
-            return _Reply.of_text(503, f"not answered in {ANSWER_TIMEOUT_S:g} s: try again")
+            return _Reply.of_text(503, f"not answered in {ANSWER_TIMEOUT_S:g} s: ask again")
         except Exception:
             logger.exception("inquiry_failed", extra={"path": message.path})
             return _Reply.of_text(500, "internal error of the broker; see its log")

@@ -124,7 +124,8 @@ class LogCompaction:
     def disk_failed(self, error: OSError) -> NoReturn:
         """Raise the error for a failed read or write of a pass.
 
-        A full disk ends only the pass. After any other error the directory is offline.
+        A full disk, or the limit of open files, ends only the pass. After any other error the
+        directory is offline.
         """
         self._state.health.write_failed(error)
 

@@ -116,7 +116,7 @@ class LogSurgery:
 
     @contextmanager
     def _block_appends(self, offset: int) -> Iterator[None]:
-        """A context in which nothing is appended, and records above `offset` count as removed."""
+        """A context in which nothing is appended, and records from `offset` on count as removed."""
         self._state.truncating_to = offset
         try:
             yield

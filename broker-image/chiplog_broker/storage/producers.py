@@ -284,11 +284,12 @@ class ProducerStates:
         begin with any. Raises `OutOfOrderSequenceError`, `OvertakesRefusedError` and
         `InvalidProducerEpochError`.
 
-        A duplicate may be much older than the last five batches. After a change of the leader, a
-        producer sends its next batches, any number of them, to the new leader, while earlier ones
-        wait for the answer of the old leader. If that is an error, it sends them to the new leader,
-        which may have them already. Kafka's clients take DUPLICATE_SEQUENCE_NUMBER for success
-        then; after OUT_OF_ORDER_SEQUENCE_NUMBER they retry until the delivery timeout (KAFKA-5494).
+        Only the last five batches are remembered, but a duplicate may be much older. After a change
+        of the leader, a producer sends its next batches, any number of them, to the new leader,
+        while earlier ones wait for the answer of the old leader. If that is an error, it sends them
+        to the new leader, which may have them already. Kafka's clients take
+        DUPLICATE_SEQUENCE_NUMBER for success then; after OUT_OF_ORDER_SEQUENCE_NUMBER they retry
+        until the delivery timeout (KAFKA-5494).
         """
         entry = self.get(header.producer_id)
         sequence = header.base_sequence

@@ -215,7 +215,7 @@ class GroupWatch:
         return position_requests(ends, times, scene.find_topic)
 
     def take_positions(self, answers: Iterable[Positions], now: datetime, now_ms: int) -> None:
-        """Record the leaders' answers."""
+        """Record the leaders' answers, for the groups whose coordinators answered in this pass."""
         ends = ends_of(answers)
         # The timestamp of a record does not change. It is kept as long as the record is the next
         # one to consume, so that it is requested only once.

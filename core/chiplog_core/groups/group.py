@@ -143,8 +143,8 @@ class Group:
         self.sessions.clear(member.member_id)
 
     def renew(self, member: Member, now_ms: int) -> None:
-        """Restart the session of a member that sent a request. A member that waits for an answer
-        has no session."""
+        """Restart the session of a member that sent a request. While it waits for an answer
+        it has none, or, if it is new, the one that limits its wait."""
         if member.member_id not in self.joins and member.member_id not in self.syncs:
             self.sessions.set(member.member_id, now_ms + member.session_timeout_ms)
 

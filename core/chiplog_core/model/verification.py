@@ -62,7 +62,8 @@ class RepairState(StrEnum):
     DONE = "Done"
     """The new copy is in sync."""
     REFUSED = "Refused"
-    """The replica is left as it is; a later run may prove its damage again."""
+    """The replica is left as it is. A later run that finds the damage again may order the repair
+    again."""
 
 
 class VerificationPhase(StrEnum):

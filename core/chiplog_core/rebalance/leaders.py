@@ -183,7 +183,7 @@ class _Table:
     def _move(self, name: PartitionName) -> LeaderMove:
         """The move of one partition to the leader that was chosen."""
         partition, to = self.led[name], self.leaders[name]
-        assert partition.leader is not None, "an offline partition is not moved"
+        assert partition.leader is not None, "offline partitions must be left out before this"
         assert to in partition.isr or to == partition.leader, f"{name}: {to} is not in sync"
         return LeaderMove(
             name=name,
@@ -197,7 +197,7 @@ class _Table:
     def _options(self, partition: Partition, settings: Settings) -> tuple[BrokerId, ...]:
         """The brokers that may lead the partition, in the order of its replicas; none if its leader
         must stay."""
-        assert partition.leader is not None, "an offline partition is not moved"
+        assert partition.leader is not None, "offline partitions must be left out before this"
         if not settings.may_leave(partition.leader):
             return ()
         return tuple(

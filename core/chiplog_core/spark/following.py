@@ -116,7 +116,11 @@ class Following(ABC, Generic[V, P, S]):
         return self._status.application is not None and self._status.finished_at is None
 
     def _observe_run(self) -> None:
-        """Observe the run's application, and end the run if it is over."""
+        """Observe the run's application, and end the run if it is over.
+
+        An application that was never observed is created; one that was observed and is gone is not
+        created again.
+        """
         known, seen = self._status.application, self._view.seen
         if known is None or not is_watched(known):
             return

@@ -53,7 +53,7 @@ class _SharedFields:
     """The fields of a request that all kinds of jobs share."""
 
     kind: Annotated[JobKind, "Kind of the job."]
-    application: Annotated[ObjectName, "Name of the application that runs it."]
+    application: Annotated[ObjectName, "Name of the Job or SparkApplication that runs the job."]
     namespace: Annotated[Namespace, "Where the application and the result are."]
     bootstrap: Annotated[Bootstrap, "bootstrap.servers of the cluster."]
     result: Annotated[ResultPlace, "Where the result is written."]

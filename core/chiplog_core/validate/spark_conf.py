@@ -207,7 +207,7 @@ def _scheduling(settings: SparkSettings, spark: str) -> Iterator[Problem]:
         remedy = f"set {spark}.launcher to Kubeflow, the only launcher that supports Volcano"
         yield Problem(f"{field}.batchScheduler", message, remedy)
     if scheduling.queue is not None and scheduling.batch_scheduler is None:
-        message = "is set, but there is no batch scheduler"
+        message = "is set, which requires a batch scheduler"
         yield Problem(f"{field}.queue", message, f"set {field}.batchScheduler, or remove it")
 
 

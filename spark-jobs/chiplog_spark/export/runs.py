@@ -132,7 +132,7 @@ class Exporter:
             conflict = "a Delta table, but job.format is parquet" if is_table else ""
         elif is_table:
             # The numbers of commits would start again, and the table ignores those that it has.
-            no_commits = f"a Delta table without its commits in {place.commits}"
+            no_commits = f"a Delta table without its export's commit files in {place.commits}"
             conflict = "" if has_commits else no_commits
         else:
             is_directory = self.files.exists(place.directory)

@@ -188,7 +188,10 @@ class Judge:
             }
             verdict.refused.append({**place, "offset": offset, "message": message})
             if reason in DAMAGED:
-                what = f"the broker refuses to serve its replica from offset {offset} on: {message}"
+                what = (
+                    f"the broker refuses to serve its damaged replica from offset {offset} on: "
+                    f"{message}"
+                )
                 reported.add(
                     Finding(Check.CRC, read.topic, read.partition, offset, read.replica, what)
                 )

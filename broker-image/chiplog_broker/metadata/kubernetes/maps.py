@@ -127,7 +127,7 @@ class Maps:
     # -- applying
 
     async def run(self) -> None:
-        """Apply changes until cancelled."""
+        """Apply changes until cancelled. A failed one is tried again after `RETRY_S`."""
         while True:
             await self._work.wait()
             self._work.clear()
