@@ -29,6 +29,10 @@ _WAITING = frozenset({"sync", "sync_directory", "replace"})
 """They fail when the device has answered."""
 
 
+_REFUSALS = frozenset({errno.ENOSPC, errno.EMFILE, errno.ENFILE})
+"""With them a file is not replaced at all."""
+
+
 class PowerCutError(Exception):
     """The machine is off. Not an `OSError`, so that nobody handles it."""
 
@@ -143,6 +147,8 @@ class MemoryDisk:
         """Told of each append, with its path."""
         self.stepping: Callable[[str, str], None] = _tell_nobody
         """Told of each call that changes something, just before it does; may end it all."""
+        self.looking: Callable[[str, str], None] = _tell_nobody
+        """Told of each read, and each opening of a file that exists; may raise in its place."""
 
     # --- the port --------------------------------------------------------------------
 
@@ -156,6 +162,8 @@ class MemoryDisk:
             self._step("open", path)
             node = _FileNode()
             self._link(directory, name, node)
+        else:
+            self.looking("open", path)
         if isinstance(node, _DirectoryNode):
             raise IsADirectoryError(errno.EISDIR, "is a directory", path)
         return MemoryFile(self, node, path)
@@ -228,7 +236,8 @@ class MemoryDisk:
         try:
             await self._written_out("replace", path)
         except OSError as error:
-            if error.errno != errno.ENOSPC and self.chance and self.chance.random() < 0.5:
+            is_written = error.errno not in _REFUSALS
+            if is_written and self.chance and self.chance.random() < 0.5:
                 # The file was written and has its name; only the directory's sync has failed.
                 self._link(directory, name, node)
             raise
@@ -274,7 +283,7 @@ class MemoryDisk:
         """Let the next such call on such a path fail, and tell when it did.
 
         An append may write a share of its bytes before. Unless it is cut back, because that
-        fails as well, they stay in the file.
+        fails as well, they stay in the file. So do those of `write_at`, which nobody cuts back.
         `replace` finds no way to write, `replace_sync` none to make durable what was written.
         """
         error = _InjectedError(error_number, f"injected into {operation}")
@@ -465,12 +474,17 @@ class MemoryFile:
 
     def write_at(self, position: int, data: Buffer) -> None:
         self._need_room(position + len(data) - len(self._node.content))
-        self._change("write_at", _Write(position, bytes(data)))
+        try:
+            self._change("write_at", _Write(position, bytes(data)))
+        except _InjectedError as error:
+            self._write_part(position, bytes(data)[: int(len(data) * error.written_share)])
+            raise
         if data:
             self._size_bytes = max(self._size_bytes, position + len(data))
 
     def read(self, position: int, size_bytes: int) -> bytes:
         self._check()
+        self._disk.looking("read", self._path)
         if self._disk._faults:
             self._disk._fail_if_due("read", self._path)
         return bytes(self._node.content[position : position + size_bytes])
