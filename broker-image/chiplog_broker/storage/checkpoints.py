@@ -31,14 +31,22 @@ class OffsetCheckpoint:
         "_commit",
         "_disk",
         "_health",
+        "_keeps_refused",
         "_offsets",
         "_path",
+        "_stored",
         "_version",
+        "_waiting",
         "damaged",
         "is_missing",
     )
 
-    def __init__(self, disk: Disk, path: str, health: DirectoryHealth) -> None:
+    def __init__(
+        self, disk: Disk, path: str, health: DirectoryHealth, *, keeps_refused: bool = False
+    ) -> None:
+        """`keeps_refused`: an entry for which the disk was too full is in force until the next
+        start, instead of the one in the file."""
+        self._keeps_refused = keeps_refused
         self._disk = disk
         self._path = path
         self._health = health
@@ -51,6 +59,10 @@ class OffsetCheckpoint:
                 self._offsets.update(_read(disk, path))
         except (CheckpointError, ValueError):
             self.damaged = True
+        self._stored = dict(self._offsets)
+        """The entries in the file."""
+        self._waiting: list[Mapping[TopicPartition, int | None]] = []
+        """The changes since the last write began, oldest first; None removes an entry."""
         self._version = 0
         """The number of changes; a write makes all changes up to its version durable."""
         self._commit = GroupCommit(self._write)
@@ -64,18 +76,11 @@ class OffsetCheckpoint:
 
     async def update(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Set these entries and keep the others; durable on return."""
-        if any(self._offsets.get(partition) != offset for partition, offset in offsets.items()):
-            self._offsets.update(offsets)
-            self._version += 1
-        # Also without a change: an earlier call with the same entry may not have written it yet.
-        await self._commit.reach(self._version)
+        await self._change(offsets)
 
     async def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Remove these entries; durable on return."""
-        for partition in partitions:
-            if self._offsets.pop(partition, None) is not None:
-                self._version += 1
-        await self._commit.reach(self._version)
+        await self._change(dict.fromkeys(partitions))
 
     async def create(self) -> None:
         """Write the file if it does not exist."""
@@ -90,19 +95,43 @@ class OffsetCheckpoint:
             self._version += 1
             await self._commit.reach(self._version)
 
+    async def _change(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        """Set these entries, remove those with None, and keep the others; durable on return."""
+        if any(self._offsets.get(partition) != offset for partition, offset in offsets.items()):
+            _apply(offsets, self._offsets)
+            self._version += 1
+        # Also without a change: an earlier call with the same entry may not have written it yet.
+        if self._version > self._commit.reached:
+            self._waiting.append(offsets)
+        await self._commit.reach(self._version)
+
     async def _write(self) -> int:
         """Write all entries to the file; returns the version of the entries that it contains."""
         version = self._version
+        written, self._waiting = dict(self._offsets), []
         lines = format_offsets(
             f"{partition.topic} {partition.partition} {offset}"
-            for partition, offset in sorted(self._offsets.items())
+            for partition, offset in sorted(written.items())
         )
         try:
             await self._disk.replace(self._path, lines)
         except OSError as error:
+            if not self._keeps_refused:
+                self._take_back()
             self._health.write_failed(error)
+        self._stored = written
         self.is_missing = False
         return version
+
+    def _take_back(self) -> None:
+        """After a write that failed: go back to the entries of the file, and the changes since.
+
+        Otherwise a later write for another partition would store what was refused, and a caller
+        that tries again might take it for stored.
+        """
+        self._offsets = dict(self._stored)
+        for offsets in self._waiting:
+            _apply(offsets, self._offsets)
 
 
 class DirectoryCheckpoints:
@@ -123,11 +152,11 @@ class DirectoryCheckpoints:
         self.high_watermarks = OffsetCheckpoint(disk, HIGH_WATERMARKS, health)
         self.cleaner_offsets = OffsetCheckpoint(disk, CLEANER_OFFSETS, health)
         """The offsets up to which logs are compacted; 0 for one that was fetched with gaps."""
-        self.gap_ends = OffsetCheckpoint(disk, GAP_ENDS, health)
+        self.gap_ends = OffsetCheckpoint(disk, GAP_ENDS, health, keeps_refused=True)
         """The offsets below which logs may have gaps, because compaction removed records here or on
         the leader that the log was fetched from. A log without an entry has no gaps."""
         self.high_watermarks_before_truncation = OffsetCheckpoint(
-            disk, HIGH_WATERMARKS_BEFORE_TRUNCATION, health
+            disk, HIGH_WATERMARKS_BEFORE_TRUNCATION, health, keeps_refused=True
         )
         """The last known high watermarks of logs whose end was lost at a start of the broker: it
         was truncated, or the log was found shorter than its high watermark."""
@@ -151,6 +180,17 @@ class DirectoryCheckpoints:
             self.gap_ends,
             self.high_watermarks_before_truncation,
         )
+
+
+def _apply(
+    changes: Mapping[TopicPartition, int | None], offsets: dict[TopicPartition, int]
+) -> None:
+    """Set these entries in `offsets`, and remove those with None."""
+    for partition, offset in changes.items():
+        if offset is None:
+            offsets.pop(partition, None)
+        else:
+            offsets[partition] = offset
 
 
 def _read(disk: Disk, path: str) -> dict[TopicPartition, int]:

@@ -9,6 +9,7 @@ appended; retention and deletion do not change the end of the log.
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
+from chiplog_broker.ports.disk import File
 from chiplog_broker.storage.errors import DiskFullError, OffsetOutOfRangeError
 from chiplog_broker.storage.log_checks import LogChecks
 from chiplog_broker.storage.log_rolling import SegmentRoller
@@ -141,8 +142,13 @@ class LogSurgery:
             # remove the old segments that are left. The new log start offset is stored before they
             # are removed.
             await self._lower_checkpoints(floor)
-            await state.env.checkpoints.log_starts.put(state.partition, offset)
-            self._check_descriptors()
+            # The stored log start offset cannot be taken back, so a descriptor for the new segment
+            # is held from before.
+            spare = self._spare_file()
+            try:
+                await state.env.checkpoints.log_starts.put(state.partition, offset)
+            finally:
+                spare.close()
             self._start_over(offset, now_ms)
 
     async def _lower_checkpoints(self, offset: int) -> None:
@@ -223,11 +229,14 @@ class LogSurgery:
         except OSError as error:
             state.health.take_offline(error)
 
-    def _check_descriptors(self) -> None:
-        """Raise `NoDescriptorError` if no file can be opened; called before anything is changed."""
+    def _spare_file(self) -> File:
+        """An open file, whose descriptor is free for another one once it is closed.
+
+        Raises `NoDescriptorError` if no file can be opened.
+        """
         state = self._state
         try:
-            state.env.disk.open(state.segments.active.log_path).close()
+            return state.env.disk.open(state.segments.active.log_path)
         except OSError as error:
             state.health.read_failed(error)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from chiplog_broker.storage.checkpoints import OffsetCheckpoint
 from chiplog_broker.storage.durability import LogSync
 from chiplog_broker.storage.epochs import EpochHistory
 from chiplog_broker.storage.errors import (
@@ -16,6 +17,7 @@ from chiplog_broker.storage.errors import (
     RecordsTruncatedError,
 )
 from chiplog_broker.storage.health import DirectoryHealth
+from chiplog_broker.storage.names import LOG_START_OFFSETS, TopicPartition
 from chiplog_broker.storage.segment import IndexSettings, Segment
 from tests.storage.memory_disk import MemoryDisk
 
@@ -281,3 +283,39 @@ def test_without_room_for_epochs_nothing_is_durable_yet(
         assert written.sync.durable_end_offset == 3
 
     asyncio.run(scenario())
+
+
+def test_what_waits_while_a_checkpoint_is_refused_is_written_and_nothing_else(
+    kit: "StorageKit",
+) -> None:
+    """Also an entry that the refused change would have written."""
+    first, second, third = (TopicPartition(name, 0) for name in "abc")
+
+    def checkpoint() -> OffsetCheckpoint:
+        health = DirectoryHealth(kit.events.disk_failed)
+        return OffsetCheckpoint(kit.disk, LOG_START_OFFSETS, health)
+
+    async def scenario() -> None:
+        offsets, may_write = checkpoint(), asyncio.Event()
+        await offsets.update({first: 1, third: 1})
+
+        async def device(_: str) -> None:
+            await may_write.wait()
+
+        kit.disk.device = device
+        kit.disk.fail_next("replace", errno.ENOSPC)
+        refused = asyncio.create_task(offsets.update({first: 2, second: 2}))
+        await asyncio.sleep(0.01)
+        later = [
+            asyncio.create_task(offsets.put(second, 2)),
+            asyncio.create_task(offsets.forget([third])),
+        ]
+        await asyncio.sleep(0.01)
+        may_write.set()
+        with pytest.raises(DiskFullError):
+            await refused
+        await asyncio.gather(*later)
+        for one in (offsets, checkpoint()):
+            assert [one.get(name) for name in (first, second, third)] == [1, 2, None]
+
+    kit.run(scenario())

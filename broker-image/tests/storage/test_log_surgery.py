@@ -13,6 +13,7 @@ from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import (
     DamagedLogError,
     DirectoryOfflineError,
+    DiskFullError,
     LogClosedError,
     NoDescriptorError,
     OffsetOutOfRangeError,
@@ -20,6 +21,12 @@ from chiplog_broker.storage.errors import (
     RecordsTruncatedError,
 )
 from chiplog_broker.storage.log import PartitionLog
+from chiplog_broker.storage.names import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    TopicPartition,
+)
 from chiplog_wire.records.batch import check_crc, iter_batches, read_header, set_place
 from chiplog_wire.records.writer import Producer
 
@@ -794,6 +801,79 @@ def test_without_descriptors_starting_over_leaves_all_as_it_is(
         raise OSError(errno.EMFILE, "too many open files")
 
     kit.run(scenario())
+
+
+def test_starting_over_that_was_refused_does_not_happen_at_the_next_start(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Neither the descriptors nor the room may be missing half-way."""
+
+    async def scenario() -> None:
+        directory, log = await filled(kit, make_batch)
+        other = await directory.create(TopicPartition("other", 0), kit.topic_id, kit.config)
+        other.append_as_leader(make_batch([b"x"]), 0, NOW)
+        await other.flush()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kit.disk, "open", refuse)
+            with pytest.raises(NoDescriptorError):
+                await log.truncate_fully_and_start_at(500, NOW)
+        kit.disk.fail_next("replace", errno.ENOSPC, LOG_START_OFFSETS)
+        with pytest.raises(DiskFullError):
+            await log.truncate_fully_and_start_at(500, NOW)
+        await other.delete_records_before(1, NOW)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    kit.run(scenario())
+    kit.kill()
+    again = kit.run(kit.reopened())
+    assert (again.log_start_offset, again.end_offset) == (0, 20)
+    check_all(again)
+
+
+def test_deleting_records_that_was_refused_does_not_happen_at_the_next_start(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """The log start offsets of all logs are in one file."""
+
+    async def scenario() -> None:
+        directory, log = await filled(kit, make_batch)
+        other = await directory.create(TopicPartition("other", 0), kit.topic_id, kit.config)
+        other.append_as_leader(make_batch([b"x"]), 0, NOW)
+        await other.flush()
+        kit.disk.fail_next("replace", errno.ENOSPC, LOG_START_OFFSETS)
+        with pytest.raises(DiskFullError):
+            await log.delete_records_before(9, NOW)
+        await other.delete_records_before(1, NOW)
+        await directory.close({}, 1)
+
+    kit.run(scenario())
+    again = kit.run(kit.reopened())
+    assert (again.log_start_offset, again.end_offset) == (0, 20)
+
+
+@pytest.mark.parametrize("checkpoint", [RECOVERY_POINTS, HIGH_WATERMARKS])
+def test_a_truncation_that_is_tried_again_lowers_the_checkpoints(
+    kit: "StorageKit", make_batch: "MakeBatch", checkpoint: str
+) -> None:
+    """They were lowered in memory only."""
+
+    async def scenario() -> None:
+        directory, log = await filled(kit, make_batch)
+        await directory.checkpoint({kit.orders: 20})
+        kit.disk.fail_next("replace", errno.ENOSPC, checkpoint)
+        with pytest.raises(DiskFullError):
+            await log.truncate_to(8, NOW)
+        await log.truncate_to(8, NOW)
+        await log.flush()
+
+    kit.run(scenario())
+    kit.kill()
+    directory = kit.run(kit.open())
+    assert not directory.quarantined
+    assert directory.logs[kit.orders].end_offset == 8
+    assert directory.high_watermark_before_truncation(kit.orders) is None
 
 
 def test_a_truncation_that_cannot_read_snapshots_leaves_all_as_it_is(
