@@ -145,8 +145,12 @@ class SystemFile:
             written = os.pwrite(self._descriptor, data, position)
             if written != len(data):
                 _write_rest(self._descriptor, memoryview(data)[written:], position + written)
-        except OSError:
-            os.ftruncate(self._descriptor, position)
+        except OSError as error:
+            try:
+                os.ftruncate(self._descriptor, position)
+            except OSError as failed:
+                # A part stays in the file: whatever the numbers are, this is no mere lack of space.
+                raise OSError(errno.EIO, f"not cut back: {failed.strerror}") from error
             raise
         self._size_bytes = position + len(data)
         return position
@@ -249,26 +253,36 @@ def _sync(call: Callable[[int], None], descriptor: int) -> None:
 
 def _sync_directory(path: Path) -> None:
     """Make the names in a directory durable. Raises `SyncFailedError`."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = _open_directory(path)
     try:
         _sync(os.fsync, descriptor)
     finally:
         os.close(descriptor)
 
 
+def _open_directory(path: Path) -> int:
+    """A descriptor of a directory, for a sync."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
 def _replace(path: Path, data: bytes) -> None:
     """Write and sync a temporary file, rename it, and sync the directory: a crash at any time
     leaves the old or the new content."""
     temporary = path.with_name(path.name + ".tmp")
+    # Opened first: without a descriptor for it, nothing may be replaced.
+    directory = _open_directory(path.parent)
     try:
-        _write_whole(temporary, data)
-        temporary.replace(path)
-    except OSError:
-        # The disk may be full, so the temporary file must not stay.
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    _sync_directory(path.parent)
+        try:
+            _write_whole(temporary, data)
+            temporary.replace(path)
+        except OSError:
+            # The disk may be full, so the temporary file must not stay.
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+        _sync(os.fsync, directory)
+    finally:
+        os.close(directory)
 
 
 def _write_whole(path: Path, data: bytes) -> None:

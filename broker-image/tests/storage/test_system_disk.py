@@ -135,6 +135,40 @@ def test_a_write_that_fails_half_way_is_cut_back(
     assert os.fstat(file.fileno() or -1).st_size == 6
 
 
+def test_a_part_that_cannot_be_cut_back_is_no_full_disk(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file does not have its old size, so nobody may go on with it."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    file = disk.open("a", create=True)
+    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(os, "ftruncate", full)
+    with pytest.raises(OSError, match="not cut back: full") as failed:
+        file.append(b"0123456789")
+    assert failed.value.errno == errno.EIO
+
+
+def test_without_a_descriptor_for_the_directory_nothing_is_replaced(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(disk.replace("small", b"old"))
+    opens = os.open
+
+    def refuse(path: str, flags: int, *more: int) -> int:
+        if flags & os.O_DIRECTORY:
+            raise OSError(errno.EMFILE, "too many open files")
+        return opens(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr("chiplog_broker.ports.system_disk.DESCRIPTOR_PAUSE_S", 0)
+    with pytest.raises(OSError, match="too many"):
+        asyncio.run(disk.replace("small", b"new"))
+    assert disk.open("small").read(0, 10) == b"old"
+
+
 def test_usage(disk: SystemDisk) -> None:
     usage = disk.usage()
     assert 0 < usage.free_bytes < usage.total_bytes
