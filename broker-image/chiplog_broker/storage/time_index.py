@@ -26,6 +26,7 @@ class TimeIndex(SparseIndex):
         super().__init__(disk, path, ENTRY)
         self._base_offset = base_offset
         self._last_timestamp_ms: int | None = None
+        """The timestamp of the last entry; None until it is needed."""
 
     def add_maximum(self, timestamp_ms: int, offset: int) -> None:
         """Add the largest timestamp so far, if it is larger than that of the last entry."""
@@ -38,9 +39,10 @@ class TimeIndex(SparseIndex):
     def maximum(self) -> tuple[int, int]:
         """The largest timestamp of the entries and its offset; (-1, base offset) if there is
         none."""
-        last = self.last()
-        if last is None:
-            return NO_TIMESTAMP, self._base_offset
+        last = self.last() or (NO_TIMESTAMP, 0)
+        # Remembered, so that no append has to read the file: its batch is written already when the
+        # index needs this, and cannot be refused any more.
+        self._last_timestamp_ms = last[_TIMESTAMP]
         return last[_TIMESTAMP], last[_OFFSET] + self._base_offset
 
     def offset_before(self, timestamp_ms: int) -> int:

@@ -232,6 +232,29 @@ def test_a_file_that_can_neither_be_created_nor_removed_takes_the_directory_offl
         log.append_as_leader(make_batch([b"y"]), 0, NOW)
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])
+def test_an_append_reads_nothing_once_its_batch_is_written(
+    kit: "StorageKit", make_batch: "MakeBatch", number: int
+) -> None:
+    """An index entry is due, and the files of the indexes cannot be opened or read."""
+    kit.config = LogConfig(index_interval_bytes=0)
+    directory, log = kit.run(kit.new_log())
+    for timestamp_ms in (1, 2, 3):
+        log.append_as_leader(make_batch([b"x"], timestamp_ms=timestamp_ms), 0, NOW)
+    kit.run(directory.close({}, 1))
+    log = kit.run(kit.reopened())
+
+    def refuse(_: str, path: str) -> None:
+        if path.endswith("index"):
+            raise OSError(number, "refused", path)
+
+    kit.disk.looking = refuse
+    for timestamp_ms in (4, 5, 6):
+        log.append_as_leader(make_batch([b"x"], timestamp_ms=timestamp_ms), 0, NOW)
+    kit.run(log.flush())
+    assert (log.end_offset, log.durable_end_offset) == (6, 6)
+
+
 def test_an_empty_segment_is_not_rolled(kit: "StorageKit") -> None:
     _, log = kit.run(kit.new_log())
     log.roll(NOW)
