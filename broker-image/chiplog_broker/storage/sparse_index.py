@@ -75,10 +75,14 @@ class SparseIndex:
         stored = self._stored_entries()
         file = self._open_if_closed()
         if self._pending:
-            pack = self._layout.pack
-            file.write_at(
-                stored * self._layout.size, b"".join(pack(*entry) for entry in self._pending)
-            )
+            pack, end = self._layout.pack, stored * self._layout.size
+            try:
+                file.write_at(end, b"".join(pack(*entry) for entry in self._pending))
+            except OSError:
+                # A part may be written. If its entries are truncated later, and fewer new ones
+                # written, it must not stand behind these.
+                file.truncate(end)
+                raise
             self._stored = stored + len(self._pending)
             self._pending.clear()
 

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,3 +97,17 @@ def test_entries_stay_in_memory_while_the_disk_is_full(kit: "StorageKit") -> Non
     assert index.batch_before(last) == (last, last * 10)
     index.flush()
     assert OffsetIndex(kit.disk, "i", 0).batch_before(last + 10) == (521, 5210)
+
+
+def test_a_part_that_was_written_does_not_stand_behind_later_entries(kit: "StorageKit") -> None:
+    index = OffsetIndex(kit.disk, "i", 0)
+    for number in range(8):
+        index.add_batch(number, number * 10)
+    kit.disk.fail_next("write_at", errno.ENOSPC, written_share=0.5)
+    with pytest.raises(OSError, match="injected"):
+        index.flush()
+    index.cut_at_position(0)
+    index.add_batch(5, 10)
+    index.flush()
+    again = OffsetIndex(kit.disk, "i", 0)
+    assert (len(again), again.last_batch()) == (1, (5, 10))
