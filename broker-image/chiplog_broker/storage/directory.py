@@ -190,8 +190,9 @@ class LogDirectory:
         log = self.logs.pop(partition)
         await log.stop()
         name = await self._rename_with_suffix(partition, DELETED_DIRECTORY_SUFFIX)
-        await self.damage.forget(partition)
+        # Before the mark is removed, for which a full disk may have no room: this makes room.
         self._release_later(log, name)
+        await self.damage.forget(partition)
 
     async def quarantine(self, partition: TopicPartition, reason: str) -> None:
         """Stop serving a replica that was found damaged; its files stay as they are."""
@@ -439,7 +440,8 @@ class LogDirectory:
     async def _rename_with_suffix(self, partition: TopicPartition, suffix: str) -> str:
         """Rename the directory of a partition, durably, and forget its checkpoints.
 
-        Returns the new name: the partition's, a random part and `suffix`.
+        Returns the new name: the partition's, a random part and `suffix`. If the disk is full, the
+        checkpoints stay: the rename cannot be repeated, and `create` forgets them, too.
         """
         name = marked_directory(partition, UUID(bytes=self._rng.token(16)), suffix)
         try:
@@ -447,7 +449,8 @@ class LogDirectory:
             await self._disk.sync_directory(ROOT)
         except OSError as error:
             self.health.take_offline(error)
-        await self._checkpoints.forget(partition)
+        with suppress(DiskFullError):
+            await self._checkpoints.forget(partition)
         return name
 
 

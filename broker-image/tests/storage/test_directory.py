@@ -1,6 +1,7 @@
 """A whole data directory: whose it is, what is in it, creating, deleting, reporting."""
 
 import errno
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from chiplog_broker.storage.errors import (
     StorageError,
     WrongDirectoryError,
 )
-from chiplog_broker.storage.names import TopicPartition
+from chiplog_broker.storage.names import DAMAGED_REPLICAS, RECOVERY_POINTS, TopicPartition
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit
@@ -185,6 +186,33 @@ def test_a_deleted_replica_goes_in_two_steps(kit: "StorageKit", make_batch: "Mak
     kit.run(scenario())
 
 
+@pytest.mark.parametrize("checkpoint", [RECOVERY_POINTS, DAMAGED_REPLICAS])
+def test_a_full_disk_gets_the_room_of_a_deleted_replica(
+    kit: "StorageKit", make_batch: "MakeBatch", checkpoint: str
+) -> None:
+    """Its entries in other files may have to stay."""
+
+    async def scenario() -> None:
+        directory, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"x"]), 0, NOW)
+        await log.flush()
+        await directory.checkpoint({})
+        mark = Damage(kit.topic_id, DamageState.REFETCHING)
+        await directory.damage.put(kit.orders, mark)
+        kit.disk.fail_next("replace", errno.ENOSPC, checkpoint)
+        with suppress(DiskFullError):
+            await directory.delete(kit.orders)
+        kit.clock.time_ms += 60_000
+        await directory.maintain({})
+        assert not [name for name in kit.disk.names("") if name.endswith("-delete")]
+        log = await directory.create(kit.orders, OTHER_ID, LogConfig())
+        await directory.checkpoint({})
+
+    kit.run(scenario())
+    kit.kill()
+    assert kit.run(kit.reopened()).end_offset == 0
+
+
 def test_deletion_is_finished_after_a_crash(kit: "StorageKit") -> None:
     async def scenario() -> None:
         directory, _ = await kit.new_log()
@@ -277,6 +305,28 @@ def test_a_damaged_replica_can_be_set_aside_and_created_again(
         assert name.endswith("-stray")
         await directory.create(kit.orders, kit.topic_id, LogConfig())
         assert "00000000000000000000.log" in kit.disk.names(name)
+
+    kit.run(scenario())
+    kit.cut_power(1)
+    directory = kit.run(kit.open())
+    assert list(directory.logs) == [kit.orders]
+    assert not directory.quarantined
+
+
+def test_a_full_disk_does_not_keep_a_damaged_replica_from_being_set_aside(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """A second attempt would not find its directory."""
+
+    async def scenario() -> None:
+        directory, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"x"]), 0, NOW)
+        await log.flush()
+        await directory.checkpoint({})
+        await directory.quarantine(kit.orders, "a test says so")
+        kit.disk.fail_next("replace", errno.ENOSPC, RECOVERY_POINTS)
+        await directory.set_aside(kit.orders)
+        await directory.create(kit.orders, kit.topic_id, LogConfig())
 
     kit.run(scenario())
     kit.cut_power(1)
