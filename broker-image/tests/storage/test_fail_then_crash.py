@@ -381,7 +381,8 @@ class Life:
         if partition not in directory.logs:
             self.problems.append(f"quarantined: {directory.quarantined.get(partition)}")
             return
-        log, problems = directory.logs[partition], []
+        log = directory.logs[partition]
+        problems: list[str] = []
         (report,) = [one for one in directory.report.partitions if one.partition == partition]
         is_reported = (
             report.verdict is not Verdict.INTACT
