@@ -394,8 +394,12 @@ class Life:
         except (AssertionError, StorageError) as error:
             problems.append(f"unreadable: {error!r}")
         else:
-            states = last_batches(log._state.producers)
-            if not states.items() >= producers_by_folding(log).items():
+            states, folded = last_batches(log._state.producers), producers_by_folding(log)
+            # A pass may have taken the end of a producer's last batch.
+            is_exact = not self.kit.config.compacts
+            if not (
+                states.items() >= folded.items() if is_exact else states.keys() >= folded.keys()
+            ):
                 problems.append("producers are missing")
         if problems:
             self.problems += [
