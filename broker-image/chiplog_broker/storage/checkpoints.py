@@ -6,7 +6,8 @@ harm: a value that the next step relies on is durable before that step. For exam
 point is lowered before a truncation, and a log start offset is raised before a deletion.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.whole_files import read_file
@@ -23,6 +24,11 @@ from chiplog_broker.storage.names import (
     TopicPartition,
 )
 
+Entries: TypeAlias = Mapping[TopicPartition, int]
+Refused: TypeAlias = Callable[[Entries, Entries], Entries]
+"""Called with the entries of the file and those that could not be written; returns the entries that
+are in force."""
+
 
 class OffsetCheckpoint:
     """One checkpoint file. `damaged`: it existed when it was opened, but could not be parsed."""
@@ -31,9 +37,9 @@ class OffsetCheckpoint:
         "_commit",
         "_disk",
         "_health",
-        "_keeps_refused",
         "_offsets",
         "_path",
+        "_refused",
         "_stored",
         "_version",
         "_waiting",
@@ -42,11 +48,14 @@ class OffsetCheckpoint:
     )
 
     def __init__(
-        self, disk: Disk, path: str, health: DirectoryHealth, *, keeps_refused: bool = False
+        self,
+        disk: Disk,
+        path: str,
+        health: DirectoryHealth,
+        refused: Refused = lambda stored, _: stored,
     ) -> None:
-        """`keeps_refused`: an entry for which the disk was too full is in force until the next
-        start, instead of the one in the file."""
-        self._keeps_refused = keeps_refused
+        """`refused`: which entries are in force after a write that failed."""
+        self._refused = refused
         self._disk = disk
         self._path = path
         self._health = health
@@ -116,20 +125,19 @@ class OffsetCheckpoint:
         try:
             await self._disk.replace(self._path, lines)
         except OSError as error:
-            if not self._keeps_refused:
-                self._take_back()
+            self._take_back(written)
             self._health.write_failed(error)
         self._stored = written
         self.is_missing = False
         return version
 
-    def _take_back(self) -> None:
+    def _take_back(self, refused: dict[TopicPartition, int]) -> None:
         """After a write that failed: go back to the entries of the file, and the changes since.
 
         Otherwise a later write for another partition would store what was refused, and a caller
-        that tries again might take it for stored.
+        that tries again might take it for stored. `refused` are the entries of that write.
         """
-        self._offsets = dict(self._stored)
+        self._offsets = dict(self._refused(self._stored, refused))
         for offsets in self._waiting:
             _apply(offsets, self._offsets)
 
@@ -149,14 +157,15 @@ class DirectoryCheckpoints:
     def __init__(self, disk: Disk, health: DirectoryHealth) -> None:
         self.recovery_points = OffsetCheckpoint(disk, RECOVERY_POINTS, health)
         self.log_starts = OffsetCheckpoint(disk, LOG_START_OFFSETS, health)
-        self.high_watermarks = OffsetCheckpoint(disk, HIGH_WATERMARKS, health)
+        self.high_watermarks = OffsetCheckpoint(disk, HIGH_WATERMARKS, health, _higher)
+        """The last known high watermarks. One that could not be stored is still known."""
         self.cleaner_offsets = OffsetCheckpoint(disk, CLEANER_OFFSETS, health)
         """The offsets up to which logs are compacted; 0 for one that was fetched with gaps."""
-        self.gap_ends = OffsetCheckpoint(disk, GAP_ENDS, health, keeps_refused=True)
+        self.gap_ends = OffsetCheckpoint(disk, GAP_ENDS, health, _refused_ones)
         """The offsets below which logs may have gaps, because compaction removed records here or on
         the leader that the log was fetched from. A log without an entry has no gaps."""
         self.high_watermarks_before_truncation = OffsetCheckpoint(
-            disk, HIGH_WATERMARKS_BEFORE_TRUNCATION, health, keeps_refused=True
+            disk, HIGH_WATERMARKS_BEFORE_TRUNCATION, health, _refused_ones
         )
         """The last known high watermarks of logs whose end was lost at a start of the broker: it
         was truncated, or the log was found shorter than its high watermark."""
@@ -180,6 +189,17 @@ class DirectoryCheckpoints:
             self.gap_ends,
             self.high_watermarks_before_truncation,
         )
+
+
+def _refused_ones(_: Entries, refused: Entries) -> Entries:
+    """The refused entries are in force until the next start."""
+    return refused
+
+
+def _higher(stored: Entries, refused: Entries) -> Entries:
+    """Of each partition the higher entry: a higher one is knowledge, and a lower one would hold
+    only after a truncation, which is refused as well."""
+    return {**refused, **{name: max(at, refused.get(name, at)) for name, at in stored.items()}}
 
 
 def _apply(

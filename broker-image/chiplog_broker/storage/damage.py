@@ -51,7 +51,7 @@ class Damage(NamedTuple):
 class DamageMarks:
     """The marks of one data directory."""
 
-    __slots__ = ("_commit", "_disk", "_health", "_marks", "_version")
+    __slots__ = ("_commit", "_disk", "_health", "_marks", "_stored", "_version")
 
     def __init__(self, disk: Disk, health: DirectoryHealth) -> None:
         """Read the marks. Raises `WrongDirectoryError` if the file cannot be parsed: it is unknown
@@ -59,6 +59,8 @@ class DamageMarks:
         self._disk = disk
         self._health = health
         self._marks = _read(disk)
+        self._stored = dict(self._marks)
+        """The marks in the file."""
         self._version = 0
         self._commit = GroupCommit(self._write)
 
@@ -86,15 +88,21 @@ class DamageMarks:
 
     async def _write(self) -> int:
         """Write all marks to the file; returns the version of the marks that it contains."""
-        version = self._version
+        version, written = self._version, dict(self._marks)
         lines = format_lines(
             f"{name.topic} {name.partition} {_text_of(damage)}"
-            for name, damage in sorted(self._marks.items())
+            for name, damage in sorted(written.items())
         )
         try:
             await self._disk.replace(DAMAGED_REPLICAS, with_checksum(lines))
         except OSError as error:
+            # Marks that could not be removed are still in the file, and are to be removed again:
+            # after the next start they would hold for a later replica of that name. Those that
+            # could not be added are in force, because the damage is there.
+            for name in self._stored.keys() - written.keys():
+                self._marks.setdefault(name, self._stored[name])
             self._health.write_failed(error)
+        self._stored = written
         return version
 
 

@@ -165,8 +165,10 @@ class LogSurgery:
             checkpoints.cleaner_offsets,
             checkpoints.high_watermarks_before_truncation,
         ):
-            if (checkpoint.get(state.partition) or 0) > offset:
-                await checkpoint.put(state.partition, offset)
+            known = checkpoint.get(state.partition)
+            if known is not None:
+                # Also if it is low enough: another write of it may not be durable yet.
+                await checkpoint.put(state.partition, min(known, offset))
 
     def _batch_start(self, offset: int) -> int:
         """The base offset of the batch that contains `offset`, or `offset` itself if there is none.

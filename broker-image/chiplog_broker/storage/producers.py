@@ -185,8 +185,10 @@ class FirstSequences:
         if may_begin:
             return False
         earlier = first if _is_after(sequence, first) else sequence
-        until_s = self.now_s + REMEMBERED_S if refused is None else refused.until_s
-        self._put(header.producer_id, _Refused(header.producer_epoch, earlier, until_s))
+        if refused is None:
+            self._remember(header, REMEMBERED_S)
+        else:
+            self._refused[header.producer_id] = refused._replace(sequence=earlier)
         return True
 
     def note_refused(self, header: BatchHeader, remembered_s: float = REMEMBERED_S) -> None:
@@ -199,13 +201,8 @@ class FirstSequences:
         if header.producer_id < 0 or header.base_sequence < 0:
             return  # without a sequence number, or refused for it: the batch may be unchecked
         refused = self._find(header)
-        if refused is not None:
-            if _is_after(header.base_sequence, refused.sequence):
-                return
-            del self._refused[header.producer_id]  # it gets a new place in the order
-        until_s = self.now_s + remembered_s
-        new = _Refused(header.producer_epoch, header.base_sequence, until_s)
-        self._put(header.producer_id, new)
+        if refused is None or not _is_after(header.base_sequence, refused.sequence):
+            self._remember(header, remembered_s)
 
     def _find(self, header: BatchHeader) -> _Refused | None:
         """What was refused of this producer in this epoch, if it is not too old."""
@@ -214,13 +211,16 @@ class FirstSequences:
             return None
         return refused if refused.until_s > self.now_s else None
 
-    def _put(self, producer_id: int, refused: _Refused) -> None:
-        """Remember this for the producer, unless a newer epoch of it was refused. If there are too
-        many producers, forget the one that was refused longest ago."""
-        before = self._refused.get(producer_id)
-        if before is not None and before.epoch > refused.epoch and before.until_s > self.now_s:
-            return
-        self._refused[producer_id] = refused
+    def _remember(self, header: BatchHeader, remembered_s: float) -> None:
+        """Remember that this batch was refused now, unless one of a newer epoch of its producer is
+        remembered. If there are too many producers, forget the one that was refused longest ago."""
+        before = self._refused.get(header.producer_id)
+        if before is not None:
+            if before.epoch > header.producer_epoch and before.until_s > self.now_s:
+                return
+            del self._refused[header.producer_id]  # it gets a new place in the order
+        refused = _Refused(header.producer_epoch, header.base_sequence, self.now_s + remembered_s)
+        self._refused[header.producer_id] = refused
         if len(self._refused) > MOST_REFUSED:
             del self._refused[next(iter(self._refused))]
 

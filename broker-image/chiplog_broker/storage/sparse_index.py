@@ -26,7 +26,7 @@ _COLUMNS = (itemgetter(0), itemgetter(1))
 class SparseIndex:
     """Entries of two numbers; neither decreases from one entry to the next."""
 
-    __slots__ = ("_disk", "_file", "_layout", "_path", "_pending", "_stored")
+    __slots__ = ("_disk", "_file", "_layout", "_may_have_rest", "_path", "_pending", "_stored")
 
     def __init__(self, disk: Disk, path: str, layout: Struct) -> None:
         """`layout` is the binary format of an entry, which has two numbers."""
@@ -38,6 +38,8 @@ class SparseIndex:
         """The number of entries in the file; None until it is needed."""
         self._pending: list[Entry] = []
         """The newest entries, which are not in the file yet."""
+        self._may_have_rest = False
+        """Whether a part of a write that failed may be in the file, behind its entries."""
 
     def __len__(self) -> int:
         return self._stored_entries() + len(self._pending)
@@ -56,6 +58,7 @@ class SparseIndex:
         """
         self._stored = 0
         self._pending.clear()
+        self._may_have_rest = False
         self.close()
         self._disk.remove(self._path)
 
@@ -74,15 +77,12 @@ class SparseIndex:
         """Write the entries that are in memory only; creates the file even without entries."""
         stored = self._stored_entries()
         file = self._open_if_closed()
+        self._remove_rest()
         if self._pending:
             pack, end = self._layout.pack, stored * self._layout.size
-            try:
-                file.write_at(end, b"".join(pack(*entry) for entry in self._pending))
-            except OSError:
-                # A part may be written. If its entries are truncated later, and fewer new ones
-                # written, it must not stand behind these.
-                file.truncate(end)
-                raise
+            self._may_have_rest = True
+            file.write_at(end, b"".join(pack(*entry) for entry in self._pending))
+            self._may_have_rest = False
             self._stored = stored + len(self._pending)
             self._pending.clear()
 
@@ -151,10 +151,19 @@ class SparseIndex:
         stored = self._stored_entries()
         if count < stored:
             self._open_if_closed().truncate(count * self._layout.size)
+            self._may_have_rest = False
             self._stored = count
             self._pending.clear()
         else:
+            self._remove_rest()
             del self._pending[count - stored :]
+
+    def _remove_rest(self) -> None:
+        """Remove the part of a write that failed. If its entries are truncated, and fewer new ones
+        written, it must not stand behind these."""
+        if self._may_have_rest:
+            self._open_if_closed().truncate(self._stored_entries() * self._layout.size)
+            self._may_have_rest = False
 
     def close(self) -> None:
         if self._file is not None:

@@ -1,5 +1,6 @@
 """A damaged replica is remembered until it is whole again, wherever the power fails."""
 
+import errno
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -10,7 +11,8 @@ from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.damage import Damage, DamageState
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.directory_report import Verdict
-from chiplog_broker.storage.errors import WrongDirectoryError
+from chiplog_broker.storage.errors import DamagedLogError, DiskFullError, WrongDirectoryError
+from chiplog_broker.storage.names import DAMAGED_REPLICAS
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit
@@ -177,3 +179,92 @@ def test_marks_that_make_no_sense_stop_the_start(kit: "StorageKit", text: bytes)
     kit.kill()
     with pytest.raises(WrongDirectoryError, match="which replicas here"):
         kit.run(kit.open())
+
+
+def test_a_mark_that_could_not_be_removed_damages_no_later_replica(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """The topic of a damaged replica is deleted on a full disk; its name is used again."""
+
+    async def scenario() -> None:
+        directory, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"x"]), 0, NOW)
+        await log.flush()
+        await directory.quarantine_damaged(kit.orders, DamagedLogError("a test says so"))
+        await directory.set_aside(kit.orders)
+        kit.disk.fail_next("replace", errno.ENOSPC, DAMAGED_REPLICAS)
+        with pytest.raises(DiskFullError):
+            await directory.forget_damage(kit.orders.topic, kit.topic_id)
+        await directory.forget_damage(kit.orders.topic, kit.topic_id)  # tried again
+        log = await directory.create(kit.orders, OTHER_ID, kit.config)
+        log.append_as_leader(make_batch([b"acknowledged"]), 0, NOW)
+        await log.flush()
+        await directory.close({kit.orders: 1}, 1)
+
+    kit.run(scenario())
+    directory = kit.run(kit.open_again())
+    assert not directory.quarantined
+
+
+def test_a_mark_that_create_could_not_remove_damages_no_later_replica(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """The same, and the mark is to go when the next topic's replica is created."""
+
+    async def scenario() -> None:
+        directory, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"x"]), 0, NOW)
+        await log.flush()
+        await directory.quarantine_damaged(kit.orders, DamagedLogError("a test says so"))
+        await directory.set_aside(kit.orders)
+        kit.disk.fail_next("replace", errno.ENOSPC, DAMAGED_REPLICAS)
+        with pytest.raises(DiskFullError):
+            await directory.create(kit.orders, OTHER_ID, kit.config)
+        log = await directory.create(kit.orders, OTHER_ID, kit.config)
+        log.append_as_leader(make_batch([b"acknowledged"]), 0, NOW)
+        await log.flush()
+
+    kit.run(scenario())
+    kit.kill()
+    directory = kit.run(kit.open_again())
+    assert not directory.quarantined
+
+
+def test_damage_that_could_not_be_forgotten_does_not_block_the_name(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        directory, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"x"]), 0, NOW)
+        await log.flush()
+        await directory.quarantine_damaged(kit.orders, DamagedLogError("a test says so"))
+        kit.disk.fail_next("replace", errno.ENOSPC, DAMAGED_REPLICAS)
+        with pytest.raises(DiskFullError):
+            await directory.forget_damage(kit.orders.topic, kit.topic_id)
+        await directory.forget_damage(kit.orders.topic, kit.topic_id)  # tried again
+        assert not directory.quarantined
+        await directory.create(kit.orders, OTHER_ID, kit.config)
+
+    kit.run(scenario())
+
+
+def test_a_deleted_replica_that_was_refetched_leaves_no_mark_for_the_next(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        directory, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"x"]), 0, NOW)
+        await log.flush()
+        await directory.quarantine_damaged(kit.orders, DamagedLogError("a test says so"))
+        await directory.set_aside(kit.orders)
+        await directory.create(kit.orders, kit.topic_id, kit.config)
+        kit.disk.fail_next("replace", errno.ENOSPC, DAMAGED_REPLICAS)
+        with pytest.raises(DiskFullError):
+            await directory.delete(kit.orders)
+        await directory.forget_damage(kit.orders.topic, kit.topic_id)  # as `Replicas.delete` does
+        await directory.create(kit.orders, OTHER_ID, kit.config)
+
+    kit.run(scenario())
+    kit.kill()
+    directory = kit.run(kit.open_again())
+    assert not directory.is_refetching(kit.orders), "it would not lead"

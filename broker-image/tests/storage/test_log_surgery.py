@@ -3,6 +3,7 @@
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -954,5 +955,96 @@ def test_a_long_log_is_read_again_without_holding_others_up(
         await beside
         assert turns >= 2
         assert kit.clock.time_ms == NOW
+
+    kit.run(scenario())
+
+
+def test_a_truncation_waits_for_a_lower_recovery_point_that_is_being_written(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """A checkpoint meanwhile wrote the same, and was refused as well."""
+
+    async def scenario() -> None:
+        directory, log = await filled(kit, make_batch)
+        await directory.checkpoint({})
+        gates = [asyncio.Event(), asyncio.Event()]
+        writes = iter(gates)
+
+        async def device(path: str) -> None:
+            gate = next(writes, None) if path == RECOVERY_POINTS else None
+            if gate is not None:
+                await gate.wait()
+
+        kit.disk.device = device
+        for _ in gates:
+            kit.disk.fail_next("replace", errno.ENOSPC, RECOVERY_POINTS)
+        truncation = asyncio.create_task(log.truncate_to(8, NOW))
+        await asyncio.sleep(0.01)
+        checkpoint = asyncio.create_task(directory.checkpoint({}))
+        await asyncio.sleep(0.01)
+        gates[0].set()
+        with pytest.raises(DiskFullError):
+            await truncation
+        again = asyncio.create_task(log.truncate_to(8, NOW))
+        await asyncio.sleep(0.01)
+        gates[1].set()
+        with pytest.raises(DiskFullError):
+            await checkpoint
+        with suppress(DiskFullError):
+            await again
+        await log.truncate_to(8, NOW)
+        await log.flush()
+
+    kit.run(scenario())
+    kit.kill()
+    directory = kit.run(kit.open_again())
+    assert not directory.quarantined
+
+
+def test_a_truncation_waits_for_a_lower_high_watermark_that_is_being_written(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """`Partition.truncate_to` lowers it before the log does, and it may have to wait there."""
+
+    async def scenario() -> None:
+        directory, log = await filled(kit, make_batch)
+        await directory.checkpoint({kit.orders: 20})
+        gate = asyncio.Event()
+
+        async def device(path: str) -> None:
+            if path == HIGH_WATERMARKS:
+                await gate.wait()
+
+        kit.disk.device = device
+        kit.disk.fail_next("replace", errno.ENOSPC, HIGH_WATERMARKS)
+        checkpoint = asyncio.create_task(directory.checkpoint({kit.orders: 8}))
+        await asyncio.sleep(0.01)
+        truncation = asyncio.create_task(log.truncate_to(8, NOW))
+        await asyncio.sleep(0.01)
+        gate.set()
+        with pytest.raises(DiskFullError):
+            await checkpoint
+        await truncation
+        await log.flush()
+
+    kit.run(scenario())
+    kit.kill()
+    directory = kit.run(kit.open_again())
+    assert directory.high_watermark(kit.orders) == 8
+    assert directory.high_watermark_before_truncation(kit.orders) is None
+
+
+def test_a_high_watermark_that_was_refused_is_still_known(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Elections compare the highest one that any live broker knows."""
+
+    async def scenario() -> None:
+        directory, _ = await filled(kit, make_batch)
+        await directory.checkpoint({kit.orders: 4})
+        kit.disk.fail_next("replace", errno.ENOSPC, HIGH_WATERMARKS)
+        with pytest.raises(DiskFullError):
+            await directory.checkpoint({kit.orders: 20})
+        assert directory.high_watermark(kit.orders) == 20
 
     kit.run(scenario())

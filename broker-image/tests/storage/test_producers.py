@@ -432,3 +432,14 @@ def test_who_was_idle_the_longest_is_found_whatever_the_order_of_a_snapshot() ->
 def test_producer_0_is_one_and_minus_1_is_none() -> None:
     states = states_after(header(0, producer_id=0), header(0, producer_id=-1))
     assert [producer_id for producer_id, _ in states] == [0]
+
+
+def test_a_producer_that_is_refused_in_a_new_epoch_was_refused_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producers, "MOST_REFUSED", 2)
+    states, first = ProducerStates(), FirstSequences()
+    for producer_id, epoch in ((1, 0), (2, 0), (1, 1), (3, 0)):
+        first.note_refused(header(0, producer_id=producer_id, epoch=epoch))
+    assert begins(states, first, 1, producer_id=2)
+    assert not begins(states, first, 1, producer_id=1, epoch=1)

@@ -384,5 +384,5 @@ def test_a_table_without_its_commits_is_refused() -> None:
     world.log.append(0, [0] * 20)
     world.run()
     world.disk.remove(PLACE.commits)
-    with pytest.raises(Refused, match="without its commits"):
+    with pytest.raises(Refused, match="without its export's commit files"):
         world.run()
