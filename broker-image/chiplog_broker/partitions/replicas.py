@@ -30,7 +30,7 @@ from chiplog_broker.storage.compaction_stats import CleanerStats
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.damage_history import DamageHistory
 from chiplog_broker.storage.directory import LogDirectory
-from chiplog_broker.storage.errors import DamagedLogError, StorageError
+from chiplog_broker.storage.errors import DamagedLogError, DiskFullError, StorageError
 from chiplog_broker.storage.free_space import FreeSpace
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
@@ -237,10 +237,17 @@ class Replicas:
             # counted once.
             self.isr_changes.count_change(partition.in_sync, view.isr)
         partition.set_in_sync(view.isr, topic.min_isr)
-        await self._check_refetched(name, view)
+        full: DiskFullError | None = None
+        try:
+            await self._check_refetched(name, view)
+            await self._check_truncated(name, view)
+        except DiskFullError as error:
+            # The marks stay in force until the next attempt, and the replica follows meanwhile.
+            full = error
         partition.set_undamaged(is_undamaged=not self._directory.is_refetching(name))
-        await self._check_truncated(name, view)
         await self._set_role(partition, view, topic.min_isr)
+        if full is not None:
+            raise full
 
     async def _replace_damaged(self, name: TopicPartition, view: PartitionView) -> bool:
         """Rename the directory of a damaged replica, so that a new copy is fetched from the leader.

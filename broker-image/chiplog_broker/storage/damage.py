@@ -81,7 +81,9 @@ class DamageMarks:
         await self._commit.reach(self._version)
 
     async def forget(self, partition: TopicPartition) -> None:
-        """Remove the mark of a replica that was refetched or deleted; durable on return."""
+        """Remove the mark of a replica that was refetched or deleted; durable on return.
+
+        Only one caller at a time may change the mark of a replica."""
         if self._marks.pop(partition, None) is not None:
             self._version += 1
         await self._commit.reach(self._version)

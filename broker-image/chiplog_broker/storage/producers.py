@@ -177,6 +177,8 @@ class FirstSequences:
         If so, the batch is remembered: the producer must begin with it, not with a later one.
         """
         sequence = header.base_sequence
+        if self._has_newer_epoch(header):
+            return True
         refused = self._find(header)
         first = sequence if refused is None else refused.sequence
         # A moment after a refusal a producer may begin at 0 only. Later it may begin at any number
@@ -201,8 +203,12 @@ class FirstSequences:
         if header.producer_id < 0 or header.base_sequence < 0:
             return  # without a sequence number, or refused for it: the batch may be unchecked
         refused = self._find(header)
-        if refused is None or not _is_after(header.base_sequence, refused.sequence):
+        if refused is None:
             self._remember(header, remembered_s)
+        elif not _is_after(header.base_sequence, refused.sequence):
+            # A batch that was refused for a while is not forgotten sooner because it was changed
+            # on its way the next time.
+            self._remember(header, max(remembered_s, refused.until_s - self.now_s))
 
     def _find(self, header: BatchHeader) -> _Refused | None:
         """What was refused of this producer in this epoch, if it is not too old."""
@@ -211,14 +217,20 @@ class FirstSequences:
             return None
         return refused if refused.until_s > self.now_s else None
 
+    def _has_newer_epoch(self, header: BatchHeader) -> bool:
+        """Whether the producer has begun a newer epoch, of which a batch was refused: then this
+        batch is a late one, whose records are sent again in the newer epoch."""
+        refused = self._refused.get(header.producer_id)
+        if refused is None or refused.until_s <= self.now_s:
+            return False
+        return refused.epoch > header.producer_epoch
+
     def _remember(self, header: BatchHeader, remembered_s: float) -> None:
         """Remember that this batch was refused now, unless one of a newer epoch of its producer is
         remembered. If there are too many producers, forget the one that was refused longest ago."""
-        before = self._refused.get(header.producer_id)
-        if before is not None:
-            if before.epoch > header.producer_epoch and before.until_s > self.now_s:
-                return
-            del self._refused[header.producer_id]  # it gets a new place in the order
+        if self._has_newer_epoch(header):
+            return
+        self._refused.pop(header.producer_id, None)  # it gets a new place in the order
         refused = _Refused(header.producer_epoch, header.base_sequence, self.now_s + remembered_s)
         self._refused[header.producer_id] = refused
         if len(self._refused) > MOST_REFUSED:

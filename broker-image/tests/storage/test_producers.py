@@ -151,8 +151,8 @@ def test_of_a_producer_only_the_newest_epoch_is_remembered() -> None:
     states, first = ProducerStates(), FirstSequences()
     for epoch in (0, 2, 1):
         first.note_refused(header(0, epoch=epoch))
-    assert begins(states, first, 1, epoch=0)
-    assert begins(states, first, 1, epoch=1)
+    assert not begins(states, first, 1, epoch=0), "it is late"
+    assert not begins(states, first, 0, epoch=1), "it is late"
     assert not begins(states, first, 1, epoch=2)
     first.now_s = REMEMBERED_S
     first.note_refused(header(0, epoch=1))
@@ -443,3 +443,14 @@ def test_a_producer_that_is_refused_in_a_new_epoch_was_refused_last(
         first.note_refused(header(0, producer_id=producer_id, epoch=epoch))
     assert begins(states, first, 1, producer_id=2)
     assert not begins(states, first, 1, producer_id=1, epoch=1)
+
+
+def test_a_batch_that_is_changed_on_its_way_later_is_remembered_as_long_as_before() -> None:
+    states, first = ProducerStates(), FirstSequences()
+    first.note_refused(header(0))
+    first.now_s = 1.0
+    first.note_refused(header(0), 5.0)
+    first.now_s = REMEMBERED_S - 0.1
+    assert not begins(states, first, 1)
+    first.now_s = REMEMBERED_S
+    assert begins(states, first, 1)

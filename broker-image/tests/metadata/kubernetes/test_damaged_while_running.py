@@ -3,6 +3,10 @@
 import os
 from functools import partial
 
+import pytest
+
+from chiplog_broker.storage.directory import LogDirectory
+from chiplog_broker.storage.errors import DiskFullError
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.batch import iter_batches
 from tests.metadata.kubernetes.brokers_kit import ALL, Brokers, run
@@ -93,6 +97,31 @@ def test_a_leader_that_reads_what_is_damaged_resigns_and_is_rebuilt(brokers: Bro
         await brokers.produce(1, b"5")
         await brokers.equal(6)
         assert await fetched(brokers, 1) is ErrorCode.none
+
+    run(brokers, scenario)
+
+
+def test_a_replica_follows_although_a_full_disk_keeps_its_mark(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def is_full(*_: object) -> None:
+        raise DiskFullError("no room for the mark")
+
+    async def scenario() -> None:
+        await with_records(brokers)
+        flip(brokers, 1)
+        assert await fetched(brokers, 1) is ErrorCode.kafka_storage_error
+        brokers.lead(2, isr=(2, 3))
+        await brokers.settled(2)
+        await brokers.equal(5)
+        with monkeypatch.context() as full:
+            full.setattr(LogDirectory, "mark_undamaged", is_full)
+            brokers.lead(3, isr=ALL)
+            await brokers.settled(3)
+            await brokers.produce(3, b"5")
+            await brokers.equal(6)
+            assert told_of(brokers, 1) != []
+        await brokers.eventually(lambda: told_of(brokers, 1) == [])
 
     run(brokers, scenario)
 
