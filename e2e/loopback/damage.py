@@ -36,7 +36,7 @@ class Replica:
 
     def is_damaged(self) -> bool:
         """Whether the broker reports any replica of its own as damaged."""
-        return bool(self._directory()["damaged"])
+        return bool(self._reported()["damaged"])
 
     def condition(self) -> str:
         """The message of the topic's condition ReplicasDamaged; "" if it has none."""
@@ -49,7 +49,7 @@ class Replica:
         """The last damage that the broker found in this file, also if it is repaired; None if there
         was none."""
         path = f"{self.directory.name}/{file}"
-        history = self._directory()["damageHistory"]
+        history = self._reported()["damageHistory"]
         return next((one for one in history if one["file"] == path), None)
 
     def wait_rebuilt(self, file: str, before: Damage | None) -> None:
@@ -86,7 +86,7 @@ class Replica:
         wait_for("the condition is gone", lambda: self.condition() == "")
         wait_whole(self.cluster, SIZE, replicas=SIZE)
 
-    def _directory(self) -> dict[str, Any]:
+    def _reported(self) -> dict[str, Any]:
         """The broker's data directory as its status describes it."""
         found = self.cluster.server.ask("GET", f"{own_path(api.BROKER)}/{NAME}-{self.broker_id}")
         directory: dict[str, Any]

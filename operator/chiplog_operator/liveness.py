@@ -12,7 +12,7 @@ from typing import Protocol
 
 from chiplog_core.ids import BrokerId, Incarnation
 from chiplog_core.naming import labels
-from chiplog_core.observed.liveness import STALL_MS, LivenessJudge
+from chiplog_core.observed.liveness import CHECK_MS, STALL_MS, LivenessJudge
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi, Manifest
 from chiplog_operator import views
@@ -21,7 +21,7 @@ from chiplog_operator.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-TICK_S = 0.5
+TICK_S = CHECK_MS / 1000
 STALL_S = STALL_MS / 1000
 """A sleep of `TICK_S` that takes longer is logged: the event loop was blocked."""
 
@@ -123,9 +123,12 @@ class Liveness:
         return LeasesListener(self, namespace)
 
     def listed(self, namespace: str) -> None:
-        """All Leases of a namespace were listed and are watched. An empty name means all."""
+        """All Leases of a namespace were listed and are watched: their full duration is counted
+        from now on. An empty name means all namespaces."""
         self._silent.discard(namespace)
-        self._restart_count(namespace)
+        for cluster, judged in self._clusters.items():
+            if namespace in {"", cluster.namespace} and not self._is_silent(cluster):
+                judged.judge.watching(self._now_ms())
 
     def interrupted(self, namespace: str) -> None:
         """The watch on a namespace's Leases broke, so renewals may be missed and no Lease counts as
@@ -188,13 +191,6 @@ class Liveness:
         judged.ended = {**judged.ended, incarnation: how}
         judged.alive -= {incarnation}
         self._listener.cluster_changed(cluster, urgent=True)
-
-    def _restart_count(self, namespace: str) -> None:
-        """Give the Leases of a namespace their full duration again, counted from now. An empty name
-        means all namespaces."""
-        for cluster, judged in self._clusters.items():
-            if namespace in {"", cluster.namespace} and not self._is_silent(cluster):
-                judged.judge.watching(self._now_ms())
 
     def _of(self, cluster: ClusterKey) -> _Judged:
         """The cluster's judge and results, created when they are first needed."""

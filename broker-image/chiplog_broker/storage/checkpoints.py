@@ -25,9 +25,25 @@ from chiplog_broker.storage.names import (
 )
 
 Entries: TypeAlias = Mapping[TopicPartition, int]
-Refused: TypeAlias = Callable[[Entries, Entries], Entries]
-"""Called with the entries of the file and those that could not be written; returns the entries that
-are in force."""
+InForce: TypeAlias = Callable[[Entries, Entries], Entries]
+"""Called after a write that failed, with the entries of the file and those that could not be
+written; returns the entries that are in force."""
+
+
+def stored_ones(stored: Entries, _: Entries) -> Entries:
+    """The entries of the file are in force, as if the others had never been set."""
+    return stored
+
+
+def refused_ones(_: Entries, refused: Entries) -> Entries:
+    """The refused entries are in force until the next start."""
+    return refused
+
+
+def higher_ones(stored: Entries, refused: Entries) -> Entries:
+    """Of each partition the higher entry: a higher one is knowledge, and a lower one would hold
+    only after a truncation, which is refused as well."""
+    return {**refused, **{name: max(at, refused.get(name, at)) for name, at in stored.items()}}
 
 
 class OffsetCheckpoint:
@@ -37,9 +53,9 @@ class OffsetCheckpoint:
         "_commit",
         "_disk",
         "_health",
+        "_in_force",
         "_offsets",
         "_path",
-        "_refused",
         "_stored",
         "_version",
         "_waiting",
@@ -48,14 +64,10 @@ class OffsetCheckpoint:
     )
 
     def __init__(
-        self,
-        disk: Disk,
-        path: str,
-        health: DirectoryHealth,
-        refused: Refused = lambda stored, _: stored,
+        self, disk: Disk, path: str, health: DirectoryHealth, in_force: InForce = stored_ones
     ) -> None:
-        """`refused`: which entries are in force after a write that failed."""
-        self._refused = refused
+        """`in_force`: which entries are in force after a write that failed."""
+        self._in_force = in_force
         self._disk = disk
         self._path = path
         self._health = health
@@ -137,7 +149,7 @@ class OffsetCheckpoint:
         Otherwise a later write for another partition would store what was refused, and a caller
         that tries again might take it for stored. `refused` are the entries of that write.
         """
-        self._offsets = dict(self._refused(self._stored, refused))
+        self._offsets = dict(self._in_force(self._stored, refused))
         for offsets in self._waiting:
             _apply(offsets, self._offsets)
 
@@ -157,15 +169,15 @@ class DirectoryCheckpoints:
     def __init__(self, disk: Disk, health: DirectoryHealth) -> None:
         self.recovery_points = OffsetCheckpoint(disk, RECOVERY_POINTS, health)
         self.log_starts = OffsetCheckpoint(disk, LOG_START_OFFSETS, health)
-        self.high_watermarks = OffsetCheckpoint(disk, HIGH_WATERMARKS, health, _higher)
+        self.high_watermarks = OffsetCheckpoint(disk, HIGH_WATERMARKS, health, higher_ones)
         """The last known high watermarks. One that could not be stored is still known."""
         self.cleaner_offsets = OffsetCheckpoint(disk, CLEANER_OFFSETS, health)
         """The offsets up to which logs are compacted; 0 for one that was fetched with gaps."""
-        self.gap_ends = OffsetCheckpoint(disk, GAP_ENDS, health, _refused_ones)
+        self.gap_ends = OffsetCheckpoint(disk, GAP_ENDS, health, refused_ones)
         """The offsets below which logs may have gaps, because compaction removed records here or on
         the leader that the log was fetched from. A log without an entry has no gaps."""
         self.high_watermarks_before_truncation = OffsetCheckpoint(
-            disk, HIGH_WATERMARKS_BEFORE_TRUNCATION, health, _refused_ones
+            disk, HIGH_WATERMARKS_BEFORE_TRUNCATION, health, refused_ones
         )
         """The last known high watermarks of logs whose end was lost at a start of the broker: it
         was truncated, or the log was found shorter than its high watermark."""
@@ -189,17 +201,6 @@ class DirectoryCheckpoints:
             self.gap_ends,
             self.high_watermarks_before_truncation,
         )
-
-
-def _refused_ones(_: Entries, refused: Entries) -> Entries:
-    """The refused entries are in force until the next start."""
-    return refused
-
-
-def _higher(stored: Entries, refused: Entries) -> Entries:
-    """Of each partition the higher entry: a higher one is knowledge, and a lower one would hold
-    only after a truncation, which is refused as well."""
-    return {**refused, **{name: max(at, refused.get(name, at)) for name, at in stored.items()}}
 
 
 def _apply(

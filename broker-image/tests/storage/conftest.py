@@ -76,6 +76,13 @@ class StorageKit:
         directory = await self.open()
         return directory, await directory.create(self.orders, self.topic_id, self.config)
 
+    async def durable_log(self) -> tuple[LogDirectory, PartitionLog]:
+        """A new directory with one log, which has one durable record."""
+        directory, log = await self.new_log()
+        log.append_as_leader(batch_of([b"x"]), 0, 1_000_000)
+        await log.flush()
+        return directory, log
+
     async def reopened(self) -> PartitionLog:
         """The log as the next process finds it on the disk in use."""
         directory = await self.open_again()

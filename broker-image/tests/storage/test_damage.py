@@ -187,9 +187,7 @@ def test_a_mark_that_could_not_be_removed_damages_no_later_replica(
     """The topic of a damaged replica is deleted on a full disk; its name is used again."""
 
     async def scenario() -> None:
-        directory, log = await kit.new_log()
-        log.append_as_leader(make_batch([b"x"]), 0, NOW)
-        await log.flush()
+        directory, _ = await kit.durable_log()
         await directory.quarantine_damaged(kit.orders, DamagedLogError("a test says so"))
         await directory.set_aside(kit.orders)
         kit.disk.fail_next("replace", errno.ENOSPC, DAMAGED_REPLICAS)
@@ -212,9 +210,7 @@ def test_a_mark_that_create_could_not_remove_damages_no_later_replica(
     """The same, and the mark is to go when the next topic's replica is created."""
 
     async def scenario() -> None:
-        directory, log = await kit.new_log()
-        log.append_as_leader(make_batch([b"x"]), 0, NOW)
-        await log.flush()
+        directory, _ = await kit.durable_log()
         await directory.quarantine_damaged(kit.orders, DamagedLogError("a test says so"))
         await directory.set_aside(kit.orders)
         kit.disk.fail_next("replace", errno.ENOSPC, DAMAGED_REPLICAS)
@@ -230,13 +226,9 @@ def test_a_mark_that_create_could_not_remove_damages_no_later_replica(
     assert not directory.quarantined
 
 
-def test_damage_that_could_not_be_forgotten_does_not_block_the_name(
-    kit: "StorageKit", make_batch: "MakeBatch"
-) -> None:
+def test_damage_that_could_not_be_forgotten_does_not_block_the_name(kit: "StorageKit") -> None:
     async def scenario() -> None:
-        directory, log = await kit.new_log()
-        log.append_as_leader(make_batch([b"x"]), 0, NOW)
-        await log.flush()
+        directory, _ = await kit.durable_log()
         await directory.quarantine_damaged(kit.orders, DamagedLogError("a test says so"))
         kit.disk.fail_next("replace", errno.ENOSPC, DAMAGED_REPLICAS)
         with pytest.raises(DiskFullError):
@@ -249,12 +241,10 @@ def test_damage_that_could_not_be_forgotten_does_not_block_the_name(
 
 
 def test_a_deleted_replica_that_was_refetched_leaves_no_mark_for_the_next(
-    kit: "StorageKit", make_batch: "MakeBatch"
+    kit: "StorageKit",
 ) -> None:
     async def scenario() -> None:
-        directory, log = await kit.new_log()
-        log.append_as_leader(make_batch([b"x"]), 0, NOW)
-        await log.flush()
+        directory, _ = await kit.durable_log()
         await directory.quarantine_damaged(kit.orders, DamagedLogError("a test says so"))
         await directory.set_aside(kit.orders)
         await directory.create(kit.orders, kit.topic_id, kit.config)

@@ -187,15 +187,11 @@ def test_a_deleted_replica_goes_in_two_steps(kit: "StorageKit", make_batch: "Mak
 
 
 @pytest.mark.parametrize("checkpoint", [RECOVERY_POINTS, DAMAGED_REPLICAS])
-def test_a_full_disk_gets_the_room_of_a_deleted_replica(
-    kit: "StorageKit", make_batch: "MakeBatch", checkpoint: str
-) -> None:
+def test_a_full_disk_gets_the_room_of_a_deleted_replica(kit: "StorageKit", checkpoint: str) -> None:
     """Its entries in other files may have to stay."""
 
     async def scenario() -> None:
-        directory, log = await kit.new_log()
-        log.append_as_leader(make_batch([b"x"]), 0, NOW)
-        await log.flush()
+        directory, _ = await kit.durable_log()
         await directory.checkpoint({})
         mark = Damage(kit.topic_id, DamageState.REFETCHING)
         await directory.damage.put(kit.orders, mark)
@@ -205,7 +201,7 @@ def test_a_full_disk_gets_the_room_of_a_deleted_replica(
         kit.clock.time_ms += 60_000
         await directory.maintain({})
         assert not [name for name in kit.disk.names("") if name.endswith("-delete")]
-        log = await directory.create(kit.orders, OTHER_ID, LogConfig())
+        await directory.create(kit.orders, OTHER_ID, LogConfig())
         await directory.checkpoint({})
 
     kit.run(scenario())
@@ -314,14 +310,12 @@ def test_a_damaged_replica_can_be_set_aside_and_created_again(
 
 
 def test_a_full_disk_does_not_keep_a_damaged_replica_from_being_set_aside(
-    kit: "StorageKit", make_batch: "MakeBatch"
+    kit: "StorageKit",
 ) -> None:
     """A second attempt would not find its directory."""
 
     async def scenario() -> None:
-        directory, log = await kit.new_log()
-        log.append_as_leader(make_batch([b"x"]), 0, NOW)
-        await log.flush()
+        directory, _ = await kit.durable_log()
         await directory.checkpoint({})
         await directory.quarantine(kit.orders, "a test says so")
         kit.disk.fail_next("replace", errno.ENOSPC, RECOVERY_POINTS)

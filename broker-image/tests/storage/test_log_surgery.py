@@ -804,16 +804,24 @@ def test_without_descriptors_starting_over_leaves_all_as_it_is(
     kit.run(scenario())
 
 
+async def filled_and_other(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> tuple[LogDirectory, PartitionLog, PartitionLog]:
+    """Another log with one record, whose offsets are in the same checkpoints."""
+    directory, log = await filled(kit, make_batch)
+    other = await directory.create(TopicPartition("other", 0), kit.topic_id, kit.config)
+    other.append_as_leader(make_batch([b"x"]), 0, NOW)
+    await other.flush()
+    return directory, log, other
+
+
 def test_starting_over_that_was_refused_does_not_happen_at_the_next_start(
     kit: "StorageKit", make_batch: "MakeBatch"
 ) -> None:
     """Neither the descriptors nor the room may be missing half-way."""
 
     async def scenario() -> None:
-        directory, log = await filled(kit, make_batch)
-        other = await directory.create(TopicPartition("other", 0), kit.topic_id, kit.config)
-        other.append_as_leader(make_batch([b"x"]), 0, NOW)
-        await other.flush()
+        _, log, other = await filled_and_other(kit, make_batch)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(kit.disk, "open", refuse)
             with pytest.raises(NoDescriptorError):
@@ -839,10 +847,7 @@ def test_deleting_records_that_was_refused_does_not_happen_at_the_next_start(
     """The log start offsets of all logs are in one file."""
 
     async def scenario() -> None:
-        directory, log = await filled(kit, make_batch)
-        other = await directory.create(TopicPartition("other", 0), kit.topic_id, kit.config)
-        other.append_as_leader(make_batch([b"x"]), 0, NOW)
-        await other.flush()
+        directory, log, other = await filled_and_other(kit, make_batch)
         kit.disk.fail_next("replace", errno.ENOSPC, LOG_START_OFFSETS)
         with pytest.raises(DiskFullError):
             await log.delete_records_before(9, NOW)
