@@ -16,7 +16,7 @@ as another one is refused again and again.
 
 from chiplog_broker.storage.producers import MOST_REFUSED, REMEMBERED_S, FirstSequences
 from chiplog_wire.protocol.errors import ErrorCode
-from chiplog_wire.records.batch import BatchHeader, read_header
+from chiplog_wire.records.batch import BatchHeader, check_crc, read_header
 from chiplog_wire.records.errors import CorruptBatchError
 
 ALIKE_S = 5.0
@@ -90,7 +90,12 @@ class Refusals:
             header = read_header(batch)
         except CorruptBatchError:
             return None
-        self.first_sequences.note_refused(header, remembered_s)
+        try:
+            check_crc(batch, header)
+            is_checked = True
+        except CorruptBatchError:
+            is_checked = False
+        self.first_sequences.note_refused(header, remembered_s, is_checked=is_checked)
         return header
 
     def _set_time(self, now_s: float) -> None:

@@ -177,7 +177,7 @@ class DirectoryCheckpoints:
         """The offsets below which logs may have gaps, because compaction removed records here or on
         the leader that the log was fetched from. A log without an entry has no gaps."""
         self.high_watermarks_before_truncation = OffsetCheckpoint(
-            disk, HIGH_WATERMARKS_BEFORE_TRUNCATION, health, refused_ones
+            disk, HIGH_WATERMARKS_BEFORE_TRUNCATION, health, higher_ones
         )
         """The last known high watermarks of logs whose end was lost at a start of the broker: it
         was truncated, or the log was found shorter than its high watermark."""

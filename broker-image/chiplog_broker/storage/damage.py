@@ -88,6 +88,10 @@ class DamageMarks:
             self._version += 1
         await self._commit.reach(self._version)
 
+    async def store(self) -> None:
+        """Store the marks that a full disk has refused so far; durable on return."""
+        await self._commit.reach(self._version)
+
     async def _write(self) -> int:
         """Write all marks to the file; returns the version of the marks that it contains."""
         version, written = self._version, dict(self._marks)

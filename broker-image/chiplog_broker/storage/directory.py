@@ -317,17 +317,24 @@ class LogDirectory:
         now_ms = self._clock.now_ms()
         # Files whose time of removal is not later than this are removed.
         passed_ms = _END_OF_TIME_MS if self.free_space.is_short else now_ms
-        for partition, log in list(self.logs.items()):
-            high_watermark = high_watermarks.get(partition)
-            # During the awaits a log may have been deleted, or its truncation may have begun.
-            if high_watermark is not None and log.is_writable:
-                await log.enforce_retention(high_watermark, now_ms)
-            log.remove_expired_files(passed_ms)
         for retired in [entry for entry in self._retired if entry.remove_at_ms <= passed_ms]:
             self._retired.remove(retired)
             retired.log.release()
             if retired.directory is not None:
                 self._disk.remove(retired.directory)
+        full: DiskFullError | None = None
+        for partition, log in list(self.logs.items()):
+            high_watermark = high_watermarks.get(partition)
+            # During the awaits a log may have been deleted, or its truncation may have begun.
+            if high_watermark is not None and log.is_writable:
+                try:
+                    await log.enforce_retention(high_watermark, now_ms)
+                except DiskFullError as error:  # the next logs may free space
+                    full = error
+            log.remove_expired_files(passed_ms)
+        await self.damage.store()
+        if full is not None:
+            raise full
 
     async def close(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> None:
         """Make everything durable and write the mark of a clean shutdown, so that the next start
@@ -340,6 +347,8 @@ class LogDirectory:
         await _in_groups(log.close() for log in self.logs.values())
         ends = {partition: log.end_offset for partition, log in self.logs.items()}
         self.logs.clear()
+        # The next start reads no log below its recovery point: it must know what is damaged there.
+        await self.damage.store()
         await self._checkpoints.recovery_points.update(ends)
         await self._checkpoints.high_watermarks.update(high_watermarks)
         try:

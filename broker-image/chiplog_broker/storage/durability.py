@@ -79,6 +79,10 @@ class LogSync:
         """Whether a finished segment, or its producer snapshot, is not synced yet."""
         return len(self._unsynced) > 1 or bool(self._snapshots)
 
+    def lacks_snapshot(self, offset: int) -> bool:
+        """Whether a producer snapshot as of `offset` or before is not written yet."""
+        return any(pending <= offset for pending in self._snapshots)
+
     @property
     def is_all_durable(self) -> bool:
         """Whether all records, file names, snapshots and epochs are durable."""

@@ -269,6 +269,10 @@ class LogSurgery:
             # snapshots contain their producers.
             with suppress(DiskFullError):
                 await state.sync.flush()
+            if state.sync.lacks_snapshot(offset):
+                raise DiskFullError(
+                    "there is no room for the snapshot of the deleted records' producers"
+                )
         await state.env.checkpoints.log_starts.put(state.partition, offset)
         state.log_start_offset = offset
         state.epochs.truncate_start(offset)

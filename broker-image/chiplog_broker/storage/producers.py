@@ -140,6 +140,8 @@ class _Refused(NamedTuple):
     """The producer's epoch."""
     sequence: int
     """The lowest sequence number that was refused."""
+    is_checked: bool
+    """Whether the checksum of the batch was verified: otherwise its epoch may be a changed one."""
     until_s: float
     """Until when this is remembered, in monotonic seconds."""
 
@@ -177,7 +179,7 @@ class FirstSequences:
         If so, the batch is remembered: the producer must begin with it, not with a later one.
         """
         sequence = header.base_sequence
-        if self._has_newer_epoch(header):
+        if self.has_newer_epoch(header):
             return True
         refused = self._find(header)
         first = sequence if refused is None else refused.sequence
@@ -188,50 +190,65 @@ class FirstSequences:
             return False
         earlier = first if _is_after(sequence, first) else sequence
         if refused is None:
-            self._remember(header, REMEMBERED_S)
+            self._remember(header, REMEMBERED_S, is_checked=True)
         else:
             self._refused[header.producer_id] = refused._replace(sequence=earlier)
         return True
 
-    def note_refused(self, header: BatchHeader, remembered_s: float = REMEMBERED_S) -> None:
+    def note_refused(
+        self, header: BatchHeader, remembered_s: float = REMEMBERED_S, *, is_checked: bool = True
+    ) -> None:
         """Remember a batch that was refused for another reason than its sequence number.
 
         For the next `remembered_s` its producer must not begin with a later one. If the same batch
         is refused again, it is remembered from now on; a later one does not renew the memory of an
-        earlier one.
+        earlier one. `is_checked`: its checksum was verified. The epoch of any other batch may have
+        been changed on its way, so it takes the place of no other epoch's.
         """
         if header.producer_id < 0 or header.base_sequence < 0:
             return  # without a sequence number, or refused for it: the batch may be unchecked
-        refused = self._find(header)
-        if refused is None:
-            self._remember(header, remembered_s)
-        elif not _is_after(header.base_sequence, refused.sequence):
+        refused = self._remembered(header.producer_id)
+        if refused is None or (is_checked and refused.epoch != header.producer_epoch):
+            self._remember(header, remembered_s, is_checked=is_checked)
+        elif refused.epoch == header.producer_epoch and not _is_after(
+            header.base_sequence, refused.sequence
+        ):
             # A batch that was refused for a while is not forgotten sooner because it was changed
             # on its way the next time.
-            self._remember(header, max(remembered_s, refused.until_s - self.now_s))
+            self._remember(
+                header,
+                max(remembered_s, refused.until_s - self.now_s),
+                is_checked=is_checked or refused.is_checked,
+            )
+
+    def _remembered(self, producer_id: int) -> _Refused | None:
+        """What was refused of this producer in any epoch, if it is not too old."""
+        refused = self._refused.get(producer_id)
+        return refused if refused is not None and refused.until_s > self.now_s else None
 
     def _find(self, header: BatchHeader) -> _Refused | None:
         """What was refused of this producer in this epoch, if it is not too old."""
-        refused = self._refused.get(header.producer_id)
-        if refused is None or refused.epoch != header.producer_epoch:
-            return None
-        return refused if refused.until_s > self.now_s else None
+        refused = self._remembered(header.producer_id)
+        is_alike = refused is not None and refused.epoch == header.producer_epoch
+        return refused if is_alike else None
 
-    def _has_newer_epoch(self, header: BatchHeader) -> bool:
+    def has_newer_epoch(self, header: BatchHeader) -> bool:
         """Whether the producer has begun a newer epoch, of which a batch was refused: then this
         batch is a late one, whose records are sent again in the newer epoch."""
-        refused = self._refused.get(header.producer_id)
-        if refused is None or refused.until_s <= self.now_s:
+        refused = self._remembered(header.producer_id)
+        if refused is None or not refused.is_checked:
             return False
         return refused.epoch > header.producer_epoch
 
-    def _remember(self, header: BatchHeader, remembered_s: float) -> None:
+    def _remember(self, header: BatchHeader, remembered_s: float, *, is_checked: bool) -> None:
         """Remember that this batch was refused now, unless one of a newer epoch of its producer is
         remembered. If there are too many producers, forget the one that was refused longest ago."""
-        if self._has_newer_epoch(header):
+        if self.has_newer_epoch(header):
             return
         self._refused.pop(header.producer_id, None)  # it gets a new place in the order
-        refused = _Refused(header.producer_epoch, header.base_sequence, self.now_s + remembered_s)
+        refused = _Refused(
+            header.producer_epoch, header.base_sequence, is_checked, self.now_s + remembered_s
+        )
         self._refused[header.producer_id] = refused
         if len(self._refused) > MOST_REFUSED:
             del self._refused[next(iter(self._refused))]
@@ -317,6 +334,10 @@ class ProducerStates:
             return None
         expected = entry.next_sequence
         if sequence == expected:
+            if first_sequences is not None and first_sequences.has_newer_epoch(header):
+                raise InvalidProducerEpochError(
+                    f"producer {header.producer_id} has begun a newer epoch than {entry.epoch}"
+                )
             return None
         if (earlier := entry.earlier(sequence, header.last_sequence)) is not None:
             return earlier

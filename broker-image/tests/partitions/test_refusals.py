@@ -12,8 +12,8 @@ NOW_S = 100.0
 REFUSED = ErrorCode.not_leader_or_follower
 
 
-def batch(sequence: int, producer_id: int = 7) -> memoryview:
-    producer = Producer(producer_id=producer_id, epoch=0, base_sequence=sequence)
+def batch(sequence: int, producer_id: int = 7, epoch: int = 0) -> memoryview:
+    producer = Producer(producer_id=producer_id, epoch=epoch, base_sequence=sequence)
     return memoryview(build_batch([NewRecord(b"x")], BatchOptions(producer=producer)))
 
 
@@ -23,8 +23,15 @@ def code_at(refusals: Refusals, now_s: float, producer_id: int = 7) -> ErrorCode
     return refusals.code_of_gap(batch(9, producer_id))
 
 
-def header(sequence: int, producer_id: int = 7) -> BatchHeader:
-    return read_header(batch(sequence, producer_id))
+def header(sequence: int, producer_id: int = 7, epoch: int = 0) -> BatchHeader:
+    return read_header(batch(sequence, producer_id, epoch))
+
+
+def changed(sequence: int, epoch: int = 0) -> memoryview:
+    """A batch of which a bit was changed on its way."""
+    one = memoryview(bytearray(batch(sequence, epoch=epoch)))
+    one[-1] ^= 1
+    return one
 
 
 def test_without_a_refusal() -> None:
@@ -185,3 +192,22 @@ def test_a_batch_without_a_sequence_number_binds_nobody() -> None:
     refusals = Refusals()
     refusals.note(REFUSED, batch(-2), NOW_S)
     assert not refusals.first_sequences.refuses(header(0))
+
+
+def test_a_changed_batch_takes_the_place_of_no_other_epoch_while_that_is_remembered() -> None:
+    refusals = Refusals()
+    refusals.note(REFUSED, batch(0, 6), NOW_S)  # it stays longer than those behind it
+    refusals.note_invalid(batch(0), NOW_S)
+    refusals.note_invalid(changed(0, epoch=1), NOW_S)
+    assert not refusals.first_sequences.refuses(header(1, epoch=1))
+    assert refusals.first_sequences.refuses(header(1))
+    refusals.note_invalid(changed(0, epoch=1), NOW_S + ALIKE_S)
+    assert refusals.first_sequences.refuses(header(1, epoch=1))
+
+
+def test_a_changed_copy_of_a_batch_does_not_let_an_older_epoch_begin() -> None:
+    refusals = Refusals()
+    refusals.note(REFUSED, batch(0, epoch=1), NOW_S)
+    refusals.note(REFUSED, changed(0, epoch=1), NOW_S)
+    assert refusals.first_sequences.refuses(header(0))
+    assert not refusals.first_sequences.refuses(header(0, epoch=1))

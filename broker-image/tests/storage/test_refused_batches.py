@@ -18,6 +18,9 @@ from tests.storage.follower import replica_of
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit
 
+EPOCH_AT = 51
+"""Where in a batch the producer epoch begins."""
+
 
 class Leader:
     """A leader, and a clock that goes on by hand."""
@@ -42,11 +45,13 @@ class Leader:
         value: bytes = b"x",
         acks_all: bool = True,
         is_corrupt: bool = False,
+        has_changed_epoch: bool = False,
     ) -> str:
         """The error code with which a batch was refused, or `none`."""
         producer = Producer(producer_id=producer_id, epoch=epoch, base_sequence=sequence)
         batch = memoryview(bytearray(self._make([value], producer=producer)))
         batch[-1] ^= is_corrupt
+        batch[EPOCH_AT] ^= has_changed_epoch
         try:
             self.replica.append(batch, self._kit.clock.now_ms(), acks_all=acks_all)
         except (PartitionError, RecordsError, StorageError) as refused:
@@ -202,6 +207,81 @@ def test_batches_that_are_too_large_do_not_push_out_a_refused_producer(
         too_large = bytes(kit.config.max_message_bytes)
         for epoch in range(MOST_REFUSED):
             assert leader.send(0, 8, epoch=epoch, value=too_large) == "message_too_large"
+        assert leader.send(1) == "not_leader_or_follower"
+        assert [leader.send(sequence) for sequence in (0, 1)] == ["none"] * 2
+
+    kit.run(scenario())
+
+
+def test_a_late_batch_of_a_known_producer_is_not_stored_beside_its_newer_epoch(
+    kit: "StorageKit", leader: Leader
+) -> None:
+    """Its records are sent again in the newer epoch, so they would be stored twice."""
+
+    async def scenario() -> None:
+        await leader.begin()
+        assert leader.send(0) == "none"
+        leader.replica.has_min_isr = False
+        # The producer gave up sequence 1 of epoch 0 and sends its record again, in epoch 1.
+        assert leader.send(0, epoch=1, value=b"twice") == "not_enough_replicas"
+        leader.replica.has_min_isr = True
+        # From a connection that was given up.
+        assert leader.send(1, epoch=0, value=b"twice") == "invalid_producer_epoch"
+        assert leader.send(0, epoch=1, value=b"twice") == "none"
+        assert leader.replica.log.end_offset == 2
+
+    kit.run(scenario())
+
+
+def test_a_changed_epoch_in_a_refused_batch_binds_nobody(kit: "StorageKit", leader: Leader) -> None:
+    """The batch is refused for its checksum; the same batch, sent again, is not a late one."""
+
+    async def scenario() -> None:
+        await leader.begin()
+        assert leader.send(0, has_changed_epoch=True) == "corrupt_message"
+        assert leader.send(0) == "none"
+
+    kit.run(scenario())
+
+
+def test_a_changed_epoch_in_a_refused_batch_does_not_let_the_second_batch_overtake(
+    kit: "StorageKit", leader: Leader
+) -> None:
+    async def scenario() -> None:
+        await leader.begin()
+        assert leader.send(0, has_changed_epoch=True) == "corrupt_message"
+        leader.wait(ALIKE_S - 0.01)
+        assert leader.send(0) == "none"
+        leader.wait(0.02)
+        assert [leader.send(sequence) for sequence in (1, 0)] == ["none"] * 2
+
+    kit.run(scenario())
+
+
+def test_a_changed_epoch_in_a_batch_that_was_refused_unchecked_binds_nobody(
+    kit: "StorageKit", leader: Leader
+) -> None:
+    """`NOT_ENOUGH_REPLICAS` is answered before the checksum is verified."""
+
+    async def scenario() -> None:
+        await leader.begin()
+        leader.replica.has_min_isr = False
+        assert leader.send(0, has_changed_epoch=True) == "not_enough_replicas"
+        leader.replica.has_min_isr = True
+        assert leader.send(0) == "none"
+
+    kit.run(scenario())
+
+
+def test_a_changed_epoch_does_not_replace_what_is_remembered(
+    kit: "StorageKit", leader: Leader
+) -> None:
+    async def scenario() -> None:
+        await leader.begin()
+        leader.replica.has_min_isr = False
+        assert leader.send(0) == "not_enough_replicas"
+        assert leader.send(0, has_changed_epoch=True) == "not_enough_replicas"
+        leader.replica.has_min_isr = True
         assert leader.send(1) == "not_leader_or_follower"
         assert [leader.send(sequence) for sequence in (0, 1)] == ["none"] * 2
 

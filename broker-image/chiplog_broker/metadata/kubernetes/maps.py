@@ -127,7 +127,8 @@ class Maps:
     # -- applying
 
     async def run(self) -> None:
-        """Apply changes until cancelled. A failed one is tried again after `RETRY_S`."""
+        """Apply changes until cancelled. A failed one is tried again after `RETRY_S`, or with the
+        next change if that comes sooner."""
         while True:
             await self._work.wait()
             self._work.clear()
@@ -139,8 +140,19 @@ class Maps:
                 self._idle.set()
             if failed:
                 self._due |= failed
-                await self._parts.clock.sleep(RETRY_S)
+                await self._work_within(RETRY_S)
                 self._work.set()
+
+    async def _work_within(self, limit_s: float) -> None:
+        """Return when a change arrives, at the latest after `limit_s`."""
+        loop = asyncio.get_running_loop()
+        work = loop.create_task(self._work.wait())
+        limit = loop.create_task(self._parts.clock.sleep(limit_s))
+        try:
+            await asyncio.wait({work, limit}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            work.cancel()
+            limit.cancel()
 
     async def finish(self) -> None:
         """After `run` was cancelled: wait for the change in progress."""
