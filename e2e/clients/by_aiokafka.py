@@ -10,7 +10,7 @@ from aiokafka import (  # type: ignore[import-untyped]
     TopicPartition,
 )
 
-from e2e.clients.client import READ_LIMIT_S, Client, Landed, Record
+from e2e.clients.client import READ_LIMIT_S, WRITE_LIMIT_S, Client, Landed, Record
 
 
 class Aiokafka(Client):
@@ -33,7 +33,7 @@ async def send(bootstrap: str, topic: str, records: Sequence[Record], codec: str
         compression_type=None if codec == "none" else codec,
         linger_ms=5,
     )
-    async with asyncio.timeout(READ_LIMIT_S), producer:
+    async with asyncio.timeout(WRITE_LIMIT_S), producer:
         sent = [
             await producer.send(topic, one.value, one.key, headers=list(one.headers))
             for one in records

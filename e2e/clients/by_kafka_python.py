@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Sequence
 from typing import ClassVar
 
-from e2e.clients.client import READ_LIMIT_S, Client, Landed, Record
+from e2e.clients.client import READ_LIMIT_S, WRITE_LIMIT_S, Client, Landed, Record
 
 with warnings.catch_warnings():
     # The library reads its own files with a function that is deprecated in Python now.
@@ -57,7 +57,7 @@ class KafkaPython(Client):
                 for one in records
             ]
             for future in sent:
-                future.get(timeout=READ_LIMIT_S)
+                future.get(timeout=WRITE_LIMIT_S)
         finally:
             producer.close()
 

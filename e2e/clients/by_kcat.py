@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, ClassVar
 
-from e2e.clients.client import READ_LIMIT_S, Client, Landed, Record
+from e2e.clients.client import READ_LIMIT_S, WRITE_LIMIT_S, Client, Landed, Record
 from e2e.cluster.shell import run
 from e2e.kafka import debian
 
@@ -29,7 +29,7 @@ class Kcat(Client):
                 input_text="".join(
                     f"{(one.key or b'').decode()}\t{(one.value or b'').decode()}\n" for one in group
                 ),
-                timeout_s=READ_LIMIT_S,
+                timeout_s=WRITE_LIMIT_S,
             )
 
     def consume(self, bootstrap: str, topic: str, partition: int, count: int) -> list[Landed]:

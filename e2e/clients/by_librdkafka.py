@@ -14,7 +14,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from e2e.clients.client import READ_LIMIT_S, Client, Landed, Record
+from e2e.clients.client import READ_LIMIT_S, WRITE_LIMIT_S, Client, Landed, Record
 
 # No log on stderr: errors are raised or reported to the caller as well, and tests stop brokers
 # often.
@@ -54,8 +54,8 @@ class Librdkafka(Client):
                 headers=list(one.headers),
                 on_delivery=must_arrive,
             )
-        if left := producer.flush(READ_LIMIT_S):
-            raise TimeoutError(f"{left} records are not acknowledged after {READ_LIMIT_S} s")
+        if left := producer.flush(WRITE_LIMIT_S):
+            raise TimeoutError(f"{left} records are not acknowledged after {WRITE_LIMIT_S} s")
 
     def consume(
         self, bootstrap: str, topic: str, partition: int, count: int, rack: str = ""

@@ -7,6 +7,8 @@ from typing import ClassVar
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 READ_LIMIT_S = 20
+WRITE_LIMIT_S = 120
+"""Until when all records must be acknowledged, also by brokers that are starved and fail over."""
 
 
 @dataclass(frozen=True, slots=True)
