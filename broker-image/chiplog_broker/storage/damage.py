@@ -78,7 +78,7 @@ class DamageMarks:
         if self._marks.get(partition) != damage:
             self._marks[partition] = damage
             self._version += 1
-        await self._commit.reach(self._version)
+        await self.store()
 
     async def forget(self, partition: TopicPartition) -> None:
         """Remove the mark of a replica that was refetched or deleted; durable on return.
@@ -86,7 +86,7 @@ class DamageMarks:
         Only one caller at a time may change the mark of a replica."""
         if self._marks.pop(partition, None) is not None:
             self._version += 1
-        await self._commit.reach(self._version)
+        await self.store()
 
     async def store(self) -> None:
         """Store the marks that a full disk has refused so far; durable on return."""

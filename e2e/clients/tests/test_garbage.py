@@ -29,8 +29,9 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
 TOPIC = "honest"
 ANSWER_LIMIT_S = 10
 # A JVM fills its heap before it collects; the claim is Chiplog's own.
-# 10,000 idle connections took 67 MiB once.
-GROWTH_LIMIT_MIB = {"Chiplog": 96, "Apache Kafka": 1024}[subject().title]
+GROWTH_LIMIT_MIB = {"Chiplog": 64, "Apache Kafka": 1024}[subject().title]
+# 10,000 connections take 50 to 67 MiB: it depends on when Python collects garbage.
+IDLE_GROWTH_LIMIT_MIB = max(GROWTH_LIMIT_MIB, 96)
 IDLE_CONNECTIONS = 10_000
 SLOW_CONNECTIONS = 100
 SLOW_BYTES = 6
@@ -46,8 +47,13 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         yield one
 
 
+@pytest.fixture
+def growth_limit_mib() -> int:
+    return GROWTH_LIMIT_MIB
+
+
 @pytest.fixture(autouse=True)
-def bounded(target: BrokerProcess) -> Iterator[None]:
+def bounded(target: BrokerProcess, growth_limit_mib: int) -> Iterator[None]:
     """The most memory the broker takes during a test, over what it had before."""
     process = Path(f"/proc/{target.pid}")
     before_mib = target.usage().rss_bytes / 2**20
@@ -56,7 +62,7 @@ def bounded(target: BrokerProcess) -> Iterator[None]:
     peak = next(line for line in (process / "status").read_text().splitlines() if "VmHWM" in line)
     growth_mib = int(peak.split()[1]) / 1024 - before_mib
     print(f"memory grew by {growth_mib:.1f} MiB at most")
-    assert growth_mib <= GROWTH_LIMIT_MIB
+    assert growth_mib <= growth_limit_mib
 
 
 @pytest.mark.parametrize("attack", list(attacks()), ids=lambda one: one.name)
@@ -86,6 +92,7 @@ def test_an_honest_client_beside_garbage(target: BrokerProcess) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("growth_limit_mib", [IDLE_GROWTH_LIMIT_MIB])
 def test_an_honest_client_beside_idle_connections(target: BrokerProcess) -> None:
     count = connections_allowed(target)
     with Honest(target.bootstrap, TOPIC) as peace:
