@@ -57,7 +57,7 @@ ROOMS: Final = (
         "test_retries",
         mix="torn",
     ),
-    _in_storage("producers", "test_producers", mix="disks"),
+    _in_storage("producers", "test_producers", "test_refused_batches", mix="disks"),
     _in_storage(
         "durability",
         "test_durability",
@@ -65,6 +65,7 @@ ROOMS: Final = (
         "test_log_surgery",
         "test_group_commit",
         "test_recovery",
+        "test_full_disk",
         mix="disks",
     ),
     _in_storage(
@@ -73,6 +74,7 @@ ROOMS: Final = (
         "test_log_read",
         "test_producers",
         "test_free_space",
+        "test_full_disk",
         mix="disks",
     ),
     _in_storage("retention", "test_retention", "test_log_surgery", mix="disks"),

@@ -265,6 +265,67 @@ def test_a_first_round_without_descriptors_is_tried_again(
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_a_round_without_descriptors_leaves_all_it_had_to_the_next(
+    written: Written, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    """With what was written during the round; names changed before the round, or during it."""
+
+    async def scenario() -> None:
+        sync = written.sync
+        first, second, third = (written.segment(offset) for offset in (0, 3, 6))
+        second.close()
+        reached, gate = asyncio.Event(), asyncio.Event()
+        synced: list[str] = []
+
+        async def device(path: str) -> None:
+            synced.append(path)
+            reached.set()
+            await gate.wait()
+
+        def refuses(*_: object, **__: object) -> None:
+            raise OSError(errno.EMFILE, "too many open files")
+
+        sync.wrote_to(first, NOW)
+        sync.wrote_to(second, NOW)
+        sync.add_snapshot(6, b"s")
+        written.end_offset = 6
+        if before:
+            sync.names_changed()
+        written.disk.device = device
+        monkeypatch.setattr(written.disk, "open", refuses)
+        refused = asyncio.create_task(sync.reach(6))
+        await reached.wait()
+        sync.wrote_to(first, NOW + 1)
+        sync.wrote_to(third, NOW + 2)
+        if not before:
+            sync.names_changed()
+        gate.set()
+        with pytest.raises(NoDescriptorError):
+            await refused
+        assert (first.unsynced, second.unsynced, third.unsynced) == (True, True, True)
+        assert written.waits_since_ms() == NOW
+        monkeypatch.undo()
+        synced.clear()
+        await sync.flush()
+        assert synced == [
+            first.log_path,
+            second.log_path,
+            third.log_path,
+            FOLDER,
+            f"{FOLDER}/{snapshot(6)}",
+        ]
+        assert written.is_idle()
+
+    asyncio.run(scenario())
+
+
+def test_a_snapshot_is_lacking_from_its_offset_on(written: Written) -> None:
+    assert not written.sync.lacks_snapshot(9)
+    written.sync.add_snapshot(5, b"s")
+    assert [written.sync.lacks_snapshot(offset) for offset in (4, 5, 6)] == [False, True, True]
+
+
 def test_without_room_for_epochs_nothing_is_durable_yet(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,6 +119,46 @@ def test_what_follows_a_refused_batch_may_be_numbered_from_0_again() -> None:
     assert begins(states, first, MAX_SEQUENCE - 3)
 
 
+def test_later_is_what_is_ahead_by_less_than_half_of_all_sequence_numbers() -> None:
+    states, first = ProducerStates(), FirstSequences()
+    first.note_refused(header(5))
+    assert not begins(states, first, 5 + MOST_IN_A_ROW - 1)
+    assert begins(states, first, 5 + MOST_IN_A_ROW)
+
+
+def test_producer_0_is_bound_by_its_refused_batch_and_no_producer_by_none() -> None:
+    states, first = ProducerStates(), FirstSequences()
+    first.note_refused(header(3, producer_id=-1))
+    first.note_refused(header(-1, producer_id=8))
+    assert not first
+    first.note_refused(header(3, producer_id=0))
+    assert not begins(states, first, 4, producer_id=0)
+
+
+def test_a_batch_that_was_refused_for_its_number_shows_a_newer_epoch() -> None:
+    states, first = ProducerStates(), FirstSequences()
+    first.all_at_0 = True
+    assert not begins(states, first, 4, epoch=1)
+    assert not begins(states, first, 0, epoch=0), "it is late"
+    assert begins(states, first, 0, epoch=1)
+
+
+def test_an_unchecked_batch_of_another_epoch_changes_nothing() -> None:
+    states, first = ProducerStates(), FirstSequences()
+    first.note_refused(header(3, epoch=1), is_checked=False)
+    first.note_refused(header(2, epoch=2), is_checked=False)
+    assert not begins(states, first, 4, epoch=1)
+    assert begins(states, first, 4, epoch=2)
+
+
+@pytest.mark.parametrize("order", [(False, True), (True, False), (False, False)])
+def test_one_checked_batch_is_enough_to_show_a_newer_epoch(order: tuple[bool, bool]) -> None:
+    states, first = ProducerStates(), FirstSequences()
+    for is_checked in order:
+        first.note_refused(header(3, epoch=1), is_checked=is_checked)
+    assert begins(states, first, 0, epoch=0) is not any(order)
+
+
 def test_a_refused_batch_is_forgotten_some_time_after_it_came_first() -> None:
     states, first = ProducerStates(), FirstSequences()
     first.all_at_0 = True
@@ -208,8 +248,7 @@ def test_batches_before_the_last_five_are_stored_somewhere_below_them() -> None:
     states = states_after(*sent)
     for again in sent[:-RETAINED_BATCHES]:
         known = states.check(again)
-        assert known is not None
-        assert (known.first_offset, known.last_offset) == (UNKNOWN_OFFSET, 5)
+        assert known == SentBatch(again.base_sequence, again.last_sequence, UNKNOWN_OFFSET, 5, -1)
 
 
 @pytest.mark.parametrize(("sequence", "count"), [(5, 2), (4, 4), (0, 9), (4, 12), (15, 1)])
@@ -244,6 +283,16 @@ def test_a_snapshot_says_nothing_of_what_was_before_the_last_five() -> None:
     known = read.check(sent[-RETAINED_BATCHES])
     assert known is not None
     assert known.first_offset == UNKNOWN_OFFSET
+
+
+def test_a_snapshot_of_a_first_batch_says_nothing_of_one_before_it() -> None:
+    states = states_after(header(0))
+    read = ProducerStates(1, decode_snapshot(encode_snapshot(states, NOW_MS)))
+    for number in range(1, 8):
+        read.record(header(number), read.end_offset)
+    assert read.check(header(0)) is not None
+    with pytest.raises(OutOfOrderSequenceError):
+        read.check(header(MAX_SEQUENCE))
 
 
 def test_an_epoch_says_nothing_of_the_one_before() -> None:

@@ -4,9 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
+from chiplog_broker.storage import retention
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.retention import count_expired
 from chiplog_broker.storage.segment import Segment
+from chiplog_wire.records.errors import DamagedBatchError
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit
@@ -120,6 +124,21 @@ def test_an_empty_segment_stays_however_old(kit: "StorageKit", make_batch: "Make
         assert await log.enforce_retention(1, 2 * LATER) == 0
 
     kit.run(scenario())
+
+
+def test_segments_from_a_damaged_one_on_stay_and_older_ones_go(
+    kit: "StorageKit", make_batch: "MakeBatch", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments = kit.run(filled(kit, make_batch))
+    newest_record_ms = retention.newest_record_ms
+
+    def damaged(segment: Segment) -> int:
+        if segment is segments[2]:
+            raise DamagedBatchError("the checksum is wrong", 0)
+        return newest_record_ms(segment)
+
+    monkeypatch.setattr(retention, "newest_record_ms", damaged)
+    assert expired(segments, replace(SMALL, retention_ms=1)) == 2
 
 
 def test_a_record_of_1970_is_old(kit: "StorageKit", make_batch: "MakeBatch") -> None:
