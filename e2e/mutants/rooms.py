@@ -54,6 +54,7 @@ ROOMS: Final = (
         "test_recovery",
         "test_unclean_start",
         "test_damage",
+        "test_gaps",
         "test_retries",
         mix="torn",
     ),

@@ -230,3 +230,4 @@ def test_an_answer_that_takes_us_nowhere_is_named() -> None:
     assert isinstance(step, Retry)
     assert "epoch=1" in step.reason
     assert "end_offset=5" in step.reason
+    assert step.reason.endswith("but the log here does not differ there")

@@ -275,6 +275,22 @@ def test_bytes_that_do_not_go_out_as_they_are_have_no_socket_of_ours(file: File)
     asyncio.run(scenario())
 
 
+def test_where_descriptors_are_short_the_duplicate_is_closed_again() -> None:
+    async def scenario() -> None:
+        async with connected() as line:
+            free = os.dup(0)
+            os.close(free)  # the lowest free one is the next to be used
+            assert own_socket(line.transport, free) is None
+            sender = FileSender(line.transport, lambda: None, free)
+            own = own_socket(line.transport, free + 1)
+            assert own is not None
+            assert own.fileno() == free
+            own.close()
+            sender.close()
+
+    asyncio.run(scenario())
+
+
 def _is_open(file: File) -> bool:
     descriptor = file.fileno()
     return descriptor is not None and Path(f"/proc/self/fd/{descriptor}").exists()

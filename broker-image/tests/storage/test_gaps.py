@@ -11,6 +11,7 @@ from chiplog_broker.storage.compaction.cleaner import CleanerSettings, LogCleane
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.log import PartitionLog
+from chiplog_broker.storage.producer_snapshot import decode_snapshot
 from chiplog_wire.protocol.messages import EpochEndOffset
 from chiplog_wire.records.batch import iter_batches, read_header, set_place
 from tests.storage.follower import EPOCH, follower_of
@@ -68,9 +69,17 @@ def test_a_last_batch_is_not_believed_to_be_further_behind(
     assert directory.high_watermark_before_truncation(kit.orders) is not None
 
 
-@pytest.mark.parametrize(("bit", "batch"), [(2, 0), (3, 0), (4, 0), (3, 1)])
+@pytest.mark.parametrize(
+    ("bit", "batch", "what"),
+    [
+        (2, 0, "offset 2 comes after offset 5, so offsets 0 to 4 "),
+        (3, 0, "offset 2 comes after offset 9, so offsets 0 to 8 "),
+        (4, 0, "offset 2 comes after offset 17, so offsets 0 to 16 "),
+        (3, 1, "offset 3 comes after offset 10, so offsets 2 to 9 "),
+    ],
+)
 def test_where_a_gap_is_possible_a_wrong_base_offset_is_damage(
-    kit: "StorageKit", make_batch: "MakeBatch", bit: int, batch: int
+    kit: "StorageKit", make_batch: "MakeBatch", bit: int, batch: int, what: str
 ) -> None:
     """One batch seems to follow a gap and the next to precede it: it is unknown which is wrong."""
     kit.run(with_gaps(kit, make_batch, gap_end_offset=RECORDS - 2))
@@ -80,11 +89,26 @@ def test_where_a_gap_is_possible_a_wrong_base_offset_is_damage(
 
     directory = kit.run(kit.open())
 
-    assert "may not be missing at all" in directory.quarantined[kit.orders]
+    assert f"{what}may not be missing at all" in directory.quarantined[kit.orders]
 
 
-def test_a_batch_in_the_wrong_place_across_segments_is_damage(
+def test_where_no_gap_came_before_a_log_ends_before_a_base_offset_that_is_too_low(
     kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    kit.run(with_gaps(kit, make_batch, gap_end_offset=0))
+    path = kit.path(f"{0:020d}.log")
+    kit.disk.flip_bit(path, positions(kit, path)[12] + 7, 3)
+    kit.kill()
+
+    directory = kit.run(kit.open())
+
+    assert directory.logs[kit.orders].end_offset == 12
+    assert directory.high_watermark_before_truncation(kit.orders) is not None
+
+
+@pytest.mark.parametrize(("which", "bit"), [(0, 3), (1, 1)])
+def test_a_batch_in_the_wrong_place_across_segments_is_damage(
+    kit: "StorageKit", make_batch: "MakeBatch", which: int, bit: int
 ) -> None:
     """The last batch of a segment seems to lie behind the first one of the next."""
 
@@ -94,15 +118,15 @@ def test_a_batch_in_the_wrong_place_across_segments_is_damage(
         for number in range(RECORDS):
             log.append_as_leader(make_batch([b"%02d" % number]), 1, NOW)
             await log.make_durable(log.end_offset)
-        assert log.segment_count > 1
-        return log._state.segments.first.log_path
+        assert log.segment_count > which + 1
+        return log._state.segments.as_list()[which].log_path
 
     kit.config = LogConfig(segment_bytes=500)
     path = kit.run(begin())
     last_batch = positions(kit, path)[-1]
     base_offset = read_header(kit.disk.content(path), last_batch).base_offset
-    assert base_offset | 8 > base_offset
-    kit.disk.flip_bit(path, last_batch + 7, 3)
+    assert base_offset | 1 << bit > base_offset
+    kit.disk.flip_bit(path, last_batch + 7, bit)
     kit.kill()
 
     assert "may not be missing at all" in kit.run(kit.open()).quarantined[kit.orders]
@@ -148,7 +172,7 @@ async def shut_down_with_an_older_checkpoint(
 
 @pytest.mark.parametrize(
     ("later", "end_offset"),
-    [([6, 7, 9, 10, 11, 13, 16, 17], 18), ([9, 10, 16], 17), ([6, 12], 13)],
+    [([6, 7, 9, 10, 11, 13, 16, 17], 18), ([9, 10, 16], 17), ([6, 12], 13), ([9], 10)],
 )
 @pytest.mark.parametrize("is_known", [True, False])
 def test_gaps_above_an_older_copy_of_the_recovery_point(
@@ -169,6 +193,29 @@ def test_gaps_above_an_older_copy_of_the_recovery_point(
 
     assert directory.logs[kit.orders].end_offset == end_offset
     assert directory.high_watermark_before_truncation(kit.orders) is None
+
+
+def test_above_an_older_copy_of_the_recovery_point_all_is_checked(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """After a clean shutdown, with one record below it."""
+    kit.run(shut_down_with_an_older_checkpoint(kit, make_batch, [0], [1, 2, 3]))
+    path = kit.path(f"{0:020d}.log")
+    kit.disk.flip_bit(path, positions(kit, path)[2] + 65, 0)
+    kit.kill()
+
+    assert "although the last shutdown was clean" in kit.run(kit.open()).quarantined[kit.orders]
+
+
+def test_the_producers_as_of_an_older_copy_of_the_recovery_point_are_stored(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """With the records above it, which go to a new file."""
+    kit.run(shut_down_with_an_older_checkpoint(kit, make_batch, [0, 1, 2, 3, 4], [5, 6, 7]))
+    kit.kill()
+    kit.run(kit.open())
+    stored = bytes(kit.disk.content(kit.path(f"{5:020d}.snapshot")))
+    assert list(decode_snapshot(stored)) == []
 
 
 @pytest.mark.parametrize(("later", "is_believed"), [([9, 10], True), ([9], False)])
@@ -201,6 +248,8 @@ def test_a_gap_across_an_older_copy_of_the_recovery_point(
         assert directory.logs[kit.orders].end_offset == 11
     else:
         assert "offset 9, but 3 was expected" in directory.quarantined[kit.orders]
+        (past,) = directory.damage_history
+        assert (past.file, past.offset) == (path, 3)
         assert kit.disk.content(path) == stored
 
 

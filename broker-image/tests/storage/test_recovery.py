@@ -86,15 +86,16 @@ def test_records_of_an_epoch_that_was_not_saved_are_cut(
     assert "epoch" in report.reason
 
 
+@pytest.mark.parametrize("base_offset", [0, 18])
 def test_after_a_clean_shutdown_nothing_is_scanned(
-    kit: "StorageKit", make_batch: "MakeBatch"
+    kit: "StorageKit", make_batch: "MakeBatch", base_offset: int
 ) -> None:
     async def scenario() -> LogDirectory:
         directory = await write(kit, make_batch)
         await directory.close({kit.orders: 20}, broker_epoch=5)
         kit.disk.release_locks()
         # A bit that only a scan could find wrong.
-        kit.disk.flip_bit(kit.path(f"{FIRST}.log"), 70, 3)
+        kit.disk.flip_bit(kit.path(f"{base_offset:020d}.log"), 70, 3)
         return await kit.open()
 
     directory = kit.run(scenario())
@@ -305,6 +306,22 @@ def test_segments_whose_producers_are_in_no_snapshot_stay(
     kit.kill()
     directory = kit.run(kit.open())
     assert stems(kit) == {f"{base:020d}" for base in bases}
+    assert directory.logs[kit.orders]._state.producers.get(5) is not None
+
+
+def test_a_segment_whose_end_was_copied_to_the_next_one_stays_for_its_producers(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """A start that copied its end to a new file was killed before it truncated the old one."""
+    kit.run(write(kit, make_batch, checkpointed=18))
+    for base in (6, 12, 18):
+        kit.disk.remove(kit.path(f"{base:020d}.snapshot"))
+    copied = bytes(kit.disk.content(kit.path(f"{SECOND}.log")))[:BATCH_BYTES]
+    kit.disk.content(kit.path(f"{FIRST}.log")).extend(copied)
+    set_log_start(kit, 19)
+    kit.kill()
+    directory = kit.run(kit.open())
+    assert stems(kit) == {f"{base:020d}" for base in (0, 6, 12, 18)}
     assert directory.logs[kit.orders]._state.producers.get(5) is not None
 
 

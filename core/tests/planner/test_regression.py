@@ -11,7 +11,7 @@ from chiplog_core.model.broker_status import Tail
 from chiplog_core.model.conditions import ConditionStatus
 from chiplog_core.model.partition_map import PartitionMap, PartitionState
 from chiplog_core.naming import labels
-from chiplog_core.planner.regression import accepted_losses
+from chiplog_core.planner.regression import accepted_losses, unread_losses
 from tests.planner.model import Kubernetes
 from tests.planner.objects import of_users, topic
 
@@ -332,3 +332,19 @@ def test_a_report_from_before_the_question_does_not_count() -> None:
     kubernetes.execute(kubernetes.plan().actions)
 
     assert shown(kubernetes)[0] == "None"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "unread"),
+    [
+        ("", ()),
+        ("0@3/1", ()),
+        ("0@3/1, 1@2/0+2,", ()),
+        ("0@3/1, yes, 1@2", ("yes",)),
+        (" 0 @ x ,all", ("0@x", "all")),
+    ],
+)
+def test_entries_of_an_acceptance_that_cannot_be_read_are_named(
+    annotation: str, unread: tuple[str, ...]
+) -> None:
+    assert unread_losses(annotation) == unread
