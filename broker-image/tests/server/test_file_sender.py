@@ -1,6 +1,7 @@
 """Answers with files on a socket of our own: how much goes in a turn, and what stays open."""
 
 import asyncio
+import fcntl
 import os
 import socket
 from collections.abc import Iterator
@@ -275,11 +276,17 @@ def test_bytes_that_do_not_go_out_as_they_are_have_no_socket_of_ours(file: File)
     asyncio.run(scenario())
 
 
-def test_where_descriptors_are_short_the_duplicate_is_closed_again() -> None:
+def test_where_descriptors_are_short_the_duplicate_is_closed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Duplicates get the lowest free number from 500 on: nothing else in this process does."""
+    free = 500
+    monkeypatch.setattr(os, "dup", lambda shared: fcntl.fcntl(shared, fcntl.F_DUPFD, free))
+
     async def scenario() -> None:
         async with connected() as line:
-            free = os.dup(0)
-            os.close(free)  # the lowest free one is the next to be used
+            assert line.sender._socket is not None
+            line.sender.close()
             assert own_socket(line.transport, free) is None
             sender = FileSender(line.transport, lambda: None, free)
             own = own_socket(line.transport, free + 1)

@@ -46,6 +46,12 @@ async def write(
     return directory
 
 
+def remove_snapshots(kit: "StorageKit", *, but: tuple[int, ...] = ()) -> None:
+    """Remove the producer snapshots of what `write` wrote, but those at these offsets."""
+    for offset in {6, 12, 18}.difference(but):
+        kit.disk.remove(kit.path(f"{offset:020d}.snapshot"))
+
+
 def reopen(kit: "StorageKit") -> PartitionReport:
     directory = kit.run(kit.open())
     (report,) = directory.report.partitions
@@ -300,8 +306,7 @@ def test_segments_whose_producers_are_in_no_snapshot_stay(
 ) -> None:
     """All lie below the log start but the last one."""
     kit.run(write(kit, make_batch, checkpointed=18))
-    for base in {6, 12, 18}.difference(snapshots):
-        kit.disk.remove(kit.path(f"{base:020d}.snapshot"))
+    remove_snapshots(kit, but=snapshots)
     set_log_start(kit, 19)
     kit.kill()
     directory = kit.run(kit.open())
@@ -314,8 +319,7 @@ def test_a_segment_whose_end_was_copied_to_the_next_one_stays_for_its_producers(
 ) -> None:
     """A start that copied its end to a new file was killed before it truncated the old one."""
     kit.run(write(kit, make_batch, checkpointed=18))
-    for base in (6, 12, 18):
-        kit.disk.remove(kit.path(f"{base:020d}.snapshot"))
+    remove_snapshots(kit)
     copied = bytes(kit.disk.content(kit.path(f"{SECOND}.log")))[:BATCH_BYTES]
     kit.disk.content(kit.path(f"{FIRST}.log")).extend(copied)
     set_log_start(kit, 19)
@@ -330,8 +334,7 @@ def test_a_segment_stays_only_where_it_leads_up_to_the_next_one(
 ) -> None:
     """What is missing below the log start does not count."""
     kit.run(write(kit, make_batch, checkpointed=18))
-    for base in (6, 12, 18):
-        kit.disk.remove(kit.path(f"{base:020d}.snapshot"))
+    remove_snapshots(kit)
     kit.disk.remove(kit.path(f"{SECOND}.log"))
     set_log_start(kit, 19)
     kit.kill()
