@@ -70,6 +70,13 @@ def test_a_list_of_replica_moves_that_is_too_long_for_a_status_is_left_out() -> 
     assert long.message.endswith("it is too long: exclude topics with spec.excludedTopics")
 
 
+def test_replica_moves_that_the_job_could_not_list_are_only_counted() -> None:
+    found = proposal_of(measured("even-1", **moved(2, 3) | {"reassignment": {}}), NOW)
+
+    assert (found.reassignment, found.num_replica_movements) == ("", 2)
+    assert "cannot be moved yet" in found.message
+
+
 def test_a_proposal_names_its_scores_where_there_are_any() -> None:
     scored = Proposal(
         id="even-1",
