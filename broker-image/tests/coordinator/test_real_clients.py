@@ -25,8 +25,8 @@ PARTITIONS = 4
 QUIET_POLLS = 20
 """Of 50 ms each, heartbeats going on: nobody is about to join again."""
 LIMIT_S = 50.0
-"""For each wait in a thread, which nobody can cancel. It is below the limit of `Kit.run`, so that
-the test fails and does not hang."""
+"""For each wait in a thread. Nobody can cancel a thread: without a limit, a test whose time is up
+would hang."""
 LAST = range(5, 10)
 """Of ten records of a partition, those that are read again."""
 
@@ -161,8 +161,8 @@ def settled(client: Callable[[str], Any], address: str) -> tuple[Any, Any]:
     return both
 
 
-def consumed(both: tuple[Any, Any], count: int) -> list[bytes]:
-    """What a group of two gets, and commits; both leave."""
+def reached(both: tuple[Any, Any], count: int) -> list[bytes]:
+    """What a group of two gets, and commits; both stay."""
     got: list[bytes] = []
     for _ in rounds():
         if len(got) >= count:
@@ -171,6 +171,13 @@ def consumed(both: tuple[Any, Any], count: int) -> list[bytes]:
             got += one.poll()
     for one in both:
         one.commit()
+    return got
+
+
+def consumed(both: tuple[Any, Any], count: int) -> list[bytes]:
+    """What a group of two gets, and commits; both leave."""
+    got = reached(both, count)
+    for one in both:
         one.close()
     return got
 
@@ -220,19 +227,6 @@ def test_a_group_of_two_does_not_notice_a_restart(kit: "Kit", client: Callable[[
 
     kit.run(scenario)
     gc.collect()
-
-
-def reached(both: tuple[Any, Any], count: int) -> list[bytes]:
-    """What a group of two gets, and commits; both stay."""
-    got: list[bytes] = []
-    for _ in rounds():
-        if len(got) >= count:
-            break
-        for one in both:
-            got += one.poll()
-    for one in both:
-        one.commit()
-    return got
 
 
 def replayed(both: tuple[Any, Any], count: int) -> set[bytes]:
