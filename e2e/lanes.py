@@ -12,6 +12,7 @@ from e2e.cluster.console import Refused
 
 # Lane -> what it shows. `make test` runs them all, `make check` none.
 LANES = {
+    "change": "replicas move under load: by number, with more and fewer brokers, by Kafka's tool",
     "clients": "client libraries and Kafka's tools with a broker by itself; of them a user's first"
     " hour on Kubernetes, too",
     "cluster": "the local Kubernetes and the custom resources",
@@ -22,11 +23,11 @@ LANES = {
     "sim": "100 simulated clusters, those that failed once, planted bugs, what they all reach",
     "spark": "Spark jobs on data of real brokers; by themselves, and in their image on Kubernetes",
 }
-PLANNED = ("change", "log", "repartition")
+PLANNED = ("log", "repartition")
 # Lanes whose tools are made before pytest starts: on a new machine that takes longer than a test
 # may. "" is all lanes.
-NEED_TOOLS = ("", "cluster", "main", "platform")
-ALL = "clients or cluster or dist or main or platform or sim or spark"
+NEED_TOOLS = ("", "change", "cluster", "main", "platform")
+ALL = "change or clients or cluster or dist or main or platform or sim or spark"
 # Directories with tests of these lanes; some lie in a component's own directory.
 DIRECTORIES = ("charts", "e2e", "spark-jobs")
 # Environment variables that FULL=1 sets where they are not set; tests also read FULL itself.

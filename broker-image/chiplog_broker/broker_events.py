@@ -76,6 +76,10 @@ class BrokerEvents:
         """A replica here stopped because of an error, or works again."""
         self._membership.problems_changed()
 
+    def partition_settled(self) -> None:
+        """A partition led here was moved, and the old replicas are not needed any more."""
+        self._membership.partition_settled()
+
     def topic_outdated(self, topic: str) -> None:
         """A replica here differs from the topic's PartitionMap (its leaders and replicas), so the
         membership applies this map again."""

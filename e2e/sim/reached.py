@@ -192,9 +192,16 @@ def _compacted(habits: Any, weights: dict[str, float]) -> Any:
 
 
 def runs() -> Iterator[tuple[int, Any]]:
-    """(seed, mix) of each simulation: many faults, many changes by users, and consumer groups."""
+    """(seed, mix) of each simulation: many faults, many changes by users, moves, and groups."""
     from e2e.sim.clients import SPARING  # noqa: PLC0415
-    from e2e.sim.faults import FAULT_NAMES, OF_GROUPS, OF_USERS, Mix, restores  # noqa: PLC0415
+    from e2e.sim.faults import (  # noqa: PLC0415
+        FAULT_NAMES,
+        OF_GROUPS,
+        OF_MOVES,
+        OF_USERS,
+        Mix,
+        restores,
+    )
     from e2e.sim.groups.habits import GroupHabits  # noqa: PLC0415
 
     evils = [name for name in FAULT_NAMES if name not in {*OF_USERS, *restores.ACTS}]
@@ -225,6 +232,19 @@ def runs() -> Iterator[tuple[int, Any]]:
             reads_in_racks=replicas > 1 and seed % 2 == 1,
         )
         yield seed, mix
+    moves = dict.fromkeys(OF_MOVES, 1.0)
+    for seed, replicas, weights in ((31, 1, moves), (32, 3, moves | dict.fromkeys(evils, 0.1))):
+        yield (
+            seed,
+            Mix(
+                brokers=replicas + 2,
+                replicas=replicas,
+                faults_s=70.0,
+                every_s=2.0,
+                weights=weights,
+                habits=SPARING,
+            ),
+        )
     of_groups = dict.fromkeys(OF_GROUPS, 1.0)
     for seed, retention_minutes in ((11, 0), (12, 1)):
         yield (

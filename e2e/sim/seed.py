@@ -27,6 +27,7 @@ from e2e.sim.faults import (
     LATER,
     OF_GROUPS,
     OF_MEDIA,
+    OF_MOVES,
     OF_USERS,
     ROTTING,
     Faults,
@@ -60,6 +61,8 @@ USERS_SHARE: Final = 0.5
 """Share of the seeds in which users change the cluster during the faults."""
 FIRST_LATER: Final = 1_000_001
 """Seeds from this one on also draw the faults in `LATER`; seeds below behave as they always did."""
+FIRST_MOVING: Final = 3_000_001
+"""Seeds from this one on also draw moves of replicas."""
 SMALL_OFFSETS: Final[dict[str, Any]] = {OFFSETS_TOPIC_NUM_PARTITIONS.name: 1}
 """One partition: 50, Kafka's default, would slow every seed down without testing anything else."""
 RETENTION_CHECK_MS: Final = 10_000
@@ -142,7 +145,20 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
         reads_in_racks=replicas > 1 and reads_in_racks(seed),
         groups=groups,
     )
-    return mix if seed < FIRST_LATER else with_later_load(seed, mix)
+    if seed >= FIRST_LATER:
+        mix = with_later_load(seed, mix)
+    return mix if seed < FIRST_MOVING else with_moves(seed, mix)
+
+
+def with_moves(seed: int, mix: Mix) -> Mix:
+    """The mix with moves of replicas, and with more brokers than a partition has replicas."""
+    chance = random.Random(f"moves {seed}")  # noqa: S311 - not for secrets
+    chosen = chance.sample(sorted(OF_MOVES), chance.randint(1, len(OF_MOVES)))
+    return replace(
+        mix,
+        brokers=mix.replicas + chance.choice((1, 2)),
+        weights=mix.weights | {name: chance.uniform(0.5, 2.0) for name in chosen},
+    )
 
 
 def with_later_load(seed: int, mix: Mix) -> Mix:

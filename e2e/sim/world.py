@@ -92,6 +92,7 @@ class World:
         """Topic -> settings that only it has."""
         self.has_changed_brokers = False
         """Whether a user changed the number or the settings of the brokers."""
+        self._adds_nodes = False
         self.wanted_topics: set[str] = set()
         """Topics that users deleted in order to create them again."""
         self._asked_s: dict[str, float] = {}
@@ -148,6 +149,21 @@ class World:
         self._background_tasks.append(self.loop.create_task(self.nodes[number].run()))
         for one in self.consumers:
             self._client_processes[one.name].spawn(one.read_from(number), one.name)
+
+    def add_nodes_as_needed(self) -> None:
+        """From now on, add a machine for each new broker that the operator makes."""
+        if self._adds_nodes:
+            return
+        self._adds_nodes = True
+
+        async def watch() -> None:
+            while True:
+                numbers = [one["spec"]["brokerId"] for one in self.store.all_of(kinds.BROKERS)]
+                while len(self.nodes) < max(numbers, default=0):
+                    self.add_node()
+                await asyncio.sleep(0.5)
+
+        self.keep(watch())
 
     def apply_cluster(self, **spec: Any) -> None:
         given = {"replicas": len(self.nodes), "storage": {"size": "1Gi"}, **spec}
@@ -315,6 +331,8 @@ class World:
             spec = (self.store.peek(kinds.BROKERS, NAMESPACE, f"{CLUSTER}-{number}") or {}).get(
                 "spec", {}
             )
+            if spec.get("retired"):
+                continue
             if spec.get("fenced") or not spec.get("session"):
                 return f"broker {number} is not admitted"
             if node.broker is None or not node.broker.health.readiness()[0]:

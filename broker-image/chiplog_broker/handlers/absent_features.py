@@ -30,13 +30,6 @@ NO_PRODUCER = -1
 NEVER = datetime.fromtimestamp(0, UTC)
 
 
-def list_partition_reassignments(_: Call[Any]) -> object:
-    """An empty list: only the operator moves replicas, and the PartitionMap shows the moves."""
-    return answers(ApiKey.LIST_PARTITION_REASSIGNMENTS).ListPartitionReassignmentsResponse(
-        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, topics=()
-    )
-
-
 def describe_client_quotas(_: Call[Any]) -> object:
     """An empty list: there are no client quotas."""
     return answers(ApiKey.DESCRIBE_CLIENT_QUOTAS).DescribeClientQuotasResponse(

@@ -23,6 +23,7 @@ from chiplog_broker.handlers.offsets import OffsetHandlers
 from chiplog_broker.handlers.pacing import Pacing
 from chiplog_broker.handlers.produce import ProduceHandler
 from chiplog_broker.handlers.producers import ProducerIds
+from chiplog_broker.handlers.reassignments import ReassignmentHandlers
 from chiplog_broker.handlers.sasl import SaslHandlers
 from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.handlers.topics import TopicHandlers
@@ -79,6 +80,7 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
         parts.fetch_sessions,
         parts.config,
     )
+    reassignments = ReassignmentHandlers(parts.cluster, parts.store)
     sasl = SaslHandlers(parts.clock)
     finder = CoordinatorFinder(parts.cluster, parts.coordinator, long_work)
     groups = GroupHandlers(parts.coordinator)
@@ -117,7 +119,8 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
         ApiKey.DELETE_GROUPS: group_admin.delete_groups,
         ApiKey.ELECT_LEADERS: ElectionHandler(parts.cluster, parts.store).elect_leaders,
         ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: absent_features.list_partition_reassignments,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: reassignments.alter_partition_reassignments,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: reassignments.list_partition_reassignments,
         ApiKey.OFFSET_DELETE: OffsetDeletion(parts.coordinator, parts.cluster).offset_delete,
         ApiKey.DESCRIBE_CLIENT_QUOTAS: absent_features.describe_client_quotas,
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: absent_features.describe_user_scram_credentials,

@@ -74,6 +74,16 @@ class Halted(NamedTuple):
     why: str
 
 
+class Settled(NamedTuple):
+    """A partition led here whose replicas all have every committed record on disk, and have stored
+    the map of this leader epoch. The data of replicas that were moved away is not needed."""
+
+    topic_id: UUID
+    partition: int
+    session: int
+    leader_epoch: int
+
+
 class LocalReplicas(Protocol):
     """The replicas of this broker, as metadata controls and queries them."""
 
@@ -95,6 +105,9 @@ class LocalReplicas(Protocol):
     def halted(self) -> list[Halted]:
         """The replicas here that have stopped following."""
 
+    def settled(self) -> list[Settled]:
+        """The partitions led here that await the proof and have it (`Settled`)."""
+
     async def apply(self, topic: TopicView) -> None:
         """Create, configure, lead or stop replicas, as the topic's view says."""
 
@@ -103,6 +116,9 @@ class LocalReplicas(Protocol):
 
     async def delete(self, name: str, topic_id: UUID) -> None:
         """Delete all data of exactly this topic."""
+
+    async def remove(self, topic_id: UUID, name: TopicPartition) -> None:
+        """Delete the data of a replica that was moved away; nothing happens if there is none."""
 
     async def flush(self, topic_id: UUID) -> None:
         """Make all records of a topic durable."""
@@ -148,6 +164,9 @@ class ReplicaReports(Protocol):
 
     def problems_changed(self) -> None:
         """`damaged`, `halted` or `is_short_of_space` may have changed."""
+
+    def partition_settled(self) -> None:
+        """`LocalReplicas.settled` has another partition."""
 
     def topic_outdated(self, topic: str) -> None:
         """Apply the topic's map again: a replica of it here was found damaged, or has been

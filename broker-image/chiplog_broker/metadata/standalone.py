@@ -27,6 +27,7 @@ from chiplog_core.admin.operations import (
     DeleteTopic,
     ElectLeaders,
     GrowTopic,
+    ReassignPartitions,
     Request,
 )
 from chiplog_core.config.effective import TopicConfig
@@ -142,6 +143,8 @@ class StandaloneStore:
             )
         if isinstance(operation, ElectLeaders):
             raise Refused(Code.ELECTION_NOT_NEEDED, "the only broker leads every partition")
+        if isinstance(operation, ReassignPartitions):
+            return plan.reassignment(operation, self._defaults.broker_id)
         check_not_internal(operation.name)
         match operation:
             case DeleteTopic():

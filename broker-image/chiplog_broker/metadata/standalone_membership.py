@@ -77,6 +77,9 @@ class StandaloneMembership:
     def problems_changed(self) -> None:
         """Does nothing: the log and the metrics of this broker report problems."""
 
+    def partition_settled(self) -> None:
+        """Does nothing: no replica is ever moved."""
+
     def topic_outdated(self, topic: str) -> None:
         """Does nothing: there is no other replica to fetch from."""
 

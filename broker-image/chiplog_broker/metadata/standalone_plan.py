@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from chiplog_broker.metadata.operations import Outcome
 from chiplog_core.admin.capacity import Capacity
 from chiplog_core.admin.checks import (
     ClusterFacts,
@@ -16,10 +17,17 @@ from chiplog_core.admin.checks import (
     check_growth,
 )
 from chiplog_core.admin.codes import Code, Refused
-from chiplog_core.admin.operations import ConfigureTopic, CreateTopic, DeleteTopic, GrowTopic
+from chiplog_core.admin.operations import (
+    ConfigureTopic,
+    CreateTopic,
+    DeleteTopic,
+    GrowTopic,
+    ReassignPartitions,
+)
 from chiplog_core.config.internal_topics import offsets_config, offsets_topic
 from chiplog_core.ids import TopicId
 from chiplog_core.topic_name import CONSUMER_OFFSETS, is_internal
+from chiplog_wire.protocol.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,4 +139,22 @@ def to_existing_topic(record: TopicRecord) -> ExistingTopic:
         partitions=len(record.made_in_sessions),
         replicas=1,
         config=record.config,
+    )
+
+
+def reassignment(operation: ReassignPartitions, broker_id: int) -> Outcome:
+    """The result for each partition: it can only stay on the only broker."""
+
+    def outcome(replicas: tuple[int, ...] | None) -> Outcome:
+        if replicas is None:
+            return Outcome(
+                ErrorCode.no_reassignment_in_progress,
+                "no reassignment of the partition is in progress",
+            )
+        if replicas == (broker_id,):
+            return Outcome()
+        return Outcome(ErrorCode.invalid_replica_assignment, "there is no other broker")
+
+    return Outcome(
+        partitions={index: outcome(target.replicas) for index, target in operation.targets.items()}
     )

@@ -40,6 +40,23 @@ class PartitionView:
     """The replicas that are alive, in sync or not, each in its present session."""
     unclean_epoch: int = NO_EPOCH
     """The leader epoch of the last unclean election; -1 for none."""
+    adding: tuple[int, ...] = ()
+    """The replicas that the present reassignment adds."""
+    removing: tuple[int, ...] = ()
+    """The replicas that the present reassignment removes."""
+    awaits_proof: bool = False
+    """Whether removed replicas keep their data until the leader has reported that all replicas have
+    every committed record on disk."""
+
+    @property
+    def assigned(self) -> tuple[int, ...]:
+        """The replicas without those that the present reassignment adds."""
+        return tuple(replica for replica in self.replicas if replica not in self.adding)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas without those that the present reassignment removes."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
 
 
 @dataclass(frozen=True)
@@ -93,7 +110,7 @@ class TopicView:
     @property
     def replication_factor(self) -> int:
         """The number of replicas of the first partition, which Kafka's tools show."""
-        return len(self.partitions[0].replicas)
+        return len(self.partitions[0].target)
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,6 +202,18 @@ class Followers:
         for follower in self._followers.values():
             follower.end_idle()
 
+    def have_all_fetched(self) -> bool:
+        """Whether every replica is in sync, and each follower has fetched in this leader epoch from
+        the offset at which it began, or above."""
+        in_sync = {replica.broker_id for replica in self._isr}
+        return in_sync == set(self._view.replicas) and all(
+            known is not None and known.end_offset >= self.epoch_start_offset
+            for known in map(self._followers.get, self._isr_without_own())
+        )
+
+    def _isr_without_own(self) -> list[ReplicaRef]:
+        return [replica for replica in self._isr if replica != self._own]
+
     def safe_offset(self, own_end_offset: int) -> int:
         """The offset below which this leader and all counted followers have every record.
 

@@ -37,7 +37,7 @@ from chiplog_broker.storage.errors import (
 )
 from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
 from chiplog_broker.storage.names import TopicPartition
-from chiplog_core.ids import ReplicaRef
+from chiplog_core.ids import NEVER_ADMITTED, ReplicaRef
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.errors import BatchTooLargeError, CorruptBatchError
 from chiplog_wire.records.scan import TakesLong
@@ -65,14 +65,17 @@ class Partition:
     """One replica of a partition, as leader or follower. Runs on the event loop's thread only."""
 
     __slots__ = (
+        "_awaits_proof",
         "_clock",
         "_context",
+        "_epoch_start_offset",
         "_fetch_waiters",
         "_offline_reason",
         "_produce_waiters",
         "_refusals",
         "_reported_log_start",
         "_sync",
+        "_was_settled",
         "confirmed_epoch",
         "counters",
         "fetchers",
@@ -84,6 +87,7 @@ class Partition:
         "is_isolated",
         "is_undamaged",
         "leader_epoch",
+        "leader_session",
         "led_since_s",
         "log",
         "name",
@@ -103,6 +107,8 @@ class Partition:
         self.name = name
         self.log = log
         self.leader_epoch = NO_EPOCH
+        self.leader_session: int = NEVER_ADMITTED
+        """The session of this broker in which it leads."""
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.end_offset)
         self.confirmed_epoch = log.last_epoch
         """The newest epoch whose leader is known to have all records below our high watermark."""
@@ -136,6 +142,12 @@ class Partition:
         self._clock = context.clock
         self._sync: asyncio.Task[None] | None = None
         """The running sync of a leader's log, or None."""
+        self._awaits_proof = False
+        """Whether brokers that lost their replica wait for this leader's proof (`is_settled`)."""
+        self._was_settled = False
+        """Whether the proof was found in this leader epoch."""
+        self._epoch_start_offset = 0
+        """The log end offset when this replica began to lead."""
         self._offline_reason = ""
         """Why the disk failed; empty as long as it has not."""
         self._reported_log_start = log.log_start_offset
@@ -175,6 +187,7 @@ class Partition:
             self.log.begin_epoch(view.leader_epoch)
             self.leader_epoch = self.confirmed_epoch = view.leader_epoch
             self.is_isolated, self.led_since_s = False, self._clock.monotonic_s()
+            self._epoch_start_offset = self.log.end_offset
             # Until now produced batches were refused here, and by the last leader since it
             # resigned. Note that, so that the next batches of these producers are not answered as
             # sequence gaps (see `refusals`).
@@ -183,6 +196,9 @@ class Partition:
         # If a follower that the high watermark waits for does not count any more, the high
         # watermark can advance. Without followers, before and after, nothing changes.
         had_followers = self.followers is not None
+        # With each map: another session of a follower has to fetch again.
+        self._awaits_proof, self._was_settled = view.awaits_proof, False
+        self.leader_session = view.leader_session
         self._update_followers(view, min_isr, is_new=is_new)
         if is_new or had_followers or self.followers is not None:
             self._appended()
@@ -473,6 +489,22 @@ class Partition:
         if not followers.is_in_sync(follower):
             self.check_followers()  # it may have caught up, and can join the ISR
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether this replica leads, and the replicas that a reassignment has removed are not
+        needed any more: all present ones have this map, and every committed record on disk."""
+        if not self._awaits_proof or not self.is_leader or self._offline_reason:
+            return False
+        followers = self.followers
+        is_on_disk_here = self.log.countable_end_offset >= self._epoch_start_offset
+        return is_on_disk_here and (followers is None or followers.have_all_fetched())
+
+    def _check_settled(self) -> None:
+        """Notify once when the partition has become settled."""
+        self._was_settled = self.is_settled
+        if self._was_settled:
+            self._context.events.partition_settled()
+
     def check_followers(self) -> None:
         """Propose another ISR if the present one is not right any more."""
         followers = self.followers
@@ -560,6 +592,8 @@ class Partition:
         own_offset = self.log.countable_end_offset
         followers = self.followers
         self._advance(own_offset if followers is None else followers.safe_offset(own_offset))
+        if self._awaits_proof and not self._was_settled:
+            self._check_settled()
 
     async def _make_durable(self) -> None:
         """Sync until all is durable; records that arrive during a sync share the next one."""

@@ -9,12 +9,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 from uuid import UUID
 
 from chiplog_broker.histogram import Histogram
-from chiplog_broker.metadata.port import Damaged, Halted, LogEnd
+from chiplog_broker.metadata.port import Damaged, Halted, LogEnd, Settled
 from chiplog_broker.metadata.view import NO_LEADER, PartitionView, TopicView
 from chiplog_broker.partitions.counters import IsrChanges
 from chiplog_broker.partitions.errors import PartitionError
@@ -27,7 +27,7 @@ from chiplog_broker.partitions.settings import topic_log_config
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.storage.compaction_stats import CleanerStats
-from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_broker.storage.damage_history import DamageHistory
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import DamagedLogError, DiskFullError, StorageError
@@ -231,7 +231,9 @@ class Replicas:
         partition = self._partitions.get((topic.name, view.index))
         if partition is None:
             partition = await self._open(topic, view.index, config)
-        partition.configure(config)
+        partition.configure(
+            replace(config, durability=Durability.FSYNC) if view.awaits_proof else config
+        )
         if view.leader_id == self._broker_id:
             # Only the leader counts changes of the ISR: added up over all brokers, each change is
             # counted once.
@@ -394,6 +396,26 @@ class Replicas:
             self._events.topic_changed(name)
             self._events.topic_deleted(topic_id)
 
+    async def remove(self, topic_id: UUID, name: TopicPartition) -> None:
+        """Delete the data of a replica that was moved to another broker, as its map orders.
+
+        Nothing happens if there is none. Damaged files stay, under another name.
+        """
+        async with self._changing:
+            # After a failed deletion the files may still be there: the next start finds them.
+            self._directory.health.check()
+            log = self._directory.logs.get(name)
+            if log is not None and log.topic_id != topic_id:
+                return
+            self._goals.forget(name)
+            if log is not None:
+                assert (name.topic, name.partition) not in self._partitions, "it is still served"
+                await self._directory.delete(name)
+            # Also without files: the mark of a copy that could not be created would stay for ever.
+            await self._directory.damage.forget(name)
+            if name in self._directory.quarantined:
+                await self._directory.set_aside(name)
+
     async def flush(self, topic_id: UUID) -> None:
         """Make all records of a topic durable."""
         async with self._changing:
@@ -433,6 +455,22 @@ class Replicas:
             )
             for partition in found
             if partition.following is not None
+        ]
+
+    def settled(self) -> list[Settled]:
+        """The partitions led here whose removed replicas are not needed any more, by name."""
+        found = sorted(
+            (partition for partition in self if partition.is_settled),
+            key=lambda partition: partition.name,
+        )
+        return [
+            Settled(
+                partition.log.topic_id,
+                partition.name.partition,
+                partition.leader_session,
+                partition.leader_epoch,
+            )
+            for partition in found
         ]
 
     @asynccontextmanager

@@ -1,8 +1,12 @@
 """What a broker tells Prometheus: read as Prometheus reads it, from brokers that really ran."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.counters import IsrChanges
 from chiplog_broker.server.exposition.partitions import PARTITION_SERIES
 from chiplog_broker.server.exposition.topics import TOPIC_SERIES
@@ -136,3 +140,13 @@ def test_other_tasks_run_while_a_scrape_is_made(kit: "Kit") -> None:
             assert turns > len(TOPIC_SERIES)
 
     kit.run(scenario)
+
+
+@pytest.mark.parametrize(("isr", "is_missing"), [((1, 3), 0), ((1, 2), 1), ((1, 2, 3), 0)])
+def test_a_replica_that_is_being_added_is_not_missing(
+    isr: tuple[int, ...], is_missing: int
+) -> None:
+    (series,) = [one for one in PARTITION_SERIES if one.name.endswith("under_replicated_partition")]
+    view = PartitionView(0, 1, 5, (1, 2, 3), isr, adding=(2,), removing=(3,))
+    led: Any = SimpleNamespace(view=view, min_isr=1, partition=None)
+    assert series.value(led) == is_missing

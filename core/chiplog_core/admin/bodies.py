@@ -19,9 +19,11 @@ from chiplog_core.admin.operations import (
     DeleteTopic,
     ElectLeaders,
     GrowTopic,
+    PartitionTarget,
+    ReassignPartitions,
     Request,
 )
-from chiplog_core.ids import LeaderEpoch, PartitionIndex
+from chiplog_core.ids import LeaderEpoch, PartitionEpoch, PartitionIndex
 from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH
 from chiplog_core.manifest.reading import Unknown, read
 from chiplog_core.manifest.shapes import object_shape
@@ -49,11 +51,7 @@ def to_body(operation: Request) -> tuple[AdminOperation, str]:
 
 def from_body(op: AdminOperation, body: str) -> Request:
     """The operation in a request. Raises `Refused`."""
-    form = _FORMS.get(op)
-    if form is None:
-        raise Refused(
-            Code.INVALID_REQUEST, f"this version of the operator does not carry out {op} requests"
-        )
+    form = _FORMS[op]
     if len(body) > MAX_ADMIN_BODY_LENGTH:
         raise Refused(
             Code.INVALID_REQUEST,
@@ -69,19 +67,23 @@ def from_body(op: AdminOperation, body: str) -> Request:
 
 def _request_of(operation: Request) -> AdminOperation:
     """The kind of Kafka request for the operation."""
-    match operation:
-        case CreateTopic():
-            return AdminOperation.CREATE_TOPICS
-        case DeleteTopic():
-            return AdminOperation.DELETE_TOPICS
-        case GrowTopic():
-            return AdminOperation.CREATE_PARTITIONS
-        case ElectLeaders():
-            return AdminOperation.ELECT_LEADERS
-        case ConfigureTopic(replace=True):
-            return AdminOperation.ALTER_CONFIGS
-        case ConfigureTopic():
-            return AdminOperation.INCREMENTAL_ALTER_CONFIGS
+    if isinstance(operation, ConfigureTopic):
+        return (
+            AdminOperation.ALTER_CONFIGS
+            if operation.replace
+            else AdminOperation.INCREMENTAL_ALTER_CONFIGS
+        )
+    return _REQUESTS[type(operation)]
+
+
+_REQUESTS: Mapping[type[Request], AdminOperation] = {
+    CreateTopic: AdminOperation.CREATE_TOPICS,
+    DeleteTopic: AdminOperation.DELETE_TOPICS,
+    GrowTopic: AdminOperation.CREATE_PARTITIONS,
+    ElectLeaders: AdminOperation.ELECT_LEADERS,
+    ReassignPartitions: AdminOperation.ALTER_PARTITION_REASSIGNMENTS,
+}
+"""The kind of Kafka request for each operation that only one kind has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +285,44 @@ def _election(body: shapes.ElectLeaders) -> ElectLeaders:
     )
 
 
+def _alter_reassignments(operation: ReassignPartitions) -> shapes.AlterPartitionReassignments:
+    """The body of an AlterPartitionReassignments request for the operation."""
+    topic = shapes.ReassignableTopic(
+        name=operation.name,
+        topic_id=operation.topic_id,
+        partitions=tuple(
+            shapes.ReassignablePartition(
+                partition_index=PartitionIndex(index),
+                replicas=target.replicas,
+                partition_epoch=PartitionEpoch(target.partition_epoch),
+            )
+            for index, target in operation.targets.items()
+        ),
+    )
+    return shapes.AlterPartitionReassignments(
+        topics=(topic,),
+        allow_replication_factor_change=operation.allows_another_count,
+        timeout_ms=operation.timeout_ms,
+    )
+
+
+def _reassignment(body: shapes.AlterPartitionReassignments) -> ReassignPartitions:
+    """The operation in the body of an AlterPartitionReassignments request."""
+    (topic,) = body.topics
+    return ReassignPartitions(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        targets={
+            partition.partition_index: PartitionTarget(
+                replicas=partition.replicas, partition_epoch=partition.partition_epoch
+            )
+            for partition in topic.partitions
+        },
+        allows_another_count=body.allow_replication_factor_change,
+        timeout_ms=body.timeout_ms,
+    )
+
+
 _FORMS: Mapping[AdminOperation, _Form] = {
     AdminOperation.CREATE_TOPICS: _Form(shapes.CreateTopics, _create_topics, _create_topic),
     AdminOperation.DELETE_TOPICS: _Form(shapes.DeleteTopics, _delete_topics, _delete_topic),
@@ -296,4 +336,7 @@ _FORMS: Mapping[AdminOperation, _Form] = {
         shapes.IncrementalAlterConfigs, _incremental_alter_configs, _change_configuration
     ),
     AdminOperation.ELECT_LEADERS: _Form(shapes.ElectLeaders, _elect_leaders, _election),
+    AdminOperation.ALTER_PARTITION_REASSIGNMENTS: _Form(
+        shapes.AlterPartitionReassignments, _alter_reassignments, _reassignment
+    ),
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from chiplog_core.admin.config_change import Change
-from chiplog_core.ids import MAX_INT32, LeaderEpoch, PartitionIndex, TopicId
+from chiplog_core.ids import MAX_INT32, LeaderEpoch, PartitionEpoch, PartitionIndex, TopicId
 from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH, MAX_ADMIN_RESULTS
 from chiplog_core.manifest.constraints import Items, Length, Range
 
@@ -174,4 +174,32 @@ class ElectLeaders:
 
     election_type: Annotated[int, Range(PREFERRED_ELECTION, UNCLEAN_ELECTION)]
     topic_partitions: Annotated[tuple[TopicPartitions, ...], ONE]
+    timeout_ms: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignablePartition:
+    """A partition, its new replicas (none to cancel), and its partition epoch as the broker knew it
+    that got the request."""
+
+    partition_index: PartitionIndex
+    replicas: BrokerIds | None = None
+    partition_epoch: PartitionEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignableTopic:
+    """Partitions of the topic that has this id."""
+
+    name: Text
+    topic_id: TopicId
+    partitions: Annotated[tuple[ReassignablePartition, ...], ELECTED]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionReassignments:
+    """AlterPartitionReassignmentsRequest."""
+
+    allow_replication_factor_change: bool = True
+    topics: Annotated[tuple[ReassignableTopic, ...], ONE]
     timeout_ms: Int32

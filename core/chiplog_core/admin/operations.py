@@ -82,9 +82,33 @@ class ElectLeaders:
     timeout_ms: int = DEFAULT_TIMEOUT_MS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionTarget:
+    """The brokers that the replicas of a partition should be moved to."""
+
+    replicas: tuple[int, ...] | None
+    """The preferred leader first; None to cancel the present reassignment."""
+    partition_epoch: int
+    """The partition epoch as the broker knew it that got the request. A cancellation was carried
+    out if the epoch is higher afterwards and no reassignment is in progress."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignPartitions:
+    """Move the replicas of partitions to other brokers (KIP-455)."""
+
+    name: str
+    topic_id: TopicId
+    targets: Mapping[int, PartitionTarget]
+    """Partition -> its new replicas."""
+    allows_another_count: bool = True
+    """Whether a partition may get another number of replicas (KIP-860)."""
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+
+
 Operation: TypeAlias = CreateTopic | DeleteTopic | GrowTopic | ConfigureTopic
 """The operations that change a topic, in standalone mode and on Kubernetes."""
 
-Request: TypeAlias = Operation | ElectLeaders
-"""The operations of the operator. A standalone broker is the only replica, so it elects no
-leaders."""
+Request: TypeAlias = Operation | ElectLeaders | ReassignPartitions
+"""The operations of the operator. A standalone broker is the only replica, so it elects no leaders
+and moves no replicas."""

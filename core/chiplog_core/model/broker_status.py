@@ -36,6 +36,7 @@ from chiplog_core.limits import (
 )
 from chiplog_core.manifest.constraints import Items, Length, Range
 from chiplog_core.model.admin import AdminRequest
+from chiplog_core.model.reassignment import Leftovers, MovingReplicas
 from chiplog_core.model.references import TopicName
 
 Bytes = Annotated[int, Range(0, MAX_INT64)]
@@ -196,6 +197,25 @@ class ReplicaReport:
     isr: Annotated[
         Isr, "The in-sync replicas in the last state of the partition that the broker has applied."
     ]
+    replicas: Annotated[
+        MovingReplicas,
+        "The replicas in the last state of the partition that the broker has applied; empty in a "
+        "report by an older version.",
+    ] = ()
+    adding: Annotated[
+        MovingReplicas,
+        "The replicas that a reassignment adds, in the last state of the partition that the "
+        "broker has applied.",
+    ] = ()
+    removing: Annotated[
+        MovingReplicas,
+        "The replicas that a reassignment removes, in the last state of the partition that the "
+        "broker has applied.",
+    ] = ()
+    leftovers: Annotated[
+        Leftovers,
+        "The leftovers in the last state of the partition that the broker has applied.",
+    ] = ()
     unclean_epoch: Annotated[
         LeaderEpoch | None,
         "The uncleanEpoch in the last state of the partition that the broker has "
@@ -254,6 +274,33 @@ class FenceAcknowledgement:
     leader_epoch: Annotated[LeaderEpoch, "Leader epoch in which this broker leads the partition."]
     log_end_offset: Annotated[
         Offset, "Log end offset of the partition, which equals its high watermark."
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledPartition:
+    """A leader's proof that the data of the partition's leftovers is not needed any more.
+
+    Every replica in the map has fetched in this leader epoch, at the offset at which it began or
+    above. So each of them has stored this map or a later one, and has every committed record, on
+    disk.
+    """
+
+    topic_id: Annotated[TopicId, "Kafka's id of the topic of the partition that was moved."]
+    partition: Annotated[PartitionIndex, "Number of the partition that was moved."]
+    session: Annotated[Session, "Session of the leader that reports this."]
+    leader_epoch: Annotated[LeaderEpoch, "Leader epoch in which the replicas have fetched."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedReplica:
+    """Confirms that the broker has no data of a partition any more, as its map orders."""
+
+    topic_id: Annotated[TopicId, "Kafka's id of the topic of the removed replica."]
+    partition: Annotated[PartitionIndex, "Number of the partition of the removed replica."]
+    partition_epoch: Annotated[
+        PartitionEpoch,
+        "The partitionEpoch of the map whose order was carried out.",
     ]
 
 
@@ -350,6 +397,18 @@ class BrokerStatus:
         tuple[RefetchAnswer, ...],
         "The broker's answers to the orders in spec.refetches.",
         Items(MAX_REFETCHES, key=("topicId", "partition")),
+    ] = ()
+    settled_partitions: Annotated[
+        tuple[SettledPartition, ...],
+        "Partitions that the broker leads, and whose replicas outside of spec.replicas may be "
+        "deleted.",
+        Items(MAX_REPLICA_REPORTS, key=("topicId", "partition")),
+    ] = ()
+    removed_replicas: Annotated[
+        tuple[RemovedReplica, ...],
+        "Replicas that a reassignment has removed from this broker and whose data it has deleted, "
+        "while the PartitionMap still lists them as leftovers.",
+        Items(MAX_REPLICA_REPORTS, key=("topicId", "partition")),
     ] = ()
     flushed_topics: Annotated[
         tuple[FlushedTopic, ...],

@@ -10,6 +10,7 @@ the planner never reduces an ISR below min(min ISR, its size), and a topic id th
 is never used again.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -30,19 +31,18 @@ from chiplog_core.limits import (
     MAX_GENERATIONS,
     MAX_PARTITIONS_PER_TOPIC,
     MAX_REPLICAS,
-    MAX_REPLICAS_PER_PARTITION,
     MAX_TOMBSTONES,
 )
 from chiplog_core.manifest.constraints import Items, Range
 from chiplog_core.model.broker_status import FenceNumber, Isr, SwitchNumber
 from chiplog_core.model.metadata import Uid
+from chiplog_core.model.reassignment import Leftovers, MovingReplicas
 from chiplog_core.model.references import ClusterName, ConfigTexts, ReplicaList, TopicName
 from chiplog_core.model.resource import Resource
 from chiplog_core.naming import api
 
 FIRST_OFFSET = Offset(0)
 
-MovingReplicas = Annotated[tuple[BrokerId, ...], Items(MAX_REPLICAS_PER_PARTITION, unique=True)]
 BrokerIds = Annotated[tuple[BrokerId, ...], Items(MAX_BROKERS, unique=True)]
 
 
@@ -61,7 +61,8 @@ class PartitionState:
     replicas: Annotated[
         ReplicaList,
         "Ids of the brokers that hold a replica of the partition; the first one is its "
-        "preferred leader.",
+        "preferred leader. During a reassignment: the replicas that the partition will have, "
+        "followed by those that it will lose.",
     ]
     isr: Annotated[
         Isr,
@@ -85,11 +86,17 @@ class PartitionState:
     ]
     adding: Annotated[
         MovingReplicas,
-        "Ids of brokers to which a reassignment adds a replica that is not in sync yet.",
+        "Ids of the brokers to which the present reassignment adds a replica.",
     ] = ()
     removing: Annotated[
         MovingReplicas,
-        "Ids of brokers whose replica a reassignment removes when the added ones are in sync.",
+        "Ids of the brokers whose replica the present reassignment removes, as soon as all "
+        "others are in sync.",
+    ] = ()
+    leftovers: Annotated[
+        Leftovers,
+        "Replicas that a reassignment has taken out of the partition, until their brokers have "
+        "deleted the data.",
     ] = ()
     unclean_epoch: Annotated[
         LeaderEpoch | None,
@@ -104,6 +111,38 @@ class PartitionState:
         "they have answered: no in-sync replica that kept running can lead, or a replica had "
         "newer metadata than this map.",
     ] = False
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a reassignment of the partition is in progress."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> tuple[BrokerId, ...]:
+        """The replicas that the partition will have when the present reassignment is complete; its
+        replicas if there is none."""
+        if not self.removing:
+            return self.replicas
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+    @property
+    def assigned(self) -> tuple[BrokerId, ...]:
+        """The replicas that the partition had before the present reassignment, and will have if it
+        is cancelled; its replicas if there is none."""
+        if not self.adding:
+            return self.replicas
+        return tuple(broker for broker in self.replicas if broker not in self.adding)
+
+    @property
+    def holders(self) -> frozenset[BrokerId]:
+        """The brokers that may have data of the partition: replicas and leftovers."""
+        return frozenset(self.replicas).union(one.broker for one in self.leftovers)
+
+
+def fewest_replicas(partitions: Iterable[PartitionState]) -> int:
+    """The lowest number of replicas that one of the partitions has, before and after its present
+    reassignment."""
+    return min(min(len(state.target), len(state.assigned)) for state in partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +166,11 @@ class Generation:
         "The partitions of this generation.",
         Items(MAX_PARTITIONS_PER_TOPIC, minimum=1, key=("partition",)),
     ]
+
+    @property
+    def replication_factor(self) -> int:
+        """Number of replicas of the first partition, without those that a reassignment removes."""
+        return len(self.partitions[0].target)
 
     def state_of(self, partition: PartitionIndex) -> PartitionState | None:
         """The partition with this number; None if there is none."""

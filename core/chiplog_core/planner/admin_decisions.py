@@ -24,6 +24,7 @@ from chiplog_core.admin.operations import (
     ElectLeaders,
     GrowTopic,
     Operation,
+    ReassignPartitions,
     Request,
 )
 from chiplog_core.admin.ownership import SPEC, Path, foreign_managers
@@ -40,6 +41,7 @@ from chiplog_core.observed.sessions import awaiting_admission
 from chiplog_core.observed.settings import paused, unmanaged
 from chiplog_core.observed.world import World, WriteResult
 from chiplog_core.planner.admin_elections import due, judged_elections
+from chiplog_core.planner.admin_reassignments import Targets, judged_reassignments, targets_of
 from chiplog_core.planner.admin_topics import Named, TopicNames, existing, facts_of
 from chiplog_core.planner.policies import PolicyJudge
 from chiplog_core.problems import InvalidManifest, Problem, Reason
@@ -75,7 +77,16 @@ class Electing:
     partitions: frozenset[PartitionIndex]
 
 
-Decision: TypeAlias = WriteTopic | Verdict | Waiting | Electing
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """Reassignments that this plan begins. A later plan, which sees them in the map, answers the
+    request."""
+
+    topic_id: TopicId
+    targets: Targets
+
+
+Decision: TypeAlias = WriteTopic | Verdict | Waiting | Electing | Moving
 
 
 class Decider:
@@ -99,16 +110,22 @@ class Decider:
         try:
             if isinstance(operation, ElectLeaders):
                 return self._elect(operation)
-            result = self._world.write_results.get(key)
-            if result is not None:
-                return self._after_write(operation, result)
-            if isinstance(operation, CreateTopic):
-                return self._create(operation, key)
-            if isinstance(operation, DeleteTopic):
-                return self._delete(operation, key)
-            return self._change(operation, key)
+            if isinstance(operation, ReassignPartitions):
+                return self._reassign(operation)
+            return self._decide_on_topic(operation, key)
         except Refused as refused:
             return Verdict(code=refused.code, message=str(refused))
+
+    def _decide_on_topic(self, operation: Operation, key: str) -> Decision:
+        """The decision on a request that changes a Topic object. Raises `Refused`."""
+        result = self._world.write_results.get(key)
+        if result is not None:
+            return self._after_write(operation, result)
+        if isinstance(operation, CreateTopic):
+            return self._create(operation, key)
+        if isinstance(operation, DeleteTopic):
+            return self._delete(operation, key)
+        return self._change(operation, key)
 
     def _elect(self, operation: ElectLeaders) -> Decision:
         """The decision on ElectLeaders: elections to make, else the result for each partition."""
@@ -120,6 +137,27 @@ class Decider:
         found = list(judged_elections(operation, generation, brokers))
         if partitions := due(found):
             return Electing(generation.topic_id, partitions)
+        return Verdict(
+            partitions=tuple(verdict for verdict in found if isinstance(verdict, PartitionVerdict))
+        )
+
+    def _reassign(self, operation: ReassignPartitions) -> Decision:
+        """The decision on AlterPartitionReassignments: moves to begin, else the result for each
+        partition."""
+        named = self._names.named(operation.name)
+        generation = named.generation
+        if named.map is None or generation is None or operation.topic_id != generation.topic_id:
+            raise _unknown(operation.name)
+        self._refuse_while_paused(self._world.metadata, "BrokerCluster")
+        wanted = None
+        if named.topic is not None:
+            self._refuse_while_paused(named.topic.metadata, "Topic")
+            wanted = named.topic.spec.replicas
+        brokers = find_broker_states(self._world, awaiting_admission(self._world))
+        spec = named.map.spec
+        found = list(judged_reassignments(operation, spec, generation, wanted, brokers))
+        if targets := targets_of(found):
+            return Moving(generation.topic_id, targets)
         return Verdict(
             partitions=tuple(verdict for verdict in found if isinstance(verdict, PartitionVerdict))
         )
@@ -260,7 +298,7 @@ class Decider:
         spec = replace(topic.spec, partitions=operation.partitions)
         if operation.assignments:
             states = () if named.generation is None else named.generation.partitions
-            placed = [state.replicas for state in states] + list(operation.assignments)
+            placed = [state.target for state in states] + list(operation.assignments)
             spec = replace(spec, assignments=_assignments(dict(enumerate(placed))))
         manifest = self._checked(replace(topic, spec=spec), named).to_manifest()["spec"]
         if not operation.validate_only:

@@ -25,7 +25,14 @@ from chiplog_core.model.broker import Broker
 from chiplog_core.model.topic import Topic
 from chiplog_core.naming import labels
 from chiplog_core.observed.world import World
-from chiplog_core.planner.admin_decisions import Decider, Decision, Electing, Waiting
+from chiplog_core.planner.admin_decisions import (
+    Decider,
+    Decision,
+    Electing,
+    Moving,
+    Waiting,
+)
+from chiplog_core.planner.admin_reassignments import Reassignments, Targets
 from chiplog_core.planner.preferred import Requested
 from chiplog_core.topic_name import collision_key
 
@@ -39,6 +46,8 @@ class AdminPlan:
     """What `spec.answers` of every Broker should be."""
     elections: Requested = field(default_factory=dict)
     """Partitions whose preferred leaders this plan should elect, because clients requested it."""
+    reassignments: Reassignments = field(default_factory=dict)
+    """Reassignments that this plan should begin, because clients requested them."""
     requeue_after_ms: int | None = None
     """In how many milliseconds the deadline of the next open request is over."""
 
@@ -67,6 +76,7 @@ def answer_requests(world: World, now: datetime) -> AdminPlan:
     writes: list[WriteTopic] = []
     waiting: list[_Open] = []  # requests that this plan does not answer
     elections: dict[TopicId, frozenset[PartitionIndex]] = {}
+    reassignments: dict[TopicId, Targets] = {}
     for open_request, decision in _decisions(world, now, requests):
         match decision:
             case WriteTopic():
@@ -77,6 +87,9 @@ def answer_requests(world: World, now: datetime) -> AdminPlan:
             case Electing(topic_id, partitions):
                 elections[topic_id] = elections.get(topic_id, frozenset()) | partitions
                 waiting.append(open_request)
+            case Moving(topic_id, targets):
+                reassignments[topic_id] = {**reassignments.get(topic_id, {}), **targets}
+                waiting.append(open_request)
             case Verdict():
                 answers[open_request.broker_id][open_request.request.id] = to_answer(
                     open_request.request.id, open_request.operation.name, decision
@@ -85,6 +98,7 @@ def answer_requests(world: World, now: datetime) -> AdminPlan:
         writes=tuple(writes),
         answers={broker_id: tuple(given.values()) for broker_id, given in answers.items()},
         elections=elections,
+        reassignments=reassignments,
         requeue_after_ms=_next_deadline_ms(waiting, now),
     )
 

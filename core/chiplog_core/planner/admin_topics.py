@@ -140,7 +140,7 @@ def existing(topic: Topic, named: Named, facts: ClusterFacts) -> ExistingTopic:
     for count even if they do not exist yet."""
     spec, generation = topic.spec, named.generation
     states = () if generation is None else generation.partitions
-    current_replicas = len(states[0].replicas) if states else facts.default_replicas
+    current_replicas = len(states[0].target) if states else facts.default_replicas
     return ExistingTopic(
         name=topic.topic_name,
         partitions=max(spec.partitions or 0, len(states)),

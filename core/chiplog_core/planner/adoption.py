@@ -108,7 +108,7 @@ def _topic(orphan: PartitionMap, cluster: Metadata) -> Topic:
             cluster_ref=ClusterRef(name=cluster.name),
             topic_name=None if name == spec.topic_name else spec.topic_name,
             partitions=len(partitions) or None,
-            replicas=len(partitions[0].replicas) if partitions else None,
+            replicas=len(partitions[0].target) if partitions else None,
             config=dict(spec.config),
         ),
     )

@@ -1,9 +1,10 @@
 """Plans the Broker objects of a cluster: which exist, and the operator's decisions in their specs.
 
 Brokers are numbered from 1. The id of a retired broker is not used again, because its object holds
-the last session number. A broker with a replica is never removed, since nothing can move the
-replica yet. A broker without replicas is removed in two steps: first `intent: Remove`, so that
-nothing is placed on it any more, then `retired`, in a later plan that has seen the first step.
+the last session number. A broker is removed in steps: `intent: Remove`, so that nothing is placed
+on it any more; its replicas move to other brokers (`wanted_replicas`); and when no map names it,
+`retired`, in a later plan that has seen the first step. Until then the removal can be undone by
+setting the number of brokers back.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from chiplog_core.model.admin import AdminAnswer
 from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.partition_map import PartitionMapSpec
 from chiplog_core.naming import labels, names
 from chiplog_core.observed.sessions import in_its_session
 from chiplog_core.observed.settings import Settings, config_for_brokers
@@ -24,7 +26,7 @@ from chiplog_core.planner.endpoints import broker_endpoints
 from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.node_ports import kept_node_ports
 from chiplog_core.problems import Problem
-from chiplog_core.validate.unbuilt import Feature, unless_built
+from chiplog_core.topic_name import CONSUMER_OFFSETS
 
 ADMISSION_WEIGHT = 1_000_000
 """Writes that admit or fence a broker come before those of all maps: whole brokers wait for
@@ -50,14 +52,16 @@ def plan_brokers(
     new_topic_id: Callable[[], TopicId],
 ) -> BrokersPlan:
     """Create, change, admit, fence and retire brokers. `answers` are those to admin clients."""
-    ids, surplus, problems = _wanted(world, settings)
-    intents = {
-        broker_id: BrokerIntent.REMOVE if broker_id in surplus else BrokerIntent.SERVE
-        for broker_id in ids
-    }
+    wanted = _wanted(world, settings)
+    ids, intents = wanted.ids, wanted.intents
+    removable = _removable(world)
     next_specs = {
         broker_id: _answering(
-            _next_spec(world, settings, broker, intents.get(broker_id)), settings, answers
+            _next_spec(
+                world, settings, broker, intents.get(broker_id), can_retire=broker_id in removable
+            ),
+            settings,
+            answers,
         )
         for broker_id, broker in sorted(world.brokers.items())
     }
@@ -74,7 +78,7 @@ def plan_brokers(
     return BrokersPlan(
         ids=tuple(broker_id for broker_id in ids if broker_id not in retired),
         actions=tuple(actions),
-        problems=problems,
+        problems=wanted.problems,
         intents=intents,
     )
 
@@ -84,21 +88,25 @@ def _urgent(spec: BrokerSpec) -> tuple[object, ...]:
     return spec.session, spec.fenced, spec.maps_check
 
 
-def _wanted(
-    world: World, settings: Settings
-) -> tuple[list[BrokerId], frozenset[BrokerId], tuple[Problem, ...]]:
-    """The brokers that should exist now, those of them that can be removed, and the problems with
-    a removal.
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The brokers that should exist now, including those that are being removed."""
 
-    A broker that is to be removed still exists until it is retired. Until everything is known,
-    the existing brokers stay.
-    """
+    ids: list[BrokerId]
+    intents: Mapping[BrokerId, BrokerIntent]
+    problems: tuple[Problem, ...] = ()
+    """Why brokers cannot be removed."""
+
+
+def _wanted(world: World, settings: Settings) -> _Wanted:
+    """The brokers that should exist now, and what should become of each. Until everything is
+    known, the existing brokers and the decisions about them stay."""
     existing = [
         broker_id for broker_id, broker in sorted(world.brokers.items()) if not broker.spec.retired
     ]
     cluster = settings.valid_cluster
     if cluster is None or not world.is_complete or world.unreadable_brokers:
-        return existing, frozenset(), ()
+        return _Wanted(existing, _present_intents(world, existing))
     ids_to_use = (
         broker_id
         for broker_id in map(BrokerId, count(1))
@@ -106,58 +114,109 @@ def _wanted(
     )
     wanted = list(islice(ids_to_use, cluster.spec.replicas))
     surplus = [broker_id for broker_id in existing if broker_id not in wanted]
-    if not surplus:
-        return wanted, frozenset(), ()
-    brokers_with_data = _holding(world)
-    not_removable = [broker_id for broker_id in surplus if broker_id in brokers_with_data]
-    problems = _scale_in_problems(cluster, not_removable) if not_removable else ()
     ids = sorted({*wanted, *surplus})
-    # A map that cannot be parsed may have a replica on any broker.
-    removable = frozenset() if world.unreadable_maps else frozenset(surplus) - brokers_with_data
-    return ids, removable, problems
+    if surplus and world.unreadable_maps:
+        # A map that cannot be parsed may have more replicas than brokers would be left.
+        return _Wanted(ids, _present_intents(world, ids))
+    problems = _scale_in_problems(world, cluster) if surplus else ()
+    leaving = () if problems else surplus
+    intents = {
+        broker_id: BrokerIntent.REMOVE if broker_id in leaving else BrokerIntent.SERVE
+        for broker_id in ids
+    }
+    return _Wanted(ids, intents, problems)
+
+
+def _present_intents(world: World, ids: list[BrokerId]) -> dict[BrokerId, BrokerIntent]:
+    """What was decided about these brokers."""
+    return {
+        broker_id: world.brokers[broker_id].spec.intent
+        if broker_id in world.brokers
+        else BrokerIntent.SERVE
+        for broker_id in ids
+    }
+
+
+def _removable(world: World) -> frozenset[BrokerId]:
+    """The brokers whose data is not needed: no map names them, and they know of no newer map.
+
+    Replicas that were moved away and may be deleted do not count: if their broker is gone for good,
+    it cannot confirm the deletion.
+    """
+    if not world.is_complete or world.unreadable_maps:
+        return frozenset()
+    holding = _holding(world)
+    return frozenset(
+        broker_id
+        for broker_id, broker in world.brokers.items()
+        if broker_id not in holding and not broker.status.replica_reports
+    )
 
 
 def _holding(world: World) -> frozenset[BrokerId]:
-    """The brokers that hold a replica, or have not confirmed a tombstone yet."""
+    """The brokers that hold data of a partition, or have not confirmed a tombstone yet."""
     holding: set[BrokerId] = set()
     for partition_map in world.maps.values():
         for generation in partition_map.spec.generations:
             for state in generation.partitions:
-                holding.update(state.replicas, state.adding)
+                holding.update(state.replicas)
                 holding.update(ref.broker_id for ref in state.isr)
+                holding.update(one.broker for one in state.leftovers if one.removable_since is None)
         for tombstone in partition_map.spec.tombstones:
             holding.update(set(tombstone.brokers) - set(tombstone.confirmed))
     return frozenset(holding)
 
 
-def _scale_in_problems(
-    cluster: BrokerCluster, not_removable: list[BrokerId]
-) -> tuple[Problem, ...]:
-    """The problem that spec.replicas is too low for brokers that still hold replicas."""
-    brokers = ", ".join(map(str, not_removable))
-    problems = unless_built(Feature.SCALE_IN, "spec.replicas")
-    return tuple(
-        replace(
-            problem,
-            message=f"is {cluster.spec.replicas} and {problem.message}: replicas are on broker "
-            f"{brokers}",
-        )
-        for problem in problems
+def _scale_in_problems(world: World, cluster: BrokerCluster) -> tuple[Problem, ...]:
+    """The problem that a topic has more replicas than brokers would be left.
+
+    `__consumer_offsets` gets fewer replicas by itself.
+    """
+    wanted = cluster.spec.replicas
+    too_large = sorted(
+        (name, replicas)
+        for name, partition_map in world.maps.items()
+        if name != CONSUMER_OFFSETS and (replicas := _most_replicas(partition_map.spec)) > wanted
+    )
+    if not too_large:
+        return ()
+    topics = ", ".join(f"{name} ({replicas})" for name, replicas in too_large[:10])
+    more = f" and {len(too_large) - 10} more" if len(too_large) > 10 else ""
+    return (
+        Problem(
+            "spec.replicas",
+            f"is {wanted}, but these topics have more replicas: {topics}{more}",
+            f"set spec.replicas of these Topics to at most {wanted} first, or set it back",
+        ),
+    )
+
+
+def _most_replicas(spec: PartitionMapSpec) -> int:
+    """The highest number of replicas that a partition of the map will have."""
+    return max(
+        (len(state.target) for generation in spec.generations for state in generation.partitions),
+        default=0,
     )
 
 
 def _next_spec(
-    world: World, settings: Settings, broker: Broker, intent: BrokerIntent | None
+    world: World,
+    settings: Settings,
+    broker: Broker,
+    intent: BrokerIntent | None,
+    *,
+    can_retire: bool,
 ) -> BrokerSpec:
     """The broker's spec after this plan, without answers to admin clients. `intent` is None for a
-    broker that should not exist, which is one that is retired."""
+    broker that should not exist, which is one that is retired. `can_retire` is whether nothing
+    needs its data."""
     spec = in_its_session(world, broker)
     if world.maps_check and not spec.retired and spec.maps_check != world.maps_check:
         spec = replace(spec, maps_check=world.maps_check)
     cluster = settings.valid_cluster
     if spec.retired or cluster is None or intent is None:
         return spec
-    if intent is BrokerIntent.REMOVE and spec.intent is BrokerIntent.REMOVE:
+    if can_retire and intent is BrokerIntent.REMOVE and spec.intent is BrokerIntent.REMOVE:
         return replace(spec, retired=True)  # an earlier plan has written the intent
     return _described(world, cluster, settings, replace(spec, intent=intent))
 

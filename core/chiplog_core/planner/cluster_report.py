@@ -33,6 +33,7 @@ from chiplog_core.planner.offsets_topic import offsets_status
 from chiplog_core.planner.other_reports import published, with_verdicts
 from chiplog_core.planner.restart_requests import restart_request_problems
 from chiplog_core.planner.rollout import Rollout, is_serving
+from chiplog_core.planner.wanted_replicas import leaving_brokers
 from chiplog_core.problems import Problem
 from chiplog_core.validate.broker_cluster import check_jobs
 
@@ -364,6 +365,8 @@ def _quiesced(facts: ClusterFacts) -> Verdict:
         or facts.counts.offline
         or facts.counts.under_replicated
     )
+    if moves := _moves_text(facts):
+        return fails(ConditionType.QUIESCED, "InProgress", moves)
     if any(map(is_in_force, facts.world.rebalances)):
         return fails(ConditionType.QUIESCED, "InProgress", "a Rebalance is moving leaderships")
     if busy or len(facts.serving) < len(facts.broker_ids):
@@ -371,6 +374,17 @@ def _quiesced(facts: ClusterFacts) -> Verdict:
             ConditionType.QUIESCED, "InProgress", "brokers are starting, restarting or catching up"
         )
     return holds(ConditionType.QUIESCED, "Quiesced")
+
+
+def _moves_text(facts: ClusterFacts) -> str:
+    """The message about replicas that are being moved and brokers that are being removed; empty if
+    there are none."""
+    texts = []
+    if moving := facts.counts.moving:
+        texts.append(f"replicas of {_partitions_only(moving)} are being moved")
+    if leaving := sorted(leaving_brokers(facts.world.brokers)):
+        texts.append(f"to be removed when nothing is left on them: {brokers_named(leaving)}")
+    return "; ".join(texts)
 
 
 def _requested_restarts_text(facts: ClusterFacts) -> str:
@@ -394,4 +408,9 @@ def _stable(verdicts: list[Verdict]) -> Verdict:
 
 def _partitions(count: int) -> str:
     """The beginning of a sentence, like "3 partitions have"."""
-    return "1 partition has" if count == 1 else f"{count} partitions have"
+    return f"{_partitions_only(count)} {'has' if count == 1 else 'have'}"
+
+
+def _partitions_only(count: int) -> str:
+    """A number of partitions, like "3 partitions"."""
+    return "1 partition" if count == 1 else f"{count} partitions"

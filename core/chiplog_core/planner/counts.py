@@ -39,6 +39,8 @@ class Counts:
     """Brokers without which some partition would have fewer than min.insync.replicas in sync."""
     not_preferred: int = 0
     """Partitions led by another broker than their preferred leader."""
+    moving: int = 0
+    """Partitions with a reassignment that is not complete, or with data of one to delete."""
     awaiting_reports: int = 0
     """Sum of `TopicCounts.awaiting_reports`."""
     of_topic: dict[str, TopicCounts] = field(default_factory=dict)
@@ -58,7 +60,9 @@ def count_partitions(maps: Mapping[str, PartitionMap], brokers: BrokerStates) ->
                 counts.partitions += len(generation.partitions)
             for state in generation.partitions:
                 # A healthy partition with one replica changes no count; skipping it saves time.
-                has_one_replica = len(state.replicas) == 1 and not state.reports_wanted
+                has_one_replica = len(state.replicas) == 1 and not (
+                    state.reports_wanted or state.leftovers
+                )
                 if not (has_one_replica and state.leader in brokers.leaders):
                     _count(name, state, spec.min_isr, brokers, counts)
     return counts
@@ -72,20 +76,22 @@ def _count(
     if leader is None or brokers.process_state(leader) is not ProcessState.ALIVE:
         counts.offline += 1
         counts.of_topic.setdefault(name, TopicCounts()).offline.append(state.partition)
-    elif leader.broker_id != state.replicas[0]:
+    elif leader.broker_id != state.replicas[0] and not state.is_moving:
         counts.not_preferred += 1
+    counts.moving += state.is_moving or bool(state.leftovers)
     if state.reports_wanted and (leader is not None or _is_any_alive(state, brokers)):
         counts.awaiting_reports += 1
         counts.of_topic.setdefault(name, TopicCounts()).awaiting_reports.append(state)
     in_sync = {
         ref.broker_id for ref in state.isr if brokers.process_state(ref) is ProcessState.ALIVE
     }
-    lagging = [broker_id for broker_id in state.replicas if broker_id not in in_sync]
+    # A replica that is being added is not missing: the partition is as it was before.
+    lagging = [broker_id for broker_id in state.assigned if broker_id not in in_sync]
     counts.lagging.update(lagging)
     counts.under_replicated += bool(lagging)
     # While one broker restarts, a partition has at most `replicas - 1` replicas: more cannot be
     # required even if min ISR is higher.
-    if len(in_sync) - 1 < min(min_isr, len(state.replicas) - 1):
+    if len(in_sync) - 1 < min(min_isr, len(state.assigned) - 1):
         counts.needed |= in_sync
 
 

@@ -124,7 +124,7 @@ def _tombstone(generation: Generation) -> Tombstone:
     """The order to delete the data of a generation, for every broker that may hold it."""
     brokers: set[BrokerId] = set()
     for state in generation.partitions:
-        brokers.update(state.replicas, state.adding, state.removing)
+        brokers.update(state.holders)
         brokers.update(ref.broker_id for ref in state.isr)
     return Tombstone(topic_id=generation.topic_id, brokers=tuple(sorted(brokers)))
 

@@ -34,7 +34,7 @@ class PlacementTargets:
         """
         placements = place(
             self.racks,
-            existing=tuple(state.replicas for state in existing),
+            existing=tuple(state.target for state in existing),
             count=count,
             replicas=replicas,
             load=self.load,
@@ -80,15 +80,16 @@ def find_placement_targets(
     )
     for partition_map in maps_of_users:
         for generation in partition_map.spec.generations:
-            load.add(state.replicas for state in generation.partitions)
+            load.add(state.target for state in generation.partitions)
     return PlacementTargets(
         {broker_id: brokers.by_id[broker_id].rack for broker_id in refs}, refs, load
     )
 
 
-def grown(generation: Generation, count: int, targets: PlacementTargets) -> Generation:
-    """The generation, grown to `count` partitions in total."""
+def grown(
+    generation: Generation, count: int, replicas: int, targets: PlacementTargets
+) -> Generation:
+    """The generation, grown to `count` partitions in total; the new ones have so many replicas."""
     existing = generation.partitions
-    replicas = len(existing[0].replicas)
     added_partitions = targets.place_partitions(existing, count - len(existing), replicas)
     return replace(generation, partitions=(*existing, *added_partitions))

@@ -136,8 +136,7 @@ def _successor(
     state: PartitionState, move: LeaderMove, topic_id: TopicId, brokers: BrokerStates
 ) -> ReplicaRef | None:
     """The leader after the move if it can take over from a live leader now, else None."""
-    is_being_moved = bool(state.adding or state.removing)
-    if state.leader is None or is_being_moved or is_held(state, brokers):
+    if state.leader is None or state.is_moving or is_held(state, brokers):
         return None
     if brokers.process_state(state.leader) is not ProcessState.ALIVE:
         return None

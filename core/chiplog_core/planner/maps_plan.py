@@ -9,10 +9,12 @@ from chiplog_core.model.actions import Action
 from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.settings import Settings
 from chiplog_core.observed.world import World
+from chiplog_core.planner.admin_reassignments import Reassignments
 from chiplog_core.planner.growth import PlacementTargets
 from chiplog_core.planner.leader_orders import Orders
 from chiplog_core.planner.ownership import Ownership
 from chiplog_core.planner.preferred import Moves
+from chiplog_core.planner.reassignment import MoveReports
 from chiplog_core.planner.regression import Answers
 from chiplog_core.problems import Problem
 
@@ -34,7 +36,9 @@ class Situation:
     settings: Settings
     brokers: BrokerStates
     answers: Answers
+    reassignments: Reassignments
     moves: Moves
+    move_reports: MoveReports
     orders: Orders
     ownership: Ownership
     broker_ids: tuple[BrokerId, ...]

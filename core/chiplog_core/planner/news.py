@@ -141,7 +141,7 @@ def topic_created(spec: PartitionMapSpec) -> News:
     """The Event when a topic has its partitions and replicas."""
     states = [state for generation in spec.generations for state in generation.partitions]
     partitions = "1 partition" if len(states) == 1 else f"{len(states)} partitions"
-    replicas = len(states[0].replicas) if states else 0
+    replicas = len(states[0].target) if states else 0
     replicas_text = "1 replica" if replicas == 1 else f"{replicas} replicas each"
     message = f"topic {spec.topic_name} was created with {partitions}, {replicas_text}"
     return News(EventType.NORMAL, "TopicCreated", message)

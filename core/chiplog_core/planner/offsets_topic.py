@@ -1,22 +1,22 @@
 """`__consumer_offsets`: created with the cluster, without a Topic object (replication.md section
 5).
 
-Its configuration follows the BrokerCluster. Its numbers of partitions and replicas never change:
-groups find their coordinator by the number of partitions (KIP-1268), and nothing can add replicas
-yet. Its topic id is kept in the status of the BrokerCluster, so that a PartitionMap that is lost is
-rebuilt from the brokers' disks. A new, empty one would lose every group's committed offsets.
+Its configuration and its number of replicas follow the BrokerCluster. Its number of partitions
+never changes: groups find their coordinator by it (KIP-1268). Its topic id is kept in the status of
+the BrokerCluster, so that a PartitionMap that is lost is rebuilt from the brokers' disks. A new,
+empty one would lose every group's committed offsets.
 """
 
 from collections.abc import Iterator, Mapping
 
 from chiplog_core.config.broker_keys import (
     OFFSETS_TOPIC_NUM_PARTITIONS,
-    OFFSETS_TOPIC_REPLICATION_FACTOR,
 )
 from chiplog_core.config.internal_topics import offsets_config, offsets_topic
+from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.broker_cluster import OffsetsTopicStatus
 from chiplog_core.model.conditions import ConditionType, Verdict
-from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
+from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec, fewest_replicas
 from chiplog_core.model.verdicts import holds
 from chiplog_core.naming import names
 from chiplog_core.observed.settings import Settings
@@ -53,15 +53,35 @@ def desired_offsets_topic(world: World, settings: Settings) -> DesiredTopic | No
     )
 
 
-def offsets_config_of(spec: PartitionMapSpec, settings: Settings) -> Mapping[str, str]:
+def offsets_config_of(
+    spec: PartitionMapSpec, settings: Settings, world: World
+) -> Mapping[str, str]:
     """The configuration that a PartitionMap without a Topic should have.
 
     That of `__consumer_offsets` follows the BrokerCluster; any other map keeps its configuration.
+    If it will have fewer replicas, its min ISR is lowered first.
     """
     partitions = spec.current_partitions
     if spec.topic_name != CONSUMER_OFFSETS or settings.config is None or not partitions:
         return spec.config
-    return offsets_config(settings.config, len(partitions[0].replicas))
+    replicas = fewest_replicas(partitions)
+    wanted = wanted_offsets_replicas(spec, settings, world)
+    return offsets_config(settings.config, replicas if wanted is None else min(replicas, wanted))
+
+
+def wanted_offsets_replicas(spec: PartitionMapSpec, settings: Settings, world: World) -> int | None:
+    """The number of replicas that a PartitionMap without a Topic should have; None to keep it.
+
+    Brokers that are being removed do not count. Those whose removal is refused do.
+    """
+    is_offsets = spec.topic_name == CONSUMER_OFFSETS
+    if not is_offsets or settings.valid_cluster is None or settings.config is None:
+        return None
+    serving = sum(
+        broker.spec.intent is BrokerIntent.SERVE and not broker.spec.retired
+        for broker in world.brokers.values()
+    )
+    return offsets_topic(settings.config, serving).replicas if serving else None
 
 
 def offsets_status(world: World) -> OffsetsTopicStatus | None:
@@ -73,7 +93,7 @@ def offsets_status(world: World) -> OffsetsTopicStatus | None:
     return OffsetsTopicStatus(
         topic_id=observed.spec.current,
         partitions=len(partitions),
-        replicas=len(partitions[0].replicas),
+        replicas=fewest_replicas(partitions),
     )
 
 
@@ -112,21 +132,14 @@ def _problem(
 
 
 def _differences(settings: Settings, spec: PartitionMapSpec) -> Iterator[str]:
-    """Messages about numbers of partitions or replicas that differ from the cluster's spec."""
+    """Messages about a number of partitions that differs from the cluster's spec."""
     cluster, partitions = settings.valid_cluster, spec.current_partitions
     if cluster is None or settings.config is None or not partitions:
         return
     wanted = offsets_topic(settings.config, cluster.spec.replicas)
-    replicas = len(partitions[0].replicas)
     if wanted.partitions != len(partitions):
         yield (
             f"spec.config[{OFFSETS_TOPIC_NUM_PARTITIONS.name}] is {wanted.partitions}, but "
             f"{CONSUMER_OFFSETS} was created with {len(partitions)} partitions. Their number "
             "determines each group's coordinator and cannot change: set it back"
-        )
-    if wanted.replicas != replicas:
-        yield (
-            f"{CONSUMER_OFFSETS} was created with {replicas} replicas; "
-            f"{OFFSETS_TOPIC_REPLICATION_FACTOR.name} now asks for {wanted.replicas}, but replicas "
-            f"cannot be added or moved yet: set it to {replicas}"
         )

@@ -35,6 +35,12 @@ class Load:
             self.leaders[placement[0]] += 1
             self.replicas.update(placement)
 
+    def move(self, before: Sequence[BrokerId], after: Sequence[BrokerId]) -> None:
+        """Count a partition at its new brokers instead of its old ones."""
+        self.leaders[before[0]] -= 1
+        self.replicas.subtract(before)
+        self.add((after,))
+
 
 def place(
     racks: Mapping[BrokerId, str | None],

@@ -28,6 +28,7 @@ from chiplog_core.planner.other_reports import unreadable_reports
 from chiplog_core.planner.ownership import find_owners
 from chiplog_core.planner.preferred import find_moves
 from chiplog_core.planner.proposals import gather_proposals
+from chiplog_core.planner.reassignment import gather_move_reports
 from chiplog_core.planner.regression import Answers, gather_reports, next_overdue_ms
 from chiplog_core.planner.rollout import Rollout, plan_rollout
 from chiplog_core.planner.stranded import find_stranded
@@ -57,7 +58,9 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
             proposals=gather_proposals(world),
             open_questions_ms=world.open_questions_ms,
         ),
+        reassignments=admin.reassignments,
         moves=moves,
+        move_reports=gather_move_reports(world),
         orders=find_orders(world, settings, brokers),
         ownership=find_owners(world, settings),
         broker_ids=brokers_plan.ids,

@@ -63,6 +63,6 @@ class PolicyJudge:
             # so a Topic that breaks it is refused.
             namespace=topic.metadata.namespace if is_own else "",
             partitions=len(states),
-            replicas=len(states[0].replicas),
+            replicas=len(states[0].target),
             config=TopicConfig(spec.config, self.inherited),
         )

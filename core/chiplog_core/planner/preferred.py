@@ -84,6 +84,8 @@ def preferred(state: PartitionState, topic_id: TopicId, brokers: BrokerStates) -
     leader, first = state.leader, state.replicas[0]
     if leader is None or leader.broker_id == first or is_held(state, brokers):
         return None
+    if state.is_moving:
+        return None  # the switch to the target replicas changes the leader
     if brokers.process_state(leader) is not ProcessState.ALIVE:
         return None
     candidate = next((ref for ref in state.isr if ref.broker_id == first), None)

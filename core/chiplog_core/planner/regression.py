@@ -29,6 +29,7 @@ from chiplog_core.ids import (
 )
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.model.reassignment import leftovers_on
 from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.world import Question, World
 from chiplog_core.planner.comparison import (
@@ -151,9 +152,15 @@ def missing_reports(
             report is not None and broker is not None and is_current_report(report, state, broker)
         )
 
+    awaited = dict.fromkeys(state.replicas)
+    if has_gone_back:
+        # A reassignment may have moved the partition since the map was written.
+        awaited |= dict.fromkeys(sorted(state.holders))
+        for report in reports.values():
+            awaited |= dict.fromkeys((*report.replicas, *(ref.broker_id for ref in report.isr)))
     return [
         broker_id
-        for broker_id in state.replicas
+        for broker_id in awaited
         if not _is_retired(broker_id, brokers) and not has_reported(broker_id)
     ]
 
@@ -383,15 +390,17 @@ def adopt(
     restored from a backup.
     """
     reports, claims = tuple(known), tuple(claims)
-    isr, best = state.isr, (state.leader_epoch, state.partition_epoch)
+    base, isr, best = state, state.isr, (state.leader_epoch, state.partition_epoch)
     for report in reports:
         epochs = (report.leader_epoch, report.partition_epoch)
         if epochs >= best:
-            isr, best = report.isr, epochs
-    added_replicas = tuple(ref.broker_id for ref in isr if ref.broker_id not in state.replicas)
+            base, isr, best = _with_replicas_of(report, state), report.isr, epochs
+    added_replicas = tuple(ref.broker_id for ref in isr if ref.broker_id not in base.replicas)
+    replicas = (*base.replicas, *added_replicas)
     return replace(
-        state,
-        replicas=(*state.replicas, *added_replicas),
+        base,
+        replicas=replicas,
+        leftovers=tuple(one for one in base.leftovers if one.broker not in replicas),
         isr=isr,
         leader=None,
         leader_epoch=LeaderEpoch(max(_leader_epochs(state, reports, claims))),
@@ -400,6 +409,22 @@ def adopt(
         ),
         partition_epoch=PartitionEpoch(max(_partition_epochs(state, reports, claims))),
         reports_wanted=False,
+    )
+
+
+def _with_replicas_of(report: ReplicaReport, state: PartitionState) -> PartitionState:
+    """The partition with the replicas of a newer report. Brokers that only the map names become
+    leftovers: they may still have data."""
+    if not report.replicas:  # by an older version, which knew no reassignments
+        return state
+    named = {*report.replicas, *(one.broker for one in report.leftovers)}
+    forgotten = tuple(broker_id for broker_id in sorted(state.holders) if broker_id not in named)
+    return replace(
+        state,
+        replicas=report.replicas,
+        adding=report.adding,
+        removing=report.removing,
+        leftovers=(*report.leftovers, *leftovers_on(forgotten)),
     )
 
 

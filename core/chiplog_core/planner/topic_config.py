@@ -7,7 +7,7 @@ from chiplog_core.config.effective import TopicConfig, min_isr
 from chiplog_core.config.topic_keys import DURABILITY, Durability
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_status import FlushedTopic
-from chiplog_core.model.partition_map import PartitionMapSpec
+from chiplog_core.model.partition_map import PartitionMapSpec, fewest_replicas
 from chiplog_core.observed.world import World
 
 
@@ -17,9 +17,11 @@ def configured(
     """The map with this configuration, and with the min ISR and durability that follow from it.
 
     `own` is what the topic sets itself, `inherited` has the cluster's values for all other keys.
+    A default of min ISR follows from the number of replicas: while that changes, from the lower
+    one, because the new replicas are not in sync yet, or the old ones go soon.
     Returns the same object if nothing changes.
     """
-    replicas = len(spec.current_partitions[0].replicas)
+    replicas = fewest_replicas(spec.current_partitions)
     config = TopicConfig(own, inherited)
     min_in_sync = min_isr(config, replicas)
     durability = Durability(config[DURABILITY])

@@ -22,15 +22,21 @@ from chiplog_core.model.partition_map import Generation, PartitionMap, Partition
 from chiplog_core.model.topic import Topic
 from chiplog_core.naming import api, labels
 from chiplog_core.observed.settings import paused, unmanaged
+from chiplog_core.planner.admin_reassignments import begin_all
 from chiplog_core.planner.deletion import confirmed, map_of_deleted_topic, unconfirmed
 from chiplog_core.planner.elections import elect_all
 from chiplog_core.planner.growth import grown
 from chiplog_core.planner.leader_orders import order_all
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
 from chiplog_core.planner.new_maps import DesiredTopic, NewMaps, PlacementChecks, desired_topic
-from chiplog_core.planner.offsets_topic import desired_offsets_topic, offsets_config_of
+from chiplog_core.planner.offsets_topic import (
+    desired_offsets_topic,
+    offsets_config_of,
+    wanted_offsets_replicas,
+)
 from chiplog_core.planner.preferred import prefer_all
 from chiplog_core.planner.proposals import judge_all
+from chiplog_core.planner.reassignment import reassign_all
 from chiplog_core.planner.regression import (
     NOTHING_ACCEPTED,
     Loss,
@@ -38,7 +44,12 @@ from chiplog_core.planner.regression import (
     settle_all,
 )
 from chiplog_core.planner.topic_config import configured, flushed
-from chiplog_core.problems import Problem, Reason
+from chiplog_core.planner.wanted_replicas import (
+    ReplicaMover,
+    Wanted,
+    count_copies,
+    leaving_brokers,
+)
 from chiplog_core.validate.topic import check_partition_count
 
 
@@ -51,6 +62,8 @@ class MapPlanner:
         self._plan = MapsPlan()
         self._placement = PlacementChecks(situation, self._plan)
         self._new = NewMaps(situation, self._plan, self._placement)
+        self._leaving = leaving_brokers(situation.world.brokers)
+        self._mover: ReplicaMover | None = None
 
     def plan(self) -> MapsPlan:
         """Plan the change of each map, and new maps for topics that have none."""
@@ -91,6 +104,9 @@ class MapPlanner:
         spec, losses = settle_all(spec, brokers, answers, accepted)
         spec = judge_all(spec, brokers, answers.proposals)
         spec = elect_all(spec, brokers)
+        spec = reassign_all(spec, brokers, self._situation.move_reports)
+        spec = begin_all(spec, brokers, self._situation.reassignments, observed.spec)
+        spec = self._moving(spec, owner, observed.spec)
         spec = order_all(spec, brokers, self._situation.orders)
         spec = prefer_all(spec, brokers, self._situation.moves)
         if spec is observed.spec or spec == observed.spec:
@@ -124,7 +140,7 @@ class MapPlanner:
         """The map as its owner's spec asks for it; without an owner, as the cluster's spec does."""
         spec = confirmed(spec, self._world)
         if owner is None:
-            own = offsets_config_of(spec, self._situation.settings)
+            own = offsets_config_of(spec, self._situation.settings, self._world)
             return self._with_inherited(spec, own)
         if owner.metadata.deletion_timestamp is not None:
             return (
@@ -145,7 +161,7 @@ class MapPlanner:
         current = _current(spec)
         if self._situation.ownership.problems[uid]:
             return self._with_inherited(spec)
-        problems = _problems_with_change(current, owner)
+        problems = check_partition_count(len(current.partitions), owner.spec)
         if problems:
             self._plan.problems[uid] = problems
             return self._with_inherited(spec)
@@ -156,6 +172,41 @@ class MapPlanner:
         own = given_topic_config(owner.spec.config).values
         spec = configured(spec, own, spec.inherited_config if inherited is None else inherited)
         return flushed(spec, self._world)
+
+    def _moving(
+        self, spec: PartitionMapSpec, owner: Topic | None, before: PartitionMapSpec
+    ) -> PartitionMapSpec:
+        """The map with the next moves of replicas that its Topic or the cluster asks for."""
+        wanted = self._wanted_replicas(spec, owner)
+        if wanted is None or all(
+            wanted.is_met_by(state)
+            for generation in spec.generations
+            for state in generation.partitions
+        ):
+            return spec
+        if self._mover is None:
+            self._mover = ReplicaMover(
+                self._situation.brokers, self._placement.targets, count_copies(self._world.maps)
+            )
+        return self._mover.begin(spec, wanted, before)
+
+    def _wanted_replicas(self, spec: PartitionMapSpec, owner: Topic | None) -> Wanted | None:
+        """How the replicas of a map should be placed; None if nothing may move now."""
+        cluster = self._situation.settings.valid_cluster
+        if cluster is None or not self._world.is_complete:
+            return None
+        if owner is None:
+            replicas = wanted_offsets_replicas(spec, self._situation.settings, self._world)
+            return Wanted(replicas, self._leaving)
+        metadata = owner.metadata
+        if metadata.deletion_timestamp is not None or paused(metadata):
+            return None
+        has_problems = bool(
+            self._situation.ownership.problems[metadata.uid]
+            or self._plan.problems.get(metadata.uid)
+        )
+        follows_spec = not (unmanaged(metadata) or has_problems)
+        return Wanted(owner.spec.replicas if follows_spec else None, self._leaving)
 
     def _with_inherited(
         self, spec: PartitionMapSpec, own: Mapping[str, str] | None = None
@@ -174,13 +225,13 @@ class MapPlanner:
     ) -> PartitionMapSpec:
         """The map whose current generation has grown to `wanted` partitions, if brokers and limits
         allow it; otherwise unchanged."""
-        replicas = len(current.partitions[0].replicas)
+        replicas = owner.spec.replicas or current.replication_factor
         uid, added = owner.metadata.uid, wanted - len(current.partitions)
         if not self._placement.can_place(replicas, uid):
             return spec
         if not self._placement.reserve_capacity(uid, topics=0, partitions=added):
             return spec
-        larger = grown(current, wanted, self._placement.targets)
+        larger = grown(current, wanted, replicas, self._placement.targets)
         generations = tuple(
             larger if generation is current else generation for generation in spec.generations
         )
@@ -205,24 +256,6 @@ def _current(spec: PartitionMapSpec) -> Generation:
     """The current generation of a topic that is not deleted."""
     return next(
         generation for generation in spec.generations if generation.topic_id == spec.current
-    )
-
-
-def _problems_with_change(current: Generation, owner: Topic) -> tuple[Problem, ...]:
-    """Problems of a Topic's spec with the partitions and replicas that exist: fewer partitions, or
-    another number of replicas."""
-    problems = check_partition_count(len(current.partitions), owner.spec)
-    existing_replicas, wanted = len(current.partitions[0].replicas), owner.spec.replicas
-    if wanted is None or wanted == existing_replicas:
-        return problems
-    return (
-        *problems,
-        Problem(
-            "spec.replicas",
-            f"is {wanted}, but the topic has {existing_replicas} and replicas cannot be moved yet",
-            f"set it back to {existing_replicas}",
-            Reason.NOT_SUPPORTED,
-        ),
     )
 
 

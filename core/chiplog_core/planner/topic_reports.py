@@ -7,8 +7,13 @@ from chiplog_core.admin.ownership import set_by_clients_only
 from chiplog_core.model.actions import Announce, Report
 from chiplog_core.model.annotations import field_of, shown, unknown_keys
 from chiplog_core.model.conditions import ConditionType, Verdict, merge
-from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
-from chiplog_core.model.topic import Topic, TopicStatus
+from chiplog_core.model.partition_map import (
+    PartitionMap,
+    PartitionMapSpec,
+    PartitionState,
+    fewest_replicas,
+)
+from chiplog_core.model.topic import ReplicasChange, ReplicasChangeState, Topic, TopicStatus
 from chiplog_core.model.verdicts import (
     fails,
     holds,
@@ -86,6 +91,9 @@ class _Reporter:
         )
         if partition_map is not None:
             status = _described(status, partition_map.spec)
+            wanted = None if problems else topic.spec.replicas
+            change = _replicas_change(partition_map.spec.current_partitions, wanted)
+            status = replace(status, replicas_change=change)
         verdicts = (ready, *self._others(topic, partition_map))
         return replace(
             status,
@@ -235,7 +243,27 @@ def _described(status: TopicStatus, spec: PartitionMapSpec) -> TopicStatus:
         status,
         topic_id=spec.current,
         partitions=len(current),
-        replicas=len(current[0].replicas) if current else 0,
+        replicas=fewest_replicas(current) if current else 0,
+    )
+
+
+def _replicas_change(
+    partitions: Sequence[PartitionState], wanted: int | None
+) -> ReplicasChange | None:
+    """The progress of a change of the number of replicas; None if there is none."""
+    if wanted is None:
+        return None
+    waiting = sum(len(state.target) != wanted for state in partitions)
+    done = sum(len(state.replicas) == wanted and not state.is_moving for state in partitions)
+    moving = len(partitions) - waiting - done
+    if not waiting and not any(len(state.assigned) != wanted for state in partitions):
+        return None
+    has_begun = done or moving
+    return ReplicasChange(
+        target_replicas=wanted,
+        state=ReplicasChangeState.ONGOING if has_begun else ReplicasChangeState.PENDING,
+        message=f"{done} of {len(partitions)} partitions have {wanted} replicas, {moving} are "
+        f"being changed, {waiting} wait",
     )
 
 

@@ -124,7 +124,7 @@ class Fleet:
         assert state is not None, "a replica that does not exist any more is refused"
         if state.leader is None or state.reports_wanted or found.spec.hibernated:
             return "the partition has no leader"
-        if state.adding or state.removing:
+        if state.is_moving:
             return "the partition is being moved"
         if repair.replica not in self.in_sync(repair):
             return f"broker {repair.replica} is not in sync, or does not exist"

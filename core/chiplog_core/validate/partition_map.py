@@ -9,7 +9,7 @@ by hand, and that must not prevent the planner from repairing the map.
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
-from chiplog_core.ids import TopicId
+from chiplog_core.ids import BrokerId, TopicId
 from chiplog_core.model.partition_map import (
     Generation,
     PartitionMap,
@@ -115,6 +115,14 @@ def _check_state(state: PartitionState) -> Iterator[str]:
         yield f"{which}: the ISR names a broker twice"
     if not in_sync.issubset(state.replicas):
         yield f"{which}: the ISR names a broker that holds no replica"
+    if len(set(state.replicas)) != len(state.replicas):
+        yield f"{which}: a broker holds two replicas"
+    if not set(state.adding).isdisjoint(state.removing):
+        yield f"{which}: a replica is both added and removed"
+    if not {*state.adding, *state.removing}.issubset(state.replicas):
+        yield f"{which}: a reassignment names a broker that holds no replica"
+    if any(leftover.broker in state.replicas for leftover in state.leftovers):
+        yield f"{which}: a replica is also a leftover"
 
 
 def _check_step(was: PartitionState, now: PartitionState, min_isr: int) -> Iterator[str]:
@@ -127,12 +135,15 @@ def _check_step(was: PartitionState, now: PartitionState, min_isr: int) -> Itera
         yield f"{which}: the partition epoch falls {fall}"
     if now.leader != was.leader and now.leader_epoch == was.leader_epoch:
         yield f"{which}: the leader changes and keeps the leader epoch {was.leader_epoch}"
-    if not _are_same_replicas(was, now):
-        yield f"{which}: its replicas are on other brokers than before"
+    yield from _check_move(was, now)
     is_changed = now.leader_epoch > was.leader_epoch or _decided(now) != _decided(was)
     if is_changed and now.partition_epoch == was.partition_epoch:
         yield f"{which}: it changes and keeps its partition epoch {was.partition_epoch}"
-    if not was.reports_wanted and len(now.isr) < min(min_isr, len(was.isr)):
+    floor = min(min_isr, len(was.isr))
+    if not set(was.replicas).issubset(now.replicas):
+        # A topic with fewer replicas than min ISR can be moved, too.
+        floor = min(floor, len(was.assigned))
+    if not was.reports_wanted and len(now.isr) < floor:
         yield f"{which}: the ISR falls from {len(was.isr)} to {len(now.isr)}, below {min_isr}"
     if _has_foreign_leader(was, now):
         yield f"{which}: the leader {now.leader} comes from outside the ISR"
@@ -143,15 +154,53 @@ def _check_step(was: PartitionState, now: PartitionState, min_isr: int) -> Itera
 
 def _decided(state: PartitionState) -> tuple[object, ...]:
     """The parts of a partition's state whose change requires a new partition epoch."""
-    return state.leader, state.isr, state.replicas, state.unclean_epoch
+    return (
+        state.leader,
+        state.isr,
+        state.replicas,
+        state.adding,
+        state.removing,
+        state.leftovers,
+        state.unclean_epoch,
+    )
 
 
-def _are_same_replicas(was: PartitionState, now: PartitionState) -> bool:
-    """Whether the replicas are on the same brokers, in any order. While reports are requested,
-    brokers may be added: a map that was restored from a backup may lack them."""
-    if was.reports_wanted:
-        return set(now.replicas) >= set(was.replicas)
-    return sorted(now.replicas) == sorted(was.replicas)
+def _check_move(was: PartitionState, now: PartitionState) -> Iterator[str]:
+    """Rules for a step of a reassignment (`planner.reassignment`)."""
+    if now.replicas == was.replicas and now.leftovers == was.leftovers:
+        return
+    which = f"partition {was.partition}"
+    removable = _removable(was)
+    if lost := was.holders - now.holders - removable:
+        yield f"{which}: it forgets broker {min(lost)}, which may still hold its data"
+    if again := removable.intersection(now.replicas):
+        yield f"{which}: broker {min(again)} gets a replica while it deletes the last one"
+    if not was.reports_wanted:  # a map that was restored from a backup may lack any number of steps
+        yield from _check_steps_of_move(was, now)
+
+
+def _check_steps_of_move(was: PartitionState, now: PartitionState) -> Iterator[str]:
+    """Rules for the order of a reassignment's steps."""
+    which, removable = f"partition {was.partition}", _removable(was)
+    in_sync = {member.broker_id for member in now.isr}
+    if released := _removable(now) - removable:
+        unproven = {leftover.broker for leftover in was.leftovers}
+        if in_sync != set(now.replicas) or not released.issubset(unproven):
+            yield f"{which}: broker {min(released)} may delete its data without a proof"
+    if unknown := set(now.replicas).difference(was.replicas, now.adding):
+        yield f"{which}: broker {min(unknown)} holds a replica that no reassignment added"
+    if early := in_sync.difference(was.replicas):
+        yield f"{which}: broker {min(early)} is in sync before it could have fetched"
+    removed = set(was.replicas).difference(now.replicas)
+    if removed and now.leader_epoch == was.leader_epoch:
+        yield f"{which}: it loses a replica and keeps its leader epoch {was.leader_epoch}"
+    if removed.intersection(was.assigned) and in_sync != set(now.replicas):
+        yield f"{which}: it loses broker {min(removed)} before all other replicas are in sync"
+
+
+def _removable(state: PartitionState) -> set[BrokerId]:
+    """The brokers that may delete their data of the partition."""
+    return {one.broker for one in state.leftovers if one.removable_since is not None}
 
 
 def _has_foreign_leader(was: PartitionState, now: PartitionState) -> bool:

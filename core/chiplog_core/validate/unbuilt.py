@@ -24,8 +24,7 @@ class Feature(StrEnum):
     MAINTENANCE = "maintenance of single brokers"
     LOAD_BALANCERS = "listeners behind load balancers"
     CLAIM_DELETION = "deletion of the volumes together with the cluster"
-    SCALE_IN = "moving replicas away from a broker"
-    REPLICA_MOVES = "moving replicas"
+    REPLICA_MOVES = "moving replicas by a Rebalance"
 
 
 UNBUILT: Mapping[Feature, str] = {
@@ -38,7 +37,6 @@ UNBUILT: Mapping[Feature, str] = {
     Feature.LOAD_BALANCERS: "set it to internal or nodeport",
     Feature.CLAIM_DELETION: "set it to false; after deleting the cluster delete its "
     "PersistentVolumeClaims yourself",
-    Feature.SCALE_IN: "set it back; only brokers without replicas can be removed",
     Feature.REPLICA_MOVES: "remove it; a Rebalance moves only leaderships",
 }
 """Each feature that is not built yet, with what to do instead."""
@@ -79,7 +77,6 @@ FIELDS: Mapping[Feature, tuple[Field, ...]] = {
     Feature.MAINTENANCE: (Field(api.BROKER_CLUSTER, "spec.maintenance"),),
     Feature.LOAD_BALANCERS: (Field(api.BROKER_CLUSTER, "spec.listeners[].type", "loadbalancer"),),
     Feature.CLAIM_DELETION: (Field(api.BROKER_CLUSTER, "spec.storage.deleteClaim", "true"),),
-    Feature.SCALE_IN: (Field(api.BROKER_CLUSTER, "spec.replicas", "A smaller number"),),
     Feature.REPLICA_MOVES: (
         Field(api.REBALANCE, "spec.mode", "A mode other than full"),
         Field(api.REBALANCE, "spec.goals"),

@@ -36,11 +36,12 @@ from chiplog_core.model.broker_status import (
     BrokerStatus,
     DataDirectory,
     FlushedTopic,
+    RemovedReplica,
     ReplicaReport,
     Tail,
 )
 from chiplog_core.model.consumer_group import ConsumerGroup
-from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.model.partition_map import PartitionMap, PartitionState
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
@@ -49,7 +50,7 @@ from chiplog_core.observed.report_requests import Watch
 from chiplog_core.observed.world import ClaimState, NodeState, PodState, StatefulSetState, World
 from chiplog_core.planner.plan import plan
 from tests.planner.invariants import check_change, check_map, is_version, knows_less
-from tests.planner.objects import CLUSTER, NOW, cluster, partitions_of
+from tests.planner.objects import CLUSTER, NOW, cluster, partitions_of, removable
 
 S = TypeVar("S", bound=Resource)
 
@@ -219,6 +220,15 @@ class Kubernetes:
                 for tombstone in one.spec.tombstones
                 if broker_id in tombstone.brokers
             ),
+            removed_replicas=tuple(
+                RemovedReplica(
+                    topic_id=generation.topic_id,
+                    partition=state.partition,
+                    partition_epoch=state.partition_epoch,
+                )
+                for name, generation, state in partitions_of(disk.known.values())
+                if name not in regressed and broker_id in removable(state)
+            ),
             replica_reports=tuple(self._reports(broker_id, disk, regressed)),
             maps_checked=broker.spec.maps_check,
         )
@@ -229,7 +239,8 @@ class Kubernetes:
         self, broker_id: BrokerId, disk: Disk, regressed: set[str]
     ) -> Iterator[ReplicaReport]:
         for name, generation, state in partitions_of(disk.known.values()):
-            if broker_id in state.replicas and (name in regressed or state.reports_wanted):
+            is_told = name in regressed or state.reports_wanted
+            if broker_id in self._named_by_either(name, generation.topic_id, state) and is_told:
                 key = generation.topic_id, state.partition
                 epoch, end = disk.log_ends.get(key, (0, 0))
                 yield ReplicaReport(
@@ -238,12 +249,29 @@ class Kubernetes:
                     leader_epoch=state.leader_epoch,
                     partition_epoch=state.partition_epoch,
                     isr=state.isr,
+                    replicas=state.replicas,
+                    adding=state.adding,
+                    removing=state.removing,
+                    leftovers=state.leftovers,
                     unclean_epoch=state.unclean_epoch,
                     log_leader_epoch=type(state.leader_epoch)(epoch),
                     log_end_offset=end,  # type: ignore[arg-type]
                     high_watermark=disk.committed.get(key),  # type: ignore[arg-type]
                     cut=disk.is_cut,
                 )
+
+    def _named_by_either(
+        self, name: str, topic_id: TopicId, state: PartitionState
+    ) -> frozenset[BrokerId]:
+        """Whom the map that a broker applied names, or the one that there is."""
+        now = self.maps.get(name)
+        there = () if now is None else partitions_of([now])
+        others = (
+            one.holders
+            for _, generation, one in there
+            if (generation.topic_id, one.partition) == (topic_id, state.partition)
+        )
+        return state.holders.union(*others)
 
     # -- what the operator does
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
-from chiplog_core.ids import ReplicaRef
+from chiplog_core.ids import BrokerId, ReplicaRef
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.partition_map import Generation, PartitionMap, PartitionState
 from chiplog_core.model.topic import Topic
@@ -53,6 +53,11 @@ def partitions_of(
         for generation in one.spec.generations:
             for state in generation.partitions:
                 yield one.spec.topic_name, generation, state
+
+
+def removable(state: PartitionState) -> set[BrokerId]:
+    """The brokers that may delete what they have of the partition."""
+    return {one.broker for one in state.leftovers if one.removable_since is not None}
 
 
 def of_users(maps: Mapping[str, PartitionMap]) -> dict[str, PartitionMap]:

@@ -97,9 +97,11 @@ class Copy:
 class Replication:
     """Three brokers, one topic, and what its clients were promised."""
 
-    def __init__(self, rng: Random, durability: str = "Fsync", partitions: int = 1) -> None:
+    def __init__(
+        self, rng: Random, durability: str = "Fsync", partitions: int = 1, brokers: int = 3
+    ) -> None:
         self.rng = rng
-        self.kubernetes = Kubernetes(3)
+        self.kubernetes = Kubernetes(brokers)
         config = {"chiplog.durability": durability}
         self.kubernetes.apply(topic(TOPIC, partitions=partitions, replicas=3, config=config))
         self.kubernetes.run()
@@ -188,7 +190,10 @@ class Replication:
         fewer than min ISR."""
         for one in list(self.short):
             ref = process.ref if (process := self.processes.get(one)) else None
-            if all(state.leader and ref in state.isr for state in self.states.values()):
+            if all(
+                state.leader and (ref in state.isr or one not in state.holders)
+                for state in self.states.values()
+            ):
                 del self.short[one]
         others = [is_shown for one, is_shown in self.short.items() if one != broker_id]
         return all(others) if shows else not others
@@ -381,6 +386,8 @@ class Replication:
         view = None if follower is None else follower.views.get(key)
         if follower is None or view is None or view.leader is None or follower.ref is None:
             return
+        if broker_id not in view.replicas:
+            return
         leader = self.processes.get(view.leader.broker_id)
         reign = None if leader is None else leader.reigns.get(key)
         if leader is None or reign is None or reign.epoch != view.leader_epoch:
@@ -436,7 +443,7 @@ class Replication:
             del wanted[self.rng.choice([one for one in wanted if one != broker_id])]
         else:
             for ref, end in sorted(reign.ends.items()):
-                if end >= enough:
+                if end >= enough and ref.broker_id in view.replicas:
                     wanted[ref.broker_id] = ref
         if without is not None:
             wanted.pop(without, None)
@@ -505,7 +512,7 @@ class Replication:
     def restore(self) -> None:
         """etcd is an old copy. All brokers run and knew what it was, and the operator goes on or
         another one starts."""
-        if len(self.processes) < 3 or not self.backups:
+        if len(self.processes) < len(self.kubernetes.brokers) or not self.backups:
             return
         for broker_id in self.processes:
             self.see(broker_id)
@@ -550,7 +557,7 @@ class Replication:
             self.operate()
             for broker_id in kubernetes.brokers:
                 self._catch_up(broker_id)
-            if all(state.leader and len(state.isr) == 3 for state in self.states.values()):
+            if all(map(is_whole, self.states.values())):
                 return
             if number > rounds // 2:
                 self._accept_losses()
@@ -580,6 +587,13 @@ class Replication:
 
     def keys(self) -> Iterator[Key]:
         yield from sorted(self.states)
+
+
+def is_whole(state: PartitionState) -> bool:
+    """Whether all replicas are in sync, and nothing is left of a move."""
+    in_sync = {one.broker_id for one in state.isr}
+    is_over = not state.is_moving and not state.leftovers
+    return state.leader is not None and is_over and in_sync == set(state.replicas)
 
 
 def unanswered(replication: Replication) -> list[IsrProposal]:

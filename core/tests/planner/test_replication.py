@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from chiplog_core.ids import LeaderEpoch
+from chiplog_core.ids import LeaderEpoch, PartitionEpoch
+from chiplog_core.model import reassignment as model
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.observed import broker_states, sessions
 from chiplog_core.observed.broker_states import BrokerState, BrokerStates, ProcessState
-from chiplog_core.planner import comparison, elections, proposals, regression
+from chiplog_core.planner import comparison, elections, proposals, reassignment, regression
+from tests.planner.moving import Moving
 from tests.planner.walks import late_join, walk
 
 WALKS = 60
@@ -42,6 +44,16 @@ def test_a_repeated_proposal_lets_nobody_in() -> None:
 def test_nothing_acknowledged_is_lost_by_a_restored_etcd() -> None:
     for seed in range(WALKS):
         walk(seed, restores=True)
+
+
+def test_nothing_acknowledged_is_lost_while_replicas_move() -> None:
+    deletions = 0
+    for seed in range(WALKS):
+        found = walk(seed, moves=True, restores=seed % 3 == 0, lies=seed % 3 == 1)
+        assert isinstance(found, Moving)
+        deletions += found.deletions
+
+    assert deletions > WALKS, "walks in which nothing moves prove nothing"
 
 
 def _no_new_epoch_at_all(patch: pytest.MonkeyPatch) -> None:
@@ -151,7 +163,49 @@ def _not_waited_for_the_brokers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(broker_states, "_unchecked", lambda _world: iter(()))
 
 
+def _data_removed_with_the_switch(patch: pytest.MonkeyPatch) -> None:
+    def leftovers_on(gone: Any) -> Any:
+        epoch = PartitionEpoch(0)
+        return tuple(replace(one, removable_since=epoch) for one in model.leftovers_on(gone))
+
+    patch.setattr(reassignment, "leftovers_on", leftovers_on)
+
+
+def _switched_before_all_caught_up(patch: pytest.MonkeyPatch) -> None:
+    original = reassignment._switched
+
+    def switched(state: PartitionState, *more: Any) -> PartitionState:
+        in_sync = {ref.broker_id for ref in state.isr}
+        if len(in_sync & set(state.target)) < 2:
+            return state
+        caught_up = tuple(one for one in state.target if one in in_sync)
+        return original(replace(state, replicas=(*caught_up, *state.removing)), *more)
+
+    patch.setattr(reassignment, "_switched", switched)
+
+
+def _proof_of_an_earlier_leadership(patch: pytest.MonkeyPatch) -> None:
+    original = reassignment._released
+
+    def released(state: PartitionState, settled: Any, *more: Any) -> PartitionState:
+        if state.leader is None or state.leader.broker_id not in settled:
+            return state
+        stale = settled[state.leader.broker_id]
+        fresh = replace(stale, session=state.leader.session, leader_epoch=state.leader_epoch)
+        return original(state, {state.leader.broker_id: fresh}, *more)
+
+    patch.setattr(reassignment, "_released", released)
+
+
+def _no_new_epoch_at_the_switch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reassignment, "next_epoch", lambda state, _brokers: state.leader_epoch)
+
+
 MUTANTS: list[tuple[Patch, str]] = [
+    (_data_removed_with_the_switch, "moves"),
+    (_switched_before_all_caught_up, "moves"),
+    (_proof_of_an_earlier_leadership, "moves"),
+    (_no_new_epoch_at_the_switch, "moves"),
     (_no_new_epoch_at_all, ""),
     (_restarted_member_carried_over, "lies"),
     (_first_that_vouches_wins, "lies"),
@@ -187,7 +241,7 @@ def _is_caught(seed: int, kind: str) -> bool:
         if kind == "late":
             late_join(seed)
         else:
-            walk(seed, restores=kind == "restores", lies=kind == "lies")
+            walk(seed, restores=kind == "restores", lies=kind == "lies", moves=kind == "moves")
     except AssertionError:
         return True
     return False

@@ -384,15 +384,6 @@ def test_a_topic_that_names_no_number_keeps_what_it_has() -> None:
     assert ready(kubernetes).status is ConditionStatus.TRUE
 
 
-def test_another_number_of_replicas_is_refused() -> None:
-    kubernetes = applied(replicas=3)
-    kubernetes.apply(topic(replicas=2))
-    kubernetes.settle()
-
-    assert len(states(kubernetes)[0].replicas) == 3
-    assert "set it back to 3" in ready(kubernetes).message
-
-
 # -- left alone
 
 

@@ -4,6 +4,7 @@ from random import Random
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_status import Tail
+from tests.planner.moving import Moving
 from tests.planner.replicas import Key, Loss, Replication, unanswered
 
 STEPS = 200
@@ -35,11 +36,16 @@ LOSSES = {
 
 
 def walk(
-    seed: int, *, durability: str = "Fsync", restores: bool = False, lies: bool = False
+    seed: int,
+    *,
+    durability: str = "Fsync",
+    restores: bool = False,
+    lies: bool = False,
+    moves: bool = False,
 ) -> Replication:
     """Faults and work in any order, then everything is well. Raises where a rule is broken."""
     rng = Random(seed)  # noqa: S311 - a walk is to be the same every time
-    found = Replication(rng, durability)
+    found = (Moving if moves else Replication)(rng, durability)
     faults = rng.sample(FAULTS, rng.randint(2, len(FAULTS)))
     if lies:
         faults += ["copy", *LIES, *rng.sample(LIES, 2)]
@@ -48,8 +54,10 @@ def walk(
         faults += ["wait"]
     if restores:
         faults += ["restore", "restore"]
+    if moves:
+        faults += ["move"] * len(faults)
     for _ in range(STEPS):
-        broker_id = BrokerId(rng.randint(1, 3))
+        broker_id = BrokerId(rng.randint(1, len(found.kubernetes.brokers)))
         key = next(found.keys())
         roll = rng.random()
         if roll < 0.10:
@@ -92,7 +100,7 @@ def work(found: Replication, name: str, broker_id: BrokerId, key: Key) -> None:
 
 
 def fault(found: Replication, name: str, broker_id: BrokerId) -> None:
-    if name in {"kill", "start", "give_up", "renew", "drain", "copy", "fail_disk"}:
+    if name in {"kill", "start", "give_up", "renew", "drain", "copy", "fail_disk", "move"}:
         getattr(found, name)(broker_id)
     elif name == "suspect":
         found.start(broker_id, Tail.SUSPECT)

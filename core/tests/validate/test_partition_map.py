@@ -16,6 +16,7 @@ from chiplog_core.model.partition_map import (
     PartitionState,
     Tombstone,
 )
+from chiplog_core.model.reassignment import Leftover, leftovers_on
 from chiplog_core.validate.partition_map import broken_rules, check_change, check_map
 
 OLD, NEW = TopicId(b"\x01" * 16), TopicId(b"\x02" * 16)
@@ -87,7 +88,34 @@ def test_a_state_that_is_never_right(wrong: PartitionState, said: str) -> None:
                 replicas=(BrokerId(1), BrokerId(2), BrokerId(3), BrokerId(4)),
                 partition_epoch=PartitionEpoch(10),
             ),
-            "its replicas are on other brokers than before",
+            "broker 4 holds a replica that no reassignment added",
+        ),
+        (
+            state(
+                replicas=(BrokerId(1), BrokerId(2)),
+                isr=(ONE, TWO),
+                leader_epoch=EIGHT,
+                partition_epoch=TEN,
+            ),
+            "it forgets broker 3, which may still hold its data",
+        ),
+        (
+            state(
+                replicas=(BrokerId(1), BrokerId(2)),
+                isr=(ONE, TWO),
+                leftovers=leftovers_on((BrokerId(3),)),
+                partition_epoch=TEN,
+            ),
+            "it loses a replica and keeps its leader epoch 7",
+        ),
+        (
+            state(
+                replicas=(BrokerId(1), BrokerId(2), BrokerId(3), BrokerId(4)),
+                adding=(BrokerId(4),),
+                isr=(ONE, TWO, THREE, FOUR),
+                partition_epoch=TEN,
+            ),
+            "broker 4 is in sync before it could have fetched",
         ),
         (state(isr=(ONE, TWO)), "it changes and keeps its partition epoch 9"),
         (
@@ -118,6 +146,72 @@ def test_a_step_that_may_be_taken(right: PartitionState) -> None:
     assert list(check_change(spec(), spec(right))) == []
 
 
+PART_LEFT = state(leftovers=(Leftover(broker=BrokerId(4)),))
+REMOVABLE = (Leftover(broker=BrokerId(4), removable_since=TEN),)
+ALL_FOUR = (BrokerId(1), BrokerId(2), BrokerId(3), BrokerId(4))
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        (
+            PART_LEFT,
+            state(leftovers=REMOVABLE, isr=(ONE, TWO), partition_epoch=TEN),
+            "broker 4 may delete its data without a proof",
+        ),
+        (
+            state(),
+            state(leftovers=REMOVABLE, partition_epoch=TEN),
+            "broker 4 may delete its data without a proof",
+        ),
+        (
+            PART_LEFT,
+            state(partition_epoch=TEN),
+            "it forgets broker 4, which may still hold its data",
+        ),
+        (
+            state(leftovers=REMOVABLE, partition_epoch=TEN),
+            state(replicas=ALL_FOUR, adding=ALL_FOUR[3:], partition_epoch=PartitionEpoch(11)),
+            "broker 4 gets a replica while it deletes the last one",
+        ),
+        (
+            state(replicas=ALL_FOUR, isr=(ONE, TWO, THREE, FOUR)),
+            state(
+                isr=(ONE, TWO),
+                leftovers=leftovers_on(ALL_FOUR[3:]),
+                leader_epoch=EIGHT,
+                partition_epoch=TEN,
+            ),
+            "it loses broker 4 before all other replicas are in sync",
+        ),
+        (PART_LEFT, state(leftovers=REMOVABLE, partition_epoch=TEN), ""),
+        (
+            state(leftovers=REMOVABLE, partition_epoch=TEN),
+            state(partition_epoch=PartitionEpoch(11)),
+            "",
+        ),
+        (PART_LEFT, state(replicas=ALL_FOUR, adding=ALL_FOUR[3:], partition_epoch=TEN), ""),
+    ],
+)
+def test_data_of_a_moved_replica_goes_by_a_proof_only(
+    was: PartitionState, now: PartitionState, said: str
+) -> None:
+    assert list(check_change(spec(was), spec(now))) == ([f"partition 0: {said}"] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (state(replicas=(1, 2, 3, 3)), "a broker holds two replicas"),
+        (state(adding=(3,), removing=(3,)), "a replica is both added and removed"),
+        (state(adding=(4,)), "a reassignment names a broker that holds no replica"),
+        (state(leftovers=leftovers_on((BrokerId(3),))), "a replica is also a leftover"),
+    ],
+)
+def test_a_move_that_is_never_right(wrong: PartitionState, said: str) -> None:
+    assert list(check_map(spec(wrong))) == [f"partition 0: {said}"]
+
+
 def test_where_reports_were_wanted_the_isr_may_be_any() -> None:
     asked = state(reports_wanted=True)
     alone = state(isr=(ONE,), partition_epoch=PartitionEpoch(10))
@@ -133,7 +227,7 @@ def test_where_reports_were_wanted_there_may_be_more_replicas_but_not_fewer() ->
     )
     assert list(check_change(spec(asked), spec(more))) == []
     assert list(check_change(spec(asked), spec(fewer))) == [
-        "partition 0: its replicas are on other brokers than before"
+        "partition 0: it forgets broker 3, which may still hold its data"
     ]
 
 

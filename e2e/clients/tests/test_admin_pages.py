@@ -45,6 +45,7 @@ ANSWERS = {
         "createPartitions": DONE,
         "deleteRecords": DONE,
         "listPartitionReassignments": "0",
+        "alterPartitionReassignments": DONE,
         "deleteTopics": DONE,
     },
     "groups": {
@@ -68,7 +69,6 @@ REFUSALS = {
     },
     "topics": {
         "describeTopics.byUnknownId": "UnknownTopicIdException",
-        "alterPartitionReassignments": f"{NOT_OFFERED}ALTER_PARTITION_REASSIGNMENTS",
     },
     "acls": {"describeAcls": "SecurityDisabledException: No Authorizer is configured."},
     "quotas": {"alterClientQuotas": f"{NOT_OFFERED}ALTER_CLIENT_QUOTAS"},

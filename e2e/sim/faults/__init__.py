@@ -20,6 +20,7 @@ from e2e.sim.faults import (
     disks,
     groups,
     mistakes,
+    moves,
     network,
     processes,
     refusals,
@@ -39,6 +40,7 @@ __all__ = [
     "LATER",
     "OF_GROUPS",
     "OF_MEDIA",
+    "OF_MOVES",
     "OF_USERS",
     "ROTTING",
     "Act",
@@ -76,6 +78,8 @@ OF_GROUPS: Final[dict[str, Act]] = {**groups.ACTS}
 """Faults that only seeds with consumer groups draw."""
 OF_MEDIA: Final = (*disk_errors.ACTS, *decay.ACTS, *volumes.ACTS)
 """Names of faults of disks and volumes; they are drawn from a separate random stream."""
+OF_MOVES: Final[dict[str, Act]] = {**moves.ACTS}
+"""Moves of replicas, which only seeds from `seed.FIRST_MOVING` on draw."""
 LATER: Final[dict[str, Act]] = {**clocks.LATER, **users.LATER}
 """Faults that were added later, and that only seeds from `FIRST_LATER` on draw, so that older
 seeds stay as they were."""
@@ -83,18 +87,20 @@ ROTTING: Final = frozenset({*rot.ACTS, *decay.ACTS})
 """Names of faults that change stored bytes."""
 OF_USERS: Final = (*users.ACTS, *admins.ACTS, *mistakes.ACTS)
 """Names of changes and requests by users, which happen beside the faults."""
+OF_SPECS: Final = frozenset({*OF_USERS, *users.LATER, *moves.OF_SPECS})
+"""Names of faults that change the specs of Topics and of the cluster."""
 
 
 def possible(mix: Mix) -> list[str]:
     """Names of the faults in a mix, always in the same order.
 
-    If etcd may be restored from a backup, users do nothing: their changes since the backup would
-    be lost, so nothing could be expected of them.
+    If etcd may be restored from a backup, users change no specs: their changes since the backup
+    would be lost, so nothing could be expected of them.
     """
-    known = (*FAULT_NAMES, *OF_GROUPS, *DIRECTED, *LATER)
+    known = (*FAULT_NAMES, *OF_GROUPS, *DIRECTED, *LATER, *OF_MOVES)
     names = [name for name in known if mix.weights.get(name)]
     if any(name in restores.ACTS for name in names):
-        names = [name for name in names if name not in {*OF_USERS, *users.LATER}]
+        names = [name for name in names if name not in OF_SPECS]
     return names
 
 
@@ -142,4 +148,4 @@ class Faults:
     async def _act(self, name: str) -> None:
         """Run the fault of this name, which `count_hit` reads from `ACTING`."""
         ACTING.set(name)
-        await (ALL_ACTS | OF_GROUPS | DIRECTED | LATER)[name](self._stage)
+        await (ALL_ACTS | OF_GROUPS | DIRECTED | LATER | OF_MOVES)[name](self._stage)

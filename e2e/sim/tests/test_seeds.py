@@ -11,10 +11,18 @@ import pytest
 
 from e2e.sim import run
 from e2e.sim.clients import SPARING, Habits
-from e2e.sim.faults import FAULT_NAMES, LATER, OF_USERS, Mix, cascades, restores
+from e2e.sim.faults import FAULT_NAMES, LATER, OF_MOVES, OF_USERS, Mix, cascades, restores
 from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.run import kept_seeds
-from e2e.sim.seed import FIRST_LATER, Result, mix_from, mix_of, replicas_of, run_seed
+from e2e.sim.seed import (
+    FIRST_LATER,
+    FIRST_MOVING,
+    Result,
+    mix_from,
+    mix_of,
+    replicas_of,
+    run_seed,
+)
 from e2e.sim.table import table
 
 pytestmark = pytest.mark.usefixtures("no_log_lines")
@@ -109,6 +117,14 @@ def test_what_came_later_only_later_seeds_draw() -> None:
     assert not any(set(LATER) & set(one.weights) or one.topic_config for one in before)
     assert {one.habits.in_flight for one in later} == {1, 2, 5}
     assert {name for one in later for name in one.weights} >= set(LATER)
+
+
+def test_moves_only_the_last_seeds_draw() -> None:
+    before = [mix_of(seed, 3) for seed in range(FIRST_MOVING - 20, FIRST_MOVING)]
+    moving = [mix_of(seed, 3) for seed in range(FIRST_MOVING, FIRST_MOVING + 20)]
+    assert not any(set(OF_MOVES) & set(one.weights) for one in before)
+    assert {name for one in moving for name in one.weights} >= set(OF_MOVES)
+    assert {one.brokers for one in moving} == {4, 5}, "more than a partition has replicas"
 
 
 def test_producers_with_several_batches_in_flight() -> None:
@@ -206,6 +222,12 @@ def test_what_is_kept_of_a_seed_is_the_same_seed() -> None:
 @pytest.mark.parametrize("seed", range(1, 101))
 def test_one_of_a_hundred_seeds(seed: int) -> None:
     """The first of those that `make sim` runs."""
+    assert run_seed(seed).anomalies == []
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("seed", range(FIRST_MOVING, FIRST_MOVING + 8))
+def test_some_seeds_with_moves(seed: int) -> None:
     assert run_seed(seed).anomalies == []
 
 

@@ -49,6 +49,7 @@ class ApiKey(IntEnum):
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
@@ -147,6 +148,7 @@ _TABLE = (
     _api(ApiKey.DELETE_GROUPS, (0, 2), flexible=2),
     _api(ApiKey.ELECT_LEADERS, (0, 2), flexible=2),
     _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), flexible=1),
+    _api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 1), flexible=0),
     _api(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0), flexible=0),
     # Flexible in no version.
     _api(ApiKey.OFFSET_DELETE, (0, 0), flexible=1),

@@ -9,7 +9,7 @@ happens while the API server is unavailable.
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -27,6 +27,7 @@ from chiplog_core.admin.operations import (
     DeleteTopic,
     ElectLeaders,
     GrowTopic,
+    ReassignPartitions,
     Request,
 )
 from chiplog_core.config.effective import TopicConfig, topic_defaults
@@ -40,7 +41,7 @@ from chiplog_wire.protocol.errors import ErrorCode
 # this time.
 SHORTEST_TIMEOUT_MS = 1_000
 LONGEST_TIMEOUT_MS = 300_000
-CONFIG_SEEN_WITHIN_S = 2.0
+SEEN_WITHIN_S = 2.0
 TOO_MANY = Outcome(
     ErrorCode.throttling_quota_exceeded,
     f"{MAX_ADMIN_REQUESTS} requests of this broker's clients are already waiting: try again later",
@@ -177,14 +178,20 @@ class AdminRequests:
         carried out, and return the result."""
         if isinstance(operation, ElectLeaders):
             await self._wait_for_effect(operation, verdict)
-            return election_outcomes(verdict)
+            return partition_outcomes(verdict)
+        if isinstance(operation, ReassignPartitions):
+            with suppress(TimeoutError):
+                # Another client may cancel or replace it at once, and then it is never seen here.
+                async with asyncio.timeout(SEEN_WITHIN_S):
+                    await self._wait_for_effect(operation, verdict)
+            return partition_outcomes(verdict)
         if not isinstance(operation, DeleteTopic) and operation.validate_only:
             return self._validation_result(operation, verdict)
         if isinstance(operation, ConfigureTopic):
             try:
                 # Another client may change the key again at once; then this broker never sees the
                 # state that this request has set.
-                async with asyncio.timeout(CONFIG_SEEN_WITHIN_S):
+                async with asyncio.timeout(SEEN_WITHIN_S):
                     return await self._wait_for_effect(operation, verdict)
             except TimeoutError:
                 return Outcome()
@@ -225,8 +232,8 @@ def stored_bytes(request: AdminRequest) -> int:
     return len(json.dumps(write(request)).encode())
 
 
-def election_outcomes(verdict: Verdict) -> Outcome:
-    """The result of each partition of an election."""
+def partition_outcomes(verdict: Verdict) -> Outcome:
+    """The result of each partition of an election or a reassignment."""
     return Outcome(
         partitions={
             partition.partition: Outcome(ErrorCode(partition.code), partition.message or None)
@@ -241,8 +248,8 @@ def is_done(operation: Request, verdict: Verdict, view: TopicView | None) -> boo
     if isinstance(operation, DeleteTopic):
         wanted = operation.topic_id
         return view is None or (wanted is not None and view.topic_id.bytes != wanted.value)
-    if isinstance(operation, ElectLeaders):
-        return shows_leaders(operation, verdict, view)
+    if isinstance(operation, ElectLeaders | ReassignPartitions):
+        return shows_partitions(operation, verdict, view)
     if view is None or (verdict.topic_uid and view.owner_uid != verdict.topic_uid):
         return False  # the view is still that of an earlier topic of this name
     match operation:
@@ -257,18 +264,28 @@ def is_done(operation: Request, verdict: Verdict, view: TopicView | None) -> boo
             return shows_config(operation, view)
 
 
-def shows_leaders(operation: ElectLeaders, verdict: Verdict, view: TopicView | None) -> bool:
-    """Whether the new leader epochs are known here, or the topic is gone."""
+def shows_partitions(
+    operation: ElectLeaders | ReassignPartitions, verdict: Verdict, view: TopicView | None
+) -> bool:
+    """Whether the new leader epochs or reassignments of the partitions are known here, or the topic
+    is gone."""
     wanted = operation.topic_id
     if view is None or (wanted is not None and view.topic_id.bytes != wanted.value):
         return True
-    # The operation has the leader epoch of each partition at the time of the client's request.
-    return all(
-        view.partitions[partition.partition].leader_epoch
-        > operation.partitions[partition.partition]
-        for partition in verdict.partitions
-        if partition.code is Code.NONE
-    )
+    # The operation has the epochs of each partition at the time of the client's request.
+    for partition in verdict.partitions:
+        index, now = partition.partition, view.partitions[partition.partition]
+        if partition.code is not Code.NONE:
+            continue
+        if isinstance(operation, ElectLeaders):
+            is_shown = now.leader_epoch > operation.partitions[index]
+        else:
+            target = operation.targets[index]
+            is_cancelled = target.replicas is None and now.partition_epoch > target.partition_epoch
+            is_shown = is_cancelled or now.target == target.replicas
+        if not is_shown:
+            return False
+    return True
 
 
 def shows_config(operation: ConfigureTopic, view: TopicView) -> bool:

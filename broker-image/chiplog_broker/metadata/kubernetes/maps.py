@@ -15,6 +15,7 @@ from chiplog_broker.metadata.kubernetes.map_files import MapFiles
 from chiplog_broker.metadata.kubernetes.topic_views import (
     current_generation,
     holds_any,
+    ordered_removals,
     topic_view,
     uuid_of,
 )
@@ -22,8 +23,9 @@ from chiplog_broker.metadata.port import LocalReplicas
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.storage.errors import StorageError
+from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.config.topic_keys import Durability
-from chiplog_core.ids import BrokerId, ReplicaRef, TopicId
+from chiplog_core.ids import BrokerId, PartitionEpoch, PartitionIndex, ReplicaRef, TopicId
 from chiplog_core.model.broker_status import FlushedTopic
 from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
 from chiplog_core.problems import InvalidManifest
@@ -61,11 +63,15 @@ class Maps:
         """`applied` are the maps that the last process applied, by topic."""
         self._parts = parts
         self.applied = applied
-        self.regressed: set[str] = set()
-        """Topics whose map in the API knows less than what was applied, or is missing."""
+        self.regressed: dict[str, PartitionMapSpec | None] = {}
+        """Topic -> its map in the API, which is older than what was applied; None if it is
+        missing."""
         self.deleted: dict[str, frozenset[TopicId]] = {}
         """Topic -> ids of deleted topics of this name whose data was deleted here, while the map
         has their tombstones."""
+        self.removed: dict[tuple[TopicId, PartitionIndex], PartitionEpoch] = {}
+        """The partitions that were moved away and whose data was deleted here, with the
+        partitionEpoch of the order: another order for the same partition is carried out, too."""
         self.flushed: dict[TopicId, FlushedTopic] = {}
         self._unconfirmed = {topic for topic, spec in applied.items() if wants_confirmation(spec)}
         """Topics whose applied map waits for confirmations in brokers' statuses."""
@@ -202,10 +208,10 @@ class Maps:
         if why:
             if topic not in self.regressed:
                 logger.error("metadata_regressed", extra={"topic": topic, "reason": why})
-            self.regressed.add(topic)
+            self.regressed[topic] = spec
             self._parts.on_applied(topic)
             return False
-        self.regressed.discard(topic)
+        self.regressed.pop(topic, None)
         return True
 
     async def _store_maps(self, newer: dict[str, PartitionMapSpec]) -> set[str]:
@@ -240,9 +246,14 @@ class Maps:
                     await parts.may_lose_tail()
                 try:
                     await parts.replicas.apply(view)
+                except (OSError, StorageError):
+                    # If the disk is too full for another replica, this may make room for it.
+                    await self._remove_leftovers(spec)
+                    raise
                 finally:
                     # One replica that fails must not hide the topic, nor the others that serve.
                     parts.cluster.put(view)
+                await self._remove_leftovers(spec)
                 await self._flush(spec)
         except (OSError, StorageError) as failed:
             logger.error("map_not_applied", extra={"topic": spec.topic_name, "reason": str(failed)})
@@ -270,6 +281,25 @@ class Maps:
         if to_delete:
             self.deleted[topic] = frozenset(to_delete)
 
+    async def _remove_leftovers(self, spec: PartitionMapSpec) -> None:
+        """Delete the data of the partitions that were moved away, as the map orders. Raises
+        `OSError` or `StorageError`; then the map is applied again."""
+        ordered = {
+            (topic_id, partition): since
+            for topic_id, partition, since in ordered_removals(spec, self._parts.broker_id)
+        }
+        for key, since in ordered.items():
+            if self.removed.get(key) != since:
+                topic_id, partition = key
+                name = TopicPartition(spec.topic_name, partition)
+                await self._parts.replicas.remove(uuid_of(topic_id), name)
+                logger.info("moved_replica_deleted", extra={"partition": str(name)})
+            self.removed[key] = since
+        for generation in spec.generations:
+            for state in generation.partitions:
+                if (generation.topic_id, state.partition) not in ordered:
+                    self.removed.pop((generation.topic_id, state.partition), None)
+
     async def _flush(self, spec: PartitionMapSpec) -> None:
         """Sync a topic that was switched to Fsync, once for each switch, if the map waits for this
         broker's confirmation: records from before the switch may be in the page cache only."""
@@ -293,7 +323,7 @@ class Maps:
         if holds_any(spec, parts.broker_id):
             if topic not in self.regressed:
                 logger.error("map_missing", extra={"topic": topic})
-            self.regressed.add(topic)
+            self.regressed[topic] = None
             parts.on_applied(topic)
             return True
         try:
@@ -304,7 +334,7 @@ class Maps:
             return False
         del self.applied[topic]
         self._unconfirmed.discard(topic)
-        self.regressed.discard(topic)
+        self.regressed.pop(topic, None)
         self.deleted.pop(topic, None)
         parts.cluster.remove(topic)
         await parts.replicas.release(topic)
@@ -337,7 +367,7 @@ class Maps:
     def maps_to_report(self) -> list[PartitionMapSpec]:
         """The applied maps about which the status reports something: those that wait for
         confirmations, and `regressed` ones. They are few."""
-        topics = sorted(self._unconfirmed | self.regressed)
+        topics = sorted(self._unconfirmed | self.regressed.keys())
         return [self.applied[topic] for topic in topics if topic in self.applied]
 
     def flushed_topics(self) -> tuple[FlushedTopic, ...]:
@@ -377,14 +407,16 @@ def is_synced_before_ack(spec: PartitionMapSpec, broker_id: BrokerId) -> bool:
 def wants_confirmation(spec: PartitionMapSpec) -> bool:
     """Whether the map waits for brokers to confirm something in their status."""
     return bool(spec.tombstones or spec.unflushed) or any(
-        state.reports_wanted for generation in spec.generations for state in generation.partitions
+        state.reports_wanted or state.leftovers
+        for generation in spec.generations
+        for state in generation.partitions
     )
 
 
 def _names_broker(spec: PartitionMapSpec, broker_id: BrokerId) -> bool:
-    """Whether a partition of the map has a replica on this broker."""
+    """Whether a partition of the map has a replica on this broker, or data of one."""
     return any(
-        broker_id in state.replicas
+        broker_id in state.holders
         for generation in spec.generations
         for state in generation.partitions
     )

@@ -172,6 +172,11 @@ class KubernetesMembership:
         if self._store is not None:
             self._store.status_changed()
 
+    def partition_settled(self) -> None:
+        """Write the status again, which contains the settled partitions."""
+        if self._store is not None:
+            self._store.status_changed()
+
     def topic_outdated(self, topic: str) -> None:
         """Apply the topic's map again, because a replica here differs from it."""
         if self._store is not None:

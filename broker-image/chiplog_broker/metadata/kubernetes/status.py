@@ -5,7 +5,11 @@ from datetime import UTC, datetime
 
 from chiplog_broker.metadata.kubernetes.maps import Maps
 from chiplog_broker.metadata.kubernetes.process import Process
-from chiplog_broker.metadata.kubernetes.reports import confirmed_tombstones, replica_reports
+from chiplog_broker.metadata.kubernetes.reports import (
+    confirmed_tombstones,
+    removed_replicas,
+    replica_reports,
+)
 from chiplog_broker.metadata.kubernetes.status_limits import MAX_MESSAGE, ListLimits, limits_for
 from chiplog_broker.metadata.port import Damaged, Halted, Node
 from chiplog_broker.ports.disk import DiskUsage
@@ -28,6 +32,7 @@ from chiplog_core.model.broker_status import (
     HaltedReplica,
     PastDamage,
     RefetchAnswer,
+    SettledPartition,
     Tail,
 )
 
@@ -88,8 +93,25 @@ def broker_status(parts: StatusParts) -> BrokerStatus:
         # The answer also states that the reports on maps that have gone back are complete.
         maps_checked=(parts.maps_checked or None) if all_unrequested_fit else None,
         halted_replicas=_halted(halted, limits),
+        settled_partitions=_settled(parts)[: limits.moves],
+        removed_replicas=tuple(
+            removed_replicas(maps_to_report, parts.maps.removed, broker_id)[: limits.moves]
+        ),
         flushed_topics=parts.maps.flushed_topics(),
         confirmed_tombstones=confirmed_tombstones(maps_to_report, parts.maps.deleted, broker_id),
+    )
+
+
+def _settled(parts: StatusParts) -> tuple[SettledPartition, ...]:
+    """The partitions led here whose leftovers are not needed any more."""
+    return tuple(
+        SettledPartition(
+            topic_id=TopicId(partition.topic_id.bytes),
+            partition=PartitionIndex(partition.partition),
+            session=Session(partition.session),
+            leader_epoch=LeaderEpoch(partition.leader_epoch),
+        )
+        for partition in parts.node.replicas.settled()
     )
 
 

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from chiplog_core.limits import MAX_DAMAGED_PARTITIONS
 
-MAX_ENTRIES: Final = 4_000
-"""Reports and proposals together, of 230 bytes each with three replicas."""
+MAX_ENTRIES: Final = 2_900
+"""Reports and proposals together, of at most 330 bytes each with three replicas."""
 MIN_ENTRIES: Final = 500
 """There may always be this many reports, and this many proposals."""
 MAX_MESSAGE: Final = 1_024
@@ -29,6 +29,12 @@ class ListLimits(NamedTuple):
     proposals: int
     message: int
     """Characters of the message of each damaged or halted replica."""
+
+    @property
+    def moves(self) -> int:
+        """How many settled partitions, and how many removed replicas: together they take the space
+        of at most half of the proposals."""
+        return self.proposals // 2
 
     @property
     def file(self) -> int:

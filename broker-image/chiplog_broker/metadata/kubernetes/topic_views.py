@@ -4,12 +4,19 @@ A leader or an in-sync replica counts only in the session that the map names (R1
 its own session; the sessions of others are in their Broker objects.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from uuid import UUID
 
 from chiplog_broker.metadata.view import NO_EPOCH, NO_LEADER, PartitionView, TopicView
 from chiplog_core.config.effective import TopicConfig
-from chiplog_core.ids import NEVER_ADMITTED, BrokerId, ReplicaRef, TopicId
+from chiplog_core.ids import (
+    NEVER_ADMITTED,
+    BrokerId,
+    PartitionEpoch,
+    PartitionIndex,
+    ReplicaRef,
+    TopicId,
+)
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
 from chiplog_core.topic_name import is_internal
 
@@ -64,6 +71,9 @@ def _partition_view(
         state.isr,
         tuple(live_by_broker[replica] for replica in state.replicas if replica in live_by_broker),
         NO_EPOCH if state.unclean_epoch is None else state.unclean_epoch,
+        state.adding,
+        state.removing,
+        any(leftover.removable_since is None for leftover in state.leftovers),
     )
 
 
@@ -72,6 +82,23 @@ def held_by(generation: Generation, broker_id: BrokerId) -> list[PartitionState]
     return [partition for partition in generation.partitions if broker_id in partition.replicas]
 
 
+def named_by(states: Iterable[PartitionState], broker_id: BrokerId) -> list[PartitionState]:
+    """The partitions of which the broker has a replica, or data of one that was moved away."""
+    return [state for state in states if broker_id in state.holders]
+
+
+def ordered_removals(
+    spec: PartitionMapSpec, broker_id: BrokerId
+) -> Iterator[tuple[TopicId, PartitionIndex, PartitionEpoch]]:
+    """The partitions whose data the map orders the broker to delete, with their topic ids, and the
+    partitionEpoch of each order."""
+    for generation in spec.generations:
+        for state in generation.partitions:
+            for leftover in state.leftovers:
+                if leftover.broker == broker_id and leftover.removable_since is not None:
+                    yield generation.topic_id, state.partition, leftover.removable_since
+
+
 def holds_any(spec: PartitionMapSpec, broker_id: BrokerId) -> bool:
-    """Whether a broker has a replica of any generation."""
-    return any(held_by(generation, broker_id) for generation in spec.generations)
+    """Whether a broker has a replica of any generation, or data of one that was moved away."""
+    return any(named_by(generation.partitions, broker_id) for generation in spec.generations)

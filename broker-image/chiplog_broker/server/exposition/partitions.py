@@ -72,8 +72,8 @@ PARTITION_SERIES: Final[tuple[Series[Led], ...]] = (
     Series(f"{_OF_TOPIC}_replicas", "Number of replicas.", lambda led: len(led.view.replicas)),
     Series(
         f"{_OF_TOPIC}_under_replicated_partition",
-        "1 if a replica is not in sync.",
-        lambda led: int(len(led.view.isr) < len(led.view.replicas)),
+        "1 if a replica is not in sync that the partition had before its present reassignment.",
+        lambda led: int(not set(led.view.assigned).issubset(led.view.isr)),
     ),
     Series(
         f"{_OF_CLUSTER}_underminisr",

@@ -1,7 +1,7 @@
 """Several brokers in one process, real sockets and disks, maps written by the test."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -166,9 +166,10 @@ class Brokers:
         replicas: tuple[int, ...] = ALL,
         partitions: int = 1,
         unclean: bool = False,
+        state: Mapping[str, Any] | None = None,
         **spec: Any,
     ) -> None:
-        """A new reign for every partition."""
+        """A new reign for every partition; `state` has more fields of each."""
         self.epoch += 1
         if unclean:
             self.unclean_epoch = self.epoch
@@ -179,6 +180,7 @@ class Brokers:
             "leaderEpoch": self.epoch,
             "partitionEpoch": self.epoch,
         }
+        one |= state or {}
         if self.unclean_epoch is not None:
             one["uncleanEpoch"] = self.unclean_epoch
         if leader is not None:

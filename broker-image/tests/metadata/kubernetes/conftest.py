@@ -440,7 +440,7 @@ def member(kit: "Kit", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(maps, "RETRY_S", 0.05)
     monkeypatch.setattr(store, "DRAINING_WRITE_TIMEOUT_S", 0.2)
     monkeypatch.setattr(admin_requests, "SHORTEST_TIMEOUT_MS", 100)
-    monkeypatch.setattr(admin_requests, "CONFIG_SEEN_WITHIN_S", 0.3)
+    monkeypatch.setattr(admin_requests, "SEEN_WITHIN_S", 0.3)
     one = MemberKit(kit, tmp_path)
     yield one
     one.let_go()

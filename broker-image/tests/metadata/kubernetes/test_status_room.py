@@ -26,8 +26,11 @@ from chiplog_core.model.broker_status import (
     DamagedPartition,
     HaltedReplica,
     IsrProposal,
+    RemovedReplica,
     ReplicaReport,
+    SettledPartition,
 )
+from chiplog_core.model.reassignment import Leftover
 
 ETCD_BYTES = 3 * 2**19
 REST_BYTES = 64 * 1024
@@ -42,9 +45,20 @@ REPORT = ReplicaReport(
     leader_epoch=LeaderEpoch(EPOCH),
     partition_epoch=PartitionEpoch(EPOCH),
     isr=REFS,
+    replicas=tuple(ref.broker_id for ref in REFS),
+    leftovers=(Leftover(broker=BrokerId(103), removable_since=PartitionEpoch(EPOCH)),),
     log_leader_epoch=LeaderEpoch(EPOCH),
     log_end_offset=OFFSET,
     high_watermark=OFFSET,
+)
+SETTLED = SettledPartition(
+    topic_id=TOPIC_ID,
+    partition=PARTITION,
+    session=Session(1_000),
+    leader_epoch=LeaderEpoch(EPOCH),
+)
+REMOVED = RemovedReplica(
+    topic_id=TOPIC_ID, partition=PARTITION, partition_epoch=PartitionEpoch(EPOCH)
 )
 PROPOSAL = IsrProposal(
     session=Session(1_000),
@@ -87,13 +101,14 @@ def test_all_of_it_together(reports: int, damaged: int, halted: int) -> None:
         + min(halted, MAX_DAMAGED_PARTITIONS) * size_bytes(halt)
         + min(reports, limits.reports) * size_bytes(REPORT)
         + limits.proposals * size_bytes(PROPOSAL)
+        + limits.moves * (size_bytes(SETTLED) + size_bytes(REMOVED))
     )
     assert total <= ETCD_BYTES
 
 
 def test_there_is_room_for_all_where_little_is_to_be_said() -> None:
     limits = limits_for(10, 1)
-    assert min(limits.reports, limits.proposals) > 3_900
+    assert min(limits.reports, limits.proposals) > 2_800
     assert (limits.message, limits.file) == (1_024, 512)
 
 

@@ -1,0 +1,160 @@
+"""Decides AlterPartitionReassignments requests of admin clients (KIP-455).
+
+A reassignment is begun by the plan that handles the request, and the request is answered by a later
+plan, which sees it in the map. As in Kafka, the answer does not wait for the records to be copied.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from chiplog_core.admin.answers import PartitionVerdict
+from chiplog_core.admin.codes import Code
+from chiplog_core.admin.operations import PartitionTarget, ReassignPartitions
+from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
+from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.observed.broker_states import BrokerStates
+from chiplog_core.planner.elections import with_generations, with_partitions
+from chiplog_core.planner.reassignment import States, begin, states_of, why_not_target
+
+Target = tuple[BrokerId, ...]
+Targets = Mapping[PartitionIndex, Target]
+Reassignments = Mapping[TopicId, Targets]
+"""Topic id -> partition -> the replicas to which this plan begins to move it."""
+
+
+def judged_reassignments(
+    operation: ReassignPartitions,
+    spec: PartitionMapSpec,
+    generation: Generation,
+    wanted_replicas: int | None,
+    brokers: BrokerStates,
+) -> Iterator[PartitionVerdict | tuple[PartitionIndex, Target]]:
+    """For each partition of the request its result, or its new replicas if it is to be moved.
+
+    `wanted_replicas` is spec.replicas of the Topic; None if it has none.
+    """
+    states = {state.partition: state for state in generation.partitions}
+    for number, target in sorted(operation.targets.items()):
+        partition = PartitionIndex(number)
+        state = states.get(partition)
+        if state is None:
+            yield PartitionVerdict(
+                partition=partition,
+                code=Code.UNKNOWN_TOPIC_OR_PARTITION,
+                message=f"topic '{operation.name}' has no partition {partition}",
+            )
+        elif target.replicas is None:
+            yield _cancelled(state, target, spec, brokers)
+        else:
+            replicas = tuple(map(BrokerId, target.replicas))
+            refused = _refused(state, replicas, operation, spec, wanted_replicas, brokers)
+            yield refused or _moved(state, replicas)
+
+
+def targets_of(found: Iterable[PartitionVerdict | tuple[PartitionIndex, Target]]) -> Targets:
+    """The partitions to move, from the results of `judged_reassignments`."""
+    return dict(entry for entry in found if not isinstance(entry, PartitionVerdict))
+
+
+def begin_all(
+    spec: PartitionMapSpec,
+    brokers: BrokerStates,
+    reassignments: Reassignments,
+    before: PartitionMapSpec,
+) -> PartitionMapSpec:
+    """The map with the reassignments that this plan begins. Partitions that it changes otherwise,
+    compared with the map `before`, wait for a later plan: each step is a write of its own."""
+    if spec.hibernated or spec.current is None or spec.current not in reassignments:
+        return spec
+    targets, known = reassignments[spec.current], states_of(before)
+    return with_generations(
+        spec,
+        tuple(
+            _begun(generation, targets, spec, brokers, known)
+            if generation.topic_id == spec.current
+            else generation
+            for generation in spec.generations
+        ),
+    )
+
+
+def _begun(
+    generation: Generation,
+    targets: Targets,
+    spec: PartitionMapSpec,
+    brokers: BrokerStates,
+    known: States,
+) -> Generation:
+    """The generation with these reassignments. A target that has become impossible in this plan is
+    left out: the next plan answers the request."""
+    return with_partitions(
+        generation,
+        tuple(
+            begin(state, target, generation.topic_id, brokers)
+            if (target := targets.get(state.partition)) is not None
+            and known.get((generation.topic_id, state.partition)) is state
+            and not why_not_target(state, target, spec, brokers)
+            else state
+            for state in generation.partitions
+        ),
+    )
+
+
+def _moved(
+    state: PartitionState, replicas: Target
+) -> PartitionVerdict | tuple[PartitionIndex, Target]:
+    """The success of a reassignment that the map has already, or the one to begin."""
+    if state.target == replicas:
+        return PartitionVerdict(partition=state.partition)
+    return state.partition, replicas
+
+
+def _cancelled(
+    state: PartitionState, target: PartitionTarget, spec: PartitionMapSpec, brokers: BrokerStates
+) -> PartitionVerdict | tuple[PartitionIndex, Target]:
+    """The result of a cancellation, or the replicas to which it goes back."""
+    if state.is_moving:
+        if why := why_not_target(state, state.assigned, spec, brokers):
+            return _invalid(state, why)
+        return state.partition, state.assigned
+    if state.partition_epoch > target.partition_epoch:
+        return PartitionVerdict(partition=state.partition)
+    return PartitionVerdict(
+        partition=state.partition,
+        code=Code.NO_REASSIGNMENT_IN_PROGRESS,
+        message="no reassignment of the partition is in progress",
+    )
+
+
+def _refused(
+    state: PartitionState,
+    replicas: Target,
+    operation: ReassignPartitions,
+    spec: PartitionMapSpec,
+    wanted_replicas: int | None,
+    brokers: BrokerStates,
+) -> PartitionVerdict | None:
+    """Why the partition cannot be moved to these replicas; None if it can."""
+    if why := why_not_target(state, replicas, spec, brokers):
+        return _invalid(state, why)
+    count = len(replicas)
+    if not operation.allows_another_count and count != len(state.target):
+        return PartitionVerdict(
+            partition=state.partition,
+            code=Code.INVALID_REPLICATION_FACTOR,
+            message=f"the partition has {len(state.target)} replicas, and the request does not "
+            "allow another number",
+        )
+    if wanted_replicas is not None and count not in {wanted_replicas, len(state.target)}:
+        return PartitionVerdict(
+            partition=state.partition,
+            code=Code.INVALID_REPLICATION_FACTOR,
+            message=f"spec.replicas of the Topic object is {wanted_replicas}: change it there",
+        )
+    return None
+
+
+def _invalid(state: PartitionState, why: str) -> PartitionVerdict:
+    """INVALID_REPLICA_ASSIGNMENT with this reason."""
+    return PartitionVerdict(
+        partition=state.partition, code=Code.INVALID_REPLICA_ASSIGNMENT, message=why
+    )

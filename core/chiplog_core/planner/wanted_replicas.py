@@ -1,0 +1,236 @@
+"""Chooses where the replicas of existing partitions should be, and begins the moves to get there.
+
+A partition should have as many replicas as its topic asks for, and none on a broker that is being
+removed. Nothing else moves: replicas stay where they are as long as that is right. A moved replica
+goes to a rack with the fewest replicas of its partition, and there to the broker with the lowest
+load.
+
+Only so many moves are begun at a time that no broker copies more than a few partitions. They are
+counted from the maps, so another operator continues in the same way.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker import Broker, BrokerIntent
+from chiplog_core.model.partition_map import (
+    Generation,
+    PartitionMap,
+    PartitionMapSpec,
+    PartitionState,
+)
+from chiplog_core.observed.broker_states import BrokerStates
+from chiplog_core.planner.elections import with_generations, with_partitions
+from chiplog_core.planner.growth import PlacementTargets
+from chiplog_core.planner.reassignment import States, begin, states_of, why_not_target
+from chiplog_core.topic_name import is_internal
+
+MAX_COPIES = 5
+"""Partitions that one broker copies at the same time."""
+
+MAX_INTERNAL_COPIES = 1
+"""The same for partitions of internal topics: the groups of a partition wait while its coordinator
+reads it, so they should not all wait at once."""
+
+Target = tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How the replicas of a topic should be placed."""
+
+    replicas: int | None
+    """Replicas of each partition; None to keep each partition's number."""
+    leaving: frozenset[BrokerId]
+    """Brokers that should have no replica."""
+
+    def is_met_by(self, state: PartitionState) -> bool:
+        """Whether the partition has these replicas already, or a move to them is in progress."""
+        target = state.target
+        has_count = self.replicas is None or len(target) == self.replicas
+        return has_count and self.leaving.isdisjoint(target)
+
+
+@dataclass(slots=True)
+class Copies:
+    """How many partitions each broker copies now, or will when this plan is carried out."""
+
+    of_users: Counter[BrokerId] = field(default_factory=Counter)
+    internal: Counter[BrokerId] = field(default_factory=Counter)
+
+    def add(self, topic: str, state: PartitionState) -> None:
+        """Count the replicas that a reassignment of the topic's partition adds."""
+        (self.internal if is_internal(topic) else self.of_users).update(state.adding)
+
+    def may_begin(self, topic: str, added: Iterable[BrokerId]) -> bool:
+        """Whether each of these brokers may copy one more partition of the topic."""
+        if is_internal(topic):
+            return all(self.internal[broker_id] < MAX_INTERNAL_COPIES for broker_id in added)
+        return all(self.of_users[broker_id] < MAX_COPIES for broker_id in added)
+
+
+def count_copies(maps: Mapping[str, PartitionMap]) -> Copies:
+    """The replicas that are being added now, in all maps."""
+    copies = Copies()
+    for name, partition_map in maps.items():
+        for generation in partition_map.spec.generations:
+            for state in generation.partitions:
+                if state.adding:
+                    copies.add(name, state)
+    return copies
+
+
+def leaving_brokers(brokers: Mapping[BrokerId, Broker]) -> frozenset[BrokerId]:
+    """The brokers that are being removed, as their objects say."""
+    return frozenset(
+        broker_id
+        for broker_id, broker in brokers.items()
+        if broker.spec.intent is BrokerIntent.REMOVE and not broker.spec.retired
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaMover:
+    """Begins the moves that the specs of topics and the cluster ask for."""
+
+    brokers: BrokerStates
+    targets: PlacementTargets
+    copies: Copies
+
+    def begin(
+        self, spec: PartitionMapSpec, wanted: Wanted, before: PartitionMapSpec
+    ) -> PartitionMapSpec:
+        """The map with the next moves towards what is wanted. Partitions that this plan changes
+        otherwise, compared with the map `before`, wait for a later plan: each step is a write of
+        its own."""
+        if spec.hibernated or spec.fence is not None:
+            return spec
+        known = states_of(before)
+        return with_generations(
+            spec,
+            tuple(
+                generation
+                if generation.trash_until
+                else self._begun(generation, spec, wanted, known)
+                for generation in spec.generations
+            ),
+        )
+
+    def _begun(
+        self,
+        generation: Generation,
+        spec: PartitionMapSpec,
+        wanted: Wanted,
+        known: States,
+    ) -> Generation:
+        """The generation with its next moves."""
+        return with_partitions(
+            generation,
+            tuple(
+                state
+                if wanted.is_met_by(state)
+                or known.get((generation.topic_id, state.partition)) is not state
+                else self._moved(state, generation, spec, wanted)
+                for state in generation.partitions
+            ),
+        )
+
+    def _moved(
+        self, state: PartitionState, generation: Generation, spec: PartitionMapSpec, wanted: Wanted
+    ) -> PartitionState:
+        """The partition with the move that it needs; the same object if it must wait."""
+        target = choose_target(state, wanted, self.targets, self.brokers)
+        if target is None or why_not_target(state, target, spec, self.brokers):
+            return state
+        added = [broker_id for broker_id in target if broker_id not in state.replicas]
+        if not self.copies.may_begin(spec.topic_name, added):
+            return state
+        after = begin(state, target, generation.topic_id, self.brokers)
+        if after is not state:
+            self.targets.load.move(state.target, target)
+            self.copies.add(spec.topic_name, after)
+        return after
+
+
+def choose_target(
+    state: PartitionState, wanted: Wanted, targets: PlacementTargets, brokers: BrokerStates
+) -> Target | None:
+    """The replicas that the partition should have; None if there are too few brokers for it now.
+
+    A replica that has to go is replaced at its place in the order, so that the preferred leaders
+    stay as even as they are.
+    """
+    count = len(state.target) if wanted.replicas is None else wanted.replicas
+    racks = {broker_id: brokers.by_id[broker_id].rack for broker_id in brokers.by_id}
+    chosen: list[BrokerId | None] = [
+        None if broker_id in wanted.leaving else broker_id for broker_id in state.target
+    ]
+    chosen += [None] * (count - len(chosen))
+    _drop(chosen, len(chosen) - count, state, racks, targets)
+    for place, broker_id in enumerate(chosen):
+        if broker_id is None:
+            new = _new_replica(chosen, state, racks, targets, is_first=place == 0)
+            if new is None:
+                return None
+            chosen[place] = new
+    return tuple(broker_id for broker_id in chosen if broker_id is not None)
+
+
+def _drop(
+    chosen: list[BrokerId | None],
+    surplus: int,
+    state: PartitionState,
+    racks: Mapping[BrokerId, str | None],
+    targets: PlacementTargets,
+) -> None:
+    """Drop this many replicas: first those that would have to be replaced, then those that are not
+    in sync, then those whose rack has the most replicas. The preferred leader stays."""
+    in_sync = {ref.broker_id for ref in state.isr}
+    for _ in range(surplus):
+        if None in chosen[1:]:
+            del chosen[1 + chosen[1:].index(None)]
+            continue
+        per_rack = Counter(racks.get(broker_id) for broker_id in chosen if broker_id is not None)
+
+        def to_go(
+            place: int, per_rack: Mapping[str | None, int] = per_rack
+        ) -> tuple[bool, int, int, int]:
+            broker_id = chosen[place]
+            assert broker_id is not None, "only the first place may be empty"
+            load = targets.load.replicas[broker_id]
+            return broker_id not in in_sync, per_rack[racks.get(broker_id)], load, place
+
+        del chosen[max(range(1, len(chosen)), key=to_go)]
+
+
+def _new_replica(
+    chosen: Collection[BrokerId | None],
+    state: PartitionState,
+    racks: Mapping[BrokerId, str | None],
+    targets: PlacementTargets,
+    *,
+    is_first: bool,
+) -> BrokerId | None:
+    """The best broker for one more replica; None if there is none. A replica that the present
+    reassignment was to remove is taken back first: it has the records already."""
+    deleting = {one.broker for one in state.leftovers if one.removable_since is not None}
+    candidates = [
+        broker_id
+        for broker_id in targets.racks
+        if broker_id not in chosen and broker_id not in deleting
+    ]
+    per_rack = Counter(racks.get(broker_id) for broker_id in chosen if broker_id is not None)
+    load = targets.load
+    return min(
+        candidates,
+        key=lambda broker_id: (
+            per_rack[racks.get(broker_id)],
+            broker_id not in state.replicas,
+            load.leaders[broker_id] if is_first else 0,
+            load.replicas[broker_id],
+            broker_id,
+        ),
+        default=None,
+    )

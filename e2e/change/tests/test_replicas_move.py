@@ -1,0 +1,102 @@
+"""Replicas move under load: clients lose nothing, and wait for no longer than for a new leader."""
+
+import json
+
+import pytest
+
+from e2e import measured
+from e2e.change.moved import wait_pods, wait_quiesced, wait_replicas
+from e2e.change.tests.conftest import NewTopic
+from e2e.kafka.tools import run_tool
+from e2e.main.broker_cluster import BrokerClusterUnderTest
+from e2e.main.replicas import places
+from e2e.main.traffic import Traffic
+
+pytestmark = [pytest.mark.change, pytest.mark.timeout(400)]
+
+PARTITIONS = 6
+GAP_LIMIT_S = 1.0
+
+
+def check(traffic: Traffic, what: str) -> None:
+    """Check that nothing was lost, and print the longest gap beside its limit."""
+    gaps_s = traffic.noticed.longest_gaps_s()
+    shown = ", ".join(f"{one:.2f}" for one in gaps_s.values())
+    measured.note(
+        f"{what}: {traffic.sent} records, longest gaps per partition {shown} s "
+        f"(limit {GAP_LIMIT_S:.0f} s)"
+    )
+    traffic.check_records()
+    assert max(gaps_s.values()) < 5 * GAP_LIMIT_S
+
+
+def test_the_number_of_replicas_follows_the_spec(
+    cluster: BrokerClusterUnderTest, new_topic: NewTopic
+) -> None:
+    topic = new_topic("replicated", PARTITIONS, replicas=1)
+    with Traffic(cluster.bootstrap, topic, PARTITIONS) as traffic:
+        for count in (3, 2):
+            change = json.dumps({"spec": {"replicas": count}})
+            cluster.kubectl("patch", "ct", topic, "--type=merge", "-p", change)
+            took_s = wait_replicas(cluster, topic, count)
+            measured.note(f"{PARTITIONS} partitions have {count} replicas after {took_s:.1f} s")
+    check(traffic, "replication factor 1 to 3 to 2")
+    status = cluster.kubectl.get("ct", topic)["status"]
+    assert status["replicas"] == 2
+    assert "replicasChange" not in status
+
+
+def test_brokers_are_added_and_removed(
+    cluster: BrokerClusterUnderTest, new_topic: NewTopic
+) -> None:
+    topic = new_topic("scaled", PARTITIONS, replicas=3, config={"min.insync.replicas": 2})
+    with Traffic(cluster.bootstrap, topic, PARTITIONS) as traffic:
+        cluster.kubectl("scale", f"cbc/{cluster.name}", "--replicas=5")
+        cluster.wait_cluster_ready(180)
+        spread = new_topic("spread", 10, replicas=3)
+        assert {4, 5} <= {one for place in places(cluster, spread) for one in place.replicas}
+        cluster.kubectl("scale", f"cbc/{cluster.name}", "--replicas=3")
+        took_s = wait_quiesced(cluster, 180)
+        took_s += wait_pods(cluster, 1, 2, 3)
+        measured.note(f"two of five brokers emptied and removed in {took_s:.1f} s")
+    check(traffic, "brokers 3 to 5 to 3")
+    assert {one for place in places(cluster, spread) for one in place.replicas} == {1, 2, 3}
+
+
+def test_kafkas_tool_moves_partitions(cluster: BrokerClusterUnderTest, new_topic: NewTopic) -> None:
+    topic = new_topic("reassigned", 2, replicas=1)
+    before = [place.replicas for place in places(cluster, topic)]
+    targets = [[one % 3 + 1] for (one,) in before]
+    plan = {
+        "version": 1,
+        "partitions": [
+            {"topic": topic, "partition": number, "replicas": target}
+            for number, target in enumerate(targets)
+        ],
+    }
+    moved = json.dumps(plan)
+    with Traffic(cluster.bootstrap, topic, 2) as traffic:
+        said = reassign(cluster, moved, "--execute")
+        assert "Successfully started partition reassignments" in said, said
+        wait_quiesced(cluster, 60)
+    check(traffic, "two partitions moved by kafka-reassign-partitions.sh")
+    assert [list(place.replicas) for place in places(cluster, topic)] == targets
+    said = reassign(cluster, moved, "--verify", "--preserve-throttles")
+    assert said.count("is completed") == 2, said
+    listed = run_tool(
+        "kafka-reassign-partitions.sh", "--bootstrap-server", cluster.bootstrap, "--list"
+    )
+    assert "No partition reassignments found" in listed
+
+
+def reassign(cluster: BrokerClusterUnderTest, plan: str, *arguments: str) -> str:
+    """Run Kafka's tool with this plan; returns what it printed."""
+    return run_tool(
+        "kafka-reassign-partitions.sh",
+        "--bootstrap-server",
+        cluster.bootstrap,
+        "--reassignment-json-file",
+        "/dev/stdin",
+        *arguments,
+        input_text=plan,
+    )
