@@ -54,6 +54,11 @@ PARTITION_MAP = Definition(
                 "the leader must be one of isr, in the same session",
                 field=".leader",
             ),
+            Rule(
+                "!has(self.removing) || self.removing.size() < self.replicas.size()",
+                "removing must leave at least one of replicas",
+                field=".removing",
+            ),
         ),
     },
 )

@@ -11,7 +11,7 @@ from chiplog_core.admin.codes import Code
 from chiplog_core.admin.operations import PartitionTarget, ReassignPartitions
 from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
-from chiplog_core.observed.broker_states import BrokerStates
+from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.planner.elections import with_generations, with_partitions
 from chiplog_core.planner.reassignment import States, begin, states_of, why_not_target
 
@@ -63,8 +63,9 @@ def begin_all(
 ) -> PartitionMapSpec:
     """The map with the reassignments that this plan begins. Partitions that it changes otherwise,
     compared with the map `before`, wait for a later plan: each step is a write of its own."""
-    if spec.hibernated or spec.current is None or spec.current not in reassignments:
+    if spec.hibernated or spec.fence is not None or spec.current not in reassignments:
         return spec
+    assert spec.current is not None, "reassignments have topic ids"
     targets, known = reassignments[spec.current], states_of(before)
     return with_generations(
         spec,
@@ -150,7 +151,18 @@ def _refused(
             code=Code.INVALID_REPLICATION_FACTOR,
             message=f"spec.replicas of the Topic object is {wanted_replicas}: change it there",
         )
-    return None
+    why_not_now = _why_not_now(state, spec, brokers)
+    return _invalid(state, why_not_now) if why_not_now else None
+
+
+def _why_not_now(state: PartitionState, spec: PartitionMapSpec, brokers: BrokerStates) -> str:
+    """Why no reassignment can begin now; empty if it can."""
+    if spec.hibernated or spec.fence is not None:
+        return "the topic does not change while it is hibernated or refuses writes"
+    leader = state.leader
+    if leader is None or brokers.process_state(leader) is not ProcessState.ALIVE:
+        return "the partition has no live leader: try again when it has one"
+    return ""
 
 
 def _invalid(state: PartitionState, why: str) -> PartitionVerdict:

@@ -100,6 +100,7 @@ def _topic(orphan: PartitionMap, cluster: Metadata) -> Topic:
     generation = spec.current_generation
     partitions = () if generation is None else generation.partitions
     name = object_name(spec.topic_name)
+    counts = {len(state.target) for state in partitions}
     return Topic(
         metadata=Metadata(
             name=name, namespace=cluster.namespace, labels={labels.CLUSTER: cluster.name}
@@ -108,7 +109,7 @@ def _topic(orphan: PartitionMap, cluster: Metadata) -> Topic:
             cluster_ref=ClusterRef(name=cluster.name),
             topic_name=None if name == spec.topic_name else spec.topic_name,
             partitions=len(partitions) or None,
-            replicas=len(partitions[0].target) if partitions else None,
+            replicas=counts.pop() if len(counts) == 1 else None,
             config=dict(spec.config),
         ),
     )

@@ -11,20 +11,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
 
-from chiplog_core.ids import BrokerId, TopicId
+from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
 from chiplog_core.model.actions import Action, Create, Replace
 from chiplog_core.model.admin import AdminAnswer
 from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
-from chiplog_core.model.partition_map import PartitionMapSpec
+from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
 from chiplog_core.naming import labels, names
+from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.observed.sessions import in_its_session
 from chiplog_core.observed.settings import Settings, config_for_brokers
 from chiplog_core.observed.world import World
 from chiplog_core.planner.endpoints import broker_endpoints
 from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.node_ports import kept_node_ports
+from chiplog_core.planner.reassignment import states_of
+from chiplog_core.planner.regression import is_above
 from chiplog_core.problems import Problem
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 
@@ -48,13 +51,14 @@ class BrokersPlan:
 def plan_brokers(
     world: World,
     settings: Settings,
+    brokers: BrokerStates,
     answers: Mapping[BrokerId, tuple[AdminAnswer, ...]],
     new_topic_id: Callable[[], TopicId],
 ) -> BrokersPlan:
     """Create, change, admit, fence and retire brokers. `answers` are those to admin clients."""
     wanted = _wanted(world, settings)
     ids, intents = wanted.ids, wanted.intents
-    removable = _removable(world)
+    removable = _removable(world, brokers)
     next_specs = {
         broker_id: _answering(
             _next_spec(
@@ -137,25 +141,25 @@ def _present_intents(world: World, ids: list[BrokerId]) -> dict[BrokerId, Broker
     }
 
 
-def _removable(world: World) -> frozenset[BrokerId]:
-    """The brokers whose data is not needed: no map names them, and they know of no newer map.
+def _removable(world: World, brokers: BrokerStates) -> frozenset[BrokerId]:
+    """The brokers whose data is not needed: no map and no report of a newer map names them.
 
-    Replicas that were moved away and may be deleted do not count: if their broker is gone for good,
-    it cannot confirm the deletion.
+    None while a live broker has yet to compare its disk with the maps: these may have been restored
+    from a backup, and lack the moves that were made since.
     """
-    if not world.is_complete or world.unreadable_maps:
+    if not world.is_complete or world.unreadable_maps or brokers.unchecked_alive:
         return frozenset()
-    holding = _holding(world)
-    return frozenset(
-        broker_id
-        for broker_id, broker in world.brokers.items()
-        if broker_id not in holding and not broker.status.replica_reports
-    )
+    holding = _holding(world, brokers) | _named_by_newer_reports(world)
+    return frozenset(broker_id for broker_id in world.brokers if broker_id not in holding)
 
 
-def _holding(world: World) -> frozenset[BrokerId]:
-    """The brokers that hold data of a partition, or have not confirmed a tombstone yet."""
+def _holding(world: World, brokers: BrokerStates) -> frozenset[BrokerId]:
+    """The brokers that hold data of a partition, or are alive and have data to delete.
+
+    A dead broker is not waited for to delete what may go: it may be gone for good.
+    """
     holding: set[BrokerId] = set()
+    deleting: set[BrokerId] = set()
     for partition_map in world.maps.values():
         for generation in partition_map.spec.generations:
             for state in generation.partitions:
@@ -163,8 +167,34 @@ def _holding(world: World) -> frozenset[BrokerId]:
                 holding.update(ref.broker_id for ref in state.isr)
                 holding.update(one.broker for one in state.leftovers if one.removable_since is None)
         for tombstone in partition_map.spec.tombstones:
-            holding.update(set(tombstone.brokers) - set(tombstone.confirmed))
-    return frozenset(holding)
+            deleting.update(set(tombstone.brokers) - set(tombstone.confirmed))
+    dead = {
+        broker_id
+        for broker_id in deleting
+        if (broker := brokers.by_id.get(broker_id)) is None
+        or broker.process_state is ProcessState.GONE
+    }
+    return frozenset(holding | (deleting - dead))
+
+
+def _named_by_newer_reports(world: World) -> frozenset[BrokerId]:
+    """The brokers that report a newer state of a partition than its map has, and the replicas that
+    such a report names: maps that went back do not name all who hold data."""
+    states: dict[tuple[TopicId, PartitionIndex], PartitionState] = {}
+    buried: set[TopicId] = set()
+    for partition_map in world.maps.values():
+        states |= states_of(partition_map.spec)
+        buried |= {tombstone.topic_id for tombstone in partition_map.spec.tombstones}
+    named: set[BrokerId] = set()
+    for broker_id, broker in world.brokers.items():
+        for report in broker.status.replica_reports:
+            state = states.get((report.topic_id, report.partition))
+            if report.topic_id in buried or (state is not None and not is_above(report, state)):
+                continue
+            named.update((broker_id, *report.replicas))
+            named.update(ref.broker_id for ref in report.isr)
+            named.update(one.broker for one in report.leftovers)
+    return frozenset(named)
 
 
 def _scale_in_problems(world: World, cluster: BrokerCluster) -> tuple[Problem, ...]:
@@ -182,11 +212,14 @@ def _scale_in_problems(world: World, cluster: BrokerCluster) -> tuple[Problem, .
         return ()
     topics = ", ".join(f"{name} ({replicas})" for name, replicas in too_large[:10])
     more = f" and {len(too_large) - 10} more" if len(too_large) > 10 else ""
+    owned = {topic.topic_name for topic in world.topics}
+    orphans = [name for name, _ in too_large if name not in owned]
+    create = f" (create one for {', '.join(orphans[:10])})" if orphans else ""
     return (
         Problem(
             "spec.replicas",
             f"is {wanted}, but these topics have more replicas: {topics}{more}",
-            f"set spec.replicas of these Topics to at most {wanted} first, or set it back",
+            f"set spec.replicas of these Topics to at most {wanted} first{create}, or set it back",
         ),
     )
 

@@ -382,6 +382,8 @@ def _moves_text(facts: ClusterFacts) -> str:
     texts = []
     if moving := facts.counts.moving:
         texts.append(f"replicas of {_partitions_only(moving)} are being moved")
+    if leaving_data := facts.counts.leaving_data:
+        texts.append(f"old replicas of {_partitions_only(leaving_data)} are still to be deleted")
     if leaving := sorted(leaving_brokers(facts.world.brokers)):
         texts.append(f"to be removed when nothing is left on them: {brokers_named(leaving)}")
     return "; ".join(texts)

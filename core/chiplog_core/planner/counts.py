@@ -40,7 +40,9 @@ class Counts:
     not_preferred: int = 0
     """Partitions led by another broker than their preferred leader."""
     moving: int = 0
-    """Partitions with a reassignment that is not complete, or with data of one to delete."""
+    """Partitions with a reassignment that is not complete."""
+    leaving_data: int = 0
+    """Other partitions with data of removed replicas to delete."""
     awaiting_reports: int = 0
     """Sum of `TopicCounts.awaiting_reports`."""
     of_topic: dict[str, TopicCounts] = field(default_factory=dict)
@@ -78,7 +80,8 @@ def _count(
         counts.of_topic.setdefault(name, TopicCounts()).offline.append(state.partition)
     elif leader.broker_id != state.replicas[0] and not state.is_moving:
         counts.not_preferred += 1
-    counts.moving += state.is_moving or bool(state.leftovers)
+    counts.moving += state.is_moving
+    counts.leaving_data += bool(state.leftovers) and not state.is_moving
     if state.reports_wanted and (leader is not None or _is_any_alive(state, brokers)):
         counts.awaiting_reports += 1
         counts.of_topic.setdefault(name, TopicCounts()).awaiting_reports.append(state)

@@ -157,9 +157,10 @@ def is_held(state: PartitionState, brokers: BrokerStates) -> bool:
 
 
 def is_awaited(state: PartitionState, brokers: BrokerStates) -> bool:
-    """Whether a replica whose broker may be alive has not yet compared its disk with the present
-    maps."""
-    return bool(brokers.unchecked_alive) and not brokers.unchecked_alive.isdisjoint(state.replicas)
+    """Whether a broker that may be alive has yet to compare its disk with the present maps, and may
+    know newer metadata of the partition: one of its replicas, or, if a dead replica has not
+    compared its disk, any broker. The partition may have been moved there since."""
+    return bool(brokers.unchecked_alive) and not brokers.unchecked.isdisjoint(state.replicas)
 
 
 def _elect_in(generation: Generation, min_isr: int, brokers: BrokerStates) -> Generation:

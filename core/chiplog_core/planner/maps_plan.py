@@ -56,6 +56,8 @@ class MapsPlan:
     """Names of the topics whose maps are written."""
     waits: dict[str, Wait] = field(default_factory=dict)
     """uid of a Topic, or name of an internal topic -> why it waits."""
+    moves_waiting: dict[str, str] = field(default_factory=dict)
+    """Name of a topic -> why one of its partitions cannot move to where it should be."""
     problems: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
     """uid of a Topic -> problems of its spec with the existing topic, like fewer partitions."""
     requeue_after_ms: int | None = None

@@ -77,6 +77,8 @@ def wanted_offsets_replicas(spec: PartitionMapSpec, settings: Settings, world: W
     is_offsets = spec.topic_name == CONSUMER_OFFSETS
     if not is_offsets or settings.valid_cluster is None or settings.config is None:
         return None
+    if world.unreadable_brokers:
+        return None  # they are not in `world.brokers`, and may serve
     serving = sum(
         broker.spec.intent is BrokerIntent.SERVE and not broker.spec.retired
         for broker in world.brokers.values()

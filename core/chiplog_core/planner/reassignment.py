@@ -32,6 +32,7 @@ from chiplog_core.ids import (
     Session,
     TopicId,
 )
+from chiplog_core.limits import MAX_REPLICAS_PER_PARTITION
 from chiplog_core.model.broker_status import RemovedReplica, SettledPartition
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
 from chiplog_core.model.reassignment import Leftover, leftovers_on
@@ -93,6 +94,8 @@ def why_not_target(
         return "no replicas are given"
     if len(set(target)) != len(target):
         return "a broker is given twice"
+    if len({*target, *state.assigned}) > MAX_REPLICAS_PER_PARTITION:
+        return f"old and new replicas together are more than {MAX_REPLICAS_PER_PARTITION}"
     # A default of min ISR is lower for fewer replicas.
     config = TopicConfig(spec.config, spec.inherited_config)
     min_isr = min(spec.min_isr, configured_min_isr(config, len(target)))
@@ -103,7 +106,7 @@ def why_not_target(
         for broker_id in target
         if broker_id not in state.replicas
     )
-    return next(filter(None, problems), "") or _why_isr_too_small(state, target, min_isr)
+    return next(filter(None, problems), "") or _why_isr_too_small(state, target, spec.min_isr)
 
 
 def _why_no_new_replica(broker_id: BrokerId, state: PartitionState, brokers: BrokerStates) -> str:

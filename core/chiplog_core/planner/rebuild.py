@@ -6,6 +6,7 @@ reported. Which replicas are in sync is taken from the newest report.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionIndex, TopicId
 from chiplog_core.model.broker_status import ReplicaReport
@@ -58,13 +59,10 @@ def _state(
     )
     adopted = adopt(empty, reports.values())
     # Both epochs are raised, so that brokers take this state for newer than the one they reported.
-    return PartitionState(
-        partition=partition,
-        replicas=adopted.replicas,
-        isr=adopted.isr,
+    return replace(
+        adopted,
         leader_epoch=LeaderEpoch(adopted.leader_epoch + 1),
         partition_epoch=PartitionEpoch(adopted.partition_epoch + 1),
-        unclean_epoch=adopted.unclean_epoch,
     )
 
 

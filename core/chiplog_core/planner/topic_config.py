@@ -12,7 +12,10 @@ from chiplog_core.observed.world import World
 
 
 def configured(
-    spec: PartitionMapSpec, own: Mapping[str, str], inherited: Mapping[str, str]
+    spec: PartitionMapSpec,
+    own: Mapping[str, str],
+    inherited: Mapping[str, str],
+    wanted_replicas: int | None = None,
 ) -> PartitionMapSpec:
     """The map with this configuration, and with the min ISR and durability that follow from it.
 
@@ -22,8 +25,10 @@ def configured(
     Returns the same object if nothing changes.
     """
     replicas = fewest_replicas(spec.current_partitions)
+    if wanted_replicas is not None:
+        replicas = min(replicas, wanted_replicas)
     config = TopicConfig(own, inherited)
-    min_in_sync = min_isr(config, replicas)
+    min_in_sync = min(min_isr(config, replicas), max(replicas, 1))
     durability = Durability(config[DURABILITY])
     if (own, inherited, min_in_sync, durability) == (
         spec.config,
@@ -70,6 +75,8 @@ def _has_flushed(
 ) -> bool:
     """Whether the broker has flushed every record that was acknowledged as PageCache, or is
     retired. `answer` is the status entry by which it confirms this durability change."""
+    if not any(broker_id in state.replicas for state in spec.current_partitions):
+        return True  # its replicas were moved away
     broker = world.brokers.get(broker_id)
     if broker is None:
         return False

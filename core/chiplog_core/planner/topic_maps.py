@@ -48,6 +48,7 @@ from chiplog_core.planner.wanted_replicas import (
     ReplicaMover,
     Wanted,
     count_copies,
+    internal_load,
     leaving_brokers,
 )
 from chiplog_core.validate.topic import check_partition_count
@@ -62,7 +63,12 @@ class MapPlanner:
         self._plan = MapsPlan()
         self._placement = PlacementChecks(situation, self._plan)
         self._new = NewMaps(situation, self._plan, self._placement)
-        self._leaving = leaving_brokers(situation.world.brokers)
+        # A replica on a retired broker never returns: it is replaced, too.
+        self._leaving = leaving_brokers(situation.world.brokers) | {
+            broker_id
+            for broker_id, broker in situation.world.brokers.items()
+            if broker.spec.retired
+        }
         self._mover: ReplicaMover | None = None
 
     def plan(self) -> MapsPlan:
@@ -170,7 +176,12 @@ class MapPlanner:
             spec = self._with_partitions(spec, current, wanted, owner)
         inherited = self._situation.settings.inherited
         own = given_topic_config(owner.spec.config).values
-        spec = configured(spec, own, spec.inherited_config if inherited is None else inherited)
+        spec = configured(
+            spec,
+            own,
+            spec.inherited_config if inherited is None else inherited,
+            owner.spec.replicas,
+        )
         return flushed(spec, self._world)
 
     def _moving(
@@ -185,8 +196,13 @@ class MapPlanner:
         ):
             return spec
         if self._mover is None:
+            brokers, targets = self._situation.brokers, self._placement.targets
             self._mover = ReplicaMover(
-                self._situation.brokers, self._placement.targets, count_copies(self._world.maps)
+                brokers,
+                targets,
+                replace(targets, load=internal_load(self._world.maps)),
+                count_copies(self._world.maps, brokers),
+                self._plan.moves_waiting,
             )
         return self._mover.begin(spec, wanted, before)
 

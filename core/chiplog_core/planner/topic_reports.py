@@ -92,7 +92,9 @@ class _Reporter:
         if partition_map is not None:
             status = _described(status, partition_map.spec)
             wanted = None if problems else topic.spec.replicas
-            change = _replicas_change(partition_map.spec.current_partitions, wanted)
+            change = _replicas_change(
+                partition_map.spec.current_partitions, wanted, self._plan.moves_waiting.get(name)
+            )
             status = replace(status, replicas_change=change)
         verdicts = (ready, *self._others(topic, partition_map))
         return replace(
@@ -248,9 +250,10 @@ def _described(status: TopicStatus, spec: PartitionMapSpec) -> TopicStatus:
 
 
 def _replicas_change(
-    partitions: Sequence[PartitionState], wanted: int | None
+    partitions: Sequence[PartitionState], wanted: int | None, why_waiting: str | None
 ) -> ReplicasChange | None:
-    """The progress of a change of the number of replicas; None if there is none."""
+    """The progress of a change of the number of replicas; None if there is none. `why_waiting` is
+    why a partition cannot begin to move; None if all can, or only wait for others to be copied."""
     if wanted is None:
         return None
     waiting = sum(len(state.target) != wanted for state in partitions)
@@ -263,7 +266,7 @@ def _replicas_change(
         target_replicas=wanted,
         state=ReplicasChangeState.ONGOING if has_begun else ReplicasChangeState.PENDING,
         message=f"{done} of {len(partitions)} partitions have {wanted} replicas, {moving} are "
-        f"being changed, {waiting} wait",
+        f"being changed, {waiting} wait" + (f" ({why_waiting})" if why_waiting else ""),
     )
 
 

@@ -21,9 +21,10 @@ from chiplog_core.model.partition_map import (
     PartitionMapSpec,
     PartitionState,
 )
-from chiplog_core.observed.broker_states import BrokerStates
+from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.planner.elections import with_generations, with_partitions
 from chiplog_core.planner.growth import PlacementTargets
+from chiplog_core.planner.placement import Load
 from chiplog_core.planner.reassignment import States, begin, states_of, why_not_target
 from chiplog_core.topic_name import is_internal
 
@@ -71,15 +72,27 @@ class Copies:
         return all(self.of_users[broker_id] < MAX_COPIES for broker_id in added)
 
 
-def count_copies(maps: Mapping[str, PartitionMap]) -> Copies:
-    """The replicas that are being added now, in all maps."""
+def count_copies(maps: Mapping[str, PartitionMap], brokers: BrokerStates) -> Copies:
+    """The replicas that are being copied now, in all maps. Those without a live leader do not
+    count: they may wait for ever."""
     copies = Copies()
     for name, partition_map in maps.items():
         for generation in partition_map.spec.generations:
             for state in generation.partitions:
-                if state.adding:
+                leader = state.leader if state.adding else None
+                if leader and brokers.process_state(leader) is ProcessState.ALIVE:
                     copies.add(name, state)
     return copies
+
+
+def internal_load(maps: Mapping[str, PartitionMap]) -> Load:
+    """The load by internal topics, which are spread separately."""
+    load = Load()
+    for name, partition_map in maps.items():
+        if is_internal(name):
+            for generation in partition_map.spec.generations:
+                load.add(state.target for state in generation.partitions)
+    return load
 
 
 def leaving_brokers(brokers: Mapping[BrokerId, Broker]) -> frozenset[BrokerId]:
@@ -93,11 +106,19 @@ def leaving_brokers(brokers: Mapping[BrokerId, Broker]) -> frozenset[BrokerId]:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaMover:
-    """Begins the moves that the specs of topics and the cluster ask for."""
+    """Begins the moves that the specs of topics and the cluster ask for.
+
+    `internal_targets` has the load by internal topics alone: their partitions are the groups'
+    coordinators, and are spread separately.
+    """
 
     brokers: BrokerStates
     targets: PlacementTargets
+    internal_targets: PlacementTargets
     copies: Copies
+    waiting: dict[str, str] = field(default_factory=dict)
+    """Topic name -> why one of its partitions cannot begin its move. Partitions that only wait for
+    others to be copied are not listed."""
 
     def begin(
         self, spec: PartitionMapSpec, wanted: Wanted, before: PartitionMapSpec
@@ -141,17 +162,26 @@ class ReplicaMover:
         self, state: PartitionState, generation: Generation, spec: PartitionMapSpec, wanted: Wanted
     ) -> PartitionState:
         """The partition with the move that it needs; the same object if it must wait."""
-        target = choose_target(state, wanted, self.targets, self.brokers)
-        if target is None or why_not_target(state, target, spec, self.brokers):
-            return state
+        targets = self.internal_targets if is_internal(spec.topic_name) else self.targets
+        target = choose_target(state, wanted, targets, self.brokers)
+        if target is None:
+            return self._waits(state, spec, "too few brokers can take a new replica")
+        if why_not := why_not_target(state, target, spec, self.brokers):
+            return self._waits(state, spec, why_not)
         added = [broker_id for broker_id in target if broker_id not in state.replicas]
         if not self.copies.may_begin(spec.topic_name, added):
             return state
         after = begin(state, target, generation.topic_id, self.brokers)
-        if after is not state:
-            self.targets.load.move(state.target, target)
-            self.copies.add(spec.topic_name, after)
+        if after is state:
+            return self._waits(state, spec, "no live broker leads it")
+        targets.load.move(state.target, target)
+        self.copies.add(spec.topic_name, after)
         return after
+
+    def _waits(self, state: PartitionState, spec: PartitionMapSpec, why: str) -> PartitionState:
+        """The partition as it is; why it cannot move is remembered for the topic's status."""
+        self.waiting.setdefault(spec.topic_name, f"partition {state.partition}: {why}")
+        return state
 
 
 def choose_target(
@@ -202,7 +232,9 @@ def _drop(
             load = targets.load.replicas[broker_id]
             return broker_id not in in_sync, per_rack[racks.get(broker_id)], load, place
 
-        del chosen[max(range(1, len(chosen)), key=to_go)]
+        # The preferred leader stays, unless it is out of sync.
+        first = 0 if chosen[0] is not None and chosen[0] not in in_sync else 1
+        del chosen[max(range(first, len(chosen)), key=to_go)]
 
 
 def _new_replica(

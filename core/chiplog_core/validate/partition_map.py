@@ -173,8 +173,6 @@ def _check_move(was: PartitionState, now: PartitionState) -> Iterator[str]:
     removable = _removable(was)
     if lost := was.holders - now.holders - removable:
         yield f"{which}: it forgets broker {min(lost)}, which may still hold its data"
-    if again := removable.intersection(now.replicas):
-        yield f"{which}: broker {min(again)} gets a replica while it deletes the last one"
     if not was.reports_wanted:  # a map that was restored from a backup may lack any number of steps
         yield from _check_steps_of_move(was, now)
 
@@ -182,6 +180,8 @@ def _check_move(was: PartitionState, now: PartitionState) -> Iterator[str]:
 def _check_steps_of_move(was: PartitionState, now: PartitionState) -> Iterator[str]:
     """Rules for the order of a reassignment's steps."""
     which, removable = f"partition {was.partition}", _removable(was)
+    if again := removable.intersection(now.replicas):
+        yield f"{which}: broker {min(again)} gets a replica while it deletes the last one"
     in_sync = {member.broker_id for member in now.isr}
     if released := _removable(now) - removable:
         unproven = {leftover.broker for leftover in was.leftovers}

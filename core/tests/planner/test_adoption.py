@@ -43,6 +43,23 @@ def test_it_is_made_as_the_topic_is_and_owns_its_records() -> None:
     assert topic_id in kubernetes.buried, "deleting it deletes the records"
 
 
+def test_a_topic_whose_partitions_have_different_numbers_of_replicas_keeps_them() -> None:
+    kubernetes = orphaned()
+    orders = kubernetes.maps["orders"]
+    (generation,) = orders.spec.generations
+    first = generation.partitions[0]
+    isr = tuple(ref for ref in first.isr if ref.broker_id == first.replicas[0])
+    fewer = replace(first, replicas=first.replicas[:1], isr=isr, leader=isr[0])
+    partitions = (fewer, *generation.partitions[1:])
+    spec = replace(orders.spec, generations=(replace(generation, partitions=partitions),))
+    kubernetes.maps["orders"] = kubernetes.stored(replace(orders, spec=spec))
+    kubernetes.now += PATIENCE
+    kubernetes.settle()
+
+    assert kubernetes.topics["orders"].spec.replicas is None
+    assert len(kubernetes.maps["orders"].spec.current_partitions[0].replicas) == 1
+
+
 def test_users_have_some_time_to_apply_their_own() -> None:
     kubernetes = orphaned()
     kubernetes.now += PATIENCE - timedelta(seconds=1)

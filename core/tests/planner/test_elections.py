@@ -461,15 +461,23 @@ def test_a_dead_follower_of_two_leaves_where_one_suffices() -> None:
 
 
 @pytest.mark.parametrize(
-    ("awaited", "leader"),
+    ("unchecked", "alive", "leader"),
     [
-        pytest.param(3, "1@1", id="a replica that lives and has not spoken is waited for"),
-        pytest.param(4, "2@1", id="a broker without a copy is not"),
+        pytest.param({3}, {3}, "1@1", id="a replica that lives and has not spoken is waited for"),
+        pytest.param({4}, {4}, "2@1", id="a broker without a copy is not"),
+        pytest.param({1}, set(), "2@1", id="nor is a dead replica"),
+        pytest.param({1, 4}, {4}, "1@1", id="but then the partition may have moved to any broker"),
     ],
 )
-def test_who_has_not_compared_its_disk_with_the_maps(awaited: int, leader: str) -> None:
+def test_who_has_not_compared_its_disk_with_the_maps(
+    unchecked: set[int], alive: set[int], leader: str
+) -> None:
     known = broker_states(broker_state("1@1", GONE), *ALL_THREE[1:], broker_state("4@1"))
-    known = replace(known, unchecked_alive=frozenset({BrokerId(awaited)}))
+    known = replace(
+        known,
+        unchecked=frozenset(map(BrokerId, unchecked)),
+        unchecked_alive=frozenset(map(BrokerId, alive)),
+    )
 
     assert elect(state("1@1 2@1 3@1", "1@1"), TOPIC, 2, known).leader == ref(leader)
 

@@ -12,6 +12,7 @@ from chiplog_core.admin.bodies import from_body, to_body
 from chiplog_core.admin.codes import Code
 from chiplog_core.admin.operations import PartitionTarget, ReassignPartitions
 from chiplog_core.ids import BrokerId, PartitionEpoch, PartitionIndex, ReplicaRef
+from chiplog_core.limits import MAX_REPLICAS_PER_PARTITION
 from chiplog_core.model.admin import AdminRequest
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.model.reassignment import Leftover
@@ -42,7 +43,10 @@ def states(kubernetes: Copying) -> tuple[PartitionState, ...]:
 
 
 def ask(
-    kubernetes: Copying, targets: dict[int, tuple[int, ...] | None], **more: object
+    kubernetes: Copying,
+    targets: dict[int, tuple[int, ...] | None],
+    asked: int = ASKED,
+    **more: Any,
 ) -> ReassignPartitions:
     """A tool's request; a target of None cancels."""
     topic_id = kubernetes.maps["orders"].spec.current
@@ -56,16 +60,16 @@ def ask(
             number: PartitionTarget(replicas=target, partition_epoch=epochs.get(number, 0))
             for number, target in targets.items()
         },
-        **more,  # type: ignore[arg-type]
+        **more,
     )
-    put(kubernetes, operation)
+    put(kubernetes, operation, asked)
     return operation
 
 
-def put(kubernetes: Copying, operation: ReassignPartitions) -> None:
+def put(kubernetes: Copying, operation: ReassignPartitions, asked: int = ASKED) -> None:
     op, body = to_body(operation)
     assert from_body(op, body) == operation
-    status = kubernetes.brokers[BrokerId(ASKED)].status
+    status = kubernetes.brokers[BrokerId(asked)].status
     request = AdminRequest(
         id=f"r-{next(NUMBERS)}",
         principal="User:a",
@@ -73,7 +77,7 @@ def put(kubernetes: Copying, operation: ReassignPartitions) -> None:
         body=body,
         deadline=kubernetes.now + timedelta(seconds=30),
     )
-    kubernetes.status(ASKED, replace(status, requests=(request,)))
+    kubernetes.status(asked, replace(status, requests=(request,)))
 
 
 def act(kubernetes: Copying, times: int = 1) -> None:
@@ -158,6 +162,59 @@ def test_what_cannot_be_is_refused_with_the_reason() -> None:
     }
 
 
+def test_a_partition_has_no_more_replicas_than_its_map_can_have() -> None:
+    kubernetes = cluster(40, partitions=1, replicas=20)
+    replicas = states(kubernetes)[0].replicas
+    others = tuple(one for one in range(1, 41) if one not in replicas)
+    ask(kubernetes, {0: others})
+    act(kubernetes, 2)
+
+    assert answers(kubernetes) == {
+        0: (
+            Code.INVALID_REPLICA_ASSIGNMENT,
+            f"old and new replicas together are more than {MAX_REPLICAS_PER_PARTITION}",
+        )
+    }
+    assert states(kubernetes)[0].replicas == replicas
+
+
+def test_a_partition_without_a_leader_is_refused_at_once() -> None:
+    """The answer for the others does not wait for it until the request is too old."""
+    kubernetes = cluster(partitions=2, replicas=1)
+    first, second = states(kubernetes)
+    assert ASKED not in second.replicas
+    kubernetes.kill(second.replicas[0])
+    kubernetes.settle()
+    free = next(one for one in elsewhere(first) if one != second.replicas[0])
+    ask(kubernetes, {0: (free,), 1: (ASKED,)})
+    act(kubernetes, 2)
+
+    assert answers(kubernetes) == {
+        0: (Code.NONE, ""),
+        1: (
+            Code.INVALID_REPLICA_ASSIGNMENT,
+            "the partition has no live leader: try again when it has one",
+        ),
+    }
+
+
+def test_a_broker_without_a_replica_any_more_has_nothing_to_flush() -> None:
+    kubernetes = cluster(partitions=1, config={"chiplog.durability": "PageCache"})
+    state = states(kubernetes)[0]
+    assert state.leader is not None
+    dead = next(one for one in state.replicas if one != state.leader.broker_id)
+    kubernetes.kill(dead)
+    kubernetes.settle()
+    kubernetes.apply(topic(partitions=1, replicas=2, config={"chiplog.durability": "Fsync"}))
+    kubernetes.settle()
+    assert list(kubernetes.maps["orders"].spec.unflushed) == [dead]
+    ask(kubernetes, {0: (state.leader.broker_id, elsewhere(state)[0])})
+    kubernetes.settle()
+
+    assert dead not in states(kubernetes)[0].replicas
+    assert list(kubernetes.maps["orders"].spec.unflushed) == []
+
+
 def test_min_isr_is_not_undercut() -> None:
     kubernetes = cluster(config={"min.insync.replicas": 2})
     kubernetes.apply(topic(partitions=2, config={"min.insync.replicas": 2}))
@@ -185,7 +242,7 @@ def test_min_isr_is_not_undercut() -> None:
     ],
 )
 def test_another_number_is_for_the_owner_of_the_number_to_decide(
-    target: tuple[int, ...], more: dict[str, object], message: str
+    target: tuple[int, ...], more: dict[str, Any], message: str
 ) -> None:
     kubernetes = cluster()
     ask(kubernetes, {0: target}, **more)

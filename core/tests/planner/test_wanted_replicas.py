@@ -2,11 +2,12 @@
 
 from collections import Counter
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from chiplog_core.ids import BrokerId
+from chiplog_core.ids import BrokerId, PartitionEpoch
 from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.conditions import Condition, ConditionStatus
 from chiplog_core.model.partition_map import PartitionState
@@ -15,6 +16,7 @@ from chiplog_core.planner.wanted_replicas import MAX_COPIES
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from tests.planner.copying import Copying
 from tests.planner.objects import partitions_of, topic
+from tests.planner.test_reassignments import act, ask
 
 
 def running(brokers: int = 3, **spec: object) -> Copying:
@@ -121,6 +123,113 @@ def test_no_write_is_refused_while_replicas_are_added() -> None:
     assert kubernetes.maps["orders"].spec.min_isr == 2
 
 
+def test_a_min_isr_of_its_own_is_raised_when_the_replicas_are_there() -> None:
+    kubernetes = with_topic(partitions=2, replicas=1)
+    kubernetes.apply(topic(partitions=2, replicas=3, config={"min.insync.replicas": 2}))
+    for _ in range(30):
+        spec = kubernetes.maps["orders"].spec
+        assert all(len(state.isr) >= spec.min_isr for state in spec.current_partitions)
+        kubernetes.execute(kubernetes.plan().actions)
+        kubernetes.obey()
+
+    assert kubernetes.maps["orders"].spec.min_isr == 2
+
+
+def test_fewer_replicas_while_all_old_ones_are_dead() -> None:
+    """Each write of the map is checked: none may be refused."""
+    kubernetes = with_topic(6, partitions=1, replicas=3)
+    before = states(kubernetes)[0]
+    added = tuple(BrokerId(one) for one in range(1, 7) if one not in before.replicas)
+    ask(kubernetes, {0: added}, asked=added[0])
+    act(kubernetes, 2)
+    kubernetes.kill(added[2])
+    for _ in range(5):
+        act(kubernetes)
+        kubernetes.obey()
+    for one in before.replicas:
+        kubernetes.kill(one)
+    for _ in range(5):
+        kubernetes.obey()
+        act(kubernetes)
+    assert {ref.broker_id for ref in states(kubernetes)[0].isr} == set(added[:2])
+
+    kubernetes.apply(topic(partitions=1, replicas=1))
+    kubernetes.settle()
+    (state,) = states(kubernetes)
+    assert state.leader is not None
+    assert state.leader.broker_id in added[:2]
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_dead_preferred_leader_goes_first(replicas: int) -> None:
+    kubernetes = with_topic(3, partitions=1, replicas=3)
+    first = states(kubernetes)[0].replicas[0]
+    kubernetes.kill(first)
+    kubernetes.settle()
+    kubernetes.apply(topic(partitions=1, replicas=replicas))
+    kubernetes.settle()
+
+    assert len(states(kubernetes)[0].replicas) == replicas
+    assert first not in states(kubernetes)[0].replicas
+
+
+def test_the_status_says_why_replicas_wait() -> None:
+    kubernetes = with_topic(partitions=2, replicas=1)
+    kubernetes.kill(3)
+    kubernetes.settle()
+    kubernetes.apply(topic(partitions=2, replicas=3))
+    kubernetes.settle()
+
+    change = kubernetes.topics["orders"].status.replicas_change
+    assert change is not None
+    assert change.message == (
+        "0 of 2 partitions have 3 replicas, 0 are being changed, 2 wait (partition 0: too few "
+        "brokers can take a new replica)"
+    )
+
+
+def test_copies_that_cannot_be_made_do_not_stop_others() -> None:
+    """All partitions of one topic were to move from a broker that then died."""
+    kubernetes = with_topic(3, partitions=1, replicas=1)
+    kubernetes.apply(topic("dead", partitions=45, replicas=1))
+    kubernetes.settle()
+    kubernetes.apply(topic("alive", partitions=6, replicas=2))
+    kubernetes.settle()
+    kubernetes.configure(2)
+    act(kubernetes, 2)
+    assert any(state.adding for state in states(kubernetes, "dead"))
+    kubernetes.kill(3)
+    kubernetes.settle()
+
+    assert any(state.adding for state in states(kubernetes, "dead"))
+    assert not any(3 in state.replicas for state in states(kubernetes, "alive"))
+
+
+def test_a_replica_on_a_retired_broker_is_replaced() -> None:
+    """The last operator began a move to it when it was removed."""
+    kubernetes = with_topic(4, partitions=1, replicas=2)
+    kubernetes.configure(3)
+    act(kubernetes)
+    seen = kubernetes.maps["orders"]
+    (state,) = states(kubernetes)
+    late = replace(
+        state,
+        replicas=(*state.replicas, BrokerId(4)),
+        adding=(BrokerId(4),),
+        partition_epoch=PartitionEpoch(state.partition_epoch + 1),
+    )
+    act(kubernetes)
+    assert kubernetes.brokers[BrokerId(4)].spec.retired
+    (generation,) = seen.spec.generations
+    spec = replace(seen.spec, generations=(replace(generation, partitions=(late,)),))
+    kubernetes.maps["orders"] = kubernetes.stored(replace(seen, spec=spec))
+    kubernetes.apply(topic(partitions=1, replicas=3))
+    kubernetes.settle()
+
+    check_complete(kubernetes)
+    assert set(states(kubernetes)[0].replicas) == {1, 2, 3}
+
+
 def test_a_partition_that_is_added_meanwhile_has_the_new_number() -> None:
     kubernetes = with_topic(partitions=2, replicas=1)
     kubernetes.apply(topic(partitions=4, replicas=2))
@@ -211,6 +320,35 @@ def test_the_topic_of_offsets_stays_while_the_removal_of_brokers_is_refused() ->
     assert {len(one.replicas) for one in states(kubernetes, CONSUMER_OFFSETS)} == {3}
 
 
+def test_the_topic_of_offsets_stays_while_a_broker_cannot_be_read() -> None:
+    kubernetes = running(3, config=OFFSETS)
+    brokers = {one: broker for one, broker in kubernetes.brokers.items() if one != 3}
+    unreadable = {"demo-3": "spec.x is unknown"}
+    for _ in range(3):
+        plan = kubernetes.plan(brokers=brokers, unreadable_brokers=unreadable)
+        kubernetes.execute(plan.actions)
+
+    assert {len(one.target) for one in states(kubernetes, CONSUMER_OFFSETS)} == {3}
+
+
+def test_coordinators_of_a_removed_broker_are_spread() -> None:
+    """Whatever the load by users' topics is."""
+    config = {"offsets.topic.num.partitions": 16, "offsets.topic.replication.factor": 1}
+    kubernetes = running(4, config=config)
+    kubernetes.apply(topic(partitions=8, replicas=1))
+    kubernetes.settle()
+    kubernetes.configure(4, config=config)
+    for partition in range(8):
+        ask(kubernetes, {partition: (1 + partition % 2,)})
+        kubernetes.settle()
+    kubernetes.configure(3, config=config)
+    kubernetes.settle()
+
+    load = Counter(one.replicas[0] for one in states(kubernetes, CONSUMER_OFFSETS))
+    assert set(load) == {1, 2, 3}
+    assert max(load.values()) - min(load.values()) <= 2
+
+
 # -- fewer brokers
 
 
@@ -287,6 +425,71 @@ def test_a_broker_that_is_dead_is_removed_too() -> None:
 
     assert kubernetes.plan().brokers == (1, 2, 3)
     assert all(set(state.replicas) == {1, 2, 3} for state in states(kubernetes))
+
+
+def test_a_dead_broker_is_not_awaited_to_delete_a_topic() -> None:
+    kubernetes = with_topic(4, partitions=4, replicas=3)
+    kubernetes.kill(4)
+    kubernetes.settle()
+    kubernetes.delete("orders")
+    kubernetes.settle()
+    kubernetes.configure(3)
+    kubernetes.settle()
+
+    assert kubernetes.plan().brokers == (1, 2, 3)
+    assert "orders" not in kubernetes.maps
+
+
+def test_a_dead_broker_that_had_reported_is_removed() -> None:
+    kubernetes = with_topic(4, partitions=4, replicas=3)
+    for broker_id in (1, 2, 3, 4):
+        kubernetes.kill(broker_id)
+    kubernetes.settle()
+    for broker_id in (1, 2, 3, 4):
+        kubernetes.start(broker_id)
+    for _ in range(2):
+        act(kubernetes)
+        kubernetes.obey()
+        if kubernetes.brokers[BrokerId(4)].status.replica_reports:
+            break
+    assert kubernetes.brokers[BrokerId(4)].status.replica_reports
+    kubernetes.kill(4)
+    kubernetes.settle()
+    kubernetes.configure(3)
+    kubernetes.settle()
+
+    assert kubernetes.plan().brokers == (1, 2, 3)
+
+
+def test_old_replicas_that_a_dead_broker_cannot_delete_are_not_called_moving() -> None:
+    kubernetes = with_topic(4, partitions=1, replicas=2)
+    (state,) = states(kubernetes)
+    dead = next(one for one in state.replicas if one != 1)
+    other = next(BrokerId(one) for one in range(1, 5) if one not in state.replicas)
+    kubernetes.kill(dead)
+    kubernetes.settle()
+    ask(kubernetes, {0: (1, other)})
+    kubernetes.settle()
+
+    assert states(kubernetes)[0].replicas == (1, other)
+    assert condition(kubernetes, "Quiesced").message == (
+        "old replicas of 1 partition are still to be deleted"
+    )
+
+
+def test_a_topic_without_an_object_that_stops_a_removal_is_named() -> None:
+    kubernetes = with_topic(3, partitions=1, replicas=3, deletionPolicy="Retain")
+    kubernetes.delete("orders")
+    kubernetes.settle()
+    assert "orders" in kubernetes.maps
+    assert "orders" not in kubernetes.topics
+    kubernetes.configure(2)
+    kubernetes.settle()
+
+    assert condition(kubernetes, "Ready").message == (
+        "spec.replicas is 2, but these topics have more replicas: orders (3): set spec.replicas of "
+        "these Topics to at most 2 first (create one for orders), or set it back"
+    )
 
 
 def test_a_broker_with_the_only_replica_is_not_removed_before_it_is_copied() -> None:
