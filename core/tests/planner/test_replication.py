@@ -223,7 +223,11 @@ MUTANTS: list[tuple[Patch, str]] = [
 ]
 
 
-RARE: dict[Patch, int] = {_first_that_vouches_wins: 245, _not_waited_for_the_brokers: 170}
+RARE: dict[Patch, int] = {
+    _first_that_vouches_wins: 245,
+    _not_waited_for_the_brokers: 170,
+    _proof_of_an_earlier_leadership: 400,
+}
 """Where to begin with bugs that few walks show."""
 
 
