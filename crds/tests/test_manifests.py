@@ -32,6 +32,7 @@ JUDGED_BY_KUBERNETES = {
     "broker-session-decreases",
     "map-current-without-generation",
     "map-leader-outside-isr",
+    "map-removing-all-replicas",
     "map-topic-changed",
 }
 """Invalid manifests in which the program's own reading and rules find nothing wrong."""

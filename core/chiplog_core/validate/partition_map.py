@@ -121,6 +121,8 @@ def _check_state(state: PartitionState) -> Iterator[str]:
         yield f"{which}: a replica is both added and removed"
     if not {*state.adding, *state.removing}.issubset(state.replicas):
         yield f"{which}: a reassignment names a broker that holds no replica"
+    if not state.target:
+        yield f"{which}: a reassignment removes all replicas"
     if any(leftover.broker in state.replicas for leftover in state.leftovers):
         yield f"{which}: a replica is also a leftover"
 

@@ -205,6 +205,7 @@ def test_data_of_a_moved_replica_goes_by_a_proof_only(
         (state(replicas=(1, 2, 3, 3)), "a broker holds two replicas"),
         (state(adding=(3,), removing=(3,)), "a replica is both added and removed"),
         (state(adding=(4,)), "a reassignment names a broker that holds no replica"),
+        (state(removing=(1, 2, 3)), "a reassignment removes all replicas"),
         (state(leftovers=leftovers_on((BrokerId(3),))), "a replica is also a leftover"),
     ],
 )
