@@ -55,6 +55,8 @@ MAX_VERIFIED_TOPICS = 1_000
 MAX_RUN_HISTORY = 20
 MAX_LEADER_MOVES = 1_000
 """Leader moves of one proposal: each takes 100 bytes in the status of a Rebalance."""
+MAX_REPLICA_MOVES = 1_000
+"""Replica moves of one proposal; the list of a partition's replicas takes 150 bytes."""
 MAX_PROPOSAL_BROKERS = 200
 MAX_HOT_KEYS = 20
 MAX_PARTITION_ADVICE = 50

@@ -41,7 +41,7 @@ kubectl -n demo wait verification/all-topics --for=condition=Verified --timeout=
 kubectl -n demo get verifications""",
     ),
     Step(
-        "Let Spark measure the brokers' load and propose moves of leaderships, and approve them:",
+        "Let Spark measure the brokers' load and propose moves, and approve them:",
         """\
 kubectl -n demo apply -f examples/rebalance.yaml
 kubectl -n demo wait rebalance/even-load --for=jsonpath={.status.state}=ProposalReady --timeout=10m

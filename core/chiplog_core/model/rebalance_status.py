@@ -16,6 +16,7 @@ from chiplog_core.limits import (
     MAX_PARTITIONS_PER_TOPIC,
     MAX_PROPOSAL_BROKERS,
     MAX_REASSIGNMENT_LENGTH,
+    MAX_REPLICA_MOVES,
 )
 from chiplog_core.manifest.constraints import Items, Length, Range
 from chiplog_core.model.conditions import Condition
@@ -73,6 +74,22 @@ class LeaderMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaMove:
+    """The new replicas of a partition; its records are copied to those that are new."""
+
+    topic: Annotated[TopicName, "Name of the topic of the partition whose replicas move."]
+    partition: Annotated[PartitionIndex, "Number of the partition whose replicas move."]
+    replicas: Annotated[
+        ReplicaList, "Ids of the brokers that should have the replicas, the preferred leader first."
+    ]
+    expected_replicas: Annotated[
+        ReplicaList,
+        "Ids of the brokers that had the replicas when the load was measured; if they have "
+        "changed after that, these replicas are not moved.",
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLoad:
     """Load of one broker."""
 
@@ -98,7 +115,7 @@ class Figures:
     ] = ()
     after: Annotated[
         tuple[BrokerLoad, ...],
-        "Load of each broker after the proposed leader moves.",
+        "Load of each broker after the proposed moves.",
         Items(MAX_PROPOSAL_BROKERS, key=("broker",)),
     ] = ()
 
@@ -139,11 +156,7 @@ class Proposal:
         "Id for spec.approvedProposal: the name of the application that created the proposal.",
     ]
     made_at: Annotated[datetime | None, "When the proposal was created."] = None
-    executable: Annotated[
-        bool,
-        "Whether the proposal can be carried out. Replica moves are skipped in any "
-        "case: they are not built yet.",
-    ] = False
+    executable: Annotated[bool, "Whether the proposal can be carried out."] = False
     message: Annotated[
         str, "What of the proposal cannot be carried out, and why.", Length(MAX_MESSAGE_LENGTH)
     ] = ""
@@ -152,14 +165,18 @@ class Proposal:
         "Leaderships that move to another replica.",
         Items(MAX_LEADER_MOVES, key=("topic", "partition")),
     ] = ()
+    replica_moves: Annotated[
+        tuple[ReplicaMove, ...],
+        "Partitions whose replicas move to other brokers, after the leader moves.",
+        Items(MAX_REPLICA_MOVES, key=("topic", "partition")),
+    ] = ()
     reassignment: Annotated[
         str,
-        "Replicas that would move, in the format of kafka-reassign-partitions.sh; empty if there "
-        "are none.",
+        "The replica moves in the format of kafka-reassign-partitions.sh; empty if there are none.",
         Length(MAX_REASSIGNMENT_LENGTH),
     ] = ""
     figures: Annotated[
-        Figures | None, "Load of each broker before and after the proposed leader moves."
+        Figures | None, "Load of each broker before and after the proposed moves."
     ] = None
     hot_keys: Annotated[
         tuple[HotKey, ...],
@@ -184,12 +201,18 @@ class Proposal:
     ] = None
     on_demand_balancedness_score_after: Annotated[
         Percent | None,
-        "How even the load would be after the leader moves: 100 is even, 0 is all load "
-        "on one broker.",
+        "How even the load would be after the moves: 100 is even, 0 is all load on one broker.",
     ] = None
     monitored_partitions_percentage: Annotated[
         Percent | None, "Percentage of the partitions that were measured."
     ] = None
+
+    @property
+    def moved_topics(self) -> set[TopicName]:
+        """The topics of all its moves."""
+        return {move.topic for move in self.leader_moves} | {
+            move.topic for move in self.replica_moves
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,13 +220,20 @@ class MovesStatus:
     """Progress of the approved proposal."""
 
     proposal: Annotated[ObjectName, "Id of the approved proposal, as in status.proposal.id."]
-    done: Annotated[Count, "Number of leaderships that have been moved."] = 0
-    total: Annotated[Count, "Number of leaderships that the proposal moves."] = 0
+    done: Annotated[
+        Count, "Number of moves that are done: of leaderships, and of partitions' replicas."
+    ] = 0
+    total: Annotated[Count, "Number of moves of the proposal."] = 0
     left_out: Annotated[
         Count,
-        "Number of leaderships that were skipped because their partitions changed after "
-        "the proposal.",
+        "Number of moves that were skipped because their partitions changed after the proposal.",
     ] = 0
+    approved_at: Annotated[datetime | None, "When the proposal was approved."] = None
+    finishes_at: Annotated[
+        datetime | None,
+        "Estimate of when all moves will be done, from the moves that are done; not set before the "
+        "first.",
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

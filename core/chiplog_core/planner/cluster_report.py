@@ -368,7 +368,7 @@ def _quiesced(facts: ClusterFacts) -> Verdict:
     if moves := _moves_text(facts):
         return fails(ConditionType.QUIESCED, "InProgress", moves)
     if any(map(is_in_force, facts.world.rebalances)):
-        return fails(ConditionType.QUIESCED, "InProgress", "a Rebalance is moving leaderships")
+        return fails(ConditionType.QUIESCED, "InProgress", "a Rebalance is being carried out")
     if busy or len(facts.serving) < len(facts.broker_ids):
         return fails(
             ConditionType.QUIESCED, "InProgress", "brokers are starting, restarting or catching up"

@@ -16,6 +16,7 @@ from chiplog_core.planner.ownership import Ownership
 from chiplog_core.planner.preferred import Moves
 from chiplog_core.planner.reassignment import MoveReports
 from chiplog_core.planner.regression import Answers
+from chiplog_core.planner.replica_orders import ReplicaOrders
 from chiplog_core.problems import Problem
 
 
@@ -40,6 +41,7 @@ class Situation:
     moves: Moves
     move_reports: MoveReports
     orders: Orders
+    replica_orders: ReplicaOrders
     ownership: Ownership
     broker_ids: tuple[BrokerId, ...]
     find_placement_targets: Callable[[], PlacementTargets]

@@ -30,6 +30,7 @@ from chiplog_core.planner.preferred import find_moves
 from chiplog_core.planner.proposals import gather_proposals
 from chiplog_core.planner.reassignment import gather_move_reports
 from chiplog_core.planner.regression import Answers, gather_reports, next_overdue_ms
+from chiplog_core.planner.replica_orders import find_replica_orders
 from chiplog_core.planner.rollout import Rollout, plan_rollout
 from chiplog_core.planner.stranded import find_stranded
 from chiplog_core.planner.topic_maps import MapPlanner
@@ -62,6 +63,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         moves=moves,
         move_reports=gather_move_reports(world),
         orders=find_orders(world, settings, brokers),
+        replica_orders=find_replica_orders(world, settings),
         ownership=find_owners(world, settings),
         broker_ids=brokers_plan.ids,
         find_placement_targets=lambda: find_placement_targets(world, brokers, brokers_plan.intents),

@@ -211,9 +211,10 @@ class MapPlanner:
         cluster = self._situation.settings.valid_cluster
         if cluster is None or not self._world.is_complete:
             return None
+        ordered = self._situation.replica_orders.get(spec.topic_name, {})
         if owner is None:
             replicas = wanted_offsets_replicas(spec, self._situation.settings, self._world)
-            return Wanted(replicas, self._leaving)
+            return Wanted(replicas, self._leaving, ordered)
         metadata = owner.metadata
         if metadata.deletion_timestamp is not None or paused(metadata):
             return None
@@ -222,7 +223,7 @@ class MapPlanner:
             or self._plan.problems.get(metadata.uid)
         )
         follows_spec = not (unmanaged(metadata) or has_problems)
-        return Wanted(owner.spec.replicas if follows_spec else None, self._leaving)
+        return Wanted(owner.spec.replicas if follows_spec else None, self._leaving, ordered)
 
     def _with_inherited(
         self, spec: PartitionMapSpec, own: Mapping[str, str] | None = None

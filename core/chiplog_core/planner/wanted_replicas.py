@@ -1,9 +1,9 @@
 """Chooses where the replicas of existing partitions should be, and begins the moves to get there.
 
 A partition should have as many replicas as its topic asks for, and none on a broker that is being
-removed. Nothing else moves: replicas stay where they are as long as that is right. A moved replica
-goes to a rack with the fewest replicas of its partition, and there to the broker with the lowest
-load.
+removed. An approved Rebalance may say on which brokers they should be. Nothing else moves: replicas
+stay where they are as long as that is right. A moved replica goes to a rack with the fewest
+replicas of its partition, and there to the broker with the lowest load.
 
 Only so many moves are begun at a time that no broker copies more than a few partitions. They are
 counted from the maps, so another operator continues in the same way.
@@ -11,9 +11,9 @@ counted from the maps, so another operator continues in the same way.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from chiplog_core.ids import BrokerId
+from chiplog_core.ids import BrokerId, PartitionIndex
 from chiplog_core.model.broker import Broker, BrokerIntent
 from chiplog_core.model.partition_map import (
     Generation,
@@ -26,6 +26,7 @@ from chiplog_core.planner.elections import with_generations, with_partitions
 from chiplog_core.planner.growth import PlacementTargets
 from chiplog_core.planner.placement import Load
 from chiplog_core.planner.reassignment import States, begin, states_of, why_not_target
+from chiplog_core.planner.replica_orders import ReplicaOrder
 from chiplog_core.topic_name import is_internal
 
 MAX_COPIES = 5
@@ -46,10 +47,21 @@ class Wanted:
     """Replicas of each partition; None to keep each partition's number."""
     leaving: frozenset[BrokerId]
     """Brokers that should have no replica."""
+    ordered: Mapping[PartitionIndex, ReplicaOrder] = field(default_factory=dict)
+    """Partition of the current generation -> where a Rebalance wants its replicas."""
 
     def is_met_by(self, state: PartitionState) -> bool:
         """Whether the partition has these replicas already, or a move to them is in progress."""
-        target = state.target
+        order = self.order_for(state)
+        return self._allows(state.target) if order is None else order.target == state.target
+
+    def order_for(self, state: PartitionState) -> ReplicaOrder | None:
+        """The order of a Rebalance for the partition, if it agrees with the rest; else None."""
+        order = self.ordered.get(state.partition)
+        return order if order is not None and self._allows(order.target) else None
+
+    def _allows(self, target: Target) -> bool:
+        """Whether the partition may have these replicas, whatever a Rebalance asks for."""
         has_count = self.replicas is None or len(target) == self.replicas
         return has_count and self.leaving.isdisjoint(target)
 
@@ -65,11 +77,12 @@ class Copies:
         """Count the replicas that a reassignment of the topic's partition adds."""
         (self.internal if is_internal(topic) else self.of_users).update(state.adding)
 
-    def may_begin(self, topic: str, added: Iterable[BrokerId]) -> bool:
-        """Whether each of these brokers may copy one more partition of the topic."""
+    def may_begin(self, topic: str, added: Iterable[BrokerId], most: int = MAX_COPIES) -> bool:
+        """Whether each of these brokers may copy one more partition of the topic, if it may copy at
+        most `most` of users' topics at a time."""
         if is_internal(topic):
             return all(self.internal[broker_id] < MAX_INTERNAL_COPIES for broker_id in added)
-        return all(self.of_users[broker_id] < MAX_COPIES for broker_id in added)
+        return all(self.of_users[broker_id] < most for broker_id in added)
 
 
 def count_copies(maps: Mapping[str, PartitionMap], brokers: BrokerStates) -> Copies:
@@ -134,7 +147,12 @@ class ReplicaMover:
             tuple(
                 generation
                 if generation.trash_until
-                else self._begun(generation, spec, wanted, known)
+                else self._begun(
+                    generation,
+                    spec,
+                    wanted if generation.topic_id == spec.current else replace(wanted, ordered={}),
+                    known,
+                )
                 for generation in spec.generations
             ),
         )
@@ -163,13 +181,18 @@ class ReplicaMover:
     ) -> PartitionState:
         """The partition with the move that it needs; the same object if it must wait."""
         targets = self.internal_targets if is_internal(spec.topic_name) else self.targets
-        target = choose_target(state, wanted, targets, self.brokers)
+        order = wanted.order_for(state)
+        most = MAX_COPIES if order is None or order.max_copies is None else order.max_copies
+        if order is not None:
+            target: Target | None = order.target
+        else:
+            target = choose_target(state, wanted, targets, self.brokers)
         if target is None:
             return self._waits(state, spec, "too few brokers can take a new replica")
         if why_not := why_not_target(state, target, spec, self.brokers):
             return self._waits(state, spec, why_not)
         added = [broker_id for broker_id in target if broker_id not in state.replicas]
-        if not self.copies.may_begin(spec.topic_name, added):
+        if not self.copies.may_begin(spec.topic_name, added, most):
             return state
         after = begin(state, target, generation.topic_id, self.brokers)
         if after is state:

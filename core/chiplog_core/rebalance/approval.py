@@ -1,36 +1,45 @@
 """Checks whether the moves of a proposal are still valid, on approval and while they are made.
 
+Leader moves are made first, then replicas are moved.
+
 A leader move is proposed for one state of the map. It is valid while the partition's leader epoch
 and the order of its replicas are as they were then. A move that has begun or is done is recognized
-by the new order of the replicas, so it need not be recorded which moves were made.
+by the new order of the replicas, so it need not be recorded which moves were made. A change of
+replicas is valid while the partition is on the same brokers as when it was proposed.
 
 - On approval: `approve`. If any move is stale, nothing is done, and the load must be measured again
   (annotation `refresh`).
-- While moves are made: `judge`, for each move and the present state of its partition. `DUE` and
-  `ORDERED` moves are made (the order is set, and the first replica leads if it is in the ISR),
-  `STALE` ones are skipped and reported.
+- While moves are made: `judge_all`, from the present states of the partitions. `DUE` and `ORDERED`
+  moves are made (the order is set, and the first replica leads if it is in the ISR; or the
+  replicas move), `STALE` ones are skipped and reported.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 from chiplog_core.ids import BrokerId, LeaderEpoch
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
 from chiplog_core.rebalance.leaders import LeaderMove
 from chiplog_core.rebalance.measured import PartitionName
+from chiplog_core.rebalance.replicas import ReplicaChange
 
 
 class MoveState(StrEnum):
-    """How far a leader move is."""
+    """How far a move is."""
 
     DUE = "Due"
     """The partition is as it was when the move was proposed, and the move can be made."""
     ORDERED = "Ordered"
-    """The replicas are in the new order, but another replica still leads."""
+    """The replicas are in the new order, but another replica still leads; or the replicas are
+    moving."""
     DONE = "Done"
     STALE = "Stale"
     """The partition has changed since the proposal, or cannot be led as proposed."""
+
+
+Move: TypeAlias = LeaderMove | ReplicaChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +47,9 @@ class MoveBasis:
     """The part of a partition's present state on which a move depends."""
 
     replicas: tuple[BrokerId, ...]
+    target: tuple[BrokerId, ...] = ()
+    """The replicas without those that a reassignment removes."""
+    is_moving: bool = False
     isr: frozenset[BrokerId]
     leader: BrokerId | None
     leader_epoch: LeaderEpoch
@@ -47,7 +59,7 @@ class MoveBasis:
 class Judged:
     """A move and its state."""
 
-    move: LeaderMove
+    move: Move
     state: MoveState
     message: str = ""
     """Why a stale move is stale; empty for other states."""
@@ -57,7 +69,7 @@ class Judged:
 class Approval:
     """The result of approving a proposal now."""
 
-    to_do: tuple[LeaderMove, ...]
+    to_do: tuple[Move, ...]
     stale: tuple[Judged, ...]
     """If there are any, the approval is refused and nothing is done."""
 
@@ -95,16 +107,20 @@ def move_basis(state: PartitionState) -> MoveBasis:
     """The `MoveBasis` of one partition."""
     return MoveBasis(
         replicas=state.replicas,
+        target=state.target,
+        is_moving=state.is_moving,
         isr=frozenset(ref.broker_id for ref in state.isr),
         leader=state.leader.broker_id if state.leader else None,
         leader_epoch=state.leader_epoch,
     )
 
 
-def approve(moves: Iterable[LeaderMove], now: MoveBases) -> Approval:
+def approve(
+    moves: Iterable[LeaderMove], changes: Sequence[ReplicaChange], now: MoveBases
+) -> Approval:
     """The moves of a proposal that are still to do. If any is stale, the whole proposal is
     refused."""
-    judged = [judge(move, now.get(move.name)) for move in moves]
+    judged = judge_all(moves, changes, now)
     return Approval(
         to_do=tuple(
             judged_move.move
@@ -113,6 +129,39 @@ def approve(moves: Iterable[LeaderMove], now: MoveBases) -> Approval:
         ),
         stale=tuple(judged_move for judged_move in judged if judged_move.state is MoveState.STALE),
     )
+
+
+def judge_all(
+    moves: Iterable[LeaderMove], changes: Sequence[ReplicaChange], now: MoveBases
+) -> list[Judged]:
+    """The state of each move of a proposal. The leader move of a partition whose replicas move, or
+    have moved, is done: replicas are moved last."""
+    judged_changes = [judge_change(change, now.get(change.name)) for change in changes]
+    begun = {
+        judged.move.name
+        for judged in judged_changes
+        if judged.state in {MoveState.ORDERED, MoveState.DONE}
+    }
+    judged_moves = [
+        Judged(move=move, state=MoveState.DONE)
+        if move.name in begun
+        else judge(move, now.get(move.name))
+        for move in moves
+    ]
+    return [*judged_moves, *judged_changes]
+
+
+def judge_change(change: ReplicaChange, now: MoveBasis | None) -> Judged:
+    """The state of a change of replicas, from the present state `now` of its partition; None if the
+    partition does not exist."""
+    if now is None:
+        return _stale(change, "is gone")
+    if now.target == change.replicas:
+        state = MoveState.ORDERED if now.is_moving else MoveState.DONE
+        return Judged(move=change, state=state)
+    if now.is_moving or sorted(now.target) != sorted(change.expected_replicas):
+        return _stale(change, f"has replicas {_listed(now.replicas)} now")
+    return Judged(move=change, state=MoveState.DUE)
 
 
 def judge(move: LeaderMove, now: MoveBasis | None) -> Judged:
@@ -142,7 +191,7 @@ def _obstacle(move: LeaderMove, now: MoveBasis) -> str:
     return ""
 
 
-def _stale(move: LeaderMove, why: str) -> Judged:
+def _stale(move: Move, why: str) -> Judged:
     """The move as stale. `why` is the end of a sentence about its partition."""
     return Judged(move=move, state=MoveState.STALE, message=f"partition {move.name} {why}")
 

@@ -15,6 +15,7 @@ from chiplog_core.rebalance.figures import BrokerFigures
 from chiplog_core.rebalance.leaders import LeaderMove
 from chiplog_core.rebalance.measured import PartitionName
 from chiplog_core.rebalance.proposal import FoundKey, Proposal
+from chiplog_core.rebalance.replicas import ReplicaChange
 
 MAX_HOT_KEYS: Final = 20
 MAX_ADVICE: Final = 50
@@ -23,11 +24,6 @@ MAX_EXCLUDED: Final = 100
 MAX_KEY_CHARACTERS: Final = 200
 BASE64_PREFIX: Final = "base64:"
 
-NOT_EXECUTABLE: Final = (
-    "replica moves are not built yet: approval moves only leaderships; the reassignment is in "
-    "Kafka's format"
-)
-
 Json = dict[str, Any]
 
 
@@ -35,13 +31,12 @@ def proposal_json(proposal: Proposal) -> Json:
     """The proposal as JSON. Fields that Cruise Control has, too, have its names."""
     return {
         "leaderMoves": [leader_move_json(move) for move in proposal.leader_moves],
-        "reassignment": reassignment_json(proposal.reassignment),
-        "reassignmentExecutable": False,
-        "reassignmentMessage": NOT_EXECUTABLE if proposal.reassignment else "",
+        "replicaMoves": [replica_change_json(change) for change in proposal.replica_changes],
+        "reassignment": reassignment_json(proposal.replica_changes),
+        "reassignmentMessage": "",
         "figures": {
             "before": [_figures(broker) for broker in proposal.before],
             "after": [_figures(broker) for broker in proposal.after],
-            "afterReplicaMoves": [_figures(broker) for broker in proposal.after_replica_moves],
         },
         "hotKeys": [_hot_key(hot_key) for hot_key in proposal.hot_keys[:MAX_HOT_KEYS]],
         "numHotKeys": len(proposal.hot_keys),
@@ -90,19 +85,33 @@ def leader_move_json(move: LeaderMove) -> Json:
     }
 
 
+def replica_change_json(change: ReplicaChange) -> Json:
+    """The new replicas of a partition as JSON, with those for which they were proposed."""
+    return {
+        "topic": change.name.topic,
+        "partition": change.name.partition,
+        "replicas": list(change.replicas),
+        "expectedReplicas": list(change.expected_replicas),
+    }
+
+
 def read_leader_moves(found: Iterable[Mapping[str, Any]]) -> tuple[LeaderMove, ...]:
     """Parse leader moves that `leader_move_json` wrote. Raises `ValueError` for missing or wrong
     fields."""
     return tuple(_read_leader_move(item) for item in found)
 
 
-def reassignment_json(replicas: Mapping[PartitionName, tuple[BrokerId, ...]]) -> Json:
-    """The replicas in the form that kafka-reassign-partitions.sh reads."""
+def reassignment_json(changes: Iterable[ReplicaChange]) -> Json:
+    """The new replicas in the form that kafka-reassign-partitions.sh reads."""
     return {
         "version": 1,
         "partitions": [
-            {"topic": name.topic, "partition": name.partition, "replicas": list(brokers)}
-            for name, brokers in sorted(replicas.items())
+            {
+                "topic": change.name.topic,
+                "partition": change.name.partition,
+                "replicas": list(change.replicas),
+            }
+            for change in changes
         ],
     }
 

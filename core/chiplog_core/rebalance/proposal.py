@@ -1,6 +1,6 @@
 """Makes the whole proposal of a Rebalance from measured figures.
 
-Only its leader moves are carried out after approval. Replica moves and recommended numbers of
+Its leader moves and then its replica moves are carried out after approval. Recommended numbers of
 partitions are only reported.
 """
 
@@ -26,7 +26,13 @@ from chiplog_core.rebalance.measured import (
     Partition,
     PartitionName,
 )
-from chiplog_core.rebalance.replicas import ReplicaMove, replica_moves, replicas_after
+from chiplog_core.rebalance.replicas import (
+    ReplicaChange,
+    ReplicaMove,
+    replica_changes,
+    replica_moves,
+    replicas_after,
+)
 from chiplog_core.rebalance.settings import Mode, RebalanceRefused, Settings
 
 
@@ -49,13 +55,11 @@ class Proposal:
 
     leader_moves: tuple[LeaderMove, ...]
     replica_moves: tuple[ReplicaMove, ...]
-    reassignment: Mapping[PartitionName, tuple[BrokerId, ...]]
+    replica_changes: tuple[ReplicaChange, ...]
     """The new replicas of every partition that a replica move changes."""
     before: tuple[BrokerFigures, ...]
     after: tuple[BrokerFigures, ...]
-    """After the leader moves, which are carried out."""
-    after_replica_moves: tuple[BrokerFigures, ...]
-    """After the leader moves and the replica moves, which are not carried out."""
+    """After all moves."""
     score_before: float
     score_after: float
     hot_keys: tuple[FoundKey, ...]
@@ -65,10 +69,10 @@ class Proposal:
     monitored_percentage: float
     """Percentage of the partitions that were measured."""
     leader_rate_deviation_percent: float
-    """How far the bytes per second of the worst usable broker are from the mean after the leader
+    """How far the bytes per second of the worst usable broker are from the mean after all
     moves."""
     leader_count_deviation_percent: float
-    """How far the number of leaders of the worst usable broker is from the mean after the leader
+    """How far the number of leaders of the worst usable broker is from the mean after all
     moves."""
 
     @property
@@ -94,26 +98,20 @@ def propose(
     usable = settings.usable(brokers)
     moves = leader_moves(brokers, partitions, measurements, settings)
     leaders = leaders_after(partitions, ())
-    final_leaders = leaders_after(partitions, moves)
     orders = {partition.name: partition.replicas for partition in partitions}
     orders_after = {**orders, **{move.name: move.replicas for move in moves}}
     copy_moves = replica_moves(brokers, partitions, orders_after, measurements, settings)
     orders_at_end = replicas_after(orders_after, copy_moves)
-    leaders_at_end = _led_at_end(final_leaders, orders_after, orders_at_end)
+    leaders_at_end = _led_at_end(leaders_after(partitions, moves), orders_at_end)
     before = broker_figures(brokers, leaders, orders, measurements)
-    after = broker_figures(brokers, final_leaders, orders_after, measurements)
+    after = broker_figures(brokers, leaders_at_end, orders_at_end, measurements)
     figures_of_usable = [broker for broker in after if broker.broker_id in usable]
     return Proposal(
         leader_moves=moves,
         replica_moves=copy_moves,
-        reassignment={
-            name: replicas
-            for name, replicas in sorted(orders_at_end.items())
-            if replicas != orders_after[name]
-        },
+        replica_changes=replica_changes(orders_after, orders_at_end),
         before=before,
         after=after,
-        after_replica_moves=broker_figures(brokers, leaders_at_end, orders_at_end, measurements),
         score_before=balancedness(before, usable),
         score_after=balancedness(after, usable),
         hot_keys=_hot_keys(measurements),
@@ -159,13 +157,12 @@ def _check(brokers: Sequence[Broker], settings: Settings) -> None:
 
 def _led_at_end(
     leaders: Mapping[PartitionName, BrokerId],
-    orders: Mapping[PartitionName, tuple[BrokerId, ...]],
     at_end: Mapping[PartitionName, tuple[BrokerId, ...]],
 ) -> dict[PartitionName, BrokerId]:
-    """The leaders after all replica moves. If the leader's replica moves, the broker that gets it
-    leads: it has the same place in the order `at_end` as the leader had in `orders`."""
+    """The leaders after all replica moves. If the leader's replica moves away, the preferred leader
+    leads (`planner.reassignment`)."""
     return {
-        name: leader if leader in at_end[name] else at_end[name][orders[name].index(leader)]
+        name: leader if leader in at_end[name] else at_end[name][0]
         for name, leader in leaders.items()
     }
 

@@ -1,4 +1,4 @@
-"""Chooses replica moves that make stored bytes even, for a reassignment in Kafka's JSON format.
+"""Chooses replica moves that make stored bytes even.
 
 A replica moves for one of three reasons, which are handled in this order:
 1. It is on a broker that is to be removed.
@@ -9,20 +9,16 @@ A replica moves for one of three reasons, which are handled in this order:
 A replica never moves to a rack with another replica of its partition, unless it shared a rack
 before. The preferred leader's replica is moved only if no follower fits, because the leadership
 moves too.
-
-These moves are not carried out yet: the operator cannot move replicas.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from chiplog_core.ids import BrokerId
+from chiplog_core.limits import MAX_REPLICA_MOVES
 from chiplog_core.rebalance.even import TOLERANCE_PERCENT, is_even
 from chiplog_core.rebalance.measured import Broker, Measurements, Partition, PartitionName
 from chiplog_core.rebalance.settings import Goal, Mode, Settings
-
-MAX_REPLICA_MOVES = 1_000
-"""How many moves one proposal has at most."""
 
 Racks = Mapping[BrokerId, str | None]
 
@@ -35,6 +31,17 @@ class ReplicaMove:
     from_broker: BrokerId
     to_broker: BrokerId
     bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaChange:
+    """All replica moves of one partition together: its replicas before and after."""
+
+    name: PartitionName
+    replicas: tuple[BrokerId, ...]
+    """The new replicas, the preferred leader first."""
+    expected_replicas: tuple[BrokerId, ...]
+    """The replicas when the change was proposed, after the proposed leader moves."""
 
 
 def replica_moves(
@@ -70,6 +77,18 @@ def replicas_after(
             for broker_id in after[move.name]
         )
     return after
+
+
+def replica_changes(
+    before: Mapping[PartitionName, tuple[BrokerId, ...]],
+    after: Mapping[PartitionName, tuple[BrokerId, ...]],
+) -> tuple[ReplicaChange, ...]:
+    """The changes of the partitions whose replicas differ, sorted by topic and partition."""
+    return tuple(
+        ReplicaChange(name=name, replicas=replicas, expected_replicas=before[name])
+        for name, replicas in sorted(after.items())
+        if replicas != before[name]
+    )
 
 
 class _Board:

@@ -1,10 +1,11 @@
-"""Reads the leader moves of a proposal from the status of a Rebalance."""
+"""Reads the moves of a proposal from the status of a Rebalance."""
 
 from collections.abc import Iterator
 
 from chiplog_core.model import rebalance_status
 from chiplog_core.rebalance.leaders import LeaderMove
 from chiplog_core.rebalance.measured import PartitionName
+from chiplog_core.rebalance.replicas import ReplicaChange
 
 
 def moves_of(proposal: rebalance_status.Proposal) -> tuple[LeaderMove, ...]:
@@ -26,3 +27,15 @@ def _moves(proposal: rebalance_status.Proposal) -> Iterator[LeaderMove]:
                 expected_replicas=move.expected_replicas,
                 leader_epoch=move.leader_epoch,
             )
+
+
+def changes_of(proposal: rebalance_status.Proposal) -> tuple[ReplicaChange, ...]:
+    """The changes of replicas of a proposal in a status."""
+    return tuple(
+        ReplicaChange(
+            name=PartitionName(move.topic, move.partition),
+            replicas=move.replicas,
+            expected_replicas=move.expected_replicas,
+        )
+        for move in proposal.replica_moves
+    )

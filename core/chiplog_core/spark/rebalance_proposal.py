@@ -11,6 +11,7 @@ from chiplog_core.limits import (
     MAX_LEADER_MOVES,
     MAX_PARTITION_ADVICE,
     MAX_REASSIGNMENT_LENGTH,
+    MAX_REPLICA_MOVES,
 )
 from chiplog_core.manifest.constraints import Items, Length, Range
 from chiplog_core.manifest.documents import Flaw, UnreadableDocument
@@ -22,16 +23,16 @@ from chiplog_core.model.rebalance_status import (
     PartitionAdvice,
     Percent,
     Proposal,
+    ReplicaMove,
 )
 from chiplog_core.model.references import ReplicaList, TopicName
 from chiplog_core.model.spark_result import MAX_MESSAGE_LENGTH, Result
 from chiplog_core.model.spark_run import Count, Coverage
-from chiplog_core.rebalance.replicas import MAX_REPLICA_MOVES
 from chiplog_core.rebalance.status import moves_of
 
-NOT_MOVED = (
-    "replicas cannot be moved yet, so the proposal's {count} replica moves ({megabytes} MB) are "
-    "skipped"
+LEFT_OUT = (
+    "the list of the {count} replica moves ({megabytes} MB) is too long, so they are left out: "
+    "exclude topics with spec.excludedTopics"
 )
 
 
@@ -59,6 +60,9 @@ class RebalanceSummary:
     leader_moves: Annotated[
         tuple[LeaderMove, ...], Items(MAX_LEADER_MOVES, key=("topic", "partition"))
     ]
+    replica_moves: Annotated[
+        tuple[ReplicaMove, ...], Items(MAX_REPLICA_MOVES, key=("topic", "partition"))
+    ] = ()
     reassignment: Reassignment = field(default_factory=Reassignment)
     reassignment_message: Annotated[str, Length(MAX_MESSAGE_LENGTH)] = ""
     figures: Figures
@@ -76,29 +80,26 @@ class RebalanceSummary:
 def proposal_of(result: Result, made_at: datetime) -> Proposal:
     """The proposal in a job's result. Raises `UnreadableDocument`.
 
-    Replica moves cannot be carried out by the operator; the proposal only shows them, as input for
-    kafka-reassign-partitions.sh. So it is executable if it has leader moves, or no moves at all.
+    It is not executable if it should move replicas only, and their list is left out.
     """
     summary = result.summary_as(RebalanceSummary)
     message, reassignment = "", ""
-    if summary.num_replica_movements:
-        message = NOT_MOVED.format(
+    is_left_out = bool(summary.num_replica_movements) and not summary.replica_moves
+    if is_left_out:
+        message = LEFT_OUT.format(
             count=summary.num_replica_movements, megabytes=summary.data_to_move_mb
         )
-        if summary.reassignment.partitions:
-            reassignment = json.dumps(write(summary.reassignment))
+    if summary.reassignment.partitions:
+        reassignment = json.dumps(write(summary.reassignment))
     if len(reassignment) > MAX_REASSIGNMENT_LENGTH:
-        message = (
-            f"{message}; their list in status.proposal.reassignment is left out, because it is "
-            "too long: exclude topics with spec.excludedTopics"
-        )
-        reassignment = ""
+        reassignment = ""  # the same moves are in replicaMoves
     proposal = Proposal(
         id=result.application,
         made_at=made_at,
-        executable=bool(summary.leader_moves) or not summary.num_replica_movements,
+        executable=bool(summary.leader_moves) or not is_left_out,
         message=message,
         leader_moves=summary.leader_moves,
+        replica_moves=summary.replica_moves,
         reassignment=reassignment,
         figures=summary.figures,
         hot_keys=summary.hot_keys,
@@ -129,6 +130,11 @@ def proposal_words(proposal: Proposal) -> str:
         parts.append(f"{reordered} stay, but their replicas must be reordered")
     if not proposal.leader_moves:
         parts = ["no leadership needs to move"]
+    if proposal.replica_moves:
+        parts.append(
+            f"{proposal.num_replica_movements} replicas of {len(proposal.replica_moves)} "
+            f"partitions would move ({proposal.data_to_move_mb} MB)"
+        )
     before = proposal.on_demand_balancedness_score_before
     after = proposal.on_demand_balancedness_score_after
     if before is not None and after is not None:

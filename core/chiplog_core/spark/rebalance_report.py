@@ -102,4 +102,7 @@ def moves_words(status: RebalanceStatus) -> str:
     if moves is None:
         return ""
     skipped = f"; {moves.left_out} were skipped" if moves.left_out else ""
-    return f"{moves.done} of {moves.total} leaderships are moved{skipped}"
+    left = ""
+    if moves.finishes_at is not None:
+        left = f"; all will be done at about {moves.finishes_at:%H:%M:%S} UTC"
+    return f"{moves.done} of {moves.total} moves are done{skipped}{left}"

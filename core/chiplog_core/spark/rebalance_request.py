@@ -17,8 +17,15 @@ MAX_NAMES_BYTES = MAX_REQUEST_BYTES - 64 * 1024
 
 def spec_digest(spec: RebalanceSpec) -> str:
     """Digest of the fields of the spec that affect the measurement. A new digest begins a new run,
-    so the two fields that only affect how a proposal is carried out are set to fixed values."""
-    return digest(replace(spec, approved_proposal=None, concurrent_leader_movements=1))
+    so the fields that only affect how a proposal is carried out are set to fixed values."""
+    return digest(
+        replace(
+            spec,
+            approved_proposal=None,
+            concurrent_leader_movements=1,
+            concurrent_partition_movements_per_broker=None,
+        )
+    )
 
 
 def missing_for_measuring(topics: Sequence[str], brokers: Sequence[Broker]) -> WaitReason | None:

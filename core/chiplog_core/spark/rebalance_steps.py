@@ -2,7 +2,8 @@
 
 A Spark job measures the load (`following`); its proposal is copied into the status and waits there
 for approval. After the approval the status says Rebalancing, which makes the planner, the only
-writer of PartitionMaps, move the leaderships. From then on the PartitionMaps show the progress.
+writer of PartitionMaps, move leaderships and replicas. From then on the PartitionMaps show the
+progress.
 
 Users give commands with an annotation. A command is carried out in one write of the status, which
 also records the command's value, and the annotation is removed in the next pass. So an operator
@@ -21,8 +22,8 @@ from chiplog_core.model.spark_result import Result
 from chiplog_core.model.spark_run import ApplicationStatus
 from chiplog_core.naming import labels
 from chiplog_core.observed.settings import paused
-from chiplog_core.rebalance.approval import MoveState, approve, judge
-from chiplog_core.rebalance.status import moves_of
+from chiplog_core.rebalance.approval import MoveState, approve, judge_all
+from chiplog_core.rebalance.status import changes_of, moves_of
 from chiplog_core.spark.following import Following
 from chiplog_core.spark.rebalance_proposal import proposal_of, proposal_words
 from chiplog_core.spark.rebalance_report import moves_words, verdicts
@@ -115,10 +116,12 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         self._requeue_in(REQUEUE_AFTER_MS)
         if move_bases is None or status.proposal is None or status.moves is None:
             return
-        judged = [judge(move, move_bases.get(move.name)) for move in moves_of(status.proposal)]
+        judged = judge_all(moves_of(status.proposal), changes_of(status.proposal), move_bases)
         stale = [judged_move for judged_move in judged if judged_move.state is MoveState.STALE]
         done = sum(judged_move.state is MoveState.DONE for judged_move in judged)
         moves = replace(status.moves, done=done, total=len(judged), left_out=len(stale))
+        if moves != status.moves:
+            moves = replace(moves, finishes_at=_finishes_at(moves, self._now))
         self._set(moves=moves)
         if done + len(stale) < len(judged):
             return
@@ -157,12 +160,17 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             self._requeue_in(REQUEUE_AFTER_MS)
             self._waits_for_another = bool(self._view.other_rebalance)
             return False
-        approval = approve(moves_of(proposal), move_bases)
+        approval = approve(moves_of(proposal), changes_of(proposal), move_bases)
         if approval.is_refused:
             self._refuse_approval("ProposalOutdated", approval.message)
             return True
-        total = len(proposal.leader_moves)
-        moves = MovesStatus(proposal=proposal.id, done=total - len(approval.to_do), total=total)
+        total = len(proposal.leader_moves) + len(proposal.replica_moves)
+        moves = MovesStatus(
+            proposal=proposal.id,
+            done=total - len(approval.to_do),
+            total=total,
+            approved_at=self._now,
+        )
         self._set(state=RebalanceState.REBALANCING, moves=moves, outcome=None)
         self._requeue_in(REQUEUE_AFTER_MS)
         self._add_event("Approved", f"proposal {proposal.id}: {proposal_words(proposal)}")
@@ -216,6 +224,9 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             "measure again"
         )
         if self._state is RebalanceState.REBALANCING:
+            moves = self._status.moves
+            if moves is not None:
+                self._set(moves=replace(moves, finishes_at=None))
             message = f"stopped: {moves_words(self._status)}; finished moves are not undone"
         self._abandon_run()
         # The digest in `wish` says that a run for the present spec has begun, so none begins now.
@@ -280,3 +291,12 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             waits_for=self._view.other_rebalance if self._waits_for_another else "",
         )
         return self._with_conditions(rebalance.metadata, published)
+
+
+def _finishes_at(moves: MovesStatus, now: datetime) -> datetime | None:
+    """When all moves will be done, if the others take as long as those that are done; None before
+    the first and after the last."""
+    left = moves.total - moves.left_out - moves.done
+    if moves.approved_at is None or not moves.done or left <= 0:
+        return None
+    return (now + (now - moves.approved_at) * left / moves.done).replace(microsecond=0)

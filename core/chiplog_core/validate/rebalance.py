@@ -68,19 +68,10 @@ def _limits(rebalance: Rebalance) -> Iterator[Problem]:
 def _unbuilt(rebalance: Rebalance) -> Iterator[Problem]:
     """Problems with features that are not built yet."""
     spec = rebalance.spec
-    features = (
-        ("spec.mode", spec.mode is not RebalanceMode.FULL),
-        ("spec.goals", bool(spec.goals)),
-        ("spec.skipHardGoalCheck", spec.skip_hard_goal_check),
-        (
-            "spec.concurrentPartitionMovementsPerBroker",
-            spec.concurrent_partition_movements_per_broker is not None,
-        ),
-        ("spec.replicationThrottle", spec.replication_throttle is not None),
-    )
-    for field, is_asked in features:
-        if is_asked:
-            yield from unless_built(Feature.REPLICA_MOVES, field)
+    if spec.mode is RebalanceMode.REMOVE_DISKS:
+        yield from unless_built(Feature.REMOVE_DISKS, "spec.mode")
+    if spec.replication_throttle is not None:
+        yield from unless_built(Feature.THROTTLE, "spec.replicationThrottle")
 
 
 def _spark(rebalance: Rebalance) -> Iterator[Problem]:

@@ -24,7 +24,8 @@ class Feature(StrEnum):
     MAINTENANCE = "maintenance of single brokers"
     LOAD_BALANCERS = "listeners behind load balancers"
     CLAIM_DELETION = "deletion of the volumes together with the cluster"
-    REPLICA_MOVES = "moving replicas by a Rebalance"
+    REMOVE_DISKS = "several data directories on a broker"
+    THROTTLE = "a limit for the copies of replicas"
 
 
 UNBUILT: Mapping[Feature, str] = {
@@ -37,7 +38,8 @@ UNBUILT: Mapping[Feature, str] = {
     Feature.LOAD_BALANCERS: "set it to internal or nodeport",
     Feature.CLAIM_DELETION: "set it to false; after deleting the cluster delete its "
     "PersistentVolumeClaims yourself",
-    Feature.REPLICA_MOVES: "remove it; a Rebalance moves only leaderships",
+    Feature.REMOVE_DISKS: "set it to remove-brokers",
+    Feature.THROTTLE: "remove it; concurrentPartitionMovementsPerBroker limits the copies",
 }
 """Each feature that is not built yet, with what to do instead."""
 
@@ -77,13 +79,8 @@ FIELDS: Mapping[Feature, tuple[Field, ...]] = {
     Feature.MAINTENANCE: (Field(api.BROKER_CLUSTER, "spec.maintenance"),),
     Feature.LOAD_BALANCERS: (Field(api.BROKER_CLUSTER, "spec.listeners[].type", "loadbalancer"),),
     Feature.CLAIM_DELETION: (Field(api.BROKER_CLUSTER, "spec.storage.deleteClaim", "true"),),
-    Feature.REPLICA_MOVES: (
-        Field(api.REBALANCE, "spec.mode", "A mode other than full"),
-        Field(api.REBALANCE, "spec.goals"),
-        Field(api.REBALANCE, "spec.skipHardGoalCheck", "true"),
-        Field(api.REBALANCE, "spec.concurrentPartitionMovementsPerBroker"),
-        Field(api.REBALANCE, "spec.replicationThrottle"),
-    ),
+    Feature.REMOVE_DISKS: (Field(api.REBALANCE, "spec.mode", "remove-disks"),),
+    Feature.THROTTLE: (Field(api.REBALANCE, "spec.replicationThrottle"),),
 }
 """The fields with which users ask for each feature. `kubectl explain` says for each that it is not
 built yet."""

@@ -294,7 +294,7 @@ def test_a_cluster_whose_leaderships_move_is_not_quiesced() -> None:
     )
     assert (quiesced.status.value, quiesced.message) == (
         "False",
-        "a Rebalance is moving leaderships",
+        "a Rebalance is being carried out",
     )
 
 

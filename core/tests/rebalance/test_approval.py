@@ -17,12 +17,21 @@ from chiplog_core.ids import (
     TopicId,
 )
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
-from chiplog_core.rebalance.approval import MoveBasis, MoveState, approve, judge, move_bases
+from chiplog_core.rebalance.approval import (
+    MoveBasis,
+    MoveState,
+    approve,
+    judge,
+    judge_all,
+    judge_change,
+    move_bases,
+)
 from chiplog_core.rebalance.leaders import LeaderMove, leader_moves
+from chiplog_core.rebalance.replicas import ReplicaChange
 from chiplog_core.rebalance.settings import Settings
 from tests.rebalance.worlds import World, name, worlds
 
-ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
+ONE, TWO, THREE, FOUR = BrokerId(1), BrokerId(2), BrokerId(3), BrokerId(4)
 MOVE = LeaderMove(
     name=name(0),
     from_broker=ONE,
@@ -33,15 +42,17 @@ MOVE = LeaderMove(
 )
 NOW = MoveBasis(
     replicas=(ONE, TWO, THREE),
+    target=(ONE, TWO, THREE),
     isr=frozenset({ONE, TWO, THREE}),
     leader=ONE,
     leader_epoch=LeaderEpoch(7),
 )
+CHANGE = ReplicaChange(name=name(0), replicas=(TWO, ONE, FOUR), expected_replicas=(TWO, ONE, THREE))
 
 
 def test_a_move_is_due_while_nothing_has_changed() -> None:
     assert judge(MOVE, NOW).state is MoveState.DUE
-    assert approve([MOVE], {MOVE.name: NOW}).to_do == (MOVE,)
+    assert approve([MOVE], [], {MOVE.name: NOW}).to_do == (MOVE,)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +70,7 @@ def test_a_move_for_another_state_is_stale(now: MoveBasis | None, said: str) -> 
     other = replace(MOVE, name=name(1))
     given = {other.name: NOW} | ({MOVE.name: now} if now else {})
 
-    approval = approve([other, MOVE], given)
+    approval = approve([other, MOVE], [], given)
 
     assert approval.is_refused
     assert said in approval.message
@@ -86,6 +97,33 @@ def test_a_move_to_the_preferred_leader_is_done_by_the_leader_alone() -> None:
     assert judge(back, replace(before, leader_epoch=LeaderEpoch(9))).state is MoveState.STALE
 
 
+@pytest.mark.parametrize(
+    ("now", "state"),
+    [
+        (NOW, MoveState.DUE),
+        (replace(NOW, target=(THREE, TWO, ONE)), MoveState.DUE),
+        (replace(NOW, target=CHANGE.replicas, is_moving=True), MoveState.ORDERED),
+        (replace(NOW, target=CHANGE.replicas), MoveState.DONE),
+        (replace(NOW, is_moving=True), MoveState.STALE),
+        (replace(NOW, target=(ONE, TWO)), MoveState.STALE),
+        (None, MoveState.STALE),
+    ],
+)
+def test_a_change_of_replicas_is_judged_by_where_they_are(
+    now: MoveBasis | None, state: MoveState
+) -> None:
+    assert judge_change(CHANGE, now).state is state
+
+
+def test_the_leader_move_of_a_partition_that_has_moved_is_done() -> None:
+    """Its leader epoch was raised, and its order has other replicas."""
+    now = replace(NOW, target=CHANGE.replicas, leader=FOUR, leader_epoch=LeaderEpoch(9))
+
+    judged = judge_all([MOVE], [CHANGE], {MOVE.name: now})
+
+    assert [one.state for one in judged] == [MoveState.DONE, MoveState.DONE]
+
+
 @given(worlds(), st.data())
 def test_whatever_changes_in_a_partition_that_moves_refuses_the_whole(
     world: World, data: st.DataObject
@@ -94,13 +132,14 @@ def test_whatever_changes_in_a_partition_that_moves_refuses_the_whole(
     now = {
         one.name: MoveBasis(
             replicas=one.replicas,
+            target=one.replicas,
             isr=frozenset(one.isr),
             leader=one.leader,
             leader_epoch=one.leader_epoch,
         )
         for one in world.partitions
     }
-    assert approve(moves, now).to_do == moves
+    assert approve(moves, [], now).to_do == moves
     if not moves:
         return
 
@@ -114,7 +153,7 @@ def test_whatever_changes_in_a_partition_that_moves_refuses_the_whole(
     is_as_wished = (
         now[move.name].leader == move.to_broker and move.replicas == move.expected_replicas
     )
-    assert approve(moves, now).is_refused is not is_as_wished
+    assert approve(moves, [], now).is_refused is not is_as_wished
 
 
 def test_standings_are_of_the_generation_in_force() -> None:
@@ -141,13 +180,17 @@ def test_standings_are_of_the_generation_in_force() -> None:
 
     assert move_bases([spec]) == {
         name(0): MoveBasis(
-            replicas=(ONE, TWO), isr=frozenset({ONE}), leader=ONE, leader_epoch=LeaderEpoch(5)
+            replicas=(ONE, TWO),
+            target=(ONE, TWO),
+            isr=frozenset({ONE}),
+            leader=ONE,
+            leader_epoch=LeaderEpoch(5),
         )
     }
 
 
 def test_only_a_refused_approval_has_a_message() -> None:
-    ok, refused = approve([MOVE], {MOVE.name: NOW}), approve([MOVE], {})
+    ok, refused = approve([MOVE], [], {MOVE.name: NOW}), approve([MOVE], [], {})
 
     assert (ok.is_refused, ok.message, ok.to_do) == (False, "", (MOVE,))
     assert refused.is_refused

@@ -7,7 +7,7 @@ from chiplog_core.rebalance.documents import reassignment_json
 from chiplog_core.rebalance.even import is_even
 from chiplog_core.rebalance.measured import Broker, Partition, PartitionName
 from chiplog_core.rebalance.proposal import propose
-from chiplog_core.rebalance.replicas import replica_moves, replicas_after
+from chiplog_core.rebalance.replicas import ReplicaChange, replica_moves, replicas_after
 from chiplog_core.rebalance.settings import Settings, read_settings
 from tests.rebalance.worlds import World, brokers, partition, rated, worlds
 
@@ -65,9 +65,10 @@ def test_what_is_reported_is_what_the_reassignment_makes(world: World) -> None:
 
     ordered = {one.name: one.replicas for one in world.partitions}
     ordered.update({one.name: one.replicas for one in found.leader_moves})
-    ordered.update(found.reassignment)
+    assert all(ordered[one.name] == one.expected_replicas for one in found.replica_changes)
+    ordered.update({one.name: one.replicas for one in found.replica_changes})
 
-    reported = {one.broker_id: one.bytes for one in found.after_replica_moves}
+    reported = {one.broker_id: one.bytes for one in found.after}
     counted = bytes_of(world, ordered)
     assert {one: reported.get(one, 0) for one in counted} == counted
 
@@ -125,7 +126,10 @@ def test_a_follower_moves_rather_than_a_leader() -> None:
 def test_the_reassignment_is_as_kafkas_tool_reads_it() -> None:
     one = partition(3, (1, 2))
 
-    assert reassignment_json({one.name: one.replicas}) == {
+    change = ReplicaChange(
+        name=one.name, replicas=one.replicas, expected_replicas=(BrokerId(3), BrokerId(2))
+    )
+    assert reassignment_json([change]) == {
         "version": 1,
         "partitions": [{"topic": "orders", "partition": 3, "replicas": [1, 2]}],
     }

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionIndex
 from chiplog_core.rebalance.leaders import LeaderMove
 from chiplog_core.rebalance.measured import Broker, Measured, Partition, PartitionName
+from chiplog_core.rebalance.replicas import ReplicaChange
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,21 @@ def executed(partitions: Sequence[Partition], moves: Sequence[LeaderMove]) -> li
         assert move.to_broker in one.isr
         assert move.expected_replicas == one.replicas
         after.append(replace(one, replicas=move.replicas, leader=move.to_broker))
+    return after
+
+
+def moved(partitions: Sequence[Partition], changes: Sequence[ReplicaChange]) -> list[Partition]:
+    """What the map says when the replicas have moved, too."""
+    by_name = {one.name: one for one in changes}
+    after = []
+    for one in partitions:
+        change = by_name.get(one.name)
+        if change is None:
+            after.append(one)
+            continue
+        assert change.expected_replicas == one.replicas
+        leader = one.leader if one.leader in change.replicas else change.replicas[0]
+        after.append(replace(one, replicas=change.replicas, isr=change.replicas, leader=leader))
     return after
 
 

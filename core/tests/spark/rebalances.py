@@ -84,7 +84,11 @@ class World:
         self.view: dict[str, Any] = {}
         self.maps = {
             name(one): MoveBasis(
-                replicas=(ONE, TWO, THREE), isr=ALL, leader=ONE, leader_epoch=LeaderEpoch(7)
+                replicas=(ONE, TWO, THREE),
+                target=(ONE, TWO, THREE),
+                isr=ALL,
+                leader=ONE,
+                leader_epoch=LeaderEpoch(7),
             )
             for one in range(partitions)
         }
@@ -204,6 +208,7 @@ class World:
         self.maps[name(partition)] = replace(
             was,
             replicas=(TWO, ONE, THREE),
+            target=(TWO, ONE, THREE),
             leader=TWO,
             leader_epoch=LeaderEpoch(was.leader_epoch + 1),
         )

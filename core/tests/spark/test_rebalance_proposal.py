@@ -38,8 +38,9 @@ def test_every_proposal_reads_and_keeps_its_moves(world: World) -> None:
     assert RebalanceStatus(proposal=found).proposal is found
     assert moves_of(found) == proposed.leader_moves
     assert found.num_replica_movements == len(proposed.replica_moves)
-    assert found.executable is bool(proposed.leader_moves or not proposed.replica_moves)
-    assert ("cannot be moved yet" in found.message) is bool(proposed.replica_moves)
+    assert found.executable
+    assert found.message == ""
+    assert len(found.replica_moves) == len(proposed.replica_changes)
     assert found.figures is not None
     assert len(found.figures.before) == len(proposed.before)
     assert proposal_words(found)
@@ -55,26 +56,40 @@ def moved(partitions: int, replicas: int) -> dict[str, Any]:
                 for index in range(partitions)
             ],
         },
+        "replicaMoves": [
+            {
+                "topic": "t" * 249,
+                "partition": index,
+                "replicas": list(range(1, replicas + 1)),
+                "expectedReplicas": list(range(2, replicas + 2)),
+            }
+            for index in range(partitions)
+        ],
         "numReplicaMovements": partitions,
         "dataToMoveMB": 12,
     }
 
 
-def test_a_list_of_replica_moves_that_is_too_long_for_a_status_is_left_out() -> None:
+def test_a_reassignment_that_is_too_long_for_a_status_is_left_out() -> None:
     short = proposal_of(measured("even-1", **moved(100, 3)), NOW)
     long = proposal_of(measured("even-1", **moved(1_000, 16)), NOW)
 
     assert 0 < len(short.reassignment) <= MAX_REASSIGNMENT_LENGTH
-    assert "too long" not in short.message
     assert (long.reassignment, long.num_replica_movements) == ("", 1_000)
-    assert long.message.endswith("it is too long: exclude topics with spec.excludedTopics")
+    assert len(long.replica_moves) == 1_000, "the same moves, which are carried out"
+    assert (long.message, long.executable) == ("", True)
 
 
 def test_replica_moves_that_the_job_could_not_list_are_only_counted() -> None:
-    found = proposal_of(measured("even-1", **moved(2, 3) | {"reassignment": {}}), NOW)
+    left_out: dict[str, Any] = {"reassignment": {}, "replicaMoves": []}
+    found = proposal_of(measured("even-1", **moved(2, 3) | left_out), NOW)
 
     assert (found.reassignment, found.num_replica_movements) == ("", 2)
-    assert "cannot be moved yet" in found.message
+    assert not found.executable
+    assert found.message == (
+        "the list of the 2 replica moves (12 MB) is too long, so they are left out: exclude topics "
+        "with spec.excludedTopics"
+    )
 
 
 def test_a_proposal_names_its_scores_where_there_are_any() -> None:

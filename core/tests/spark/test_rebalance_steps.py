@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chiplog_core.durations import Duration
-from chiplog_core.ids import LeaderEpoch
+from chiplog_core.ids import BrokerId, LeaderEpoch
 from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
 from chiplog_core.model.spark_run import RunState
 from chiplog_core.problems import Problem
@@ -15,7 +15,7 @@ from chiplog_core.spark.rebalance_request import spec_digest
 from chiplog_core.spark.rebalance_view import POSSIBLE, Command
 from chiplog_core.spark.runs import GRACE, START_LIMIT, ObservedRun
 from chiplog_core.spark.topic_choice import WaitReason
-from tests.spark.rebalances import BROKERS, NOW, THREE, TWO, World, in_state, measured, name
+from tests.spark.rebalances import BROKERS, NOW, ONE, THREE, TWO, World, in_state, measured, name
 
 
 def test_it_is_measured_and_the_proposal_waits() -> None:
@@ -59,7 +59,7 @@ def test_approved_by_annotation_it_is_carried_out_and_told() -> None:
     world.carry_out(0)
     world.look(seconds=2)
     assert world.state == "Rebalancing"
-    assert world.message() == "1 of 2 leaderships are moved"
+    assert world.message() == "1 of 2 moves are done; all will be done at about 12:00:24 UTC"
     world.carry_out(1)
     world.look(seconds=2)
     assert (world.state, world.ready()) == ("Ready", ("True", "Ready"))
@@ -156,7 +156,7 @@ def test_a_leader_that_dies_in_between_is_told_as_left_out() -> None:
     world.look(seconds=2)
     assert (world.state, world.ready()) == ("NotReady", ("False", "MovesLeftOut"))
     assert world.message() == (
-        "1 of 2 leaderships are moved; 1 were skipped: partition orders-1 is in "
+        "1 of 2 moves are done; 1 were skipped: partition orders-1 is in "
         "leader epoch 8 now, not in 7. Set the annotation chiplog.dev/rebalance to refresh to "
         "measure again"
     )
@@ -173,7 +173,7 @@ def test_stopped_in_the_middle_it_stays_where_it_is() -> None:
     world.look(seconds=2)
     world.say("stop")
     assert (world.state, world.ready()) == ("Stopped", ("False", "Stopped"))
-    assert "1 of 2 leaderships" in world.message()
+    assert "1 of 2 moves are done" in world.message()
     world.look(seconds=3_600)
     assert world.state == "Stopped"  # although spec.approvedProposal still names it
 
@@ -309,27 +309,65 @@ def test_what_is_missing_is_waited_for(view: dict[str, Any], reason: str) -> Non
     assert len(world.jobs) == 1
 
 
-def test_moves_of_replicas_are_told_and_left_out() -> None:
-    partitions = [{"topic": "orders", "partition": 1, "replicas": [2, 3]}]
-    replica_moves = {
-        "reassignment": {"version": 1, "partitions": partitions},
+def moving(partition: int, *replicas: int) -> dict[str, Any]:
+    """What the job answers that moves this partition's replicas."""
+    one = {"topic": "orders", "partition": partition, "replicas": list(replicas)}
+    return {
+        "replicaMoves": [{**one, "expectedReplicas": [1, 2, 3]}],
+        "reassignment": {"version": 1, "partitions": [one]},
         "numReplicaMovements": 1,
         "dataToMoveMB": 12,
     }
-    both = World()
-    both.propose(0, **replica_moves)
-    proposal = both.status.proposal
-    assert proposal is not None
-    assert '"replicas": [2, 3]' in proposal.reassignment
-    assert "the proposal's 1 replica moves (12 MB) are skipped" in both.message()
-    both.say("approve")
-    assert both.state == "Rebalancing"
 
-    only = World()
-    only.propose(**replica_moves)
-    only.say("approve")
-    assert (only.state, only.ready()) == ("ProposalReady", ("False", "NotExecutable"))
-    assert "replicas cannot be moved yet" in only.message()
+
+def test_replicas_move_after_leaderships_and_both_are_counted() -> None:
+    world = World()
+    world.propose(0, **moving(1, 1, 2, 4))
+    assert "1 replicas of 1 partitions would move (12 MB)" in world.message()
+    world.say("approve")
+    assert world.status.moves is not None
+    assert (world.state, world.status.moves.total) == ("Rebalancing", 2)
+    world.carry_out(0)
+    world.look(seconds=2)
+    assert world.status.moves.done == 1
+    began = replace(
+        world.maps[name(1)],
+        replicas=(ONE, TWO, BrokerId(4), THREE),
+        target=(ONE, TWO, BrokerId(4)),
+        is_moving=True,
+    )
+    world.maps[name(1)] = began
+    world.look(seconds=2)
+    assert (world.state, world.status.moves.done) == ("Rebalancing", 1)
+    world.maps[name(1)] = replace(began, replicas=began.target, is_moving=False)
+    world.look(seconds=2)
+    assert world.state == "Ready"
+    assert world.message() == "2 of 2 moves are done"
+
+
+def test_a_leader_move_is_done_when_the_replicas_of_its_partition_move() -> None:
+    world = World()
+    world.propose(0, **moving(0, 2, 1, 4))
+    world.say("approve")
+    world.carry_out(0)
+    world.look(seconds=2)
+    assert world.status.moves is not None
+    assert world.status.moves.done == 1
+    after = (TWO, ONE, BrokerId(4))
+    world.maps[name(0)] = replace(world.maps[name(0)], replicas=after, target=after)
+    world.look(seconds=2)
+    assert (world.state, world.status.moves.done) == ("Ready", 2)
+
+
+def test_replicas_that_have_moved_otherwise_are_left_out() -> None:
+    world = World()
+    world.propose(**moving(1, 1, 2, 4))
+    world.say("approve")
+    other = (ONE, TWO, BrokerId(5))
+    world.maps[name(1)] = replace(world.maps[name(1)], replicas=other, target=other)
+    world.look(seconds=2)
+    assert (world.state, world.ready()) == ("NotReady", ("False", "MovesLeftOut"))
+    assert "partition orders-1 has replicas 1,2,5 now" in world.message()
 
 
 def test_a_proposal_without_moves_is_carried_out_at_once() -> None:

@@ -94,25 +94,25 @@ def test_the_settings_of_its_job_have_the_rules_of_the_clusters() -> None:
     assert problem.field == "spec.spark.driver.memory"
 
 
-def test_what_would_move_replicas_is_not_built_yet() -> None:
+def test_what_is_not_built_yet() -> None:
+    problems = check_rebalance(
+        rebalance(mode="remove-disks", brokers=[4], replicationThrottle=1_000_000)
+    )
+
+    assert {problem.reason for problem in problems} == {Reason.NOT_SUPPORTED}
+    assert [problem.field for problem in problems] == ["spec.mode", "spec.replicationThrottle"]
+
+
+def test_what_moves_replicas() -> None:
     moving = rebalance(
         mode="add-brokers",
         brokers=[4],
-        goals=["DiskUsage"],
+        goals=["DiskUsageDistributionGoal"],
         skipHardGoalCheck=True,
         concurrentPartitionMovementsPerBroker=1,
-        replicationThrottle=1_000_000,
     )
-    problems = check_rebalance(moving)
 
-    assert {problem.reason for problem in problems} == {Reason.NOT_SUPPORTED}
-    assert [problem.field for problem in problems] == [
-        "spec.mode",
-        "spec.goals",
-        "spec.skipHardGoalCheck",
-        "spec.concurrentPartitionMovementsPerBroker",
-        "spec.replicationThrottle",
-    ]
+    assert check_rebalance(moving) == ()
 
 
 def test_another_namespace_must_be_allowed() -> None:

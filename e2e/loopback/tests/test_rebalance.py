@@ -9,6 +9,7 @@ import time
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from e2e import measured
 from e2e.clients.topics import create_topic
 from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.loopback.cluster import NAME, NAMESPACE, SIZE, LoopbackCluster
-from e2e.main.broker_cluster import BrokerClusterUnderTest
+from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest
 from e2e.main.replicas import places
 from e2e.main.traffic import Traffic
 from e2e.spark.rebalances import RebalanceUnderTest, lead_all
@@ -34,6 +35,8 @@ from e2e.spark.rebalances import RebalanceUnderTest, lead_all
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(900)]
 
 TOPIC, PARTITIONS = "orders", 12
+SMALL, LARGE = 1_000, 20_000
+"""Bytes of a partition, as the driver would measure them."""
 LIMIT_S = 60
 AT_WORK_S = 2
 
@@ -44,8 +47,11 @@ def cluster(tmp_path: Path) -> Iterator[LoopbackCluster]:
         yield one
 
 
-def answer(cluster: BrokerClusterUnderTest, rebalance: RebalanceUnderTest) -> None:
-    """What the Job's driver would write."""
+def answer(
+    cluster: BrokerClusterUnderTest, rebalance: RebalanceUnderTest, large_on: int | None = None
+) -> None:
+    """What the Job's driver would write. Partitions with a replica on the broker `large_on` have
+    more bytes than the others."""
     eventually("an application is named", lambda: bool(rebalance.status()["application"]), LIMIT_S)
     name = rebalance.status()["application"]["name"]
     maps = [PartitionMap.from_manifest(cluster.map_of(TOPIC)).spec]
@@ -60,8 +66,14 @@ def answer(cluster: BrokerClusterUnderTest, rebalance: RebalanceUnderTest) -> No
         for partition, one in move_bases(maps).items()
     ]
     brokers = [Broker(broker_id=BrokerId(number)) for number in range(1, SIZE + 1)]
-    same = Measured(bytes=1_000, records=10, bytes_per_second=100.0, records_per_second=1.0)
-    found = propose(brokers, partitions, {one.name: same for one in partitions}, Settings())
+    small = Measured(bytes=SMALL, records=10, bytes_per_second=100.0, records_per_second=1.0)
+    large = replace(small, bytes=LARGE)
+    found = propose(
+        brokers,
+        partitions,
+        {one.name: large if large_on in one.replicas else small for one in partitions},
+        Settings(),
+    )
     result = Result(
         application=name,
         state=ResultState.SUCCEEDED,
@@ -81,17 +93,28 @@ def answer(cluster: BrokerClusterUnderTest, rebalance: RebalanceUnderTest) -> No
     eventually("the place for the result is there", is_written, LIMIT_S)
 
 
+def rebalanced_by(cluster: LoopbackCluster) -> tuple[BrokerClusterUnderTest, RebalanceUnderTest]:
+    """The cluster, which starts Jobs from now on, and a Rebalance of it."""
+    one = BrokerClusterUnderTest(Kubectl(cluster.server.administrator(), NAMESPACE), NAME)
+    spark = json.dumps({"spec": {"spark": {"launcher": "Job", "image": "none"}}})
+    one.kubectl("patch", "cbc", NAME, "--type=merge", "-p", spark)
+    return one, RebalanceUnderTest(one.kubectl, NAME)
+
+
+def check_done(status: Manifest, total: int) -> None:
+    moves = status["moves"]
+    assert moves["proposal"] == status["proposal"]["id"]
+    assert (moves["done"], moves["total"], moves.get("leftOut", 0)) == (total, total, 0)
+
+
 def led(cluster: BrokerClusterUnderTest) -> Counter[int | None]:
     return Counter(one.leader for one in places(cluster, TOPIC))
 
 
 def test_leaderships_move_while_clients_work(cluster: LoopbackCluster) -> None:
     create_topic(cluster.bootstrap, TOPIC, PARTITIONS, replicas=SIZE)
-    one = BrokerClusterUnderTest(Kubectl(cluster.server.administrator(), NAMESPACE), NAME)
-    spark = json.dumps({"spec": {"spark": {"launcher": "Job", "image": "none"}}})
-    one.kubectl("patch", "cbc", NAME, "--type=merge", "-p", spark)
+    one, rebalance = rebalanced_by(cluster)
     lead_all(one, TOPIC, 1)
-    rebalance = RebalanceUnderTest(one.kubectl, NAME)
     rebalance.apply()
     answer(one, rebalance)
     proposal = rebalance.wait("ProposalReady", LIMIT_S)["proposal"]
@@ -107,9 +130,39 @@ def test_leaderships_move_while_clients_work(cluster: LoopbackCluster) -> None:
     traffic.check_records()
     assert led(one) == {1: 4, 2: 4, 3: 4}
     assert all(place.leader == place.replicas[0] for place in places(one, TOPIC))
-    assert status["moves"] == {"proposal": proposal["id"], "done": 8, "total": 8}
+    check_done(status, 8)
     gap_s = max(traffic.noticed.longest_gaps_s().values())
     measured.note(
         f"loopback: 8 leaderships approved and moved in {took_s:.1f} s; longest time without an "
         f"acknowledgement in one partition {gap_s:.2f} s"
+    )
+
+
+def test_replicas_move_while_clients_work(cluster: LoopbackCluster) -> None:
+    """Broker 1 has the four large partitions: half of them move away, and none twice."""
+    create_topic(cluster.bootstrap, TOPIC, PARTITIONS, replicas=1)
+    one, rebalance = rebalanced_by(cluster)
+    rebalance.apply()
+    answer(one, rebalance, large_on=1)
+    proposal = rebalance.wait("ProposalReady", LIMIT_S)["proposal"]
+    changes = proposal["replicaMoves"]
+    assert proposal["executable"] is True
+    assert {change["expectedReplicas"][0] for change in changes} == {1}
+    with Traffic(cluster.bootstrap, TOPIC, PARTITIONS) as traffic:
+        time.sleep(AT_WORK_S)
+        assert led(one) == {1: 4, 2: 4, 3: 4}, "nobody has approved anything"
+        approved_s = time.monotonic()
+        rebalance.say("approve")
+        status = rebalance.wait("Ready", LIMIT_S)
+        took_s = time.monotonic() - approved_s
+        time.sleep(AT_WORK_S)
+    traffic.check_records()
+    check_done(status, len(proposal.get("leaderMoves", ())) + len(changes))
+    found = places(one, TOPIC)
+    for change in changes:
+        assert list(found[change["partition"]].replicas) == change["replicas"]
+    gap_s = max(traffic.noticed.longest_gaps_s().values())
+    measured.note(
+        f"loopback: replicas of {len(changes)} partitions approved and moved in {took_s:.1f} s; "
+        f"longest time without an acknowledgement in one partition {gap_s:.2f} s"
     )

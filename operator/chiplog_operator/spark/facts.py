@@ -110,7 +110,7 @@ class Facts:
         maps = self.observer.maps(key)
         if maps is None:
             return None
-        moved_topics = {move.topic for move in (proposal.leader_moves if proposal else ())}
+        moved_topics = set() if proposal is None else proposal.moved_topics
         return move_bases(
             partition_map.spec for name, partition_map in maps.items() if name in moved_topics
         )

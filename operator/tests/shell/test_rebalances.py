@@ -230,7 +230,8 @@ def test_it_is_measured_approved_and_carried_out(it: Spark) -> None:
             await it.bench.live(3)
             assert (it.state(), it.ready()) == ("Ready", ("True", "Ready"))
             assert it.annotation() is None
-            assert it.status()["moves"] == {"proposal": name, "done": 4, "total": 4}
+            moves = it.status()["moves"]
+            assert (moves["proposal"], moves["done"], moves["total"]) == (name, 4, 4)
             writes = len(it.bench.api.writes())
             await it.bench.live(120)
             assert it.counts() == {1: 2, 2: 2, 3: 2}, "leaderships went back"
@@ -295,7 +296,7 @@ def test_stopped_before_all_is_moved_the_rest_stays(it: Spark) -> None:
             await it.bench.live(60)
             assert it.state() == "Stopped"
             assert it.counts()[1] == 5
-            assert "1 of 4 leaderships" in it.status()["outcome"]["message"]
+            assert "1 of 4 moves" in it.status()["outcome"]["message"]
 
     it.bench.run(scenario())
 
@@ -336,7 +337,7 @@ def test_what_is_not_built_or_not_allowed_is_told(it: Spark) -> None:
     async def scenario() -> None:
         async with it.bench.running():
             await it.begin()
-            await it.apply(mode="remove-brokers", brokers=[3])
+            await it.apply(mode="remove-disks", brokers=[3])
             assert (it.state(), it.ready()) == ("NotReady", ("False", "NotSupported"))
             manifest = {
                 "apiVersion": "chiplog.dev/v1alpha1",

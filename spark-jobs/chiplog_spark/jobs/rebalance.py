@@ -88,15 +88,16 @@ def fitted(summary: Json, limit_bytes: int = MAX_SUMMARY_BYTES) -> Json:
     """The summary, reduced until its JSON has at most `limit_bytes`.
 
     First the lists that are only for information are emptied, one after the other. If that is not
-    enough, the reassignment is removed, and a message says so.
+    enough, the replica moves are removed, and a message says so.
     """
     fitting = dict(summary)
-    for name in ("partitions", "skew"):
+    no_reassignment = {"version": 1, "partitions": []}
+    for name, empty in (("partitions", []), ("skew", []), ("reassignment", no_reassignment)):
         if len(json.dumps(fitting)) <= limit_bytes:
             return fitting
-        fitting[name] = []
+        fitting[name] = empty
     if len(json.dumps(fitting)) > limit_bytes:
-        fitting["reassignment"] = {"version": 1, "partitions": []}
+        fitting["replicaMoves"] = []
         fitting["reassignmentMessage"] = (
             f"the reassignment of {summary['numReplicaMovements']} replicas is too large for the "
             "result: exclude topics with spec.excludedTopics, and measure again"

@@ -263,14 +263,15 @@ def test_a_summary_that_is_too_large_loses_what_is_only_to_be_inspected() -> Non
         "partitions": ["p" * 1_000],
         "skew": ["s" * 1_000],
         "leaderMoves": moves,
+        "replicaMoves": ["r" * 1_000],
         "reassignment": {"version": 1, "partitions": ["r" * 1_000]},
         "numReplicaMovements": 3,
     }
 
     assert fitted(summary, 10_000) == summary
-    assert fitted(summary, 3_000) == {**summary, "partitions": []}
+    assert fitted(summary, 4_000) == {**summary, "partitions": []}
     smallest = fitted(summary, 900)
     assert smallest["leaderMoves"] == moves
-    assert smallest["reassignment"]["partitions"] == []
+    assert smallest["reassignment"]["partitions"] == smallest["replicaMoves"] == []
     assert "of 3 replicas" in smallest["reassignmentMessage"]
     assert len(json.dumps(smallest)) < 900
