@@ -87,6 +87,11 @@ class BrokerStates:
     unchecked_alive: frozenset[BrokerId] = frozenset()
     """The unchecked brokers that may be alive, so that they will still compare their disks."""
 
+    def rack_of(self, broker_id: BrokerId) -> str | None:
+        """The rack of the broker; None if it is not known."""
+        broker = self.by_id.get(broker_id)
+        return None if broker is None else broker.rack
+
     def process_state(self, ref: ReplicaRef) -> ProcessState:
         """The state of the process with this broker id and session."""
         broker = self.by_id.get(ref.broker_id)

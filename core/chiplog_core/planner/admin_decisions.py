@@ -7,6 +7,7 @@ deletion does to the records. Every refusal names the object and what to do inst
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from chiplog_core.admin.answers import PartitionVerdict, TopicCounts, Verdict
@@ -36,7 +37,7 @@ from chiplog_core.model.references import ClusterRef
 from chiplog_core.model.topic import Assignment, DeletionPolicy, Topic, TopicSpec
 from chiplog_core.naming import api, labels
 from chiplog_core.naming.names import object_name
-from chiplog_core.observed.broker_states import find_broker_states
+from chiplog_core.observed.broker_states import BrokerStates, find_broker_states
 from chiplog_core.observed.sessions import awaiting_admission
 from chiplog_core.observed.settings import paused, unmanaged
 from chiplog_core.observed.world import World, WriteResult
@@ -104,6 +105,11 @@ class Decider:
             inherited=self._facts.inherited,
         )
 
+    @cached_property
+    def _brokers(self) -> BrokerStates:
+        """The states of all brokers, found when the first request needs them."""
+        return find_broker_states(self._world, awaiting_admission(self._world))
+
     def decide(self, operation: Request, key: str) -> Decision:
         """The decision on the request in this plan. `key` identifies it among the requests of all
         brokers: the result of an earlier write for it is found by this key."""
@@ -133,8 +139,7 @@ class Decider:
         # The client's topic id is None if it named the topic only.
         if generation is None or operation.topic_id not in {None, generation.topic_id}:
             raise _unknown(operation.name)
-        brokers = find_broker_states(self._world, awaiting_admission(self._world))
-        found = list(judged_elections(operation, generation, brokers))
+        found = list(judged_elections(operation, generation, self._brokers))
         if partitions := due(found):
             return Electing(generation.topic_id, partitions)
         return Verdict(
@@ -153,9 +158,8 @@ class Decider:
         if named.topic is not None:
             self._refuse_while_paused(named.topic.metadata, "Topic")
             wanted = named.topic.spec.replicas
-        brokers = find_broker_states(self._world, awaiting_admission(self._world))
         spec = named.map.spec
-        found = list(judged_reassignments(operation, spec, generation, wanted, brokers))
+        found = list(judged_reassignments(operation, spec, generation, wanted, self._brokers))
         if targets := targets_of(found):
             return Moving(generation.topic_id, targets)
         return Verdict(

@@ -28,6 +28,7 @@ from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.node_ports import kept_node_ports
 from chiplog_core.planner.reassignment import states_of
 from chiplog_core.planner.regression import is_above
+from chiplog_core.planner.wanted_replicas import leaving_brokers
 from chiplog_core.problems import Problem
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 
@@ -142,15 +143,17 @@ def _present_intents(world: World, ids: list[BrokerId]) -> dict[BrokerId, Broker
 
 
 def _removable(world: World, brokers: BrokerStates) -> frozenset[BrokerId]:
-    """The brokers whose data is not needed: no map and no report of a newer map names them.
+    """Those of the brokers that are being removed whose data is not needed: no map and no report of
+    a newer map names them.
 
     None while a live broker has yet to compare its disk with the maps: these may have been restored
     from a backup, and lack the moves that were made since.
     """
-    if not world.is_complete or world.unreadable_maps or brokers.unchecked_alive:
+    leaving = leaving_brokers(world.brokers)
+    is_known = world.is_complete and not world.unreadable_maps and not brokers.unchecked_alive
+    if not leaving or not is_known:  # mostly nobody leaves: then no map needs to be looked through
         return frozenset()
-    holding = _holding(world, brokers) | _named_by_newer_reports(world)
-    return frozenset(broker_id for broker_id in world.brokers if broker_id not in holding)
+    return leaving - _holding(world, brokers) - _named_by_newer_reports(world)
 
 
 def _holding(world: World, brokers: BrokerStates) -> frozenset[BrokerId]:

@@ -216,15 +216,14 @@ def choose_target(
     stay as even as they are.
     """
     count = len(state.target) if wanted.replicas is None else wanted.replicas
-    racks = {broker_id: brokers.by_id[broker_id].rack for broker_id in brokers.by_id}
     chosen: list[BrokerId | None] = [
         None if broker_id in wanted.leaving else broker_id for broker_id in state.target
     ]
     chosen += [None] * (count - len(chosen))
-    _drop(chosen, len(chosen) - count, state, racks, targets)
+    _drop(chosen, len(chosen) - count, state, targets, brokers)
     for place, broker_id in enumerate(chosen):
         if broker_id is None:
-            new = _new_replica(chosen, state, racks, targets, is_first=place == 0)
+            new = _new_replica(chosen, state, targets, brokers, is_first=place == 0)
             if new is None:
                 return None
             chosen[place] = new
@@ -235,17 +234,18 @@ def _drop(
     chosen: list[BrokerId | None],
     surplus: int,
     state: PartitionState,
-    racks: Mapping[BrokerId, str | None],
     targets: PlacementTargets,
+    brokers: BrokerStates,
 ) -> None:
     """Drop this many replicas: first those that would have to be replaced, then those that are not
-    in sync, then those whose rack has the most replicas. The preferred leader stays."""
+    in sync, then those whose rack has the most replicas. The preferred leader stays if it is in
+    sync."""
     in_sync = {ref.broker_id for ref in state.isr}
     for _ in range(surplus):
         if None in chosen[1:]:
             del chosen[1 + chosen[1:].index(None)]
             continue
-        per_rack = Counter(racks.get(broker_id) for broker_id in chosen if broker_id is not None)
+        per_rack = _replicas_per_rack(chosen, brokers)
 
         def to_go(
             place: int, per_rack: Mapping[str | None, int] = per_rack
@@ -253,18 +253,24 @@ def _drop(
             broker_id = chosen[place]
             assert broker_id is not None, "only the first place may be empty"
             load = targets.load.replicas[broker_id]
-            return broker_id not in in_sync, per_rack[racks.get(broker_id)], load, place
+            return broker_id not in in_sync, per_rack[brokers.rack_of(broker_id)], load, place
 
-        # The preferred leader stays, unless it is out of sync.
         first = 0 if chosen[0] is not None and chosen[0] not in in_sync else 1
         del chosen[max(range(first, len(chosen)), key=to_go)]
+
+
+def _replicas_per_rack(
+    chosen: Collection[BrokerId | None], brokers: BrokerStates
+) -> Counter[str | None]:
+    """Rack -> how many of the chosen brokers are in it; empty places do not count."""
+    return Counter(brokers.rack_of(broker_id) for broker_id in chosen if broker_id is not None)
 
 
 def _new_replica(
     chosen: Collection[BrokerId | None],
     state: PartitionState,
-    racks: Mapping[BrokerId, str | None],
     targets: PlacementTargets,
+    brokers: BrokerStates,
     *,
     is_first: bool,
 ) -> BrokerId | None:
@@ -276,12 +282,12 @@ def _new_replica(
         for broker_id in targets.racks
         if broker_id not in chosen and broker_id not in deleting
     ]
-    per_rack = Counter(racks.get(broker_id) for broker_id in chosen if broker_id is not None)
+    per_rack = _replicas_per_rack(chosen, brokers)
     load = targets.load
     return min(
         candidates,
         key=lambda broker_id: (
-            per_rack[racks.get(broker_id)],
+            per_rack[brokers.rack_of(broker_id)],
             broker_id not in state.replicas,
             load.leaders[broker_id] if is_first else 0,
             load.replicas[broker_id],
