@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from typing import Protocol
 
 from e2e import measured
 from e2e.cluster.kubectl import Kubectl, eventually
@@ -106,6 +107,26 @@ def make_topic(
     topic = str(spec.get("topicName", name))
     wait_for_metadata(cluster, topic, partitions)
     return topic
+
+
+class NewTopic(Protocol):
+    """Applies a Topic, and waits until clients can use it; returns its name for clients."""
+
+    def __call__(self, name: str, partitions: int = 1, **spec: object) -> str: ...
+
+
+@contextmanager
+def new_topics(cluster: BrokerClusterUnderTest) -> Iterator[NewTopic]:
+    """Creates topics, which are deleted after the test."""
+    made: list[str] = []
+
+    def apply(name: str, partitions: int = 1, **spec: object) -> str:
+        made.append(name)
+        return make_topic(cluster, name, partitions, **spec)
+
+    yield apply
+    if made:
+        cluster.kubectl("delete", "ct", *made, "--ignore-not-found", "--wait=false")
 
 
 def wait_for_metadata(cluster: BrokerClusterUnderTest, topic: str, partitions: int) -> None:

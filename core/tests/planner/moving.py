@@ -87,15 +87,15 @@ class Moving(Replication):
 
     def _settled(self, process: Process, key: Key) -> SettledPartition | None:
         """The leader's proof that leftovers are not needed, if it has one."""
-        reign, view = process.reigns.get(key), process.views.get(key)
-        if reign is None or view is None or not view.leftovers or process.session is None:
+        leadership, view = process.reigns.get(key), process.views.get(key)
+        if leadership is None or view is None or not view.leftovers or process.session is None:
             return None
-        fetched = {ref.broker_id for ref, end in reign.ends.items() if end >= reign.start}
+        fetched = {ref.broker_id for ref, end in leadership.ends.items() if end >= leadership.start}
         if not set(view.replicas) <= fetched | {process.broker_id}:
             return None
         return SettledPartition(
             topic_id=key[0],
             partition=key[1],
             session=process.session,
-            leader_epoch=reign.epoch,
+            leader_epoch=leadership.epoch,
         )

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: replicas move where a tool says, or the tool is told why not."""
+"""AlterPartitionReassignments: replicas move where a tool says, or the answer says why not."""
 
 from dataclasses import replace
 from datetime import timedelta

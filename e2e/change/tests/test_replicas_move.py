@@ -6,10 +6,10 @@ import pytest
 
 from e2e import measured
 from e2e.change.moved import wait_pods, wait_quiesced, wait_replicas
-from e2e.change.tests.conftest import NewTopic
 from e2e.kafka.tools import run_tool
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.replicas import places
+from e2e.main.setting_up import NewTopic
 from e2e.main.traffic import Traffic
 
 pytestmark = [pytest.mark.change, pytest.mark.timeout(400)]

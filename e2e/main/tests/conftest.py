@@ -1,7 +1,6 @@
 """Fixtures: one cluster that all tests share, and topics of their own."""
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import pytest
 
@@ -11,7 +10,7 @@ from e2e import measured
 from e2e.cluster.target import Target
 from e2e.main.broker_cluster import BrokerClusterUnderTest, example
 from e2e.main.operator import Operator
-from e2e.main.setting_up import cluster_in, make_topic, wait_for_metadata
+from e2e.main.setting_up import NewTopic, cluster_in, new_topics, wait_for_metadata
 
 NAMESPACE = "e2e-main"
 CONFIG: dict[str, object] = {
@@ -43,19 +42,8 @@ def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTe
         yield one
 
 
-class NewTopic(Protocol):
-    def __call__(self, name: str, partitions: int = 1, **spec: object) -> str: ...
-
-
 @pytest.fixture
 def new_topic(cluster: BrokerClusterUnderTest) -> Iterator[NewTopic]:
-    """Applies a Topic, waits until clients can use it, and deletes it after the test."""
-    made: list[str] = []
-
-    def apply(name: str, partitions: int = 1, **spec: object) -> str:
-        made.append(name)
-        return make_topic(cluster, name, partitions, **spec)
-
-    yield apply
-    if made:
-        cluster.kubectl("delete", "ct", *made, "--ignore-not-found", "--wait=false")
+    """Creates topics, which are deleted after the test."""
+    with new_topics(cluster) as make:
+        yield make

@@ -14,7 +14,7 @@ from e2e.cluster.kubectl import eventually
 from e2e.lanes import is_full
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.replicas import places, pod_of, wait_in_sync
-from e2e.main.tests.conftest import NewTopic
+from e2e.main.setting_up import NewTopic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(900), pytest.mark.usefixtures("faults")]
 

@@ -15,7 +15,7 @@ from e2e.lanes import is_full
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.operator import Operator
 from e2e.main.replicas import kill, wait_in_sync
-from e2e.main.tests.conftest import NewTopic
+from e2e.main.setting_up import NewTopic
 from e2e.main.traffic import Traffic
 
 KILLS = 10 if is_full() else 1

@@ -18,7 +18,7 @@ from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.map_watch import MapWatch
 from e2e.main.operator import Operator
 from e2e.main.replicas import Place, kill, leader_of, places, wait_in_sync
-from e2e.main.tests.conftest import NewTopic
+from e2e.main.setting_up import NewTopic
 from e2e.main.traffic import Traffic
 
 COPY_AGE_S = int(os.environ.get("COPY_AGE_S", "0"))

@@ -16,7 +16,7 @@ from e2e.lanes import is_full
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.group_lag import BURST_RECORDS, Group, produce, read_often, seconds_until_shown
 from e2e.main.operator import Operator
-from e2e.main.tests.conftest import NewTopic
+from e2e.main.setting_up import NewTopic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(600)]
 

@@ -13,7 +13,7 @@ from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.consumer_groups import GroupUnderTest, produce
 from e2e.main.operator import Operator
-from e2e.main.tests.conftest import NewTopic
+from e2e.main.setting_up import NewTopic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(420)]
 

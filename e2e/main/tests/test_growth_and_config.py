@@ -13,7 +13,7 @@ from e2e.cluster.kubectl import eventually
 from e2e.kafka.tools import run_tool
 from e2e.main.broker_cluster import BrokerClusterUnderTest, topic_manifest
 from e2e.main.cluster_metadata import client_metadata
-from e2e.main.tests.conftest import NewTopic
+from e2e.main.setting_up import NewTopic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(300)]
 

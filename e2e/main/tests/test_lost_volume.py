@@ -15,7 +15,7 @@ from e2e.cluster.kubectl import eventually
 from e2e.main import shared
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest
 from e2e.main.replicas import pod_of, wait_in_sync
-from e2e.main.tests.conftest import NewTopic
+from e2e.main.setting_up import NewTopic
 from e2e.main.traffic import Traffic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(900)]

@@ -16,7 +16,7 @@ from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest
 from e2e.main.open_connection import OpenConnection
 from e2e.main.replicas import leader_of, pod_of, wait_in_sync
-from e2e.main.tests.conftest import NewTopic
+from e2e.main.setting_up import NewTopic
 from e2e.main.traffic import Traffic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(400), pytest.mark.usefixtures("faults")]

@@ -14,7 +14,7 @@ from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.operator import Operator
 from e2e.main.replicas import kill, places, wait_in_sync
-from e2e.main.tests.conftest import NewTopic
+from e2e.main.setting_up import NewTopic
 from e2e.main.traffic import Traffic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(400), pytest.mark.usefixtures("faults")]

@@ -4,7 +4,7 @@ import pytest
 
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.replicas import places
-from e2e.main.tests.conftest import NewTopic
+from e2e.main.setting_up import NewTopic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(120)]
 

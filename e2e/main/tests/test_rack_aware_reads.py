@@ -9,7 +9,7 @@ from e2e.clients.client import Landed, Record
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.replicas import leader_of, pod_of
-from e2e.main.tests.conftest import NewTopic
+from e2e.main.setting_up import NewTopic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(300)]
 

@@ -169,7 +169,7 @@ class Brokers:
         state: Mapping[str, Any] | None = None,
         **spec: Any,
     ) -> None:
-        """A new reign for every partition; `state` has more fields of each."""
+        """A new leader epoch for every partition; `state` has more fields of each."""
         self.epoch += 1
         if unclean:
             self.unclean_epoch = self.epoch
