@@ -97,7 +97,7 @@ class Later:
 
 
 def test_an_unreadable_new_password_is_reported_without_its_value(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     lines = io.StringIO()
     handler = logging.StreamHandler(lines)
@@ -107,7 +107,8 @@ def test_an_unreadable_new_password_is_reported_without_its_value(
     source = FileCredentials(tmp_path, Later())  # type: ignore[arg-type] # what it asks of a clock
     logger = logging.getLogger("chiplog_broker.security.credentials")
     monkeypatch.setattr(logger, "handlers", [handler])
-    monkeypatch.setattr(logger, "level", logging.INFO)
+    # Only setLevel forgets what an earlier test found out about the level.
+    caplog.set_level(logging.INFO, logger.name)
     for password in ("a-new-pässword-of-mine", "a-good-new-password"):
         (tmp_path / "password").write_text(password)
         source.accepted()
