@@ -49,8 +49,15 @@ class JavaProducer(Program):
 
     name: str = "java"
 
-    def __init__(self, bootstrap: str, ledger: Ledger, directory: Path) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        ledger: Ledger,
+        directory: Path,
+        records_per_s: float = RECORDS_PER_S,
+    ) -> None:
         super().__init__(bootstrap, ledger, directory)
+        self.records_per_s = records_per_s
         self.sent = 0
         """How many records it sent, as it reports when it ends; 0 before."""
 
@@ -61,7 +68,7 @@ class JavaProducer(Program):
         return [
             *java("org.apache.kafka.tools.VerifiableProducer", OPTIONS, log="warn"),
             *("--bootstrap-server", self.bootstrap, "--topic", self.ledger.topic),
-            *("--throughput", str(RECORDS_PER_S), "--acks", "-1"),
+            *("--throughput", f"{self.records_per_s:.0f}", "--acks", "-1"),
             *("--value-prefix", str(PREFIX), "--repeating-keys", str(KEYS)),
             *("--command-config", str(config)),
         ]

@@ -1,7 +1,9 @@
 """The events of all clients of one run, in the form that the checkers read."""
 
+import math
 import sys
 import time
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from itertools import pairwise
 
@@ -48,14 +50,37 @@ class Ledger:
         """How many records were acknowledged by now."""
         return sum(map(len, self.acknowledged_s.values()))
 
-    def unavailable_s(self) -> float:
-        """The longest time between two acknowledgements in any one partition.
+    def unavailable_s(self, from_s: float = 0.0, until_s: float = math.inf) -> float:
+        """The longest time between two acknowledgements in any one partition; if `from_s` and
+        `until_s` are given (seconds of the run), of those times that overlap with this part.
 
         A partition without any acknowledgement counts as unavailable since the run began.
         """
         end_s = self.now_s()
-        times = (self.acknowledged_s.get(one, []) for one in range(self.partitions))
-        return max(longest_gap_s(sorted(one), end_s) for one in times)
+        times = (sorted(self.acknowledged_s.get(one, [])) for one in range(self.partitions))
+        return max(longest_gap_s(within(one, from_s, until_s), end_s) for one in times)
+
+    def latencies_s(
+        self, client: str, from_s: float = 0.0, until_s: float = math.inf
+    ) -> list[float]:
+        """The seconds from sending to the acknowledgement, in ascending order, for the records that
+        a producer sent in this part of the run. Not known of the Java producer."""
+        sent_s: dict[str, float] = {}
+        found: list[float] = []
+        for one in self.events.copy():
+            if one.client != client:
+                continue
+            if one.kind is Kind.SENT and from_s <= one.at_s < until_s:
+                sent_s[one.value] = one.at_s
+            elif one.kind is Kind.ACKED and one.value in sent_s:
+                found.append(one.at_s - sent_s[one.value])
+        return sorted(found)
+
+
+def within(times_s: list[float], from_s: float, until_s: float) -> list[float]:
+    """The times of a sorted list in this part of a run, with one before it and one after it."""
+    first, last = bisect_left(times_s, from_s), bisect_right(times_s, until_s)
+    return times_s[max(0, first - 1) : last + 1]
 
 
 def longest_gap_s(times_s: list[float], without_any_s: float) -> float:

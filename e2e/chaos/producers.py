@@ -3,7 +3,8 @@
 The timeouts are set so that no record is given up while a fault lasts, and a request without an
 answer is repeated after ten seconds. All other settings are the libraries' defaults.
 
-Each sends at a steady rate; records that are late are sent as soon as possible.
+Each sends at a steady rate (`RECORDS_PER_S`, unless told otherwise); records that are late are
+sent as soon as possible.
 """
 
 import threading
@@ -26,12 +27,14 @@ STOP_LIMIT_S = 120
 
 
 class SteadyProducer(ABC):
-    """Sends `RECORDS_PER_S` to the partitions in turn, in its own thread, until it is stopped."""
+    """Sends records to the partitions in turn, in its own thread, until it is stopped."""
 
     name: ClassVar[str]
 
-    def __init__(self, bootstrap: str, ledger: Ledger) -> None:
-        self.bootstrap, self.ledger = bootstrap, ledger
+    def __init__(
+        self, bootstrap: str, ledger: Ledger, records_per_s: float = RECORDS_PER_S
+    ) -> None:
+        self.bootstrap, self.ledger, self.records_per_s = bootstrap, ledger, records_per_s
         self.ending = threading.Event()
         self.is_abandoned = False
         self.thread = threading.Thread(target=self.run, daemon=True, name=self.name)
@@ -70,7 +73,7 @@ class SteadyProducer(ABC):
             self.ledger.errors.append(f"{self.name} ended: {problem!r}")
 
     def send_all(self) -> None:
-        """Note and send `RECORDS_PER_S` records to the partitions in turn, until asked to stop."""
+        """Note and send `records_per_s` records to the partitions in turn, until asked to stop."""
         next_s, sent = time.monotonic(), 0
         while not self.ending.is_set():
             partition = sent % self.ledger.partitions
@@ -78,7 +81,7 @@ class SteadyProducer(ABC):
             self.ledger.note(Kind.SENT, self.name, partition, value=value)
             self.send(value, partition)
             sent += 1
-            next_s += 1 / RECORDS_PER_S
+            next_s += 1 / self.records_per_s
             self.pass_time(next_s - time.monotonic())
 
     def given_up(self, value: str, problem: object) -> None:

@@ -67,8 +67,15 @@ def run(scene: Scene, faults: Sequence[Fault], seconds: float, directory: Path) 
         hits = sum(hit_repeatedly(scene, one, seconds - SETTLE_S) for one in faults)
         load.all_is_well()
         time.sleep(SETTLE_S)
+    return judged_scene(", ".join(one.name for one in faults), hits, load, scene, directory)
+
+
+def judged_scene(name: str, hits: int, load: Workload, scene: Scene, directory: Path) -> Result:
+    """As `judged`, for a topic whose partitions may have different numbers of replicas."""
+    places = scene.places()
     volumes = {broker: scene.volume(broker) for broker in scene.brokers()}
-    return judged(", ".join(one.name for one in faults), hits, load, volumes, directory)
+    replicas = sum(len(one.replicas) for one in places)
+    return judged(name, hits, load, volumes, directory, replicas)
 
 
 def hit_repeatedly(scene: Scene, fault: Fault, seconds: float) -> int:
@@ -87,18 +94,23 @@ def hit_repeatedly(scene: Scene, fault: Fault, seconds: float) -> int:
 
 
 def judged(
-    name: str, hits: int, load: Workload, volumes: Mapping[int, Path], directory: Path
+    name: str,
+    hits: int,
+    load: Workload,
+    volumes: Mapping[int, Path],
+    directory: Path,
+    replicas: int | None = None,
 ) -> Result:
     """The result of a run, from what the clients saw and what is stored on the brokers' disks.
 
-    `volumes` is broker id -> its data volume. If there are anomalies, the history is written to
+    `volumes` is broker id -> its data volume. They must have `replicas` of the topic's partitions;
+    by default, one of each partition. If there are anomalies, the history is written to
     `directory`.
     """
     ledger = load.ledger
     load.history.replicas.extend(replicas_in(volumes, ledger.topic, ledger.partitions))
-    assert len(load.history.replicas) >= len(volumes) * ledger.partitions, (
-        "the disks have fewer replicas than brokers times partitions"
-    )
+    found, expected = len(load.history.replicas), replicas or len(volumes) * ledger.partitions
+    assert found >= expected, f"the disks have {found} replicas, not {expected}"
     anomalies = check(load.history)
     if anomalies:
         keep(load.history, directory / "history.jsonl")

@@ -10,7 +10,7 @@ from e2e.chaos.committed import wait_caught_up
 from e2e.chaos.groups import Groups
 from e2e.chaos.last_reader import read_everything
 from e2e.chaos.ledger import Ledger
-from e2e.chaos.producers import KafkaPythonProducer, LibrdkafkaProducer
+from e2e.chaos.producers import RECORDS_PER_S, KafkaPythonProducer, LibrdkafkaProducer
 from e2e.chaos.readers import EndAsker, KafkaPythonReader, LibrdkafkaReader, Reader
 from e2e.sim.history import Event, History, Kind, Span
 
@@ -33,7 +33,7 @@ class Client(Protocol):
 
 class Workload:
     """Runs all clients within a `with` block, which begins once all producers and groups had
-    answers.
+    answers. Each of the three producers sends `records_per_s`.
 
     At the block's regular end it waits until every record has its answer, and every reader and
     group has reached the end: the cluster must be healthy by then. After an exception all clients
@@ -41,14 +41,19 @@ class Workload:
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, directory: Path, partitions: int = PARTITIONS
+        self,
+        bootstrap: str,
+        topic: str,
+        directory: Path,
+        partitions: int = PARTITIONS,
+        records_per_s: float = RECORDS_PER_S,
     ) -> None:
         self.bootstrap = bootstrap
         self.ledger = ledger = Ledger(topic, partitions)
-        self.java = JavaProducer(bootstrap, ledger, directory)
+        self.java = JavaProducer(bootstrap, ledger, directory, records_per_s)
         self.producers: list[Client] = [
-            LibrdkafkaProducer(bootstrap, ledger),
-            KafkaPythonProducer(bootstrap, ledger),
+            LibrdkafkaProducer(bootstrap, ledger, records_per_s),
+            KafkaPythonProducer(bootstrap, ledger, records_per_s),
             self.java,
         ]
         self.java_reader = JavaReader(bootstrap, ledger, directory)

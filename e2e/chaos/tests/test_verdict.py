@@ -60,6 +60,33 @@ def test_the_worst_partition_counts() -> None:
     assert ledger.acknowledged() == 6
 
 
+def test_a_part_of_a_run_is_judged_by_the_times_that_overlap_with_it() -> None:
+    ledger = Ledger("orders", 1)
+    ledger.acknowledged_s[0] += [1.0, 4.0, 4.1, 4.2, 9.0, 9.1]
+    assert ledger.unavailable_s() == pytest.approx(4.8)
+    assert ledger.unavailable_s(0.0, 3.0) == pytest.approx(3.0)
+    assert ledger.unavailable_s(4.05, 4.15) == pytest.approx(0.1)
+    assert ledger.unavailable_s(5.0, 6.0) == pytest.approx(4.8)
+    assert ledger.unavailable_s(9.05) == pytest.approx(0.1)
+
+
+def test_a_latency_counts_for_the_part_in_which_its_record_was_sent() -> None:
+    ledger = Ledger("orders", 1)
+    for at_s, kind, client, value in (
+        (1.0, Kind.SENT, "a", "a.1"),
+        (1.1, Kind.SENT, "b", "b.1"),
+        (2.0, Kind.SENT, "a", "a.2"),
+        (2.5, Kind.ACKED, "a", "a.1"),
+        (2.6, Kind.ACKED, "b", "b.1"),
+        (2.25, Kind.ACKED, "a", "a.2"),
+        (3.0, Kind.SENT, "a", "a.3"),
+    ):
+        ledger.events.append(Event(at_s, kind, client, "orders-0", value))
+    assert ledger.latencies_s("a") == pytest.approx([0.25, 1.5])
+    assert ledger.latencies_s("a", 1.5) == pytest.approx([0.25])
+    assert ledger.latencies_s("a", 0.5, 1.5) == pytest.approx([1.5])
+
+
 def test_a_value_is_known_by_its_name_only_where_it_is_whole() -> None:
     assert name_of(padded("librdkafka.7")) == "librdkafka.7"
     assert name_of(b"3.12") == "3.12"

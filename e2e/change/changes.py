@@ -1,0 +1,165 @@
+"""What an administrator changes on a running cluster: replicas, brokers, nodes, the image.
+
+Each change returns when it is complete, and leaves three brokers behind as it found them.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from chiplog_core.naming import labels
+from e2e.change.moved import wait_pods, wait_quiesced, wait_replicas
+from e2e.chaos.scene import Scene, check_effect
+from e2e.cluster import layout, node
+from e2e.cluster.kubectl import eventually
+from e2e.kafka.tools import run_tool
+from e2e.main.operator import Operator
+from e2e.main.replicas import wait_in_sync
+
+SCALE_LIMIT_S = 240
+ROLL_LIMIT_S = 300
+DRAIN_LIMIT_S = 120
+BROKER_IMAGE = "chiplog/broker"
+# An image under this name has the same content: pods that ask for it are other pods.
+OTHER_TAG = "again"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change, with its name in tables; `make` returns when it is complete."""
+
+    name: str
+    make: Callable[[Scene], None]
+
+
+def replication_factor(scene: Scene) -> None:
+    """Replication factor 1, 3, 2 and 3 again."""
+    for count in (1, 3, 2, 3):
+        change = json.dumps({"spec": {"replicas": count}})
+        scene.cluster.kubectl("patch", "ct", scene.topic, "--type=merge", "-p", change)
+        wait_replicas(scene.cluster, scene.topic, count)
+
+
+def brokers_added_and_removed(scene: Scene) -> None:
+    """Two brokers are added, get replicas of every partition, and are removed again."""
+    cluster = scene.cluster
+    before = broker_ids(scene)
+    cluster.kubectl("scale", f"cbc/{cluster.name}", f"--replicas={len(before) + 2}")
+    cluster.wait_cluster_ready(SCALE_LIMIT_S)
+    added = sorted(set(broker_ids(scene)) - set(before))
+    check_effect("two more brokers", len(added) == 2)
+    everybody = [*added, *before]
+    targets = [
+        [everybody[(number + step) % len(everybody)] for step in range(3)]
+        for number in range(len(scene.places()))
+    ]
+    reassign(scene, targets, "--execute")
+    wait_quiesced(cluster, SCALE_LIMIT_S)
+    check_effect("replicas on the added brokers", set(added) <= set(scene.brokers()))
+    cluster.kubectl("scale", f"cbc/{cluster.name}", f"--replicas={len(before)}")
+    wait_quiesced(cluster, SCALE_LIMIT_S)
+    wait_pods(cluster, *before, limit_s=SCALE_LIMIT_S)
+
+
+def moved_by_kafkas_tool(scene: Scene) -> None:
+    """Every partition goes from two of three brokers to two others, leaders included."""
+    ids = broker_ids(scene)
+    for shift in (1, 2):
+        targets = [
+            [ids[(number + shift + step) % len(ids)] for step in range(2)]
+            for number in range(len(scene.places()))
+        ]
+        reassign(scene, targets, "--execute")
+        wait_quiesced(scene.cluster, SCALE_LIMIT_S)
+        found = [list(place.replicas) for place in scene.places()]
+        check_effect(f"replicas {targets}, not {found}", found == targets)
+
+
+def node_drained(scene: Scene) -> None:
+    """A leader's node is cordoned and drained, and put back to use."""
+    cluster, operator = scene.cluster, scene.operator
+    broker = scene.some_leader()
+    where, session = scene.node(broker).name, scene.session(broker)
+    try:
+        cluster.kubectl("cordon", where)
+        cluster.kubectl(
+            *("drain", where, "--ignore-daemonsets", "--delete-emptydir-data", "--force"),
+            f"--timeout={DRAIN_LIMIT_S}s",
+            timeout_s=DRAIN_LIMIT_S + 30,
+        )
+    finally:
+        cluster.kubectl("uncordon", where)
+    scene.wait_admitted(broker, session)
+    operator.wait_whole()
+
+
+def image_rolled(scene: Scene) -> None:
+    """The brokers get another image, one after the other, and then the first one again."""
+    first = scene.operator.references[BROKER_IMAGE]
+    other = f"{first}-{OTHER_TAG}"
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda one: tag(one, first, other), layout.NODES))
+    for image in (other, first):
+        references = {**scene.operator.references, BROKER_IMAGE: image}
+        roll_to(scene, replace(scene.operator, references=references), image)
+
+
+def tag(one: layout.Node, image: str, other: str) -> None:
+    """Give an image of a node a second name."""
+    names = (f"docker.io/{reference}" for reference in (image, other))
+    node.ctr(one, "images", "tag", "--force", *names)
+
+
+def roll_to(scene: Scene, operator: Operator, image: str) -> None:
+    """Upgrade the chart with this image of the brokers, and wait until all of them run it."""
+    operator.install()
+
+    def all_run_it() -> bool:
+        found = {one["metadata"]["name"]: images_of(one) for one in scene.cluster.pods()}
+        others = {name: used for name, used in found.items() if used != {image}}
+        assert not others, others
+        return True
+
+    eventually(f"every broker runs {image}", all_run_it, ROLL_LIMIT_S, every_s=1)
+    operator.wait_whole()
+    scene.cluster.wait_cluster_ready(ROLL_LIMIT_S)
+    wait_in_sync(scene.cluster)
+
+
+def images_of(pod: dict[str, object]) -> set[str]:
+    spec = pod["spec"]
+    assert isinstance(spec, dict)
+    return {str(one["image"]) for one in spec["containers"]}
+
+
+def broker_ids(scene: Scene) -> list[int]:
+    """The ids of the brokers that have a pod."""
+    found = (one["metadata"]["labels"][labels.BROKER_ID] for one in scene.cluster.pods())
+    return sorted(map(int, found))
+
+
+def reassign(scene: Scene, targets: Sequence[Sequence[int]], *arguments: str) -> str:
+    """Run Kafka's tool for all partitions of the topic; returns what it printed."""
+    plan = {
+        "version": 1,
+        "partitions": [
+            {"topic": scene.topic, "partition": number, "replicas": list(target)}
+            for number, target in enumerate(targets)
+        ],
+    }
+    return run_tool(
+        "kafka-reassign-partitions.sh",
+        *("--bootstrap-server", scene.cluster.bootstrap),
+        *("--reassignment-json-file", "/dev/stdin", *arguments),
+        input_text=json.dumps(plan),
+    )
+
+
+CHANGES = (
+    Change("replication factor 1, 3, 2, 3", replication_factor),
+    Change("brokers 3, 5, 3", brokers_added_and_removed),
+    Change("moved by Kafka's tool", moved_by_kafkas_tool),
+    Change("node drained", node_drained),
+    Change("image rolled, twice", image_rolled),
+)
