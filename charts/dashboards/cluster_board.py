@@ -146,6 +146,16 @@ _REPLICATION: Final = Row(
         lines("ISR shrinks", rate_by_broker(f"{_REPLICAS}_isrshrinks_total"), unit="ops"),
         lines("ISR expansions", rate_by_broker(f"{_REPLICAS}_isrexpands_total"), unit="ops"),
         lines("Replicas", by_broker(f"{_REPLICAS}_partitioncount")),
+        lines(
+            "Partitions being reassigned", by_broker(f"{_REPLICAS}_reassigningpartitions"), width=12
+        ),
+        lines(
+            "Left to copy",
+            by_broker("chiplog_broker_reassignment_bytes_left"),
+            unit="bytes",
+            width=12,
+            about="What new replicas of reassigned partitions still have to fetch from a leader.",
+        ),
     ),
 )
 _DISK: Final = Row(

@@ -98,13 +98,13 @@ class ReassignmentHandlers:
             topics=tuple(
                 types.OngoingTopicReassignment(name=name, partitions=ongoing)
                 for name, partitions in found
-                if (ongoing := tuple(_ongoing(types, one) for one in partitions if _is_moving(one)))
+                if (
+                    ongoing := tuple(
+                        _ongoing(types, one) for one in partitions if one.is_reassigning
+                    )
+                )
             ),
         )
-
-
-def _is_moving(partition: PartitionView) -> bool:
-    return bool(partition.adding or partition.removing)
 
 
 def _ongoing(types: Any, partition: PartitionView) -> object:

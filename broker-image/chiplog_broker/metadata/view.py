@@ -54,6 +54,17 @@ class PartitionView:
         return tuple(replica for replica in self.replicas if replica not in self.adding)
 
     @property
+    def is_reassigning(self) -> bool:
+        """Whether a reassignment has begun and not yet switched to the new replicas."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Whether a replica is not in sync or not alive. One that is only being added is not
+        missing: the partition is as it was before (as in Kafka's `Partition.isUnderReplicated`)."""
+        return not set(self.assigned).issubset(self.isr)
+
+    @property
     def target(self) -> tuple[int, ...]:
         """The replicas without those that the present reassignment removes."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)

@@ -211,6 +211,18 @@ class Followers:
             for known in map(self._followers.get, self._isr_without_own())
         )
 
+    def added_ends(self) -> list[int]:
+        """The log end offset of each replica that a reassignment is adding and that is not in the
+        ISR; 0 if it has not fetched in this leader epoch."""
+        in_sync = {replica.broker_id for replica in self._isr}
+        ends = []
+        for broker_id in self._view.adding:
+            if broker_id not in in_sync:
+                replica = self._newest_sessions.get(broker_id)
+                known = None if replica is None else self._followers.get(replica)
+                ends.append(0 if known is None else max(known.end_offset, 0))
+        return ends
+
     def _isr_without_own(self) -> list[ReplicaRef]:
         return [replica for replica in self._isr if replica != self._own]
 

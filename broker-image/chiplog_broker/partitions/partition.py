@@ -499,6 +499,14 @@ class Partition:
         is_on_disk_here = self.log.countable_end_offset >= self._epoch_start_offset
         return is_on_disk_here and (followers is None or followers.have_all_fetched())
 
+    @property
+    def reassignment_bytes_left(self) -> int:
+        """The bytes that replicas which a reassignment is adding still have to fetch from this
+        leader, each counted by itself; 0 for a follower."""
+        if self.followers is None or not self.is_leader:
+            return 0
+        return sum(map(self.log.bytes_from, self.followers.added_ends()))
+
     def _check_settled(self) -> None:
         """Notify once when the partition has become settled."""
         self._was_settled = self.is_settled

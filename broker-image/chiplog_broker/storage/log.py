@@ -120,6 +120,10 @@ class PartitionLog:
     def size_bytes(self) -> int:
         return self._state.segments.size_bytes
 
+    def bytes_from(self, offset: int) -> int:
+        """The size of the records at and above `offset`, estimated within a segment."""
+        return self._state.segments.bytes_from(offset)
+
     @property
     def segment_count(self) -> int:
         return len(self._state.segments)

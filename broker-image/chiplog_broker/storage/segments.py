@@ -49,6 +49,21 @@ class LogSegments:
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self._segments)
 
+    def bytes_from(self, offset: int) -> int:
+        """The size of the records at and above `offset`.
+
+        It is exact where a segment begins. Within a segment all records count as equally large,
+        so that nothing has to be read: a metrics scrape does this for many partitions.
+        """
+        found = 0
+        for segment in reversed(self._segments):
+            if segment.base_offset < offset:
+                offsets = segment.end_offset - segment.base_offset
+                rest = max(segment.end_offset - offset, 0)
+                return found + segment.size_bytes * rest // max(offsets, 1)
+            found += segment.size_bytes
+        return found
+
     def segment_for(self, offset: int) -> Segment:
         """The segment that contains `offset`: the last one that begins at or below it, or the first
         one if all begin above it."""

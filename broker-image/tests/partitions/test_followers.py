@@ -109,6 +109,18 @@ def test_nothing_is_safe_before_every_in_sync_replica_has_fetched() -> None:
     assert leader.high_watermark == 9
 
 
+def test_the_ends_of_added_replicas_are_known_until_they_are_in_sync() -> None:
+    leader = Leader(view=replace(view(isr=(L, A)), adding=(3, 4), replicas=(1, 2, 3, 4)))
+    leader.fetch(A, 4)
+    assert leader.followers.added_ends() == [0, 0]  # one has not fetched, one is not there
+    leader.fetch(B, 7)
+    assert leader.followers.added_ends() == [7, 0]
+    leader.apply(replace(leader.view, isr_refs=(L, A, B), isr=(1, 2, 3), partition_epoch=2))
+    assert leader.followers.added_ends() == [0]
+    leader.apply(replace(leader.view, adding=(), replicas=(1, 2, 3), partition_epoch=3))
+    assert leader.followers.added_ends() == []
+
+
 def test_a_fetch_counts_in_its_session_only() -> None:
     leader = Leader()
     old, new = B, ref(3, 2)

@@ -56,6 +56,17 @@ def test_a_slice_never_crosses_a_segment(log: PartitionLog) -> None:
     assert offsets(log, found.next_offset, 10_000, 20) == [6, 8, 10]
 
 
+def test_the_bytes_from_an_offset_on_are_exact_at_segments_and_estimated_within(
+    log: PartitionLog,
+) -> None:
+    assert log.bytes_from(0) == log.bytes_from(-1) == log.size_bytes == 1010
+    assert [log.bytes_from(offset) for offset in (6, 12, 18)] == [707, 404, 101]
+    assert log.bytes_from(7) == 404 + 303 * 5 // 6
+    assert log.bytes_from(20) == log.bytes_from(99) == 0
+    every = [log.bytes_from(offset) for offset in range(22)]
+    assert every == sorted(every, reverse=True)
+
+
 @pytest.mark.parametrize(
     ("max_bytes", "batches"), [(303, 3), (302, 2), (202, 2), (201, 1), (101, 1), (100, 1), (0, 1)]
 )

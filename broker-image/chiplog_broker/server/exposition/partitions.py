@@ -73,7 +73,7 @@ PARTITION_SERIES: Final[tuple[Series[Led], ...]] = (
     Series(
         f"{_OF_TOPIC}_under_replicated_partition",
         "1 if a replica is not in sync that the partition had before its present reassignment.",
-        lambda led: int(not set(led.view.assigned).issubset(led.view.isr)),
+        lambda led: int(led.view.is_under_replicated),
     ),
     Series(
         f"{_OF_CLUSTER}_underminisr",

@@ -44,8 +44,24 @@ class ReplicaCollector(Collector):
             (f"{prefix}_partitioncount", "Replicas on this broker.", len(replicas)),
             (
                 f"{prefix}_underreplicatedpartitions",
-                "Partitions that this broker leads and that have a replica out of sync.",
-                sum(len(view.isr) < len(view.replicas) for _, view in led),
+                (
+                    "Partitions that this broker leads and that have a replica out of sync. "
+                    "Replicas that a reassignment is adding do not count."
+                ),
+                sum(view.is_under_replicated for _, view in led),
+            ),
+            (
+                f"{prefix}_reassigningpartitions",
+                "Partitions that this broker leads and that are being reassigned.",
+                sum(view.is_reassigning for _, view in led),
+            ),
+            (
+                "chiplog_broker_reassignment_bytes_left",
+                (
+                    "Bytes that added replicas still have to fetch from this broker before they "
+                    "are in sync, estimated within a segment."
+                ),
+                sum(partition.reassignment_bytes_left for partition in replicas),
             ),
             (
                 f"{prefix}_underminisrpartitioncount",

@@ -79,3 +79,48 @@ def test_replicas_in_sync_that_come_and_go_are_counted_by_their_leader(brokers: 
         assert others[f"{MANAGER}_isrshrinks_total",] == 0
 
     run(brokers, scenario)
+
+
+def test_a_reassignment_is_counted_by_the_leader_with_the_bytes_that_are_left(
+    brokers: Brokers,
+) -> None:
+    names = (
+        f"{MANAGER}_reassigningpartitions",
+        f"{MANAGER}_underreplicatedpartitions",
+        "chiplog_broker_reassignment_bytes_left",
+    )
+
+    async def told_of(broker_id: int) -> list[float]:
+        found = await told(brokers.up[broker_id].broker)
+        return [found[name,] for name in names]
+
+    async def scenario() -> None:
+        await brokers.start(1, 2)
+        brokers.lead(1, replicas=(1, 2), isr=(1, 2))
+        await brokers.settled(1)
+        await brokers.produce(1, b"a", b"b", b"c")
+        await brokers.equal(3)
+        assert await told_of(1) == [0, 0, 0]
+        # Broker 3 does not run yet: nothing is copied. It is not missing.
+        brokers.lead(1, isr=(1, 2), state={"adding": [3], "removing": [2]})
+        await brokers.settled(1)
+        size = brokers.up[1].replica().log.size_bytes
+        assert size > 0
+        assert await told_of(1) == [1, 0, size]
+        assert await told_of(2) == [0, 0, 0]
+        await brokers.start(3)
+        await brokers.equal(3)
+        left = brokers.up[1].replica()
+        await brokers.eventually(lambda: left.reassignment_bytes_left == 0)
+        assert await told_of(1) == [1, 0, 0]
+        # One that the partition had before is missing.
+        brokers.lead(1, isr=(1,), state={"adding": [3], "removing": [2]})
+        await brokers.settled(1)
+        assert (await told_of(1))[:2] == [1, 1]
+        # The switch is made: what is left is old data.
+        leftovers = [{"broker": 2}]
+        brokers.lead(1, replicas=(1, 3), isr=(1, 3), state={"leftovers": leftovers})
+        await brokers.eventually(lambda: brokers.leads(1) and brokers.follows(3))
+        assert await told_of(1) == [0, 0, 0]
+
+    run(brokers, scenario)
