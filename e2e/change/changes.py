@@ -4,17 +4,16 @@ Each change returns when it is complete, and leaves three brokers behind as it f
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from chiplog_core.naming import labels
 from e2e.change.moved import wait_pods, wait_quiesced, wait_replicas
+from e2e.change.reassigning import plan_of, reassign
 from e2e.chaos.scene import Scene, check_effect
 from e2e.cluster import layout, node
 from e2e.cluster.kubectl import eventually
-from e2e.kafka.tools import run_tool
-from e2e.main.operator import Operator
 from e2e.main.replicas import wait_in_sync
 
 SCALE_LIMIT_S = 240
@@ -54,7 +53,7 @@ def brokers_added_and_removed(scene: Scene) -> None:
         [everybody[(number + step) % len(everybody)] for step in range(3)]
         for number in range(len(scene.places()))
     ]
-    reassign(scene, targets, "--execute")
+    reassign(cluster.bootstrap, plan_of(scene.topic, targets), "--execute")
     wait_quiesced(cluster, SCALE_LIMIT_S)
     check_effect("replicas on the added brokers", set(added) <= set(scene.brokers()))
     cluster.kubectl("scale", f"cbc/{cluster.name}", f"--replicas={len(before)}")
@@ -70,7 +69,7 @@ def moved_by_kafkas_tool(scene: Scene) -> None:
             [ids[(number + shift + step) % len(ids)] for step in range(2)]
             for number in range(len(scene.places()))
         ]
-        reassign(scene, targets, "--execute")
+        reassign(scene.cluster.bootstrap, plan_of(scene.topic, targets), "--execute")
         wait_quiesced(scene.cluster, SCALE_LIMIT_S)
         found = [list(place.replicas) for place in scene.places()]
         check_effect(f"replicas {targets}, not {found}", found == targets)
@@ -100,9 +99,8 @@ def image_rolled(scene: Scene) -> None:
     other = f"{first}-{OTHER_TAG}"
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda one: tag(one, first, other), layout.NODES))
-    for image in (other, first):
-        references = {**scene.operator.references, BROKER_IMAGE: image}
-        roll_to(scene, replace(scene.operator, references=references), image)
+    roll_to(scene, other, other)
+    roll_to(scene, None, first)
 
 
 def tag(one: layout.Node, image: str, other: str) -> None:
@@ -111,9 +109,10 @@ def tag(one: layout.Node, image: str, other: str) -> None:
     node.ctr(one, "images", "tag", "--force", *names)
 
 
-def roll_to(scene: Scene, operator: Operator, image: str) -> None:
-    """Upgrade the chart with this image of the brokers, and wait until all of them run it."""
-    operator.install()
+def roll_to(scene: Scene, asked_for: str | None, image: str) -> None:
+    """Set `spec.image`, or remove it for None, and wait until all brokers run `image`."""
+    change = json.dumps({"spec": {"image": asked_for}})
+    scene.cluster.kubectl("patch", "cbc", scene.cluster.name, "--type=merge", "-p", change)
 
     def all_run_it() -> bool:
         found = {one["metadata"]["name"]: images_of(one) for one in scene.cluster.pods()}
@@ -122,7 +121,6 @@ def roll_to(scene: Scene, operator: Operator, image: str) -> None:
         return True
 
     eventually(f"every broker runs {image}", all_run_it, ROLL_LIMIT_S, every_s=1)
-    operator.wait_whole()
     scene.cluster.wait_cluster_ready(ROLL_LIMIT_S)
     wait_in_sync(scene.cluster)
 
@@ -137,23 +135,6 @@ def broker_ids(scene: Scene) -> list[int]:
     """The ids of the brokers that have a pod."""
     found = (one["metadata"]["labels"][labels.BROKER_ID] for one in scene.cluster.pods())
     return sorted(map(int, found))
-
-
-def reassign(scene: Scene, targets: Sequence[Sequence[int]], *arguments: str) -> str:
-    """Run Kafka's tool for all partitions of the topic; returns what it printed."""
-    plan = {
-        "version": 1,
-        "partitions": [
-            {"topic": scene.topic, "partition": number, "replicas": list(target)}
-            for number, target in enumerate(targets)
-        ],
-    }
-    return run_tool(
-        "kafka-reassign-partitions.sh",
-        *("--bootstrap-server", scene.cluster.bootstrap),
-        *("--reassignment-json-file", "/dev/stdin", *arguments),
-        input_text=json.dumps(plan),
-    )
 
 
 CHANGES = (

@@ -1,4 +1,4 @@
-"""`BrokerCluster.spec.spark` for machines of a test's size."""
+"""`BrokerCluster.spec.spark` and `spec.resources` for machines of a test's size."""
 
 from typing import Any
 
@@ -7,6 +7,10 @@ CONF = {
     "spark.kubernetes.driver.request.cores": "200m",
     "spark.kubernetes.executor.request.cores": "200m",
 }
+
+# Pods that ask for no CPU get next to none while others of their node compute: brokers would lose
+# their Leases whenever executors start.
+BROKER_RESOURCES = {"requests": {"cpu": "400m", "memory": "256Mi"}}
 
 
 def small_jobs(image: str, executors: int) -> dict[str, Any]:

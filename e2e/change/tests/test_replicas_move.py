@@ -6,7 +6,7 @@ import pytest
 
 from e2e import measured
 from e2e.change.moved import wait_pods, wait_quiesced, wait_replicas
-from e2e.kafka.tools import run_tool
+from e2e.change.reassigning import ongoing, plan_of, reassign
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.replicas import places
 from e2e.main.setting_up import NewTopic
@@ -67,36 +67,13 @@ def test_kafkas_tool_moves_partitions(cluster: BrokerClusterUnderTest, new_topic
     topic = new_topic("reassigned", 2, replicas=1)
     before = [place.replicas for place in places(cluster, topic)]
     targets = [[one % 3 + 1] for (one,) in before]
-    plan = {
-        "version": 1,
-        "partitions": [
-            {"topic": topic, "partition": number, "replicas": target}
-            for number, target in enumerate(targets)
-        ],
-    }
-    moved = json.dumps(plan)
+    moved = plan_of(topic, targets)
     with Traffic(cluster.bootstrap, topic, 2) as traffic:
-        said = reassign(cluster, moved, "--execute")
+        said = reassign(cluster.bootstrap, moved, "--execute")
         assert "Successfully started partition reassignments" in said, said
         wait_quiesced(cluster, 60)
     check(traffic, "two partitions moved by kafka-reassign-partitions.sh")
     assert [list(place.replicas) for place in places(cluster, topic)] == targets
-    said = reassign(cluster, moved, "--verify", "--preserve-throttles")
+    said = reassign(cluster.bootstrap, moved, "--verify", "--preserve-throttles")
     assert said.count("is completed") == 2, said
-    listed = run_tool(
-        "kafka-reassign-partitions.sh", "--bootstrap-server", cluster.bootstrap, "--list"
-    )
-    assert "No partition reassignments found" in listed
-
-
-def reassign(cluster: BrokerClusterUnderTest, plan: str, *arguments: str) -> str:
-    """Run Kafka's tool with this plan; returns what it printed."""
-    return run_tool(
-        "kafka-reassign-partitions.sh",
-        "--bootstrap-server",
-        cluster.bootstrap,
-        "--reassignment-json-file",
-        "/dev/stdin",
-        *arguments,
-        input_text=plan,
-    )
+    assert "No partition reassignments found" in ongoing(cluster.bootstrap)

@@ -23,7 +23,7 @@ from e2e.main.replicas import places, wait_in_sync
 from e2e.main.setting_up import cluster_in, make_topic
 from e2e.main.traffic import Traffic
 from e2e.spark.rebalances import Counted, RebalanceUnderTest, counted, lead_all
-from e2e.spark.small import small_jobs
+from e2e.spark.small import BROKER_RESOURCES, small_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(420)]
 
@@ -49,6 +49,7 @@ def cluster(
     """Three brokers, of which the first leads everything that users have."""
     manifest, _ = yaml.safe_load_all(example({}))
     manifest["spec"]["spark"] = small_jobs(spark_jobs_image, executors=1)
+    manifest["spec"]["resources"] = BROKER_RESOURCES
     operator.wait_whole()
     with cluster_in(target, NAMESPACE, yaml.safe_dump(manifest)) as one:
         with evidence.printed(one.kubectl):

@@ -42,7 +42,7 @@ from e2e.spark.planted import (
     remove,
     segments,
 )
-from e2e.spark.small import small_jobs
+from e2e.spark.small import BROKER_RESOURCES, small_jobs
 from e2e.spark.verifications import Verifications, condition
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800 if is_full() else 600)]
@@ -73,6 +73,7 @@ def broker_cluster(image: str) -> tuple[str, str]:
     """The first example without its topic; jobs are small, and run as plain Jobs."""
     cluster, _ = yaml.safe_load_all(example(CONFIG))
     cluster["spec"]["spark"] = small_jobs(image, executors=2)
+    cluster["spec"]["resources"] = BROKER_RESOURCES
     return str(cluster["metadata"]["name"]), str(yaml.safe_dump(cluster))
 
 
