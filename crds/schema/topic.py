@@ -101,10 +101,17 @@ TOPIC = Definition(
                 field=".growth",
             ),
             Rule(
-                "!has(self.assignments) || !has(self.partitions) || size(self.assignments) == 0 "
-                "|| size(self.assignments) == self.partitions",
-                "spec.assignments must list every partition once: give it as many entries as "
-                "spec.partitions says",
+                "!has(self.assignments) || !has(self.partitions) || "
+                "self.assignments.all(a, a.partition < self.partitions)",
+                "spec.assignments must name only partitions below spec.partitions, counted from "
+                "0: remove the others, or raise spec.partitions",
+                field=".assignments",
+            ),
+            Rule(
+                "!has(self.assignments) || "
+                "self.assignments.all(a, size(a.replicas) == size(self.assignments[0].replicas))",
+                "all of spec.assignments must list the same number of brokers: add or remove "
+                "brokers",
                 field=".assignments",
             ),
             Rule(

@@ -4,7 +4,7 @@ If a request names a topic twice, neither is carried out, because it is unclear 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chiplog_broker.handlers.bounded_gather import bounded_gather
@@ -80,6 +80,8 @@ class TopicHandlers:
                 ErrorCode.invalid_config,
                 f"a configuration value of topic {topic.name} is null: set or leave out the key",
             )
+        if twice := _assigned_twice(topic.assignments):
+            return twice
         partition_count = len(topic.assignments) or partitions or self._default_partitions
         # As in Kafka, an existing topic does not count against the quota: many programs create
         # their topics whenever they start.
@@ -176,6 +178,17 @@ class TopicHandlers:
         """Add partitions to one topic, unless the client address has used up its quota."""
         view = self._cluster.topic(topic.name)
         added = topic.count - (len(view.partitions) if view is not None else 0)
+        if (
+            view is not None
+            and added > 0
+            and topic.assignments is not None
+            and not topic.assignments
+        ):
+            return Outcome(
+                ErrorCode.invalid_replica_assignment,
+                f"Attempted to add {added} additional partition(s), but only 0 assignment(s) were "
+                "specified.",
+            )
         if (too_fast := await pace.spend(added)) is not None:
             return too_fast
         return await self._submit(
@@ -190,6 +203,19 @@ class TopicHandlers:
             ),
             call,
         )
+
+
+def _assigned_twice(assignments: Iterable[Any]) -> Outcome | None:
+    """Kafka's error for a replica assignment that names a partition more than once; None if there
+    is none."""
+    times = Counter(assignment.partition_index for assignment in assignments)
+    partition, most = next(iter(times.most_common(1)), (0, 0))
+    if most < 2:
+        return None
+    return Outcome(
+        ErrorCode.invalid_replica_assignment,
+        f"Found multiple manual partition assignments for partition {partition}",
+    )
 
 
 def creation_result(types: Any, name: str, outcome: Outcome) -> object:

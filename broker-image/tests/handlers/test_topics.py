@@ -83,6 +83,61 @@ def test_deleting_by_name_and_by_id(kit: "Kit") -> None:
     kit.run(scenario)
 
 
+def test_creating_where_the_client_says(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            types = client.types(ApiKey.CREATE_TOPICS)
+
+            async def code(*placed: tuple[int, tuple[int, ...]], **more: Any) -> ErrorCode:
+                assignments = tuple(
+                    types.CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+                    for index, brokers in placed
+                )
+                topic = {"name": "orders", "assignments": assignments, **more}
+                return ErrorCode((await create(client, topic))[0].error_code)
+
+            invalid = ErrorCode.invalid_replica_assignment
+            assert await code((0, (1,)), (0, (1,))) == invalid
+            assert await code((0, (2,))) == invalid
+            assert await code((0, (1, 1))) == invalid
+            assert await code((1, (1,))) == invalid
+            assert await code((0, ())) == invalid
+            assert await code((0, (1,)), num_partitions=1) == ErrorCode.invalid_request
+            assert await code((0, (1,)), replication_factor=1) == ErrorCode.invalid_request
+            assert await code((1, (1,)), (0, (1,))) == OK
+            assert len((await client.metadata("orders")).topics[0].partitions) == 2
+
+    kit.run(scenario)
+
+
+def test_growing_where_the_client_says(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders", 2)
+            types = client.types(ApiKey.CREATE_PARTITIONS)
+
+            async def code(count: int, *brokers: tuple[int, ...], name: str = "orders") -> int:
+                assignments = tuple(
+                    types.CreatePartitionsAssignment(broker_ids=one) for one in brokers
+                )
+                topic = types.CreatePartitionsTopic(name=name, count=count, assignments=assignments)
+                request = types.CreatePartitionsRequest(
+                    topics=(topic,), timeout=request_timeout(client), validate_only=False
+                )
+                answer = await client.ask(ApiKey.CREATE_PARTITIONS, request)
+                return ErrorCode(answer.results[0].error_code)
+
+            invalid = ErrorCode.invalid_replica_assignment
+            assert await code(3) == invalid
+            assert await code(2) == ErrorCode.invalid_partitions
+            assert await code(3, name="nowhere") == ErrorCode.unknown_topic_or_partition
+            assert await code(4, (1,)) == invalid
+            assert await code(3, (2,)) == invalid
+            assert await code(4, (1,), (1,)) == OK
+
+    kit.run(scenario)
+
+
 def test_growing(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as client:

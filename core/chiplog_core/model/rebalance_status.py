@@ -196,6 +196,11 @@ class Proposal:
     num_leader_movements: Annotated[
         Count, "Number of leaderships that would move to another broker."
     ] = 0
+    num_pinned_partitions: Annotated[
+        Count,
+        "Number of partitions that stay where they are, because spec.assignments of their Topics "
+        "places them.",
+    ] = 0
     on_demand_balancedness_score_before: Annotated[
         Percent | None, "How even the measured load is: 100 is even, 0 is all load on one broker."
     ] = None

@@ -135,10 +135,27 @@ class TopicSpec:
     ] = None
     assignments: Annotated[
         tuple[Assignment, ...],
-        "Manual placement: the brokers of every partition. If not set, the operator spreads "
-        "leaders and replicas evenly over brokers and racks.",
+        "Manual placement: the brokers of the partitions that are named. New partitions are "
+        "created there, and a change moves the replicas of existing ones there. Partitions that "
+        "are not named are placed by the operator. Without spec.replicas, the number of brokers "
+        "of an entry is the number of replicas of every partition.",
         Items(MAX_PARTITIONS_PER_TOPIC, key=("partition",)),
     ] = ()
+    initial_assignments: Annotated[
+        tuple[Assignment, ...],
+        "The brokers on which the named partitions are created. Unlike assignments, it does not "
+        "keep them there: it has no effect on partitions that exist. Set by Kafka clients that "
+        "create partitions with a replica assignment.",
+        Items(MAX_PARTITIONS_PER_TOPIC, key=("partition",)),
+    ] = ()
+
+    @property
+    def asked_replicas(self) -> int | None:
+        """The number of replicas of each partition that the spec asks for, by its number or by its
+        assignments; None if by neither."""
+        if self.replicas is None and self.assignments:
+            return len(self.assignments[0].replicas)
+        return self.replicas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,8 +42,14 @@ from chiplog_core.observed.sessions import awaiting_admission
 from chiplog_core.observed.settings import paused, unmanaged
 from chiplog_core.observed.world import World, WriteResult
 from chiplog_core.planner.admin_elections import due, judged_elections
-from chiplog_core.planner.admin_reassignments import Targets, judged_reassignments, targets_of
+from chiplog_core.planner.admin_reassignments import (
+    Targets,
+    Wish,
+    judged_reassignments,
+    targets_of,
+)
 from chiplog_core.planner.admin_topics import Named, TopicNames, existing, facts_of
+from chiplog_core.planner.assignments import NOWHERE, placements
 from chiplog_core.planner.policies import PolicyJudge
 from chiplog_core.problems import InvalidManifest, Problem, Reason
 from chiplog_core.topic_name import is_internal
@@ -52,6 +58,7 @@ from chiplog_core.validate.topic import check_topic, check_topic_in_cluster
 CODES = (
     ("spec.partitions", Code.INVALID_PARTITIONS),
     ("spec.replicas", Code.INVALID_REPLICATION_FACTOR),
+    ("spec.initialAssignments", Code.INVALID_REPLICA_ASSIGNMENT),
     ("spec.assignments", Code.INVALID_REPLICA_ASSIGNMENT),
     ("spec.config", Code.INVALID_CONFIG),
     ("spec.topicName", Code.INVALID_TOPIC_EXCEPTION),
@@ -154,12 +161,12 @@ class Decider:
         if named.map is None or generation is None or operation.topic_id != generation.topic_id:
             raise _unknown(operation.name)
         self._refuse_while_paused(self._world.metadata, "BrokerCluster")
-        wanted = None
+        wish = Wish()
         if named.topic is not None:
             self._refuse_while_paused(named.topic.metadata, "Topic")
-            wanted = named.topic.spec.replicas
+            wish = _wish(named.topic)
         spec = named.map.spec
-        found = list(judged_reassignments(operation, spec, generation, wanted, self._brokers))
+        found = list(judged_reassignments(operation, spec, generation, wish, self._brokers))
         if targets := targets_of(found):
             return Moving(generation.topic_id, targets)
         return Verdict(
@@ -197,6 +204,7 @@ class Decider:
                 "deleted: apply a Topic with that name to take them over",
             )
         new = check_creation(operation, self._facts)
+        self._check_running(operation.assignments)
         self._refuse_while_paused(self._world.metadata, "BrokerCluster")
         spec = TopicSpec(
             cluster_ref=ClusterRef(name=self._cluster.metadata.name),
@@ -204,7 +212,7 @@ class Decider:
             partitions=new.partitions,
             replicas=new.replicas,
             config=new.config,
-            assignments=_assignments(operation.assignments),
+            initial_assignments=_assignments(operation.assignments),
         )
         metadata = Metadata(
             name=object_name(name),
@@ -222,6 +230,19 @@ class Decider:
             create=manifest,
             dry_run=operation.validate_only,
         )
+
+    def _check_running(self, placed: Mapping[int, tuple[int, ...]]) -> None:
+        """Check that one broker of each of these new partitions can lead it. Raises `Refused`."""
+        if not placed:
+            return
+        active = {ref.broker_id for ref in self._brokers.leaders}
+        for partition, broker_ids in placed.items():
+            if active.isdisjoint(map(BrokerId, broker_ids)):
+                raise Refused(
+                    Code.INVALID_REPLICA_ASSIGNMENT,
+                    f"All brokers specified in the manual partition assignment for partition "
+                    f"{partition} are fenced or in controlled shutdown.",
+                )
 
     def _use_capacity(self, *, topics: int, partitions: int) -> None:
         """Reduce the free capacity for later requests of this plan, by what this one will
@@ -301,14 +322,18 @@ class Decider:
         self._refuse_foreign(topic, (*SPEC, "partitions"), "spec.partitions", _edit_remedy(topic))
         spec = replace(topic.spec, partitions=operation.partitions)
         if operation.assignments:
-            states = () if named.generation is None else named.generation.partitions
-            placed = [state.target for state in states] + list(operation.assignments)
-            spec = replace(spec, assignments=_assignments(dict(enumerate(placed))))
+            field = "initialAssignments"
+            self._refuse_foreign(topic, (*SPEC, field), f"spec.{field}", _edit_remedy(topic))
+            added_ones = range(operation.partitions - added, operation.partitions)
+            new = dict(zip(added_ones, operation.assignments, strict=True))
+            self._check_running(new)
+            others = [one for one in spec.initial_assignments if one.partition not in new]
+            spec = replace(spec, initial_assignments=(*others, *_assignments(new)))
         manifest = self._checked(replace(topic, spec=spec), named).to_manifest()["spec"]
         if not operation.validate_only:
             self._use_capacity(topics=0, partitions=added)
-        wanted = ("partitions", "assignments") if operation.assignments else ("partitions",)
-        return {field: manifest[field] for field in wanted}
+        fields = ("partitions", "initialAssignments") if operation.assignments else ("partitions",)
+        return {field: manifest[field] for field in fields}
 
     def _configuration(
         self, operation: ConfigureTopic, topic: Topic, named: Named
@@ -402,6 +427,16 @@ def _assignments(placements: Mapping[int, tuple[int, ...]]) -> tuple[Assignment,
     return tuple(
         Assignment(partition=PartitionIndex(index), replicas=tuple(map(BrokerId, brokers)))
         for index, brokers in sorted(placements.items())
+    )
+
+
+def _wish(topic: Topic) -> Wish:
+    """What the Topic says about replicas. That of an unmanaged one is not followed."""
+    follows = not unmanaged(topic.metadata)
+    return Wish(
+        topic=_topic_text(topic),
+        replicas=topic.spec.asked_replicas,
+        assigned=placements(topic.spec.assignments) if follows else NOWHERE,
     )
 
 

@@ -5,6 +5,7 @@ plan, which sees it in the map. As in Kafka, the answer does not wait for the re
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from chiplog_core.admin.answers import PartitionVerdict
 from chiplog_core.admin.codes import Code
@@ -12,6 +13,7 @@ from chiplog_core.admin.operations import PartitionTarget, ReassignPartitions
 from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
 from chiplog_core.observed.broker_states import BrokerStates, ProcessState
+from chiplog_core.planner.assignments import Placements
 from chiplog_core.planner.elections import with_generations, with_partitions
 from chiplog_core.planner.reassignment import States, begin, states_of, why_not_target
 
@@ -21,17 +23,37 @@ Reassignments = Mapping[TopicId, Targets]
 """Topic id -> partition -> the replicas to which this plan begins to move it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the spec of a Topic says about replicas."""
+
+    topic: str = "the Topic object"
+    """The Topic as messages name it."""
+    replicas: int | None = None
+    """How many each partition should have; None if it says nothing."""
+    assigned: Placements = field(default_factory=dict)
+    """The brokers of the partitions that it places."""
+
+    def refusal(self, state: PartitionState, replicas: Target | None) -> PartitionVerdict | None:
+        """Why the partition cannot be moved to these replicas, or back (None), if its Topic places
+        it elsewhere; else None. The operator would move it to where the Topic wants it."""
+        if self.assigned.get(state.partition, replicas) == replicas:
+            return None
+        return _invalid(
+            state,
+            f"spec.assignments of {self.topic} places the partition: change it there, or remove "
+            "its entry",
+        )
+
+
 def judged_reassignments(
     operation: ReassignPartitions,
     spec: PartitionMapSpec,
     generation: Generation,
-    wanted_replicas: int | None,
+    wish: Wish,
     brokers: BrokerStates,
 ) -> Iterator[PartitionVerdict | tuple[PartitionIndex, Target]]:
-    """For each partition of the request its result, or its new replicas if it is to be moved.
-
-    `wanted_replicas` is spec.replicas of the Topic; None if it has none.
-    """
+    """For each partition of the request its result, or its new replicas if it is to be moved."""
     states = {state.partition: state for state in generation.partitions}
     for number, target in sorted(operation.targets.items()):
         partition = PartitionIndex(number)
@@ -43,10 +65,12 @@ def judged_reassignments(
                 message=f"topic '{operation.name}' has no partition {partition}",
             )
         elif target.replicas is None:
-            yield _cancelled(state, target, spec, brokers)
+            pinned = state.is_moving and wish.refusal(state, None)
+            yield pinned or _cancelled(state, target, spec, brokers)
         else:
             replicas = tuple(map(BrokerId, target.replicas))
-            refused = _refused(state, replicas, operation, spec, wanted_replicas, brokers)
+            refused = wish.refusal(state, replicas)
+            refused = refused or _refused(state, replicas, operation, spec, wish, brokers)
             yield refused or _moved(state, replicas)
 
 
@@ -131,7 +155,7 @@ def _refused(
     replicas: Target,
     operation: ReassignPartitions,
     spec: PartitionMapSpec,
-    wanted_replicas: int | None,
+    wish: Wish,
     brokers: BrokerStates,
 ) -> PartitionVerdict | None:
     """Why the partition cannot be moved to these replicas; None if it can."""
@@ -145,11 +169,13 @@ def _refused(
             message=f"the partition has {len(state.target)} replicas, and the request does not "
             "allow another number",
         )
-    if wanted_replicas is not None and count not in {wanted_replicas, len(state.target)}:
+    wanted = wish.replicas
+    if wanted is not None and count not in {wanted, len(state.target)}:
         return PartitionVerdict(
             partition=state.partition,
             code=Code.INVALID_REPLICATION_FACTOR,
-            message=f"spec.replicas of the Topic object is {wanted_replicas}: change it there",
+            message=f"{wish.topic} asks for {wanted} replicas of each partition: change "
+            "spec.replicas there",
         )
     why_not_now = _why_not_now(state, spec, brokers)
     return _invalid(state, why_not_now) if why_not_now else None

@@ -144,7 +144,7 @@ def existing(topic: Topic, named: Named, facts: ClusterFacts) -> ExistingTopic:
     return ExistingTopic(
         name=topic.topic_name,
         partitions=max(spec.partitions or 0, len(states)),
-        replicas=spec.replicas or current_replicas,
+        replicas=spec.asked_replicas or current_replicas,
         config=config_as_text(spec.config),
     )
 

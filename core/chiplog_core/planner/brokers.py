@@ -7,7 +7,7 @@ on it any more; its replicas move to other brokers (`wanted_replicas`); and when
 setting the number of brokers back.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
 
@@ -20,6 +20,7 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
 from chiplog_core.naming import labels, names
 from chiplog_core.observed.broker_states import BrokerStates, ProcessState
+from chiplog_core.observed.pinned import pinning_topics
 from chiplog_core.observed.sessions import in_its_session
 from chiplog_core.observed.settings import Settings, config_for_brokers
 from chiplog_core.observed.world import World
@@ -123,7 +124,7 @@ def _wanted(world: World, settings: Settings) -> _Wanted:
     if surplus and world.unreadable_maps:
         # A map that cannot be parsed may have more replicas than brokers would be left.
         return _Wanted(ids, _present_intents(world, ids))
-    problems = _scale_in_problems(world, cluster) if surplus else ()
+    problems = _scale_in_problems(world, cluster, surplus) if surplus else ()
     leaving = () if problems else surplus
     intents = {
         broker_id: BrokerIntent.REMOVE if broker_id in leaving else BrokerIntent.SERVE
@@ -200,7 +201,45 @@ def _named_by_newer_reports(world: World) -> frozenset[BrokerId]:
     return frozenset(named)
 
 
-def _scale_in_problems(world: World, cluster: BrokerCluster) -> tuple[Problem, ...]:
+def _scale_in_problems(
+    world: World, cluster: BrokerCluster, surplus: Sequence[BrokerId]
+) -> tuple[Problem, ...]:
+    """Why these brokers cannot be removed: topics have more replicas than brokers would be left, or
+    place partitions on them by hand."""
+    return (*_too_many_replicas(world, cluster), *_assigned_to(surplus, world, cluster))
+
+
+def _assigned_to(
+    surplus: Sequence[BrokerId], world: World, cluster: BrokerCluster
+) -> Iterator[Problem]:
+    """The problem that spec.assignments of Topics names brokers that would be removed.
+
+    A broker that is being removed already does not count: its Topic says that it cannot be there.
+    """
+    staying = {
+        broker_id
+        for broker_id in surplus
+        if broker_id not in world.brokers
+        or world.brokers[broker_id].spec.intent is not BrokerIntent.REMOVE
+    }
+    found = {}
+    for topic in pinning_topics(world, cluster):
+        named = {one for entry in topic.spec.assignments for one in entry.replicas} & staying
+        if named:
+            name = f"{topic.metadata.namespace}/{topic.metadata.name}"
+            found[name] = ", ".join(map(str, sorted(named)))
+    if found:
+        topics = "; ".join(f"{name} (broker {ids})" for name, ids in sorted(found.items())[:10])
+        more = f" and {len(found) - 10} more" if len(found) > 10 else ""
+        yield Problem(
+            "spec.replicas",
+            f"is {cluster.spec.replicas}, but spec.assignments of these Topics names brokers that "
+            f"would be removed: {topics}{more}",
+            "name other brokers there first, or set it back",
+        )
+
+
+def _too_many_replicas(world: World, cluster: BrokerCluster) -> tuple[Problem, ...]:
     """The problem that a topic has more replicas than brokers would be left.
 
     `__consumer_offsets` gets fewer replicas by itself.

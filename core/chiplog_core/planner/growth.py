@@ -8,6 +8,7 @@ from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.partition_map import Generation, PartitionState
 from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.world import World
+from chiplog_core.planner.assignments import NOWHERE, Placements
 from chiplog_core.planner.placement import Load, Placement, place
 from chiplog_core.topic_name import is_internal
 
@@ -25,28 +26,36 @@ class PlacementTargets:
     that were placed in this plan."""
 
     def place_partitions(
-        self, existing: tuple[PartitionState, ...], count: int, replicas: int
+        self,
+        existing: tuple[PartitionState, ...],
+        count: int,
+        replicas: int,
+        told: Placements = NOWHERE,
     ) -> tuple[PartitionState, ...]:
         """`count` more partitions of a topic with the `existing` ones, placed and added to the
-        load.
+        load. `told` has the brokers of those that a user places: at least one of each is a target.
 
-        All their replicas are in sync, because they have no records yet.
+        All their replicas on targets are in sync, because they have no records yet.
         """
-        placements = place(
-            self.racks,
-            existing=tuple(state.target for state in existing),
-            count=count,
-            replicas=replicas,
-            load=self.load,
-        )
-        return tuple(
-            self._state(PartitionIndex(len(existing) + number), placement)
-            for number, placement in enumerate(placements)
-        )
+        numbers = [PartitionIndex(len(existing) + number) for number in range(count)]
+        spread: tuple[Placement, ...] = ()
+        if any(number not in told for number in numbers):
+            # Partitions that are placed by a user keep their places in the stripe free.
+            spread = place(
+                self.racks,
+                existing=tuple(state.target for state in existing),
+                count=count,
+                replicas=replicas,
+                load=self.load.copy(),
+            )
+        placements = [told.get(number) or spread[number - len(existing)] for number in numbers]
+        self.load.add(placements)
+        return tuple(map(self._state, numbers, placements))
 
     def _state(self, partition: PartitionIndex, placement: Placement) -> PartitionState:
-        """A new partition with these replicas, led by the first one."""
-        isr = tuple(self.refs[broker_id] for broker_id in placement)
+        """A new partition with these replicas, led by the first one that runs. One that does not
+        joins the ISR later, like any replica that was down."""
+        isr = tuple(self.refs[broker_id] for broker_id in placement if broker_id in self.refs)
         return PartitionState(
             partition=partition,
             replicas=placement,
@@ -87,9 +96,14 @@ def find_placement_targets(
 
 
 def grown(
-    generation: Generation, count: int, replicas: int, targets: PlacementTargets
+    generation: Generation,
+    count: int,
+    replicas: int,
+    targets: PlacementTargets,
+    told: Placements = NOWHERE,
 ) -> Generation:
-    """The generation, grown to `count` partitions in total; the new ones have so many replicas."""
+    """The generation, grown to `count` partitions in total; the new ones have so many replicas.
+    `told` has the brokers of those that a user places."""
     existing = generation.partitions
-    added_partitions = targets.place_partitions(existing, count - len(existing), replicas)
+    added_partitions = targets.place_partitions(existing, count - len(existing), replicas, told)
     return replace(generation, partitions=(*existing, *added_partitions))

@@ -14,10 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from chiplog_core.ids import PartitionEpoch, PartitionIndex, ReplicaRef, TopicId
+from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceState
 from chiplog_core.observed.broker_states import BrokerStates, ProcessState
+from chiplog_core.observed.pinned import pinned_partitions
 from chiplog_core.observed.settings import Settings, paused
 from chiplog_core.observed.world import World
 from chiplog_core.planner.elections import (
@@ -58,7 +60,7 @@ def find_orders(world: World, settings: Settings, brokers: BrokerStates) -> Orde
     left_in_plan = MAX_CONCURRENT_MOVES
     for rebalance in world.rebalances:
         left_in_rebalance = min(left_in_plan, rebalance.spec.concurrent_leader_movements)
-        for move in _possible(rebalance, world, brokers):
+        for move in _possible(rebalance, world, brokers, settings.cluster):
             if left_in_rebalance <= 0:
                 break
             of_topic = orders.setdefault(move.name.topic, {})
@@ -82,13 +84,18 @@ def order_all(spec: PartitionMapSpec, brokers: BrokerStates, orders: Orders) -> 
     return with_generations(spec, generations)
 
 
-def _possible(rebalance: Rebalance, world: World, brokers: BrokerStates) -> Iterator[LeaderMove]:
-    """The moves of a Rebalance that can be made now; none if it is not being carried out."""
+def _possible(
+    rebalance: Rebalance, world: World, brokers: BrokerStates, cluster: BrokerCluster
+) -> Iterator[LeaderMove]:
+    """The moves of a Rebalance that can be made now; none if it is not being carried out. It does
+    not move a partition that its Topic places."""
     if not is_in_force(rebalance) or rebalance.status.proposal is None:
         return
+    pinned = pinned_partitions(world, cluster)
     for move in moves_of(rebalance.status.proposal):
         found = world.maps.get(move.name.topic)
-        if found is None or found.spec.hibernated:
+        is_pinned = move.name.partition in pinned.get(move.name.topic, ())
+        if found is None or found.spec.hibernated or is_pinned:
             continue
         generation = found.spec.current_generation
         if generation is None:

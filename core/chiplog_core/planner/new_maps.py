@@ -1,8 +1,8 @@
 """PartitionMaps for topics without one: created as soon as brokers and limits allow the
 partitions."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from chiplog_core.admin.capacity import Capacity
@@ -16,6 +16,12 @@ from chiplog_core.model.topic import Topic
 from chiplog_core.naming import labels, names
 from chiplog_core.observed.settings import Settings
 from chiplog_core.planner.admin_topics import partitions_of
+from chiplog_core.planner.assignments import (
+    Placements,
+    creations,
+    shown,
+    why_no_place,
+)
 from chiplog_core.planner.elections import elect_all
 from chiplog_core.planner.growth import PlacementTargets
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
@@ -29,6 +35,9 @@ ASSEMBLY_TIME = timedelta(seconds=60)
 are spread over all of them. After that they are placed on the brokers that exist."""
 
 REQUEUE_AFTER_MS = 1_000
+
+NOT_POSSIBLE = "AssignmentNotPossible"
+"""Reason of Ready: partitions cannot be on the brokers that the Topic names for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +54,8 @@ class DesiredTopic:
     """The topic's id in the status of its owner, if the topic had a map and the map was lost."""
     partitions_in_status: int = 1
     """How many partitions it had according to the owner's status, if its map was lost."""
+    told: Placements = field(default_factory=dict)
+    """The brokers of those partitions that a user places."""
     ignores_other_topics: bool = False
     """Whether the topic is placed as if there were no other topic."""
     remedy: str = ""
@@ -63,10 +74,11 @@ def desired_topic(owner: Topic, settings: Settings) -> DesiredTopic:
         name=owner.topic_name,
         owner_uid=owner.metadata.uid,
         partitions=owner.spec.partitions or settings.partitions,
-        replicas=owner.spec.replicas or settings.replicas,
+        replicas=owner.spec.asked_replicas or settings.replicas,
         config=given_topic_config(owner.spec.config).values,
         lost_topic_id=owner.status.topic_id,
         partitions_in_status=owner.status.partitions or 1,
+        told=creations(owner.spec),
         remedy=". To start empty instead, delete this Topic and create one with another name",
     )
 
@@ -90,9 +102,10 @@ class PlacementChecks:
             self._targets = self._situation.find_placement_targets()
         return self._targets
 
-    def can_place(self, replicas: int, wait_key: str) -> bool:
-        """Whether there are brokers for partitions with this many replicas. If not, the reason goes
-        into the plan under `wait_key`."""
+    def can_place(self, partitions: range, replicas: int, told: Placements, wait_key: str) -> bool:
+        """Whether there are brokers for these new partitions, each with this many replicas. `told`
+        has the brokers of those that a user places. If not, the reason goes into the plan under
+        `wait_key`."""
         waits = self._plan.waits
         if self._starting:
             starting = ", ".join(map(str, self._starting))
@@ -106,8 +119,18 @@ class PlacementChecks:
                 "condition",
             )
             return False
+        placed = {
+            number: told[number] for number in map(PartitionIndex, partitions) if number in told
+        }
+        if why := shown(self._why_not_told(placed, replicas)):
+            message = (
+                f"new partitions cannot be placed as the spec says: {why}; correct "
+                "spec.assignments, or remove the entry from spec.initialAssignments"
+            )
+            waits[wait_key] = Wait(NOT_POSSIBLE, message)
+            return False
         available = len(self.targets.racks)
-        if available < replicas:
+        if available < replicas and len(placed) < len(partitions):
             message = (
                 f"needs {replicas} ready brokers, but there are {available}: wait for more "
                 "brokers, or ask for fewer replicas"
@@ -115,6 +138,21 @@ class PlacementChecks:
             waits[wait_key] = Wait("WaitingForBrokers", message)
             return False
         return True
+
+    def _why_not_told(
+        self, placed: Placements, replicas: int
+    ) -> Iterator[tuple[PartitionIndex, str]]:
+        """The partitions that cannot be created on the brokers that a user named, each with the
+        reason."""
+        brokers, targets = self._situation.world.brokers, self.targets
+        for partition, target in sorted(placed.items()):
+            why = next(filter(None, (why_no_place(one, brokers) for one in target)), "")
+            if not why and len(target) != replicas:
+                why = f"{len(target)} brokers are named for {replicas} replicas"
+            if not why and targets.refs.keys().isdisjoint(target):
+                why = f"none of its brokers ({', '.join(map(str, target))}) is running"
+            if why:
+                yield partition, why
 
     def reserve_capacity(self, wait_key: str, *, topics: int, partitions: int) -> bool:
         """Count this many more topics and partitions against the cluster's limits, if these allow
@@ -192,7 +230,8 @@ class NewMaps:
 
     def _first_generation(self, desired: DesiredTopic) -> Generation | None:
         """A new topic id with new, empty partitions; None if the topic must wait."""
-        if not self._placement.can_place(desired.replicas, desired.wait_key):
+        partitions, told = range(desired.partitions), desired.told
+        if not self._placement.can_place(partitions, desired.replicas, told, desired.wait_key):
             return None
         is_of_user = not is_internal(desired.name)
         if is_of_user and not self._placement.reserve_capacity(
@@ -202,8 +241,8 @@ class NewMaps:
         targets = self._placement.targets
         if desired.ignores_other_topics:
             targets = replace(targets, load=Load())
-        partitions = targets.place_partitions((), desired.partitions, desired.replicas)
-        return Generation(topic_id=self._situation.new_topic_id(), partitions=partitions)
+        placed = targets.place_partitions((), desired.partitions, desired.replicas, told)
+        return Generation(topic_id=self._situation.new_topic_id(), partitions=placed)
 
     def _spec(self, desired: DesiredTopic, generation: Generation) -> PartitionMapSpec:
         """The spec with this generation and the desired configuration."""

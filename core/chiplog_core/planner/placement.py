@@ -35,6 +35,10 @@ class Load:
             self.leaders[placement[0]] += 1
             self.replicas.update(placement)
 
+    def copy(self) -> "Load":
+        """The same load, to be changed without changing this one."""
+        return Load(self.leaders.copy(), self.replicas.copy())
+
     def move(self, before: Sequence[BrokerId], after: Sequence[BrokerId]) -> None:
         """Count a partition at its new brokers instead of its old ones."""
         self.leaders[before[0]] -= 1

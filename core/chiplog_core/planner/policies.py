@@ -37,7 +37,7 @@ class PolicyJudge:
             name=topic.topic_name,
             namespace=topic.metadata.namespace,
             partitions=topic.spec.partitions or (before or self).partitions,
-            replicas=topic.spec.replicas or (before or self).replicas,
+            replicas=topic.spec.asked_replicas or (before or self).replicas,
             config=TopicConfig(given_topic_config(topic.spec.config).values, self.inherited),
         )
         if before is None and partition_map is None and topic.status.topic_id is not None:

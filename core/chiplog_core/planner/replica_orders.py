@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from chiplog_core.ids import BrokerId, PartitionIndex
+from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.rebalance import Rebalance
+from chiplog_core.observed.pinned import pinned_partitions
 from chiplog_core.observed.settings import Settings
 from chiplog_core.observed.world import World
 from chiplog_core.planner.leader_orders import is_in_force
@@ -41,7 +43,7 @@ def find_replica_orders(world: World, settings: Settings) -> ReplicaOrders:
         return {}
     orders: dict[str, dict[PartitionIndex, ReplicaOrder]] = {}
     for rebalance in world.rebalances:
-        for change in _due(rebalance, world):
+        for change in _due(rebalance, world, settings.cluster):
             order = ReplicaOrder(
                 change.replicas, rebalance.spec.concurrent_partition_movements_per_broker
             )
@@ -49,14 +51,15 @@ def find_replica_orders(world: World, settings: Settings) -> ReplicaOrders:
     return orders
 
 
-def _due(rebalance: Rebalance, world: World) -> Iterator[ReplicaChange]:
+def _due(rebalance: Rebalance, world: World, cluster: BrokerCluster) -> Iterator[ReplicaChange]:
     """The changes of a Rebalance that can begin; none while a leader move is to be made."""
     proposal = rebalance.status.proposal
     if not is_in_force(rebalance) or proposal is None or not proposal.replica_moves:
         return
     topics = proposal.moved_topics
     bases = move_bases(
-        partition_map.spec for name, partition_map in world.maps.items() if name in topics
+        (partition_map.spec for name, partition_map in world.maps.items() if name in topics),
+        pinned_partitions(world, cluster),
     )
     judged = judge_all(moves_of(proposal), changes_of(proposal), bases)
     open_states = {MoveState.DUE, MoveState.ORDERED}

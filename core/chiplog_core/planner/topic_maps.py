@@ -23,12 +23,19 @@ from chiplog_core.model.topic import Topic
 from chiplog_core.naming import api, labels
 from chiplog_core.observed.settings import paused, unmanaged
 from chiplog_core.planner.admin_reassignments import begin_all
+from chiplog_core.planner.assignments import creations, in_force, why_not_placed
 from chiplog_core.planner.deletion import confirmed, map_of_deleted_topic, unconfirmed
 from chiplog_core.planner.elections import elect_all
 from chiplog_core.planner.growth import grown
 from chiplog_core.planner.leader_orders import order_all
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
-from chiplog_core.planner.new_maps import DesiredTopic, NewMaps, PlacementChecks, desired_topic
+from chiplog_core.planner.new_maps import (
+    NOT_POSSIBLE,
+    DesiredTopic,
+    NewMaps,
+    PlacementChecks,
+    desired_topic,
+)
 from chiplog_core.planner.offsets_topic import (
     desired_offsets_topic,
     offsets_config_of,
@@ -180,7 +187,7 @@ class MapPlanner:
             spec,
             own,
             spec.inherited_config if inherited is None else inherited,
-            owner.spec.replicas,
+            owner.spec.asked_replicas,
         )
         return flushed(spec, self._world)
 
@@ -223,7 +230,25 @@ class MapPlanner:
             or self._plan.problems.get(metadata.uid)
         )
         follows_spec = not (unmanaged(metadata) or has_problems)
-        return Wanted(owner.spec.replicas if follows_spec else None, self._leaving, ordered)
+        if not follows_spec:
+            return Wanted(None, self._leaving, ordered)
+        asked = owner.spec
+        if asked.assignments:
+            self._report_assignments(spec, owner)
+        assigned = in_force(asked, self._world.brokers)
+        return Wanted(asked.asked_replicas, self._leaving, ordered, assigned)
+
+    def _report_assignments(self, spec: PartitionMapSpec, owner: Topic) -> None:
+        """Let the Topic's status say which of its assignments cannot be followed now, and why."""
+        why = why_not_placed(
+            owner.spec, spec.current_partitions, self._world, self._situation.brokers
+        )
+        if why:
+            message = (
+                f"spec.assignments cannot be followed: {why}; correct it, or start the broker. "
+                "Until then these partitions stay on brokers that they have"
+            )
+            self._plan.waits.setdefault(owner.metadata.uid, Wait(NOT_POSSIBLE, message))
 
     def _with_inherited(
         self, spec: PartitionMapSpec, own: Mapping[str, str] | None = None
@@ -242,13 +267,14 @@ class MapPlanner:
     ) -> PartitionMapSpec:
         """The map whose current generation has grown to `wanted` partitions, if brokers and limits
         allow it; otherwise unchanged."""
-        replicas = owner.spec.replicas or current.replication_factor
+        replicas = owner.spec.asked_replicas or current.replication_factor
         uid, added = owner.metadata.uid, wanted - len(current.partitions)
-        if not self._placement.can_place(replicas, uid):
+        told, new = creations(owner.spec), range(len(current.partitions), wanted)
+        if not self._placement.can_place(new, replicas, told, uid):
             return spec
         if not self._placement.reserve_capacity(uid, topics=0, partitions=added):
             return spec
-        larger = grown(current, wanted, replicas, self._placement.targets)
+        larger = grown(current, wanted, replicas, self._placement.targets, told)
         generations = tuple(
             larger if generation is current else generation for generation in spec.generations
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from chiplog_core.admin.ownership import set_by_clients_only
+from chiplog_core.ids import BrokerId
 from chiplog_core.model.actions import Announce, Report
 from chiplog_core.model.annotations import field_of, shown, unknown_keys
 from chiplog_core.model.conditions import ConditionType, Verdict, merge
@@ -24,6 +25,7 @@ from chiplog_core.model.verdicts import (
 )
 from chiplog_core.naming import api, labels
 from chiplog_core.observed.settings import paused, unmanaged
+from chiplog_core.planner.assignments import Placements, in_force
 from chiplog_core.planner.counts import TopicCounts
 from chiplog_core.planner.damage_reports import (
     DamagedReplica,
@@ -91,9 +93,12 @@ class _Reporter:
         )
         if partition_map is not None:
             status = _described(status, partition_map.spec)
-            wanted = None if problems else topic.spec.replicas
+            wanted = None if problems else topic.spec.asked_replicas
             change = _replicas_change(
-                partition_map.spec.current_partitions, wanted, self._plan.moves_waiting.get(name)
+                partition_map.spec.current_partitions,
+                wanted,
+                in_force(topic.spec, self._situation.world.brokers),
+                self._plan.moves_waiting.get(name),
             )
             status = replace(status, replicas_change=change)
         verdicts = (ready, *self._others(topic, partition_map))
@@ -250,22 +255,36 @@ def _described(status: TopicStatus, spec: PartitionMapSpec) -> TopicStatus:
 
 
 def _replicas_change(
-    partitions: Sequence[PartitionState], wanted: int | None, why_waiting: str | None
+    partitions: Sequence[PartitionState],
+    wanted: int | None,
+    assigned: Placements,
+    why_waiting: str | None,
 ) -> ReplicasChange | None:
-    """The progress of a change of the number of replicas; None if there is none. `why_waiting` is
-    why a partition cannot begin to move; None if all can, or only wait for others to be copied."""
+    """The progress of a change of the number of replicas, or of `assigned`, the partitions that the
+    Topic places; None if there is none. `why_waiting` is why a partition cannot begin to move; None
+    if all can, or only wait for others to be copied."""
     if wanted is None:
         return None
-    waiting = sum(len(state.target) != wanted for state in partitions)
-    done = sum(len(state.replicas) == wanted and not state.is_moving for state in partitions)
+
+    def is_right(state: PartitionState, replicas: Sequence[BrokerId]) -> bool:
+        target = assigned.get(state.partition)
+        if target is None:
+            return len(replicas) == wanted
+        return sorted(replicas) == sorted(target)
+
+    waiting = sum(not is_right(state, state.target) for state in partitions)
+    done = sum(not state.is_moving and is_right(state, state.replicas) for state in partitions)
     moving = len(partitions) - waiting - done
-    if not waiting and not any(len(state.assigned) != wanted for state in partitions):
+    if not waiting and all(is_right(state, state.assigned) for state in partitions):
         return None
     has_begun = done or moving
+    how = f"have {wanted} replicas"
+    if assigned:
+        how = f"{how}, on the brokers of spec.assignments if it names them"
     return ReplicasChange(
         target_replicas=wanted,
         state=ReplicasChangeState.ONGOING if has_begun else ReplicasChangeState.PENDING,
-        message=f"{done} of {len(partitions)} partitions have {wanted} replicas, {moving} are "
+        message=f"{done} of {len(partitions)} partitions {how}, {moving} are "
         f"being changed, {waiting} wait" + (f" ({why_waiting})" if why_waiting else ""),
     )
 

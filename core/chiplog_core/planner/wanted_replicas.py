@@ -1,9 +1,10 @@
 """Chooses where the replicas of existing partitions should be, and begins the moves to get there.
 
 A partition should have as many replicas as its topic asks for, and none on a broker that is being
-removed. An approved Rebalance may say on which brokers they should be. Nothing else moves: replicas
-stay where they are as long as that is right. A moved replica goes to a rack with the fewest
-replicas of its partition, and there to the broker with the lowest load.
+removed. Its Topic may say on which brokers they should be (spec.assignments), else an approved
+Rebalance may. Nothing else moves: replicas stay where they are as long as that is right. A moved
+replica goes to a rack with the fewest replicas of its partition, and there to the broker with the
+lowest load.
 
 Only so many moves are begun at a time that no broker copies more than a few partitions. They are
 counted from the maps, so another operator continues in the same way.
@@ -22,6 +23,7 @@ from chiplog_core.model.partition_map import (
     PartitionState,
 )
 from chiplog_core.observed.broker_states import BrokerStates, ProcessState
+from chiplog_core.planner.assignments import NOWHERE, Placements
 from chiplog_core.planner.elections import with_generations, with_partitions
 from chiplog_core.planner.growth import PlacementTargets
 from chiplog_core.planner.placement import Load
@@ -49,6 +51,8 @@ class Wanted:
     """Brokers that should have no replica."""
     ordered: Mapping[PartitionIndex, ReplicaOrder] = field(default_factory=dict)
     """Partition of the current generation -> where a Rebalance wants its replicas."""
+    assigned: Placements = field(default_factory=dict)
+    """The same for partitions that the Topic places: they follow no other rule."""
 
     def is_met_by(self, state: PartitionState) -> bool:
         """Whether the partition has these replicas already, or a move to them is in progress."""
@@ -56,7 +60,10 @@ class Wanted:
         return self._allows(state.target) if order is None else order.target == state.target
 
     def order_for(self, state: PartitionState) -> ReplicaOrder | None:
-        """The order of a Rebalance for the partition, if it agrees with the rest; else None."""
+        """The assignment of the Topic for the partition, else the order of a Rebalance, if it
+        agrees with the rest; else None."""
+        if (assigned := self.assigned.get(state.partition)) is not None:
+            return ReplicaOrder(assigned)
         order = self.ordered.get(state.partition)
         return order if order is not None and self._allows(order.target) else None
 
@@ -150,7 +157,9 @@ class ReplicaMover:
                 else self._begun(
                     generation,
                     spec,
-                    wanted if generation.topic_id == spec.current else replace(wanted, ordered={}),
+                    wanted
+                    if generation.topic_id == spec.current
+                    else replace(wanted, ordered={}, assigned=NOWHERE),
                     known,
                 )
                 for generation in spec.generations

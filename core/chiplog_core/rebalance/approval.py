@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 from chiplog_core.ids import BrokerId, LeaderEpoch
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
+from chiplog_core.observed.pinned import NONE_PINNED, Pinned
 from chiplog_core.rebalance.leaders import LeaderMove
 from chiplog_core.rebalance.measured import PartitionName
 from chiplog_core.rebalance.replicas import ReplicaChange
@@ -39,6 +40,8 @@ class MoveState(StrEnum):
     """The partition has changed since the proposal, or cannot be led as proposed."""
 
 
+PINNED = "is placed by spec.assignments of its Topic"
+
 Move: TypeAlias = LeaderMove | ReplicaChange
 
 
@@ -47,6 +50,8 @@ class MoveBasis:
     """The part of a partition's present state on which a move depends."""
 
     replicas: tuple[BrokerId, ...]
+    is_pinned: bool = False
+    """Whether the partition's Topic places it (spec.assignments)."""
     target: tuple[BrokerId, ...] = ()
     """The replicas without those that a reassignment removes."""
     is_moving: bool = False
@@ -92,10 +97,14 @@ class Approval:
 MoveBases = Mapping[PartitionName, MoveBasis]
 
 
-def move_bases(maps: Iterable[PartitionMapSpec]) -> dict[PartitionName, MoveBasis]:
+def move_bases(
+    maps: Iterable[PartitionMapSpec], pinned: Pinned = NONE_PINNED
+) -> dict[PartitionName, MoveBasis]:
     """The `MoveBasis` of every partition of the current generations."""
     return {
-        PartitionName(spec.topic_name, state.partition): move_basis(state)
+        PartitionName(spec.topic_name, state.partition): move_basis(
+            state, is_pinned=state.partition in pinned.get(spec.topic_name, ())
+        )
         for spec in maps
         for generation in spec.generations
         if generation.topic_id == spec.current
@@ -103,9 +112,10 @@ def move_bases(maps: Iterable[PartitionMapSpec]) -> dict[PartitionName, MoveBasi
     }
 
 
-def move_basis(state: PartitionState) -> MoveBasis:
+def move_basis(state: PartitionState, *, is_pinned: bool = False) -> MoveBasis:
     """The `MoveBasis` of one partition."""
     return MoveBasis(
+        is_pinned=is_pinned,
         replicas=state.replicas,
         target=state.target,
         is_moving=state.is_moving,
@@ -159,6 +169,8 @@ def judge_change(change: ReplicaChange, now: MoveBasis | None) -> Judged:
     if now.target == change.replicas:
         state = MoveState.ORDERED if now.is_moving else MoveState.DONE
         return Judged(move=change, state=state)
+    if now.is_pinned:
+        return _stale(change, PINNED)
     if now.is_moving or sorted(now.target) != sorted(change.expected_replicas):
         return _stale(change, f"has replicas {_listed(now.replicas)} now")
     return Judged(move=change, state=MoveState.DUE)
@@ -180,6 +192,8 @@ def judge(move: LeaderMove, now: MoveBasis | None) -> Judged:
 
 def _obstacle(move: LeaderMove, now: MoveBasis) -> str:
     """Why the move is stale, as the end of a sentence about its partition; empty if it is not."""
+    if now.is_pinned:
+        return PINNED
     if now.replicas != move.expected_replicas:
         return f"has replicas {_listed(now.replicas)} now"
     if now.leader_epoch != move.leader_epoch:

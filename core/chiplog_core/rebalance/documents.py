@@ -66,6 +66,7 @@ def proposal_json(proposal: Proposal) -> Json:
         "onDemandBalancednessScoreBefore": round(proposal.score_before),
         "onDemandBalancednessScoreAfter": round(proposal.score_after),
         "excludedTopics": list(proposal.excluded_topics[:MAX_EXCLUDED]),
+        "numPinnedPartitions": proposal.num_pinned_partitions,
         "monitoredPartitionsPercentage": floor(proposal.monitored_percentage),
         "leaderRateDeviationPercent": ceil(proposal.leader_rate_deviation_percent),
         "leaderCountDeviationPercent": ceil(proposal.leader_count_deviation_percent),

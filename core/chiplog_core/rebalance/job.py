@@ -6,22 +6,46 @@ the state for which it was made.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from chiplog_core.ids import MAX_INT64, BrokerId
+from chiplog_core.ids import MAX_INT64, BrokerId, PartitionIndex
 from chiplog_core.limits import MAX_BROKERS
 from chiplog_core.manifest.constraints import Entries, Items, Length, Range
 from chiplog_core.model.references import TopicName
+from chiplog_core.observed.pinned import Pinned
 from chiplog_core.rebalance.measured import Broker
 from chiplog_core.rebalance.settings import Mode, Settings, read_settings
 
 WINDOW_MS = 3_600_000
 SAMPLE_RECORDS = 1_000_000
 MAX_TOPICS = 10_000
+MAX_PINNED = 100_000
 
 Ids = Annotated[tuple[BrokerId, ...], Items(MAX_BROKERS, unique=True)]
 Rack = Annotated[str, Length(1_024)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedPartitions:
+    """Consecutive partitions of a topic that stay as they are."""
+
+    topic: TopicName
+    first: PartitionIndex
+    last: PartitionIndex
+
+
+def pinned_runs(pinned: Pinned) -> tuple[PinnedPartitions, ...]:
+    """The pinned partitions as the request has them: in order, neighbours together."""
+    runs: list[PinnedPartitions] = []
+    for topic, partitions in sorted(pinned.items()):
+        for number in sorted(partitions):
+            before = runs[-1] if runs else None
+            if before is not None and (before.topic, before.last + 1) == (topic, number):
+                runs[-1] = replace(before, last=number)
+            else:
+                runs.append(PinnedPartitions(topic=topic, first=number, last=number))
+    return tuple(runs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +71,11 @@ class RebalanceJob:
     excluded_topics: Annotated[
         str | None, "A regular expression of topics that stay as they are.", Length(500)
     ] = None
+    pinned_partitions: Annotated[
+        tuple[PinnedPartitions, ...],
+        "Partitions that stay as they are, because their Topics place them.",
+        Items(MAX_PINNED),
+    ] = ()
     bytes_per_second: Annotated[
         int | None, "Read rate limit of all executors together.", Range(1, MAX_INT64)
     ] = None
@@ -62,11 +91,18 @@ class RebalanceJob:
 
     def settings(self) -> Settings:
         """The settings of the rebalance. Raises `RebalanceRefused` if they are not valid."""
-        return read_settings(
+        settings = read_settings(
             mode=self.mode,
             brokers=self.named_brokers,
             excluded_topics=self.excluded_topics,
             goals=self.goals,
+        )
+        pinned: dict[str, set[PartitionIndex]] = {}
+        for run in self.pinned_partitions:
+            numbers = map(PartitionIndex, range(run.first, run.last + 1))
+            pinned.setdefault(run.topic, set()).update(numbers)
+        return replace(
+            settings, pinned={topic: frozenset(found) for topic, found in pinned.items()}
         )
 
     def all_brokers(self) -> tuple[Broker, ...]:

@@ -107,7 +107,7 @@ class _Table:
         self.weights = {
             name: measurements[name].weight
             for name in self.leaders
-            if name in measurements and not settings.is_excluded(name.topic)
+            if name in measurements and settings.may_move(name)
         }
         self.options = {name: self._options(self.led[name], settings) for name in self.weights}
         self.all_weights = {

@@ -66,6 +66,8 @@ class Proposal:
     advice: tuple[Advice, ...]
     skews: tuple[TopicSkew, ...]
     excluded_topics: tuple[str, ...]
+    num_pinned_partitions: int
+    """Partitions that stay where they are because their Topics place them (spec.assignments)."""
     monitored_percentage: float
     """Percentage of the partitions that were measured."""
     leader_rate_deviation_percent: float
@@ -126,6 +128,7 @@ def propose(
                 }
             )
         ),
+        num_pinned_partitions=sum(settings.is_pinned(partition.name) for partition in partitions),
         monitored_percentage=_percentage(
             sum(partition.name in measurements for partition in partitions), len(partitions)
         ),

@@ -114,7 +114,7 @@ class _Board:
         self.bytes = {
             name: measurements[name].bytes
             for name in sorted(self.replicas)
-            if name in measurements and not settings.is_excluded(name.topic)
+            if name in measurements and settings.may_move(name)
         }
         self.loads = dict.fromkeys(sorted(settings.usable(brokers)), 0)
         self.held: dict[BrokerId, set[PartitionName]] = {}

@@ -6,11 +6,12 @@ names of its goals.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from chiplog_core.ids import BrokerId
-from chiplog_core.rebalance.measured import Broker
+from chiplog_core.observed.pinned import Pinned
+from chiplog_core.rebalance.measured import Broker, PartitionName
 from chiplog_core.topic_name import is_internal
 
 
@@ -49,6 +50,8 @@ class Settings:
     excluded_topics: re.Pattern[str] | None = None
     """Topics whose whole names match are not moved, but count as load."""
     goals: frozenset[Goal] = frozenset(Goal)
+    pinned: Pinned = field(default_factory=dict)
+    """Partitions that are not moved, because their Topics place them; they count as load."""
 
     def is_excluded(self, topic: str) -> bool:
         """Whether the topic is excluded. Internal topics always are, because the operator
@@ -56,6 +59,14 @@ class Settings:
         if is_internal(topic):
             return True
         return self.excluded_topics is not None and bool(self.excluded_topics.fullmatch(topic))
+
+    def is_pinned(self, name: PartitionName) -> bool:
+        """Whether the partition's Topic places it (spec.assignments)."""
+        return name.partition in self.pinned.get(name.topic, ())
+
+    def may_move(self, name: PartitionName) -> bool:
+        """Whether leaderships and replicas of the partition may be moved."""
+        return not (self.is_excluded(name.topic) or self.is_pinned(name))
 
     def usable(self, brokers: Iterable[Broker]) -> list[BrokerId]:
         """The brokers between which the load is made even: usable, and not to be removed."""

@@ -72,6 +72,7 @@ class RebalanceSummary:
     data_to_move_mb: Count = 0
     num_replica_movements: Count = 0
     num_leader_movements: Count = 0
+    num_pinned_partitions: Count = 0
     on_demand_balancedness_score_before: Percent | None = None
     on_demand_balancedness_score_after: Percent | None = None
     monitored_partitions_percentage: Percent | None = None
@@ -108,6 +109,7 @@ def proposal_of(result: Result, made_at: datetime) -> Proposal:
         data_to_move_mb=summary.data_to_move_mb,
         num_replica_movements=summary.num_replica_movements,
         num_leader_movements=summary.num_leader_movements,
+        num_pinned_partitions=summary.num_pinned_partitions,
         on_demand_balancedness_score_before=summary.on_demand_balancedness_score_before,
         on_demand_balancedness_score_after=summary.on_demand_balancedness_score_after,
         monitored_partitions_percentage=summary.monitored_partitions_percentage,
@@ -134,6 +136,11 @@ def proposal_words(proposal: Proposal) -> str:
         parts.append(
             f"{proposal.num_replica_movements} replicas of {len(proposal.replica_moves)} "
             f"partitions would move ({proposal.data_to_move_mb} MB)"
+        )
+    if proposal.num_pinned_partitions:
+        parts.append(
+            f"{proposal.num_pinned_partitions} partitions stay where spec.assignments of their "
+            "Topics places them"
         )
     before = proposal.on_demand_balancedness_score_before
     after = proposal.on_demand_balancedness_score_after

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from chiplog_core.durations import duration_ms
 from chiplog_core.model.rebalance import RebalanceSpec
-from chiplog_core.rebalance.job import MAX_TOPICS, RebalanceJob
+from chiplog_core.observed.pinned import NONE_PINNED, Pinned
+from chiplog_core.rebalance.job import MAX_TOPICS, RebalanceJob, pinned_runs
 from chiplog_core.rebalance.measured import Broker
 from chiplog_core.spark.requests import MAX_REQUEST_BYTES
 from chiplog_core.spark.runs import digest
@@ -13,6 +14,10 @@ from chiplog_core.spark.topic_choice import WaitReason
 
 MAX_NAMES_BYTES = MAX_REQUEST_BYTES - 64 * 1024
 """Limit for the topic names in a request; 64 KiB are left for everything else in it."""
+
+
+RUN_BYTES = 48
+"""What a run of pinned partitions takes in a request, without its topic's name."""
 
 
 def spec_digest(spec: RebalanceSpec) -> str:
@@ -28,13 +33,23 @@ def spec_digest(spec: RebalanceSpec) -> str:
     )
 
 
-def missing_for_measuring(topics: Sequence[str], brokers: Sequence[Broker]) -> WaitReason | None:
+def missing_for_measuring(
+    topics: Sequence[str], brokers: Sequence[Broker], pinned: Pinned = NONE_PINNED
+) -> WaitReason | None:
     """Why the cluster cannot be measured now; None if it can."""
     if not topics:
         return WaitReason(
             "NoTopics", "the cluster has no topics: measuring starts when there is one"
         )
     names_bytes = sum(len(topic) + len('"",') for topic in topics)
+    pinned_bytes = sum(len(run.topic) + RUN_BYTES for run in pinned_runs(pinned))
+    if pinned_bytes and names_bytes + pinned_bytes > MAX_NAMES_BYTES:
+        message = (
+            f"the list of the partitions that are placed by spec.assignments has {pinned_bytes} "
+            f"bytes; with the names of the topics a Rebalance can take {MAX_NAMES_BYTES}: name "
+            "fewer partitions, or neighbouring ones"
+        )
+        return WaitReason("TooManyAssignments", message)
     if len(topics) > MAX_TOPICS or names_bytes > MAX_NAMES_BYTES:
         message = (
             f"the cluster has {len(topics)} topics with {names_bytes} bytes of names; a Rebalance "
@@ -47,7 +62,12 @@ def missing_for_measuring(topics: Sequence[str], brokers: Sequence[Broker]) -> W
     return None
 
 
-def job_of(spec: RebalanceSpec, topics: Sequence[str], brokers: Sequence[Broker]) -> RebalanceJob:
+def job_of(
+    spec: RebalanceSpec,
+    topics: Sequence[str],
+    brokers: Sequence[Broker],
+    pinned: Pinned = NONE_PINNED,
+) -> RebalanceJob:
     """The request to the measuring job."""
     return RebalanceJob(
         topics=tuple(topics),
@@ -57,6 +77,7 @@ def job_of(spec: RebalanceSpec, topics: Sequence[str], brokers: Sequence[Broker]
         named_brokers=spec.brokers,
         goals=spec.goals,
         excluded_topics=spec.excluded_topics,
+        pinned_partitions=pinned_runs(pinned),
         bytes_per_second=spec.bytes_per_second,
         time_limit_ms=None if spec.time_limit is None else duration_ms(spec.time_limit),
     )

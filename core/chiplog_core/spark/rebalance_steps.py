@@ -73,10 +73,10 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     def _launch(self, known: ApplicationStatus) -> None:
         """Create the application that measures the load."""
         self._wait_reason = self._wait_reason or missing_for_measuring(
-            self._view.topics, self._view.brokers
+            self._view.topics, self._view.brokers, self._view.pinned
         )
         if self._wait_reason is None and not self._view.problems:
-            job = job_of(self._spec, self._view.topics, self._view.brokers)
+            job = job_of(self._spec, self._view.topics, self._view.brokers, self._view.pinned)
             self._step.actions.append(Launch(known.name, known.launcher, write(job)))
 
     def _done(self, result: Result) -> None:
@@ -267,7 +267,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             self._requeue_in(REQUEUE_AFTER_MS)
             return
         self._wait_reason = self._wait_reason or missing_for_measuring(
-            self._view.topics, self._view.brokers
+            self._view.topics, self._view.brokers, self._view.pinned
         )
         if self._wait_reason is None:
             self._begin()

@@ -1,11 +1,12 @@
 """The input of a Rebalance's next step, and the commands that users can give."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceState
+from chiplog_core.observed.pinned import Pinned
 from chiplog_core.rebalance.approval import MoveBases
 from chiplog_core.rebalance.measured import Broker
 from chiplog_core.spark.following import RunView
@@ -36,6 +37,8 @@ class RebalanceView(RunView):
     topics: Sequence[str] = ()
     """The users' topics of the cluster."""
     brokers: tuple[Broker, ...] = ()
+    pinned: Pinned = field(default_factory=dict)
+    """The partitions that their Topics place by hand; they are not moved."""
     other_rebalance: str = ""
     """Another Rebalance of the cluster whose moves are in progress, as namespace/name; empty if
     there is none."""

@@ -1,6 +1,6 @@
 """Rules for topics."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR
 from chiplog_core.config.effective import broker_value
@@ -88,15 +88,15 @@ def check_topic_name_is_free(
 def warn_about_topic(topic: Topic) -> tuple[Problem, ...]:
     """Warnings about settings that work but may surprise users."""
     found = warn_about_values(topic.spec.config)
-    replicas, min_isr = topic.spec.replicas, _own_min_isr(topic)
+    replicas, min_isr = topic.spec.asked_replicas, _own_min_isr(topic)
     if replicas is None or replicas == 1 or min_isr != replicas:
         return found
     return (
         *found,
         Problem(
             MIN_ISR_FIELD,
-            f"equals spec.replicas ({replicas}), so a single unavailable broker blocks all writes "
-            "with acks=all",
+            f"equals {_replicas_field(topic)} ({replicas}), so a single unavailable broker blocks "
+            "all writes with acks=all",
             f"set it to {replicas - 1}",
         ),
     )
@@ -114,11 +114,11 @@ def _name(topic: Topic) -> Iterator[Problem]:
 def _config(topic: Topic) -> Iterator[Problem]:
     """Problems with the configuration."""
     yield from given_topic_config(topic.spec.config).problems
-    min_isr, replicas = _own_min_isr(topic), topic.spec.replicas
+    min_isr, replicas = _own_min_isr(topic), topic.spec.asked_replicas
     if min_isr is not None and replicas is not None and min_isr > replicas:
         yield Problem(
             MIN_ISR_FIELD,
-            f"is {min_isr}, but spec.replicas is {replicas}",
+            f"is {min_isr}, but {_replicas_field(topic)} is {replicas}",
             f"set it to at most {replicas}",
         )
 
@@ -131,6 +131,12 @@ def _own_min_isr(topic: Topic) -> int | None:
     # Only this key is parsed, because every plan calls this for every topic.
     text = given_topic_config({name: topic.spec.config[name]}).values.get(name)
     return None if text is None else int(text)
+
+
+def _replicas_field(topic: Topic) -> str:
+    """The name for messages of what says how many replicas the topic has."""
+    is_set = topic.spec.replicas is not None
+    return "spec.replicas" if is_set else "the number of replicas in spec.assignments"
 
 
 def _strategy(growth: Growth | None) -> GrowthStrategy:
@@ -159,28 +165,27 @@ def _deletion(topic: Topic) -> Iterator[Problem]:
 def _assignments(topic: Topic) -> Iterator[Problem]:
     """Problems with the placement of partitions."""
     spec = topic.spec
-    if not spec.assignments:
-        return
-    assigned = sorted(assignment.partition for assignment in spec.assignments)
-    if assigned != list(range(len(assigned))):
-        message = f"names the partitions {_shortened(assigned)}"
-        yield Problem("spec.assignments", message, "list every partition from 0 on, without gaps")
-    if spec.partitions not in {None, len(assigned)}:
-        message = f"has {len(assigned)} entries, but spec.partitions is {spec.partitions}"
-        yield Problem("spec.assignments", message, "give every partition one entry")
-    counts = {len(assignment.replicas) for assignment in spec.assignments}
-    if len(counts) > 1 or (spec.replicas is not None and counts != {spec.replicas}):
+    last = max((assignment.partition for assignment in spec.assignments), default=0)
+    if spec.partitions is not None and last >= spec.partitions:
         yield Problem(
             "spec.assignments",
-            f"has entries with {_shortened(sorted(counts))} replicas",
-            "give every partition the same number of replicas, that of spec.replicas",
+            f"names partition {last}, but spec.partitions is {spec.partitions} and the first "
+            "partition is 0",
+            "remove it, or raise spec.partitions",
         )
-
-
-def _shortened(numbers: Sequence[int]) -> str:
-    """The first ten of the numbers, for messages."""
-    shown = ", ".join(map(str, numbers[:10]))
-    return f"{shown} …" if len(numbers) > 10 else shown
+    counts = sorted({len(assignment.replicas) for assignment in spec.assignments})
+    if len(counts) > 1:
+        yield Problem(
+            "spec.assignments",
+            f"has entries with {', '.join(map(str, counts))} replicas",
+            "give each the same number of brokers",
+        )
+    elif counts and spec.replicas is not None and counts != [spec.replicas]:
+        yield Problem(
+            "spec.assignments",
+            f"has entries with {counts[0]} replicas, but spec.replicas is {spec.replicas}",
+            "give each as many brokers as spec.replicas says, or change spec.replicas",
+        )
 
 
 def _unbuilt(topic: Topic) -> Iterator[Problem]:
@@ -193,7 +198,6 @@ def _unbuilt(topic: Topic) -> Iterator[Problem]:
             _strategy(spec.growth) is GrowthStrategy.REPARTITION,
         ),
         (Feature.TRASH, "spec.deletionPolicy", spec.deletion_policy is DeletionPolicy.TRASH),
-        (Feature.MANUAL_PLACEMENT, "spec.assignments", bool(spec.assignments)),
     )
     for feature, field, is_asked in features:
         if is_asked:
@@ -216,15 +220,16 @@ def _replicas_in_cluster(topic: Topic, cluster: BrokerCluster) -> Iterator[Probl
     """Problems with more replicas than brokers."""
     values = given_broker_config(cluster.spec.config).values
     default = broker_value(values, DEFAULT_REPLICATION_FACTOR) or 1
-    replicas, brokers = topic.spec.replicas or default, cluster.spec.replicas
-    if replicas > brokers:
-        yield Problem(
-            "spec.replicas",
-            f"is {replicas}, but cluster {cluster.metadata.name} has {brokers} brokers",
-            f"set it to at most {brokers}, or add brokers",
-        )
+    replicas, brokers = topic.spec.asked_replicas or default, cluster.spec.replicas
+    has = f"but cluster {cluster.metadata.name} has {brokers} brokers"
+    if replicas > brokers and topic.spec.replicas is None and topic.spec.assignments:
+        message = f"has entries with {replicas} replicas, {has}"
+        yield Problem("spec.assignments", message, f"name at most {brokers}, or add brokers")
+    elif replicas > brokers:
+        remedy = f"set it to at most {brokers}, or add brokers"
+        yield Problem("spec.replicas", f"is {replicas}, {has}", remedy)
     min_isr = _own_min_isr(topic)
-    if topic.spec.replicas is None and min_isr is not None and min_isr > default:
+    if topic.spec.asked_replicas is None and min_isr is not None and min_isr > default:
         yield Problem(
             MIN_ISR_FIELD,
             f"is {min_isr}, but the cluster's {DEFAULT_REPLICATION_FACTOR.name} is {default}",

@@ -18,7 +18,6 @@ class Feature(StrEnum):
 
     REPARTITION = "growth by repartitioning"
     TRASH = "the trash for deleted topics"
-    MANUAL_PLACEMENT = "placement of replicas by hand"
     ROLL_POLICY = "roll policies"
     HIBERNATION = "hibernation"
     MAINTENANCE = "maintenance of single brokers"
@@ -31,7 +30,6 @@ class Feature(StrEnum):
 UNBUILT: Mapping[Feature, str] = {
     Feature.REPARTITION: "set spec.growth.strategy to Append",
     Feature.TRASH: "set spec.deletionPolicy to Delete or Retain",
-    Feature.MANUAL_PLACEMENT: "remove it; the operator spreads replicas itself",
     Feature.ROLL_POLICY: "remove spec.rollPolicy; brokers restart one at a time",
     Feature.HIBERNATION: "set it to false",
     Feature.MAINTENANCE: "remove it",
@@ -73,7 +71,6 @@ FIELDS: Mapping[Feature, tuple[Field, ...]] = {
         Field(api.TOPIC, "spec.deletionPolicy", "Trash"),
         Field(api.TOPIC, "spec.trashTTL"),
     ),
-    Feature.MANUAL_PLACEMENT: (Field(api.TOPIC, "spec.assignments"),),
     Feature.ROLL_POLICY: (Field(api.BROKER_CLUSTER, "spec.rollPolicy"),),
     Feature.HIBERNATION: (Field(api.BROKER_CLUSTER, "spec.hibernate", "true"),),
     Feature.MAINTENANCE: (Field(api.BROKER_CLUSTER, "spec.maintenance"),),

@@ -233,7 +233,11 @@ def test_min_isr_is_not_undercut() -> None:
 @pytest.mark.parametrize(
     ("target", "more", "message"),
     [
-        ((1, 2, 3), {}, "spec.replicas of the Topic object is 2: change it there"),
+        (
+            (1, 2, 3),
+            {},
+            "Topic home/orders asks for 2 replicas of each partition: change spec.replicas there",
+        ),
         (
             (1, 2, 3),
             {"allows_another_count": False},

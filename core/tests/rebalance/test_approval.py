@@ -105,6 +105,8 @@ def test_a_move_to_the_preferred_leader_is_done_by_the_leader_alone() -> None:
         (replace(NOW, target=CHANGE.replicas, is_moving=True), MoveState.ORDERED),
         (replace(NOW, target=CHANGE.replicas), MoveState.DONE),
         (replace(NOW, is_moving=True), MoveState.STALE),
+        (replace(NOW, target=(THREE, TWO, ONE), is_pinned=True), MoveState.STALE),
+        (replace(NOW, target=CHANGE.replicas, is_pinned=True), MoveState.DONE),
         (replace(NOW, target=(ONE, TWO)), MoveState.STALE),
         (None, MoveState.STALE),
     ],
@@ -187,6 +189,16 @@ def test_standings_are_of_the_generation_in_force() -> None:
             leader_epoch=LeaderEpoch(5),
         )
     }
+
+    pinned = move_bases([spec], {"orders": frozenset({PartitionIndex(0)})})
+    assert pinned[name(0)].is_pinned
+
+
+def test_a_partition_that_its_topic_places_does_not_move() -> None:
+    judged = judge(MOVE, replace(NOW, is_pinned=True))
+
+    assert judged.state is MoveState.STALE
+    assert judged.message == (f"partition {MOVE.name} is placed by spec.assignments of its Topic")
 
 
 def test_only_a_refused_approval_has_a_message() -> None:

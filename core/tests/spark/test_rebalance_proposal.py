@@ -103,6 +103,9 @@ def test_a_proposal_names_its_scores_where_there_are_any() -> None:
     assert proposal_words(scored) == (
         "no leadership needs to move; score 40 of 100 before and 97 after"
     )
+    assert "3 partitions stay where spec.assignments of their Topics places them" in proposal_words(
+        replace(scored, num_pinned_partitions=3)
+    )
     unknown = replace(scored, on_demand_balancedness_score_after=None)
     assert proposal_words(unknown) == "no leadership needs to move"
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chiplog_core.durations import Duration
-from chiplog_core.ids import BrokerId, LeaderEpoch
+from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionIndex
 from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
 from chiplog_core.model.spark_run import RunState
 from chiplog_core.problems import Problem
@@ -286,6 +286,9 @@ def test_what_cannot_be_done_ends_what_goes_on_and_begins_when_it_can() -> None:
     assert (world.state, len(world.jobs)) == ("PendingProposal", 2)
 
 
+EVERY_SECOND = frozenset(map(PartitionIndex, range(0, 2_000, 2)))
+
+
 @pytest.mark.parametrize(
     ("view", "reason"),
     [
@@ -293,6 +296,7 @@ def test_what_cannot_be_done_ends_what_goes_on_and_begins_when_it_can() -> None:
         ({"topics": []}, "NoTopics"),
         ({"topics": [f"t{one}" for one in range(10_001)]}, "TooManyTopics"),
         ({"topics": [f"{one:0249}" for one in range(2_000)]}, "TooManyTopics"),
+        ({"pinned": {f"{one:0249}": EVERY_SECOND for one in range(4)}}, "TooManyAssignments"),
         ({"brokers": (BROKERS[2],)}, "NoBrokers"),
     ],
 )

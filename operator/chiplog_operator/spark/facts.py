@@ -9,6 +9,7 @@ from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus
 from chiplog_core.model.verdicts import problems_text
 from chiplog_core.model.verification import Verification
+from chiplog_core.observed.pinned import NONE_PINNED, Pinned, pinned_partitions
 from chiplog_core.problems import Problem
 from chiplog_core.rebalance.approval import MoveBases, move_bases
 from chiplog_core.rebalance.usable_brokers import brokers_of
@@ -79,18 +80,23 @@ class Facts:
         if cluster is not None:
             problems += check_rebalance_in_cluster(resource, cluster)
             problems += self._check_choice(resource, cluster)
+        world = self.observer.from_caches(key)
+        pinned = NONE_PINNED if cluster is None else pinned_partitions(world, cluster)
         return RebalanceView(
             rebalance=resource,
             problems=problems,
             # Approved moves do not depend on the launcher.
             wait_reason=self._wait_reason(key, cluster, namespace) or offer.as_wait_reason,
             topics=sorted(name for name in self._topics(key) if not is_internal(name)),
-            brokers=brokers_of(self.observer.from_caches(key)),
+            brokers=brokers_of(world),
+            pinned=pinned,
             launcher=offer.launcher,
             seen=await self._seen(namespace, application),
             refusal=refusal,
             other_rebalance=self._rebalance_in_progress(resource, key),
-            move_bases=None if cluster is None else self._move_bases(key, resource.status.proposal),
+            move_bases=None
+            if cluster is None
+            else self._move_bases(key, resource.status.proposal, pinned),
         )
 
     def _rebalance_in_progress(self, resource: Rebalance, key: ClusterKey) -> str:
@@ -105,14 +111,17 @@ class Facts:
                 return "/".join(key_of(manifest))
         return ""
 
-    def _move_bases(self, key: ClusterKey, proposal: Proposal | None) -> MoveBases | None:
+    def _move_bases(
+        self, key: ClusterKey, proposal: Proposal | None, pinned: Pinned
+    ) -> MoveBases | None:
         """The states of the topics that the proposal moves; None if a map cannot be parsed."""
         maps = self.observer.maps(key)
         if maps is None:
             return None
         moved_topics = set() if proposal is None else proposal.moved_topics
         return move_bases(
-            partition_map.spec for name, partition_map in maps.items() if name in moved_topics
+            (partition_map.spec for name, partition_map in maps.items() if name in moved_topics),
+            pinned,
         )
 
     async def _seen(
