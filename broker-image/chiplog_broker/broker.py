@@ -36,6 +36,7 @@ from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.process import Allowance
 from chiplog_broker.replication.manager import ReplicaFetching
+from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.health import Health
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
@@ -114,6 +115,8 @@ class Broker:
             catching_up=self._membership.is_ready, incarnation=self._membership.incarnation
         )
         self.requests = RequestMetrics()
+        self.throttle = ReplicationThrottle(ports.clock, config)
+        """Limits the copies of replicas that this broker sends and fetches."""
         # Stops the started parts, the last one first.
         self._exit_stack = AsyncExitStack()
         self.acceptors: list[Acceptor] = []
@@ -231,7 +234,9 @@ class Broker:
         if self._dialer is None:
             return None
         ports = self._ports
-        return ReplicaFetching(self._cluster, self._dialer, ports.clock, ports.rng, self._config)
+        return ReplicaFetching(
+            self._cluster, self._dialer, ports.clock, ports.rng, self._config, self.throttle
+        )
 
     def _new_spreading(self) -> Spreading | None:
         """The part that waits until the other brokers know a new topic; None if CreateTopics does
@@ -267,7 +272,12 @@ class Broker:
         from chiplog_broker.server.exposition.scrape import Exposition  # noqa: PLC0415
 
         return Exposition(
-            self._cluster, self._replicas, self.requests, self.fetch_sessions, self._config
+            self._cluster,
+            self._replicas,
+            self.requests,
+            self.fetch_sessions,
+            self._config,
+            self.throttle,
         )
 
     async def _open_logs(self, cluster_id: str, broker_id: int) -> LogDirectory:
@@ -330,6 +340,7 @@ class Broker:
             self._coordinator,
             self._new_spreading(),
             pacing,
+            self.throttle,
         )
         table = handler_table(parts)
         self._coordinator.start()

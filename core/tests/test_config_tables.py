@@ -31,7 +31,9 @@ KAFKA_TOPIC_DEFAULTS = {
     "file.delete.delay.ms": "60000",
     "flush.messages": "9223372036854775807",
     "flush.ms": "9223372036854775807",
+    "follower.replication.throttled.replicas": "",
     "index.interval.bytes": "4096",
+    "leader.replication.throttled.replicas": "",
     "local.retention.bytes": "-2",
     "local.retention.ms": "-2",
     "max.compaction.lag.ms": "9223372036854775807",
@@ -110,7 +112,7 @@ def test_a_key_is_in_kafka_and_absent_or_here_but_not_both() -> None:
 
 def test_a_table_is_a_mapping_by_name() -> None:
     assert TOPIC_KEYS["retention.ms"] is topic_keys.RETENTION_MS
-    assert len(TOPIC_KEYS) == len(list(TOPIC_KEYS)) == 32
+    assert len(TOPIC_KEYS) == len(list(TOPIC_KEYS)) == 34
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from chiplog_core.naming import labels
+from e2e.change.kafkas_tool import plan_of, reassign
 from e2e.change.moved import wait_pods, wait_quiesced, wait_replicas
-from e2e.change.reassigning import plan_of, reassign
 from e2e.chaos.scene import Scene, check_effect
 from e2e.cluster import layout, node
 from e2e.cluster.kubectl import eventually
@@ -49,11 +49,11 @@ def brokers_added_and_removed(scene: Scene) -> None:
     added = sorted(set(broker_ids(scene)) - set(before))
     check_effect("two more brokers", len(added) == 2)
     everybody = [*added, *before]
-    targets = [
-        [everybody[(number + step) % len(everybody)] for step in range(3)]
+    targets = {
+        number: [everybody[(number + step) % len(everybody)] for step in range(3)]
         for number in range(len(scene.places()))
-    ]
-    reassign(cluster.bootstrap, plan_of(scene.topic, targets), "--execute")
+    }
+    reassign(cluster, plan_of(scene.topic, targets), "--execute")
     wait_quiesced(cluster, SCALE_LIMIT_S)
     check_effect("replicas on the added brokers", set(added) <= set(scene.brokers()))
     cluster.kubectl("scale", f"cbc/{cluster.name}", f"--replicas={len(before)}")
@@ -69,7 +69,7 @@ def moved_by_kafkas_tool(scene: Scene) -> None:
             [ids[(number + shift + step) % len(ids)] for step in range(2)]
             for number in range(len(scene.places()))
         ]
-        reassign(scene.cluster.bootstrap, plan_of(scene.topic, targets), "--execute")
+        reassign(scene.cluster, plan_of(scene.topic, dict(enumerate(targets))), "--execute")
         wait_quiesced(scene.cluster, SCALE_LIMIT_S)
         found = [list(place.replicas) for place in scene.places()]
         check_effect(f"replicas {targets}, not {found}", found == targets)

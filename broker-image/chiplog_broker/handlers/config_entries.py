@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chiplog_core.config.broker_keys import BROKER_KEYS
+from chiplog_core.config.broker_keys import BROKER_KEYS, CLIENTS_BROKER_KEYS
 from chiplog_core.config.effective import ConfigEntry, ConfigSource, TopicConfig
 from chiplog_core.config.key import ConfigKey
 from chiplog_core.config.topic_keys import TOPIC_KEYS
@@ -17,6 +17,7 @@ from chiplog_wire.protocol.apis import KAFKA_VERSION
 
 SOURCES = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG: 1,
+    ConfigSource.DYNAMIC_BROKER_CONFIG: 2,
     ConfigSource.STATIC_BROKER_CONFIG: 4,
     ConfigSource.DEFAULT_CONFIG: 5,
 }
@@ -80,11 +81,11 @@ def topic_synonyms(config: TopicConfig, key: ConfigKey[Any]) -> list[ConfigEntry
 def broker_entries(config: Mapping[str, str]) -> list[Described]:
     """Every key of a broker, also those that are not set."""
     found = []
-    is_read_only = True  # clients cannot change a broker's configuration
     for key in (*BROKER_KEYS.values(), PROTOCOL_VERSION):
         synonyms = tuple(broker_synonyms(config, key))
         value = synonyms[0].value if synonyms else None
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
+        is_read_only = key.name not in CLIENTS_BROKER_KEYS
         found.append(Described(key, value, config_source(source), is_read_only, synonyms))
     return found
 
@@ -93,9 +94,13 @@ def broker_synonyms(config: Mapping[str, str], key: ConfigKey[Any]) -> list[Conf
     """The synonyms of a broker's key: its own value, and its default."""
     found = []
     if key.name in config:
-        found.append(
-            ConfigEntry(key.name, config[key.name], ConfigSource.STATIC_BROKER_CONFIG, key.name)
+        is_of_clients = key.name in CLIENTS_BROKER_KEYS
+        source = (
+            ConfigSource.DYNAMIC_BROKER_CONFIG
+            if is_of_clients
+            else ConfigSource.STATIC_BROKER_CONFIG
         )
+        found.append(ConfigEntry(key.name, config[key.name], source, key.name))
     if key.default is not None:
         default = key.format(key.default)
         found.append(ConfigEntry(key.name, default, ConfigSource.DEFAULT_CONFIG, key.name))

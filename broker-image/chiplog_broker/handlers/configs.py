@@ -1,7 +1,7 @@
 """DescribeConfigs, AlterConfigs and IncrementalAlterConfigs.
 
 Topics are changed through the metadata store. A broker's configuration comes from its file
-(standalone) or its BrokerCluster (Kubernetes) and cannot be changed by a client.
+(standalone) or its BrokerCluster (Kubernetes). A client can change only its replication throttles.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from chiplog_broker.metadata.port import MetadataStore
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.server.call import Call
 from chiplog_core.admin.config_change import Change, ConfigChange
-from chiplog_core.admin.operations import ConfigureTopic
+from chiplog_core.admin.operations import ConfigureBroker, ConfigureTopic
 from chiplog_core.admin.topic_names import code_of_unknown
 from chiplog_core.config.value_types import ConfigType
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers
@@ -56,8 +56,9 @@ TWICE = Outcome(
 )
 BROKER_IS_FIXED = Outcome(
     ErrorCode.policy_violation,
-    "clients cannot change a broker's configuration: change its server.properties (standalone) or "
-    "its BrokerCluster (Kubernetes)",
+    "clients can change only the replication throttles of single brokers, with "
+    "IncrementalAlterConfigs: change server.properties (standalone) or the BrokerCluster "
+    "(Kubernetes)",
 )
 
 
@@ -114,11 +115,7 @@ class ConfigHandlers:
             case ResourceType.BROKER if resource.resource_name == str(self._cluster.broker_id):
                 return ErrorCode.none, None, broker_entries(self._broker_config)
             case ResourceType.BROKER if resource.resource_name:
-                message = (
-                    f"this is broker {self._cluster.broker_id}: ask broker "
-                    f"{resource.resource_name} for its own configuration"
-                )
-                return ErrorCode.invalid_request, message, []
+                return ErrorCode.invalid_request, self._another_broker(resource.resource_name), []
             case kind if kind in tuple(ResourceType):
                 # Resources of these types have no configuration here. A broker with an empty name
                 # means the dynamic defaults of all brokers, of which there are none.
@@ -171,32 +168,51 @@ class ConfigHandlers:
         change: Callable[[Any], ConfigChange],
         call: Call[Any],
     ) -> Outcome:
-        """Change the configuration of one resource, which must be a topic."""
-        if resource.resource_type == ResourceType.BROKER:
-            return BROKER_IS_FIXED
-        if resource.resource_type != ResourceType.TOPIC:
-            return Outcome(
-                ErrorCode.invalid_request, "clients can change only topics' configuration"
-            )
-        names = [config.name for config in resource.configs]
-        if len(names) != len(set(names)):
-            message = (
-                f"a configuration key of {resource.resource_name} is given more than once: give "
-                "each key once"
-            )
-            return Outcome(ErrorCode.invalid_request, message)
+        """Change the configuration of one resource: a topic, or this broker."""
+        is_broker = resource.resource_type == ResourceType.BROKER
+        if refused := self._refused(resource, key):
+            return refused
         try:
             changes = tuple(map(change, resource.configs))
         except ValueError as error:
             return Outcome(ErrorCode.invalid_request, str(error))
-        return await self._store.submit(
-            ConfigureTopic(
-                name=resource.resource_name,
-                changes=changes,
-                replace=key is ApiKey.ALTER_CONFIGS,
-                validate_only=call.message.validate_only,
-            ),
-            call.peer.principal,
+        validate_only = call.message.validate_only
+        operation: ConfigureTopic | ConfigureBroker = ConfigureTopic(
+            name=resource.resource_name,
+            changes=changes,
+            replace=key is ApiKey.ALTER_CONFIGS,
+            validate_only=validate_only,
+        )
+        if is_broker:
+            operation = ConfigureBroker(
+                broker_id=self._cluster.broker_id, changes=changes, validate_only=validate_only
+            )
+        return await self._store.submit(operation, call.peer.principal)
+
+    def _refused(self, resource: Any, key: ApiKey) -> Outcome | None:
+        """Why a resource cannot be changed with this request, whatever the values; None if it
+        can."""
+        name = resource.resource_name
+        if resource.resource_type == ResourceType.BROKER:
+            if key is ApiKey.ALTER_CONFIGS or not name:
+                return BROKER_IS_FIXED
+            if name != str(self._cluster.broker_id):
+                return Outcome(ErrorCode.invalid_request, self._another_broker(name))
+        elif resource.resource_type != ResourceType.TOPIC:
+            return Outcome(
+                ErrorCode.invalid_request,
+                "clients can change only the configuration of topics and brokers",
+            )
+        keys = [config.name for config in resource.configs]
+        if len(keys) != len(set(keys)):
+            message = f"a configuration key of {name} is given more than once: give each key once"
+            return Outcome(ErrorCode.invalid_request, message)
+        return None
+
+    def _another_broker(self, name: str) -> str:
+        """The error message for a request that names another broker."""
+        return (
+            f"this is broker {self._cluster.broker_id}: ask broker {name} for its own configuration"
         )
 
     def list_config_resources(self, call: Call[Any]) -> object:

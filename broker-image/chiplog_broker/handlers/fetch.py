@@ -20,6 +20,7 @@ from chiplog_broker.handlers.session_reading import SessionReading
 from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.handlers.without_duplicates import without_duplicates
 from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_broker.server.call import Answer, Call
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
@@ -60,7 +61,7 @@ class FetchHandler:
     is a follower. Without that id, consumers are referred to the leader.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the services that it uses
         self,
         cluster: ClusterView,
         leaders: Leaders,
@@ -68,7 +69,9 @@ class FetchHandler:
         long_work: LongWork,
         sessions: FetchSessionCache,
         config: Mapping[str, str],
+        throttle: ReplicationThrottle,
     ) -> None:
+        self._throttle = throttle
         self._read_replicas = ReadReplicas(cluster, config)
         self._cluster = cluster
         self._leaders = leaders
@@ -190,6 +193,7 @@ class FetchHandler:
                 max_bytes,
                 self._cluster,
                 self._leaders,
+                self._throttle,
                 has_readers=selector.is_rack_aware,
             )
         near = selector.near(request.rack_id, call.peer.listener.name) if request.rack_id else ()

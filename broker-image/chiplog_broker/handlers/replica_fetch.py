@@ -10,10 +10,13 @@ from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.reading import OK, UNKNOWN_OFFSET, FetchQueue, Reading
 from chiplog_broker.metadata.view import NO_EPOCH, ClusterView
 from chiplog_broker.partitions.errors import PartitionError
+from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.waiting import Watcher
+from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_broker.storage.errors import OffsetOutOfRangeError
 from chiplog_core.ids import BrokerId, ReplicaRef, Session
+from chiplog_core.throttle.copying import NO_COPYING, Copying, copying_of
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.messages import (
     EpochEndOffset,
@@ -37,18 +40,23 @@ class ReplicaReading(Reading):
         max_bytes: int,
         cluster: ClusterView,
         leaders: Leaders,
+        throttle: ReplicationThrottle,
         *,
         has_readers: bool = False,
     ) -> None:
         """`has_readers`: whether consumers may read from this follower."""
         super().__init__(request, max_bytes, cluster, leaders)
         self._has_readers = has_readers
+        self._throttle = throttle
+        self._copied_bytes = 0
+        """Size of the records in this attempt that are for copies under a limit."""
         self._follower = ReplicaRef(BrokerId(request.replica_id), Session(request.replica_epoch))
         self._attempts = 0
 
     def begin(self) -> None:
         """Reset the state for another attempt to answer the same fetch, and count the attempts."""
         super().begin()
+        self._copied_bytes = 0
         self._attempts += 1
 
     @property
@@ -86,6 +94,8 @@ class ReplicaReading(Reading):
         this fetch opens a session, with the id of this session."""
         # As in Kafka, records for followers do not count as bytes sent to consumers.
         self._found.clear()
+        if self._copied_bytes:
+            self._throttle.leader_sent(self._copied_bytes)
         return super().sent(response)
 
     def _queue(self, partition: Partition) -> FetchQueue:
@@ -110,6 +120,14 @@ class ReplicaReading(Reading):
             return without_records(partition, wanted)._replace(diverging_epoch=diverging)
         max_bytes = max(min(wanted.max_bytes, self._max_bytes - self._bytes), 0)
         min_one = self._bytes == 0  # the first batch of an answer may exceed the limit
+        copy_bytes = self._throttle.leader_bytes(self._copying(partition, followers))
+        if copy_bytes is not None:
+            copy_bytes -= self._copied_bytes
+            if copy_bytes <= 0:
+                # As in Kafka, it is left out. The fetch then waits, and reads again at its end.
+                self._count_fetch(partition, wanted)
+                return without_records(partition, wanted)
+            max_bytes = min(max_bytes, copy_bytes)
         try:
             records = partition.read_as_follower(wanted.fetch_offset, max_bytes, min_one=min_one)
         except OffsetOutOfRangeError:
@@ -122,13 +140,35 @@ class ReplicaReading(Reading):
                 UNKNOWN_OFFSET,
                 partition.log.log_start_offset,
             )
-        if self._attempts == 1:  # later attempts read for the same fetch, which counts once
-            partition.fetched_by(self._follower, wanted.fetch_offset, wanted.log_start_offset)
+        self._count_fetch(partition, wanted)
+        if copy_bytes is not None:
+            self._copied_bytes += records.size_bytes
         empty = without_records(partition, wanted)
         if records.size_bytes and wanted.fetch_offset < partition.log.gap_end_offset:
             # Compaction may have removed records, so the follower must accept gaps in the offsets.
             empty = empty._replace(may_have_gaps=True)
         return self._response(empty, partition, records, partition.log.end_offset)
+
+    def _count_fetch(self, partition: Partition, wanted: FetchPartition) -> None:
+        """Count the fetch as an acknowledgement, once: later attempts read for the same fetch."""
+        if self._attempts == 1:
+            partition.fetched_by(self._follower, wanted.fetch_offset, wanted.log_start_offset)
+
+    def _copying(self, partition: Partition, followers: Followers) -> Copying:
+        """How the throttle applies to the follower's replica of this partition; not at all if
+        producers wait for it."""
+        if not followers.is_copying(self._follower):
+            return NO_COPYING
+        topic = self._cluster.topic(partition.name.topic)
+        if topic is None:
+            return NO_COPYING
+        return copying_of(
+            topic.config.own,
+            partition.name.partition,
+            leader=self._cluster.broker_id,
+            follower=self._follower.broker_id,
+            adding=followers.adding,
+        )
 
 
 def without_records(partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:

@@ -33,6 +33,7 @@ from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.peers.spreading import Spreading
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
+from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_wire.protocol.apis import ApiKey
@@ -61,6 +62,7 @@ class Parts:
     coordinator: Coordinator
     spreading: Spreading | None
     pacing: Pacing
+    throttle: ReplicationThrottle
 
 
 def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
@@ -79,6 +81,7 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
         long_work,
         parts.fetch_sessions,
         parts.config,
+        parts.throttle,
     )
     reassignments = ReassignmentHandlers(parts.cluster, parts.store)
     sasl = SaslHandlers(parts.clock)

@@ -22,6 +22,7 @@ from chiplog_broker.storage.errors import StorageError
 from chiplog_core.admin.checks import check_not_internal
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.operations import (
+    ConfigureBroker,
     ConfigureTopic,
     CreateTopic,
     DeleteTopic,
@@ -135,6 +136,8 @@ class StandaloneStore:
                 planned = PlannedTopic(len(view.partitions), view.replication_factor, view.config)
                 return Outcome(planned=planned)
             return await self._put(record, validate_only=False)
+        if isinstance(operation, ConfigureBroker):
+            return plan.broker_configuration(operation)
         old = self._topics.get(operation.name)
         if old is None:
             raise Refused(

@@ -16,8 +16,10 @@ from chiplog_core.admin.checks import (
     check_creation,
     check_growth,
 )
+from chiplog_core.admin.client_keys import check_broker_change
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.operations import (
+    ConfigureBroker,
     ConfigureTopic,
     CreateTopic,
     DeleteTopic,
@@ -158,3 +160,14 @@ def reassignment(operation: ReassignPartitions, broker_id: int) -> Outcome:
     return Outcome(
         partitions={index: outcome(target.replicas) for index, target in operation.targets.items()}
     )
+
+
+def broker_configuration(operation: ConfigureBroker) -> Outcome:
+    """The result of a change of this broker's throttles: there are none to remove, and none can be
+    set. Raises `Refused`."""
+    if check_broker_change(operation, {}):
+        raise Refused(
+            Code.POLICY_VIOLATION,
+            "a standalone broker has no replicas to throttle: there is no other broker",
+        )
+    return Outcome()

@@ -257,6 +257,15 @@ class Followers:
         """Whether this follower is in the ISR of the PartitionMap, in this session."""
         return follower in self._isr
 
+    def is_copying(self, follower: ReplicaRef) -> bool:
+        """Whether nothing waits for this follower: it is neither in the ISR nor proposed for it."""
+        return not (self.is_in_sync(follower) or self.counts(follower))
+
+    @property
+    def adding(self) -> tuple[int, ...]:
+        """The brokers that a move adds to the partition."""
+        return self._view.adding
+
     def best_to_read(self, broker_ids: Collection[int], offset: int) -> int | None:
         """The broker id of the follower that a consumer at this offset should read from, or None.
 

@@ -40,6 +40,7 @@ from chiplog_broker.storage.errors import (
 )
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.throttle.copying import NO_COPYING, Copying
 from chiplog_wire.protocol.messages import FetchPartitionResponse
 from chiplog_wire.records.batch import read_header
 from chiplog_wire.records.errors import RecordsError
@@ -48,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 FULL_DISK_RETRY_S: Final = 1.0
 NEVER_S: Final = float("-inf")
-_IN_MEMORY: Final = (bytes, bytearray, memoryview)
+IN_MEMORY: Final = (bytes, bytearray, memoryview)
 
 
 class Taken(Enum):
@@ -103,15 +104,19 @@ class FollowedReplica(Protocol):
 
 
 class Contact:
-    """The contact with one leader; shared by all partitions that follow it."""
+    """The contact with one leader over one connection; shared by all partitions that are fetched
+    over it."""
 
-    __slots__ = ("answered_s", "news")
+    __slots__ = ("answered_s", "has_movers", "news")
 
     def __init__(self) -> None:
         self.answered_s = NEVER_S
         """When the leader answered last, in monotonic seconds."""
         self.news = asyncio.Event()
         """Set when a partition that this leader serves can be fetched again."""
+        self.has_movers = False
+        """Whether a partition must be fetched over the other connection to this leader from now
+        on."""
 
     def answered(self, now_s: float) -> None:
         """Record that the leader has answered."""
@@ -134,6 +139,7 @@ class Following:
         "_sync",
         "_taking",
         "_warn_at_s",
+        "copying",
         "is_halted",
         "leader_epoch",
         "leader_high_watermark",
@@ -161,6 +167,8 @@ class Following:
         self._clock = clock
         self._halted = halted
         self._lag_max_s = lag_max_s
+        self.copying = NO_COPYING
+        """How the throttle applies to this replica; not at all while it is in the ISR."""
         self._contact: Contact | None = None
         """When the leader answered last; None before the first fetch and after `stop`."""
         self._is_confirmed = False
@@ -181,6 +189,21 @@ class Following:
     def use_contact(self, contact: Contact) -> None:
         """Use this contact to fetch, and to know when the leader answered last."""
         self._contact = contact
+
+    @property
+    def is_copying(self) -> bool:
+        """Whether it is fetched over the connection for copies, so that a throttle of copies holds
+        nothing else back."""
+        return bool(self.copying)
+
+    def set_copying(self, copying: Copying) -> None:
+        """Set how the throttle applies to this replica from now on."""
+        if copying == self.copying:
+            return
+        self.copying = copying
+        if self._contact is not None:
+            self._contact.has_movers = True
+            self._contact.news.set()
 
     @property
     def key(self) -> tuple[bytes, int]:
@@ -315,7 +338,7 @@ class Following:
         offset. Returns `PROGRESS` if there were records, else `NOTHING_NEW`."""
         taken = Taken.NOTHING_NEW
         records = answer.records
-        assert isinstance(records, _IN_MEMORY)  # the codec returns them as a view
+        assert isinstance(records, IN_MEMORY)  # the codec returns them as a view
         if len(records):
             if answer.may_have_gaps:
                 await self._allow_gaps(memoryview(records))

@@ -34,6 +34,7 @@ from chiplog_broker.storage.errors import DamagedLogError, DiskFullError, Storag
 from chiplog_broker.storage.free_space import FreeSpace
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.throttle.copying import NO_COPYING, Copying, copying_of
 from chiplog_wire.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -247,7 +248,7 @@ class Replicas:
             # The marks stay in force until the next attempt, and the replica follows meanwhile.
             full = error
         partition.set_undamaged(is_undamaged=not self._directory.is_refetching(name))
-        await self._set_role(partition, view, topic.min_isr)
+        await self._set_role(partition, view, topic)
         if full is not None:
             raise full
 
@@ -298,7 +299,7 @@ class Replicas:
         if own is not None and own in view.isr_refs:
             await self._directory.mark_in_sync_again(name)
 
-    async def _set_role(self, partition: Partition, view: PartitionView, min_isr: int) -> None:
+    async def _set_role(self, partition: Partition, view: PartitionView, topic: TopicView) -> None:
         """Let the replica lead, follow or idle, as the map says.
 
         Following is stopped first, so that nothing else appends to the log of a leader (see
@@ -309,10 +310,11 @@ class Replicas:
         if following is not None:
             leadership = following.leader_id, following.leader_epoch
             if not is_led_here and leadership == (view.leader_id, view.leader_epoch):
+                following.set_copying(self._copying(topic, view))
                 return
             await self._stop_following(partition)
         if is_led_here and not self._directory.is_refetching(partition.name):
-            partition.lead(view, min_isr)
+            partition.lead(view, topic.min_isr)
         elif is_led_here or view.leader_id == NO_LEADER:
             # Without a leader, the replica idles. So does a copy that is being refetched: it may
             # lack records, so it does not lead, even if the map says so.
@@ -320,7 +322,20 @@ class Replicas:
         else:
             partition.follow(view)
             if self._fetchers is not None and partition.following is not None:
+                partition.following.set_copying(self._copying(topic, view))
                 self._fetchers.begin(partition.following)
+
+    def _copying(self, topic: TopicView, view: PartitionView) -> Copying:
+        """How the throttle applies to this broker's replica of a partition led elsewhere."""
+        if self._broker_id in view.isr:
+            return NO_COPYING
+        return copying_of(
+            topic.config.own,
+            view.index,
+            leader=view.leader_id,
+            follower=self._broker_id,
+            adding=view.adding,
+        )
 
     async def _stop_following(self, partition: Partition) -> None:
         """Stop the fetches of a partition, and wait until nothing more is appended to its log."""

@@ -1,5 +1,6 @@
-"""Follows all partitions that one other broker leads: with one task, one connection, one request at
-a time.
+"""Follows partitions that one other broker leads: with one task, one connection, one request at a
+time. Copies, which are replicas outside the ISR that a throttle may hold back, have a fetcher of
+their own.
 
 A request fetches every partition that can be fetched now, and names only the changes in its fetch
 session. After an answer, the syncs that it started are awaited for a moment: the next request then
@@ -17,7 +18,7 @@ from typing import Final
 from chiplog_broker.metadata.listeners import INTERNAL_NAME
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.follow_steps import name_of
-from chiplog_broker.partitions.following import Contact, Following, Taken
+from chiplog_broker.partitions.following import IN_MEMORY, Contact, Following, Taken
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.peers.errors import PeerError, PeerLost, PeerUnreachable
@@ -31,10 +32,11 @@ from chiplog_broker.replication.plan import (
     pause_s,
 )
 from chiplog_broker.replication.session import SESSION_ERRORS
+from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.codec import replica_fetch
 from chiplog_wire.protocol.errors import ProtocolViolation
-from chiplog_wire.protocol.messages import FetchResponse
+from chiplog_wire.protocol.messages import FetchPartitionResponse, FetchResponse
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +59,9 @@ class FetcherParts:
     clock: Clock
     rng: Rng
     limits: Callable[[], FetchLimits]
+    throttle: ReplicationThrottle
+    moved: "Callable[[LeaderFetcher, Following], None]"
+    """Called for a partition that must be fetched over the other connection from now on."""
 
     def chance(self) -> float:
         """A random number between 0 and 1."""
@@ -66,8 +71,10 @@ class FetcherParts:
 class LeaderFetcher:
     """Fetches from one leader. Starts with the first partition, ends with `end`."""
 
-    def __init__(self, leader_id: int, parts: FetcherParts) -> None:
+    def __init__(self, leader_id: int, parts: FetcherParts, *, is_for_copies: bool = False) -> None:
+        """`is_for_copies`: fetches only copies, which the throttle may hold back."""
         self._leader_id = leader_id
+        self.is_for_copies = is_for_copies
         self._parts = parts
         self._plan = FetchPlan(parts.limits(), parts.chance)
         self._contact = Contact()
@@ -183,7 +190,18 @@ class LeaderFetcher:
         cluster = self._parts.cluster
         if not cluster.session:
             return None
-        return self._plan.next_request(cluster.broker_id, cluster.session, now_s)
+        if self._contact.has_movers:
+            self._let_move()
+        share = self._parts.throttle.follower_share(now_s) if self.is_for_copies else None
+        return self._plan.next_request(cluster.broker_id, cluster.session, now_s, share)
+
+    def _let_move(self) -> None:
+        """Give partitions to the other connection to this leader. No request is in progress here,
+        so that the leader never has two for the same partition."""
+        self._contact.has_movers = False
+        for following in list(self._plan):
+            if following.is_copying is not self.is_for_copies:
+                self._parts.moved(self, following)
 
     async def _wait_for_news(self, now_s: float) -> None:
         """Wait until a partition may be fetched: after a pause, or when one is added or changes."""
@@ -261,6 +279,10 @@ class LeaderFetcher:
         """Apply the answer for each partition to its log, and note in the plan how that went."""
         clock = self._parts.clock
         for answered in planned.answers(response):
+            if self.is_for_copies:
+                self._parts.throttle.follower_received(
+                    answered.following.copying, received_bytes(answered.fetched.answer)
+                )
             taken = await answered.following.take(answered.fetched)
             self._plan.taken(answered.following, taken, clock.monotonic_s())
             if taken is Taken.PROGRESS:
@@ -275,3 +297,10 @@ class LeaderFetcher:
                 while any(following.is_syncing for following in planned.following.values()):
                     self._news.clear()
                     await self._news.wait()
+
+
+def received_bytes(answer: FetchPartitionResponse) -> int:
+    """The size of the records in an answer for one partition."""
+    records = answer.records
+    assert isinstance(records, IN_MEMORY)  # the codec returns them as a view
+    return len(records)

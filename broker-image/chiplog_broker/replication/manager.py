@@ -1,4 +1,5 @@
-"""One fetcher for each other broker that leads a partition of which this broker is a follower."""
+"""One fetcher for each other broker that leads a partition of which this broker is a follower, and
+another one for copies from it."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,7 @@ from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.replication.fetcher import FetcherParts, LeaderFetcher
 from chiplog_broker.replication.plan import FetchLimits
+from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_broker.settings import setting
 from chiplog_core.config import broker_keys as keys
 
@@ -24,12 +26,20 @@ class ReplicaFetching:
         clock: Clock,
         rng: Rng,
         config: Mapping[str, str],
+        throttle: ReplicationThrottle,
     ) -> None:
         self._config = config
         self._parts = FetcherParts(
-            cluster=cluster, dialer=dialer, clock=clock, rng=rng, limits=self._limits
+            cluster=cluster,
+            dialer=dialer,
+            clock=clock,
+            rng=rng,
+            limits=self._limits,
+            throttle=throttle,
+            moved=self._moved,
         )
-        self._fetchers: dict[int, LeaderFetcher] = {}
+        self._fetchers: dict[tuple[int, bool], LeaderFetcher] = {}
+        """By leader, and whether it is for copies."""
         self._ending: set[asyncio.Task[None]] = set()
 
     def __iter__(self) -> Iterator[Following]:
@@ -39,7 +49,7 @@ class ReplicaFetching:
     @property
     def leaders(self) -> frozenset[int]:
         """The brokers that are fetched from."""
-        return frozenset(self._fetchers)
+        return frozenset(leader_id for leader_id, _ in self._fetchers)
 
     @property
     def max_lag(self) -> int:
@@ -48,22 +58,32 @@ class ReplicaFetching:
 
     def begin(self, following: Following) -> None:
         """Fetch this partition from its leader from now on."""
-        fetcher = self._fetchers.get(following.leader_id)
+        key = following.leader_id, following.is_copying
+        fetcher = self._fetchers.get(key)
         if fetcher is None:
-            fetcher = self._fetchers[following.leader_id] = LeaderFetcher(
-                following.leader_id, self._parts
+            fetcher = self._fetchers[key] = LeaderFetcher(
+                following.leader_id, self._parts, is_for_copies=following.is_copying
             )
         fetcher.put(following)
 
     def end(self, following: Following) -> None:
         """Stop fetching this partition in this leader epoch. Call `following.stop`, too, which
         discards answers that still arrive."""
-        fetcher = self._fetchers.get(following.leader_id)
-        if fetcher is None:
-            return
+        for is_for_copies in (False, True):  # it may be about to move to the other one
+            fetcher = self._fetchers.get((following.leader_id, is_for_copies))
+            if fetcher is not None:
+                self._drop(fetcher, following)
+
+    def _moved(self, fetcher: LeaderFetcher, following: Following) -> None:
+        """Fetch a partition with the other fetcher of its leader from now on."""
+        self._drop(fetcher, following)
+        self.begin(following)
+
+    def _drop(self, fetcher: LeaderFetcher, following: Following) -> None:
+        """Take a partition from a fetcher, which ends with its last one."""
         fetcher.drop(following)
         if not len(fetcher):
-            del self._fetchers[following.leader_id]
+            del self._fetchers[following.leader_id, fetcher.is_for_copies]
             self._ending.add(fetcher.end())
             self._ending = {task for task in self._ending if not task.done()}
 

@@ -16,6 +16,7 @@ from chiplog_broker.fetch_sessions.session import INITIAL_EPOCH
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
 from chiplog_broker.partitions.following import Following, Taken
 from chiplog_broker.replication.session import Changes, Key, LeaderSession
+from chiplog_broker.replication.throttle import CopyShare
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.messages import (
     FetchPartition,
@@ -101,6 +102,8 @@ class FetchPlan:
         self._chance = chance
         self._entries: dict[Key, _Entry] = {}
         self._session = LeaderSession()
+        self._held_until_s = 0.0
+        """When to ask the throttle again about the partitions that it holds back."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -120,25 +123,33 @@ class FetchPlan:
         if entry is not None and entry.following is following:
             del self._entries[following.key]
 
-    def next_request(self, broker_id: int, session: int, now_s: float) -> PlannedFetch | None:
+    def next_request(
+        self, broker_id: int, session: int, now_s: float, share: CopyShare | None = None
+    ) -> PlannedFetch | None:
         """A request for all partitions that can be fetched now; None if there are none. `broker_id`
-        and `session` are those of this broker."""
+        and `session` are those of this broker; `share` is what the throttle allows."""
+        limits = self._limits
+        self._held_until_s, max_bytes = 0.0, limits.max_bytes
         positions: dict[Key, FetchPosition] = {}
         following: dict[Key, Following] = {}
         for key, entry in self._entries.items():
             # There is no position while a sync runs that this call has started.
             if entry.paused_until_s <= now_s and (position := entry.following.position()):
+                if share is not None and share.is_limited(entry.following):
+                    if not share.available_bytes:
+                        self._held_until_s = share.opens_at_s
+                        continue
+                    max_bytes = min(max_bytes, share.available_bytes)
                 positions[key], following[key] = position, entry.following
         if not positions:
             return None
-        limits = self._limits
         changes = self._session.changes(positions)
         message = FetchRequest(
             replica_id=broker_id,
             replica_epoch=session,
             max_wait_ms=self._wait_ms(now_s),
             min_bytes=limits.min_bytes,
-            max_bytes=limits.max_bytes,
+            max_bytes=max_bytes,
             isolation_level=0,
             session_id=changes.session_id,
             session_epoch=changes.session_epoch,
@@ -171,12 +182,15 @@ class FetchPlan:
         self._session.lost()
 
     def wakes_at_s(self, now_s: float) -> float | None:
-        """When the next pause ends; None if no partition pauses."""
+        """When the next pause ends, or the throttle may allow more; None if no partition pauses or
+        is held back."""
         pause_ends_s = [
             entry.paused_until_s
             for entry in self._entries.values()
             if entry.paused_until_s > now_s and not entry.following.is_over
         ]
+        if self._held_until_s > now_s:
+            pause_ends_s.append(self._held_until_s)
         return min(pause_ends_s, default=None)
 
     def taken(self, following: Following, result: Taken, now_s: float) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chiplog_broker.handlers.config_entries import topic_entries
+from chiplog_broker.handlers.config_entries import broker_entries, topic_entries
 from chiplog_core.config.effective import TopicConfig
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
@@ -186,3 +186,57 @@ def test_min_insync_replicas_is_shown_as_it_is_enforced(
     (found,) = (one for one in entries if one.key.name == "min.insync.replicas")
     assert (found.value, found.source) == expected
     assert found.synonyms[0].value == found.value
+
+
+RATES = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+
+
+def test_kafkas_tool_removes_the_throttles_of_a_standalone_broker(kit: "Kit") -> None:
+    """`kafka-reassign-partitions.sh --verify` does so, whether there are any or not."""
+
+    async def scenario() -> None:
+        async with kit.running() as client:
+            removed = [(name, DELETE, None) for name in RATES]
+            assert await client.alter("1", *removed, kind=BROKER) == (OK, "")
+            code, message = await client.alter("1", (RATES[0], SET, "5"), kind=BROKER)
+            assert code is ErrorCode.policy_violation
+            assert "no other broker" in message
+            code, message = await client.alter("1", (RATES[0], SET, "0"), kind=BROKER)
+            assert code is ErrorCode.invalid_config
+            code, message = await client.alter("2", *removed, kind=BROKER)
+            assert (code, "ask broker 2" in message) == (ErrorCode.invalid_request, True)
+            assert (await client.alter("", *removed, kind=BROKER))[0] is ErrorCode.policy_violation
+            assert (await client.alter("x", *removed, kind=16))[0] is ErrorCode.invalid_request
+            _, configs = await client.configs("1", kind=BROKER)
+            assert [configs[name].read_only for name in RATES] == [False] * 3
+            assert configs[RATES[0]].config_source == 5
+
+    kit.run(scenario)
+
+
+def test_a_rate_that_a_client_has_set_is_a_dynamic_one() -> None:
+    (entry,) = [one for one in broker_entries({RATES[0]: "7"}) if one.key.name == RATES[0]]
+    assert (entry.value, entry.source, entry.read_only) == ("7", 2, False)
+
+
+def test_lists_of_throttled_replicas_are_set_and_removed(kit: "Kit") -> None:
+    name = "follower.replication.throttled.replicas"
+
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            for value in ("0:1, 0:2", "*", ""):
+                assert (await client.alter("orders", (name, SET, value)))[0] is OK
+                _, configs = await client.configs("orders", name)
+                assert configs[name].value == value.replace(" ", "")
+                assert configs[name].config_source == 1
+            assert (await client.alter("orders", (name, SET, "0")))[0] is ErrorCode.invalid_config
+            assert (await client.alter("orders", (name, DELETE, None)))[0] is OK
+            _, configs = await client.configs("orders", name)
+            assert configs[name].config_source == 5
+
+    kit.run(scenario)

@@ -17,12 +17,14 @@ from chiplog_broker.ports.clock import Clock, SystemClock
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import Rng, SystemRng
 from chiplog_broker.replication.manager import ReplicaFetching
+from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
 from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.metrics import RequestMetrics
+from chiplog_core.throttle.copying import NO_COPYING, Copying
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.messages import (
@@ -50,6 +52,18 @@ class Reign:
         self.lag = index
         self.took: list[bytes] = []
         self.stopped = False
+        self.is_confirmed = False
+        self.copying = NO_COPYING
+
+    @property
+    def is_copying(self) -> bool:
+        return bool(self.copying)
+
+    def set_copying(self, copying: Copying) -> None:
+        self.copying = copying
+        assert self.contact is not None
+        self.contact.has_movers = True
+        self.contact.news.set()
 
     def use_contact(self, contact: Contact) -> None:
         self.contact = contact
@@ -147,8 +161,9 @@ class Follower:
         self.cluster = ClusterView("cluster", 1)
         self.cluster.session = 9
         dialer = Dialer(SystemNet().connect, SystemRng(), SECRET, "broker-1")
-        settings = {key.replace("_", "."): value for key, value in config.items()}
-        self.fetching = ReplicaFetching(self.cluster, dialer, clock, rng, settings)
+        self.settings = {key.replace("_", "."): value for key, value in config.items()}
+        throttle = ReplicationThrottle(clock, self.settings)
+        self.fetching = ReplicaFetching(self.cluster, dialer, clock, rng, self.settings, throttle)
 
     def knows(self, port: int) -> None:
         view = BrokerView(LEADER, None, {"internal": ("127.0.0.1", port)})
@@ -392,5 +407,71 @@ def test_a_session_that_the_leader_forgot_is_started_again_at_once() -> None:
             reigns[0].offset, leader.end = 1, 2
             leader.sessions.clear()
             await eventually(lambda: reigns[0].took)
+
+    run(scenario)
+
+
+COPY = Copying(follower_is_listed=True)
+
+
+def fetched_together(leader: Leader) -> set[frozenset[int]]:
+    """The partitions of each request."""
+    return {
+        frozenset(one.partition for topic in request.topics for one in topic.partitions)
+        for request in leader.requests
+    }
+
+
+def test_a_copy_has_a_connection_of_its_own_until_it_is_in_sync() -> None:
+    async def scenario() -> None:
+        async with both() as (leader, follower):
+            leader.end = 2
+            member, copy = follower.begin(Reign(0)), Reign(1)
+            copy.copying = COPY
+            follower.begin(copy)
+            await eventually(lambda: len(member.took) == len(copy.took) == 2)
+            assert fetched_together(leader) == {frozenset({0}), frozenset({1})}
+            assert follower.fetching.leaders == {LEADER}
+            assert {one.key[1] for one in follower.fetching} == {0, 1}
+            leader.requests.clear()
+            copy.set_copying(NO_COPYING)
+            leader.end = 4
+            leader.more.set()
+            await eventually(lambda: frozenset({0, 1}) in fetched_together(leader))
+            await eventually(lambda: len(copy.took) == 4)
+            follower.end(copy)
+            follower.end(member)
+            assert not follower.fetching.leaders
+
+    run(scenario)
+
+
+def test_a_copy_that_ends_before_it_has_moved() -> None:
+    async def scenario() -> None:
+        async with both() as (leader, follower):
+            copy = Reign(0)
+            copy.copying = COPY
+            follower.begin(copy)
+            await eventually(lambda: leader.requests)
+            copy.set_copying(NO_COPYING)
+            follower.end(copy)
+            assert not follower.fetching.leaders
+
+    run(scenario)
+
+
+def test_a_throttled_copy_holds_nothing_back() -> None:
+    rate = {"follower_replication_throttled_rate": "1"}
+
+    async def scenario() -> None:
+        async with both(**rate) as (leader, follower):
+            leader.end = 100
+            member, copy = follower.begin(Reign(0)), Reign(1)
+            copy.copying = COPY
+            follower.begin(copy)
+            await eventually(lambda: len(member.took) == 100)
+            assert len(copy.took) < 10
+            follower.settings.clear()
+            await eventually(lambda: len(copy.took) == 100)
 
     run(scenario)

@@ -14,6 +14,7 @@ from chiplog_core.admin import body_shapes as shapes
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.config_change import Change, ConfigChange
 from chiplog_core.admin.operations import (
+    ConfigureBroker,
     ConfigureTopic,
     CreateTopic,
     DeleteTopic,
@@ -77,6 +78,7 @@ def _request_of(operation: Request) -> AdminOperation:
 
 
 _REQUESTS: Mapping[type[Request], AdminOperation] = {
+    ConfigureBroker: AdminOperation.INCREMENTAL_ALTER_CONFIGS,
     CreateTopic: AdminOperation.CREATE_TOPICS,
     DeleteTopic: AdminOperation.DELETE_TOPICS,
     GrowTopic: AdminOperation.CREATE_PARTITIONS,
@@ -211,10 +213,13 @@ def _replace_configuration(body: shapes.AlterConfigs) -> ConfigureTopic:
     )
 
 
-def _incremental_alter_configs(operation: ConfigureTopic) -> shapes.IncrementalAlterConfigs:
+def _incremental_alter_configs(
+    operation: ConfigureTopic | ConfigureBroker,
+) -> shapes.IncrementalAlterConfigs:
     """The body of an IncrementalAlterConfigs request for the operation."""
+    is_broker = isinstance(operation, ConfigureBroker)
     resource = shapes.ChangedResource(
-        resource_type=shapes.TOPIC_RESOURCE,
+        resource_type=shapes.BROKER_RESOURCE if is_broker else shapes.TOPIC_RESOURCE,
         resource_name=operation.name,
         configs=tuple(
             shapes.ConfigOperation(
@@ -230,14 +235,20 @@ def _incremental_alter_configs(operation: ConfigureTopic) -> shapes.IncrementalA
     )
 
 
-def _change_configuration(body: shapes.IncrementalAlterConfigs) -> ConfigureTopic:
+def _change_configuration(
+    body: shapes.IncrementalAlterConfigs,
+) -> ConfigureTopic | ConfigureBroker:
     """The operation in the body of an IncrementalAlterConfigs request. Raises `Refused`."""
     (resource,) = body.resources
-    return ConfigureTopic(
-        name=resource.resource_name,
-        changes=tuple(_change(config) for config in resource.configs),
-        validate_only=body.validate_only,
-    )
+    name, changes = resource.resource_name, tuple(_change(config) for config in resource.configs)
+    if resource.resource_type == shapes.TOPIC_RESOURCE:
+        return ConfigureTopic(name=name, changes=changes, validate_only=body.validate_only)
+    if resource.resource_type != shapes.BROKER_RESOURCE or not name.isdecimal():
+        raise Refused(
+            Code.INVALID_REQUEST,
+            f"resource {name!r} of type {resource.resource_type} is neither a topic nor a broker",
+        )
+    return ConfigureBroker(broker_id=int(name), changes=changes, validate_only=body.validate_only)
 
 
 def _change(config: shapes.ConfigOperation) -> ConfigChange:

@@ -13,12 +13,14 @@ from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH, MAX_ADMIN_RESULTS
 from chiplog_core.manifest.constraints import Items, Length, Range
 
 TOPIC_RESOURCE = 2
-"""Kafka's number of the config resource type TOPIC."""
+BROKER_RESOURCE = 4
+"""Kafka's numbers of the config resource types TOPIC and BROKER."""
 
 Int32 = Annotated[int, Range(-MAX_INT32 - 1, MAX_INT32)]
 Text = Annotated[str, Length(MAX_ADMIN_BODY_LENGTH)]
 BrokerIds = Annotated[tuple[Int32, ...], Items(MAX_ADMIN_BODY_LENGTH, ordered=True)]
 TopicResource = Annotated[int, Range(TOPIC_RESOURCE, TOPIC_RESOURCE)]
+TopicOrBrokerResource = Annotated[int, Range(TOPIC_RESOURCE, BROKER_RESOURCE)]
 
 PREFERRED_ELECTION = 0
 UNCLEAN_ELECTION = 1
@@ -136,9 +138,9 @@ class ConfigOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedResource:
-    """A topic and the changes to its configuration."""
+    """A topic or a broker, and the changes to its configuration."""
 
-    resource_type: TopicResource
+    resource_type: TopicOrBrokerResource
     resource_name: Text
     configs: Annotated[tuple[ConfigOperation, ...], MANY_NAMES]
 

@@ -97,7 +97,7 @@ def check_configuration(
         config = changed(TopicConfig(own, facts.inherited), operation.changes)
     except ValueError as error:
         raise Refused(Code.INVALID_CONFIG, str(error)) from error
-    return checked_config(config, topic.replicas)
+    return checked_config(config, topic.replicas, by_client=True)
 
 
 def check_new_name(name: str, topics: Collection[str]) -> None:
@@ -219,9 +219,12 @@ def check_placement(
             )
 
 
-def checked_config(config: Mapping[str, str], replicas: int) -> Mapping[str, str]:
-    """The configuration with every value in Kafka's own text form. Raises `Refused`."""
-    parsed = given_topic_config(config, "config")
+def checked_config(
+    config: Mapping[str, str], replicas: int, *, by_client: bool = False
+) -> Mapping[str, str]:
+    """The configuration with every value in Kafka's own text form. `by_client` allows the keys that
+    only clients set. Raises `Refused`."""
+    parsed = given_topic_config(config, "config", by_client=by_client)
     if parsed.problems:
         raise Refused(Code.INVALID_CONFIG, "; ".join(map(str, parsed.problems)))
     if int(parsed.values.get(MIN_INSYNC_REPLICAS.name, "1")) > replicas:

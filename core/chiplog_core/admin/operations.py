@@ -67,6 +67,20 @@ class ConfigureTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigureBroker:
+    """Change the part of a broker's configuration that clients may set."""
+
+    broker_id: int
+    changes: tuple[ConfigChange, ...]
+    validate_only: bool = False
+
+    @property
+    def name(self) -> str:
+        """The broker's id: requests for the same name are carried out one after the other."""
+        return str(self.broker_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ElectLeaders:
     """Elect the preferred leaders of partitions, or (unclean) any replica that is alive.
 
@@ -109,6 +123,6 @@ class ReassignPartitions:
 Operation: TypeAlias = CreateTopic | DeleteTopic | GrowTopic | ConfigureTopic
 """The operations that change a topic, in standalone mode and on Kubernetes."""
 
-Request: TypeAlias = Operation | ElectLeaders | ReassignPartitions
-"""The operations of the operator. A standalone broker is the only replica, so it elects no leaders
-and moves no replicas."""
+Request: TypeAlias = Operation | ConfigureBroker | ElectLeaders | ReassignPartitions
+"""The operations of the operator. A standalone broker is the only replica, so it elects no leaders,
+moves no replicas, and throttles none."""

@@ -16,7 +16,7 @@ from chiplog_core.config.key import ConfigKey, KeyTable, Synonym
 from chiplog_core.config.topic_keys import KIB, MIB, TOPIC_KEYS
 from chiplog_core.config.value_types import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING
 from chiplog_core.durations import DAY_MS, MINUTE_MS, SECOND_MS
-from chiplog_core.ids import MAX_BROKER_ID, MAX_INT32
+from chiplog_core.ids import MAX_BROKER_ID, MAX_INT32, MAX_INT64
 from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC, MAX_REPLICAS
 from chiplog_core.naming.names import DATA_PATH
 
@@ -175,6 +175,42 @@ REPLICA_FETCH_RESPONSE_MAX_BYTES = ConfigKey(
     minimum=0,
     doc="How many bytes a follower requests per fetch; one batch is always returned, even if it "
     "is larger.",
+)
+LEADER_THROTTLED_RATE = ConfigKey(
+    name="leader.replication.throttled.rate",
+    value_type=LONG,
+    default=MAX_INT64,
+    minimum=1,
+    set_by="spec.replicationThrottle",
+    doc="How many bytes per second a broker sends at most to out-of-sync followers, for replicas "
+    "in leader.replication.throttled.replicas. Kafka's tools set it for one broker at a time.",
+)
+FOLLOWER_THROTTLED_RATE = ConfigKey(
+    name="follower.replication.throttled.rate",
+    value_type=LONG,
+    default=MAX_INT64,
+    minimum=1,
+    set_by="spec.replicationThrottle",
+    doc="How many bytes per second a broker fetches at most for its out-of-sync replicas, for "
+    "replicas in follower.replication.throttled.replicas. Kafka's tools set it for one broker at a "
+    "time.",
+)
+ALTER_LOG_DIRS_RATE = ConfigKey(
+    name="replica.alter.log.dirs.io.max.bytes.per.second",
+    value_type=LONG,
+    default=MAX_INT64,
+    minimum=1,
+    set_by="spec.replicationThrottle",
+    doc="Has no effect, because a broker has one data directory. Kafka's tools set and remove it.",
+)
+MOVES_THROTTLED_RATE = ConfigKey(
+    name="chiplog.moves.throttled.rate",
+    value_type=LONG,
+    default=MAX_INT64,
+    minimum=1,
+    set_by="spec.replicationThrottle",
+    doc="How many bytes per second a broker sends, and how many it receives, at most for replicas "
+    "that are being added to partitions. The two rates that Kafka's tools set take precedence.",
 )
 LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -451,6 +487,10 @@ BROKER_KEYS = KeyTable(
         REPLICA_FETCH_WAIT_MAX_MS,
         REPLICA_FETCH_RESPONSE_MAX_BYTES,
         REPLICA_SELECTOR_CLASS,
+        LEADER_THROTTLED_RATE,
+        FOLLOWER_THROTTLED_RATE,
+        ALTER_LOG_DIRS_RATE,
+        MOVES_THROTTLED_RATE,
         OFFSETS_RETENTION_MINUTES,
         OFFSETS_RETENTION_CHECK_INTERVAL_MS,
         OFFSETS_TOPIC_NUM_PARTITIONS,
@@ -487,3 +527,8 @@ TOPIC_DEFAULTS = frozenset(
     synonym.name for topic_key in TOPIC_KEYS.values() for synonym in topic_key.synonyms
 )
 """The broker keys whose values topics inherit."""
+
+CLIENTS_BROKER_KEYS: Final = frozenset(
+    {LEADER_THROTTLED_RATE.name, FOLLOWER_THROTTLED_RATE.name, ALTER_LOG_DIRS_RATE.name}
+)
+"""The keys that only Kafka's clients set, for one broker at a time."""

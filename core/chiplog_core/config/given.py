@@ -38,11 +38,17 @@ class GivenConfig:
     problems: tuple[Problem, ...]
 
 
-def given_topic_config(given: Mapping[str, object], field: str = "spec.config") -> GivenConfig:
-    """Check a topic's own configuration. Problems name the key as `field[key]`."""
+def given_topic_config(
+    given: Mapping[str, object], field: str = "spec.config", *, by_client: bool = False
+) -> GivenConfig:
+    """Check a topic's own configuration. Problems name the key as `field[key]`.
+
+    `by_client` allows the keys that only Kafka's clients set.
+    """
     checked = _check(given, TOPIC_KEYS, field)
     problems = (
         *checked.problems,
+        *(() if by_client else _clients_keys(checked.values, field)),
         *_wrong_order(checked.values, field, MIN_COMPACTION_LAG_MS, MAX_COMPACTION_LAG_MS),
     )
     return GivenConfig(checked.values, problems)
@@ -145,6 +151,20 @@ def _operators_keys(values: Mapping[str, str], field: str) -> list[Problem]:
         Problem(f"{field}[{name}]", "is written by the operator", f"set {BROKER_KEYS[name].set_by}")
         for name in values
         if BROKER_KEYS[name].set_by is not None
+    ]
+
+
+def _clients_keys(values: Mapping[str, str], field: str) -> list[Problem]:
+    """A problem for each key that only Kafka's clients may set."""
+    return [
+        Problem(
+            f"{field}[{name}]",
+            "is set by Kafka's tools while replicas move",
+            f"remove it; to limit moves, set {TOPIC_KEYS[name].set_by}",
+            Reason.NOT_SUPPORTED,
+        )
+        for name in values
+        if TOPIC_KEYS[name].set_by is not None
     ]
 
 

@@ -53,7 +53,8 @@ class ConfigKey(Generic[V]):
     """For a broker key: whether a broker must be restarted before a change takes effect."""
 
     set_by: str | None = None
-    """For a broker key that the operator writes itself: the field that users set instead."""
+    """For a broker key that the operator writes itself, or a topic key that only Kafka's clients
+    set: the field that users set instead."""
 
     def parse(self, text: str) -> V:
         """Parse the text. Raises `ValueError` with the allowed values as its message, like "one of

@@ -2,13 +2,15 @@
 
 Users write these in `Topic.spec.config`, admin clients in CreateTopics and AlterConfigs. Types,
 ranges, defaults and synonyms are those of Apache Kafka 4.3's `LogConfig` and
-`ServerTopicConfigSynonyms`, with four differences:
+`ServerTopicConfigSynonyms`, with five differences:
 
 * `unclean.leader.election.enable` can only be false: an unclean election is a decision about one
   partition and one leader epoch, made with an annotation that names both, not a permanent setting.
 * `retention.ms` and `retention.bytes` end at -1, the one value that means "no limit"; Kafka
   accepts other negative byte counts and treats them alike.
 * The keys of tiered storage are fixed to values that turn it off.
+* The lists of throttled replicas cannot be set in a manifest, but only by Kafka's tools: they are
+  set while replicas move, and removed afterwards.
 * `chiplog.durability` exists only in Chiplog.
 """
 
@@ -16,7 +18,15 @@ from enum import StrEnum
 from typing import Final
 
 from chiplog_core.config.key import ConfigKey, KeyTable, Synonym
-from chiplog_core.config.value_types import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING
+from chiplog_core.config.value_types import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    STRING,
+    THROTTLED_REPLICAS,
+)
 from chiplog_core.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from chiplog_core.ids import MAX_INT64
 
@@ -106,6 +116,14 @@ FILE_DELETE_DELAY_MS = ConfigKey(
     minimum=0,
     synonyms=(Synonym("log.segment.delete.delay.ms"),),
     doc="How long a segment's files stay on disk after the segment was dropped from the log.",
+)
+FOLLOWER_THROTTLED_REPLICAS: Final[ConfigKey[tuple[str, ...]]] = ConfigKey(
+    name="follower.replication.throttled.replicas",
+    value_type=THROTTLED_REPLICAS,
+    default=(),
+    set_by="spec.replicationThrottle of the BrokerCluster or of a Rebalance",
+    doc="The followers whose copying is throttled while they are out of sync, as partition:broker; "
+    "* for all. Kafka's tools set it; a manifest cannot.",
 )
 FLUSH_MESSAGES = ConfigKey(
     name="flush.messages",
@@ -299,6 +317,14 @@ REMOTE_LOG_DELETE_ON_DISABLE = ConfigKey(
     because=NO_TIERED_STORAGE,
     doc="Always false, because there is no tiered storage.",
 )
+LEADER_THROTTLED_REPLICAS: Final[ConfigKey[tuple[str, ...]]] = ConfigKey(
+    name="leader.replication.throttled.replicas",
+    value_type=THROTTLED_REPLICAS,
+    default=(),
+    set_by="spec.replicationThrottle of the BrokerCluster or of a Rebalance",
+    doc="The leaders that throttle what out-of-sync followers fetch from them, as "
+    "partition:broker; * for all. Kafka's tools set it; a manifest cannot.",
+)
 LOCAL_RETENTION_BYTES = ConfigKey(
     name="local.retention.bytes",
     value_type=LONG,
@@ -339,7 +365,9 @@ TOPIC_KEYS = KeyTable(
         FILE_DELETE_DELAY_MS,
         FLUSH_MESSAGES,
         FLUSH_MS,
+        FOLLOWER_THROTTLED_REPLICAS,
         INDEX_INTERVAL_BYTES,
+        LEADER_THROTTLED_REPLICAS,
         LOCAL_RETENTION_BYTES,
         LOCAL_RETENTION_MS,
         MAX_COMPACTION_LAG_MS,
@@ -366,11 +394,14 @@ TOPIC_KEYS = KeyTable(
 )
 
 ABSENT_TOPIC_KEYS = {
-    "follower.replication.throttled.replicas": "replication is throttled by the operator",
-    "leader.replication.throttled.replicas": "replication is throttled by the operator",
     "message.downconversion.enable": "Kafka 4 and Chiplog have only one message format",
     "message.format.version": "Kafka 4 and Chiplog have only one message format",
     "message.timestamp.difference.max.ms": "Kafka 4 replaced it with "
     "message.timestamp.before.max.ms and message.timestamp.after.max.ms",
 }
 """Keys of Kafka that Chiplog does not have, and why, for a better message than "unknown key"."""
+
+CLIENTS_TOPIC_KEYS: Final = frozenset(
+    {FOLLOWER_THROTTLED_REPLICAS.name, LEADER_THROTTLED_REPLICAS.name}
+)
+"""The keys that only Kafka's clients set. Their values are in PartitionMaps, not in Topics."""

@@ -9,11 +9,14 @@ import math
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from chiplog_core.ids import MAX_INT32, MAX_INT64
 
 V = TypeVar("V")
+
+ALL_REPLICAS: Final = "*"
+_THROTTLED_REPLICA: Final = re.compile("[0-9]{1,10}:[0-9]{1,10}")
 
 
 class ConfigType(Enum):
@@ -135,9 +138,30 @@ class ListType:
         return ",".join(value)
 
 
+@dataclass(frozen=True, slots=True)
+class ThrottledReplicasType:
+    """Replicas as `partition:broker`, separated by commas; `*` for all replicas, and an empty text
+    for none (KIP-73)."""
+
+    type: ConfigType = ConfigType.LIST
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        """Parse the text. Raises `ValueError`, whose message says which texts are valid."""
+        words = tuple(word.strip() for word in text.split(",")) if text.strip() else ()
+        if words != (ALL_REPLICAS,) and not all(map(_THROTTLED_REPLICA.fullmatch, words)):
+            raise ValueError(
+                "replicas like 0:1,0:2 (partition:broker), * for all replicas, or an empty text"
+            )
+        return words
+
+    def format(self, value: tuple[str, ...]) -> str:
+        return ",".join(value)
+
+
 BOOLEAN = BooleanType()
 INT = IntegerType(ConfigType.INT, MAX_INT32)
 LONG = IntegerType(ConfigType.LONG, MAX_INT64)
 DOUBLE = DecimalType()
 STRING = TextType()
 LIST = ListType()
+THROTTLED_REPLICAS = ThrottledReplicasType()

@@ -25,6 +25,7 @@ from chiplog_core.model.references import ConfigScalar, Namespace
 from chiplog_core.model.resource import UsersResource
 from chiplog_core.model.roll_policy import RollPolicy
 from chiplog_core.model.spark import SparkSettings
+from chiplog_core.model.spark_run import BytesPerSecond
 from chiplog_core.model.storage import Storage
 from chiplog_core.model.topic_policies import TopicPolicies
 from chiplog_core.naming import api
@@ -161,6 +162,12 @@ class BrokerClusterSpec:
         RollPolicy | None,
         "When and how brokers are restarted. Default: at any time, one after the other, each "
         "after all replicas are in sync again.",
+    ] = None
+    replication_throttle: Annotated[
+        BytesPerSecond | None,
+        "How many bytes per second each broker sends at most, and receives at most, for replicas "
+        "that are being moved. In-sync replicas are never throttled. Default: no limit. A change "
+        "takes effect without a restart.",
     ] = None
     maintenance: Annotated[Maintenance | None, "Brokers under maintenance."] = None
     hibernate: Annotated[

@@ -37,7 +37,13 @@ from chiplog_core.manifest.constraints import Items, Range
 from chiplog_core.model.broker_status import FenceNumber, Isr, SwitchNumber
 from chiplog_core.model.metadata import Uid
 from chiplog_core.model.reassignment import Leftovers, MovingReplicas
-from chiplog_core.model.references import ClusterName, ConfigTexts, ReplicaList, TopicName
+from chiplog_core.model.references import (
+    ClientConfig,
+    ClusterName,
+    ConfigTexts,
+    ReplicaList,
+    TopicName,
+)
 from chiplog_core.model.resource import Resource
 from chiplog_core.naming import api
 
@@ -245,6 +251,11 @@ class PartitionMapSpec:
     )
     inherited_config: Annotated[
         ConfigTexts, "Broker configuration of the cluster that the topic inherits."
+    ] = field(default_factory=dict)
+    client_config: Annotated[
+        ClientConfig,
+        "Kafka configuration of the topic that only Kafka's clients set: the lists of throttled "
+        "replicas.",
     ] = field(default_factory=dict)
     hibernated: Annotated[
         bool, "True if the map is frozen: the operator makes no elections and no ISR changes."

@@ -60,7 +60,10 @@ class RebalanceSpec:
         int, "How many leaderships are moved at a time.", Range(1, 1_000)
     ] = 1_000
     replication_throttle: Annotated[
-        BytesPerSecond | None, "How fast replicas are moved, in bytes per second and broker."
+        BytesPerSecond | None,
+        "How many bytes per second each broker sends at most, and receives at most, for replicas "
+        "that are being moved, while this Rebalance moves replicas. In-sync replicas are never "
+        "throttled. Default: spec.replicationThrottle of the BrokerCluster.",
     ] = None
     approved_proposal: Annotated[
         ObjectName | None,

@@ -6,6 +6,8 @@ from typing import Annotated, TypeAlias
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import (
+    MAX_ADMIN_BODY_LENGTH,
+    MAX_CONFIG_ENTRIES,
     MAX_GROUP_ID_LENGTH,
     MAX_NAME_LENGTH,
     MAX_REPLICAS_PER_PARTITION,
@@ -49,6 +51,12 @@ ConfigScalar: TypeAlias = str | int | float | bool
 
 ConfigTexts = Annotated[Mapping[str, Annotated[str, Length(1024)]], Entries(200)]
 """Checked configuration in Kafka's text form."""
+
+ClientConfig = Annotated[
+    Mapping[str, Annotated[str, Length(MAX_ADMIN_BODY_LENGTH)]], Entries(MAX_CONFIG_ENTRIES)
+]
+"""Checked configuration that Kafka's clients set, in Kafka's text form. The lists of throttled
+replicas are as long as a request may be."""
 
 ReplicaList = Annotated[
     tuple[BrokerId, ...], Items(MAX_REPLICAS_PER_PARTITION, minimum=1, unique=True, ordered=True)

@@ -87,12 +87,11 @@ def config_for_brokers(cluster: BrokerCluster, inherited: Mapping[str, str]) -> 
 
 
 def _last_inherited(world: World) -> Mapping[str, str] | None:
-    """The configuration in the first Broker object that is not retired, without the keys that only
-    brokers use; None if there is no such object."""
+    """The part that topics inherit of the configuration in the first Broker object that is not
+    retired; None if there is no such object."""
     for _, broker in sorted(world.brokers.items()):
         if not broker.spec.retired:
-            config = broker.spec.config
-            return {key: config[key] for key in config if key != METRICS_PARTITIONS.name}
+            return topic_defaults(broker.spec.config)
     return None
 
 

@@ -17,8 +17,10 @@ from chiplog_core.admin.checks import (
     check_growth,
     check_not_internal,
 )
+from chiplog_core.admin.client_keys import check_broker_change, clients_part, split
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.operations import (
+    ConfigureBroker,
     ConfigureTopic,
     CreateTopic,
     DeleteTopic,
@@ -94,7 +96,29 @@ class Moving:
     targets: Targets
 
 
-Decision: TypeAlias = WriteTopic | Verdict | Waiting | Electing | Moving
+@dataclass(frozen=True, slots=True)
+class ThrottlingTopic:
+    """Lists of throttled replicas that this plan writes into the topic's map. A later plan, which
+    sees them there, answers the request."""
+
+    name: str
+    config: Mapping[str, str]
+    """All that the topic then has of the clients' keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottlingBroker:
+    """Rates that this plan writes into the Broker. A later plan, which sees them there, answers the
+    request."""
+
+    broker_id: BrokerId
+    config: Mapping[str, str]
+    """All that the broker then has of the clients' keys."""
+
+
+Decision: TypeAlias = (
+    WriteTopic | Verdict | Waiting | Electing | Moving | ThrottlingTopic | ThrottlingBroker
+)
 
 
 class Decider:
@@ -125,6 +149,10 @@ class Decider:
                 return self._elect(operation)
             if isinstance(operation, ReassignPartitions):
                 return self._reassign(operation)
+            if isinstance(operation, ConfigureBroker):
+                return self._throttle_broker(operation)
+            if isinstance(operation, ConfigureTopic):
+                return self._configure(operation, key)
             return self._decide_on_topic(operation, key)
         except Refused as refused:
             return Verdict(code=refused.code, message=str(refused))
@@ -172,6 +200,38 @@ class Decider:
         return Verdict(
             partitions=tuple(verdict for verdict in found if isinstance(verdict, PartitionVerdict))
         )
+
+    def _throttle_broker(self, operation: ConfigureBroker) -> Decision:
+        """The decision on a change of a broker's configuration. Raises `Refused`."""
+        broker_id = BrokerId(operation.broker_id)
+        broker = self._world.brokers.get(broker_id)
+        if broker is None or broker.spec.retired:
+            raise Refused(Code.INVALID_REQUEST, f"there is no broker {broker_id}")
+        self._refuse_while_paused(self._world.metadata, "BrokerCluster")
+        wanted = check_broker_change(operation, broker.spec.config)
+        if operation.validate_only or wanted == clients_part(broker.spec.config):
+            return Verdict()
+        return ThrottlingBroker(broker_id, wanted)
+
+    def _configure(self, operation: ConfigureTopic, key: str) -> Decision:
+        """The decision on a change of a topic's configuration: first the part in its map, then the
+        part in its Topic. Raises `Refused`."""
+        named = self._names.named(operation.name)
+        present = {} if named.map is None else named.map.spec.client_config
+        parts = split(operation, present)
+        is_for_map = bool(operation.changes) and not parts.rest.changes and not operation.replace
+        if not is_for_map:
+            decision = self._decide_on_topic(parts.rest, key)
+        elif named.generation is None:
+            raise _unknown(operation.name)
+        else:
+            decision = Verdict(topic_uid=None if named.topic is None else named.topic.metadata.uid)
+        if operation.validate_only or parts.of_clients == present:
+            return decision
+        self._refuse_while_paused(self._world.metadata, "BrokerCluster")
+        if named.topic is not None:
+            self._refuse_while_paused(named.topic.metadata, "Topic")
+        return ThrottlingTopic(operation.name, parts.of_clients)
 
     def _after_write(self, operation: Operation, result: WriteResult) -> Decision:
         """The decision after the API server has answered the write for this request."""

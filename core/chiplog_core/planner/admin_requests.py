@@ -30,10 +30,13 @@ from chiplog_core.planner.admin_decisions import (
     Decision,
     Electing,
     Moving,
+    ThrottlingBroker,
+    ThrottlingTopic,
     Waiting,
 )
 from chiplog_core.planner.admin_reassignments import Reassignments, Targets
 from chiplog_core.planner.preferred import Requested
+from chiplog_core.planner.throttles import ClientThrottles
 from chiplog_core.topic_name import collision_key
 
 
@@ -48,6 +51,8 @@ class AdminPlan:
     """Partitions whose preferred leaders this plan should elect, because clients requested it."""
     reassignments: Reassignments = field(default_factory=dict)
     """Reassignments that this plan should begin, because clients requested them."""
+    throttles: ClientThrottles = field(default_factory=ClientThrottles)
+    """Throttles of replication that this plan should write, because clients requested them."""
     requeue_after_ms: int | None = None
     """In how many milliseconds the deadline of the next open request is over."""
 
@@ -77,6 +82,8 @@ def answer_requests(world: World, now: datetime) -> AdminPlan:
     waiting: list[_Open] = []  # requests that this plan does not answer
     elections: dict[TopicId, frozenset[PartitionIndex]] = {}
     reassignments: dict[TopicId, Targets] = {}
+    of_topics: dict[str, Mapping[str, str]] = {}
+    of_brokers: dict[BrokerId, Mapping[str, str]] = {}
     for open_request, decision in _decisions(world, now, requests):
         match decision:
             case WriteTopic():
@@ -90,6 +97,12 @@ def answer_requests(world: World, now: datetime) -> AdminPlan:
             case Moving(topic_id, targets):
                 reassignments[topic_id] = {**reassignments.get(topic_id, {}), **targets}
                 waiting.append(open_request)
+            case ThrottlingTopic(name, config):
+                of_topics[name] = config
+                waiting.append(open_request)
+            case ThrottlingBroker(broker_id, config):
+                of_brokers[broker_id] = config
+                waiting.append(open_request)
             case Verdict():
                 answers[open_request.broker_id][open_request.request.id] = to_answer(
                     open_request.request.id, open_request.operation.name, decision
@@ -99,6 +112,7 @@ def answer_requests(world: World, now: datetime) -> AdminPlan:
         answers={broker_id: tuple(given.values()) for broker_id, given in answers.items()},
         elections=elections,
         reassignments=reassignments,
+        throttles=ClientThrottles(of_topics, of_brokers),
         requeue_after_ms=_next_deadline_ms(waiting, now),
     )
 

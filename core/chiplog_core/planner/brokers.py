@@ -24,11 +24,13 @@ from chiplog_core.observed.pinned import pinning_topics
 from chiplog_core.observed.sessions import in_its_session
 from chiplog_core.observed.settings import Settings, config_for_brokers
 from chiplog_core.observed.world import World
+from chiplog_core.planner.admin_requests import AdminPlan
 from chiplog_core.planner.endpoints import broker_endpoints
 from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.node_ports import kept_node_ports
 from chiplog_core.planner.reassignment import states_of
 from chiplog_core.planner.regression import is_above
+from chiplog_core.planner.throttles import throttle_config, throttled_broker
 from chiplog_core.planner.wanted_replicas import leaving_brokers
 from chiplog_core.problems import Problem
 from chiplog_core.topic_name import CONSUMER_OFFSETS
@@ -54,20 +56,28 @@ def plan_brokers(
     world: World,
     settings: Settings,
     brokers: BrokerStates,
-    answers: Mapping[BrokerId, tuple[AdminAnswer, ...]],
+    admin: AdminPlan,
     new_topic_id: Callable[[], TopicId],
 ) -> BrokersPlan:
-    """Create, change, admit, fence and retire brokers. `answers` are those to admin clients."""
+    """Create, change, admit, fence and retire brokers. `admin` has the answers to admin clients,
+    and the throttles that they set."""
     wanted = _wanted(world, settings)
     ids, intents = wanted.ids, wanted.intents
     removable = _removable(world, brokers)
     next_specs = {
         broker_id: _answering(
-            _next_spec(
-                world, settings, broker, intents.get(broker_id), can_retire=broker_id in removable
+            throttled_broker(
+                _next_spec(
+                    world,
+                    settings,
+                    broker,
+                    intents.get(broker_id),
+                    can_retire=broker_id in removable,
+                ),
+                admin.throttles,
             ),
             settings,
-            answers,
+            admin.answers,
         )
         for broker_id, broker in sorted(world.brokers.items())
     }
@@ -309,13 +319,16 @@ def _described(
     world: World, cluster: BrokerCluster, settings: Settings, spec: BrokerSpec
 ) -> BrokerSpec:
     """The spec with the broker's present rack, addresses, node ports and configuration."""
-    inherited = settings.inherited
+    config, inherited = spec.config, settings.inherited
+    if inherited is not None:
+        throttles = throttle_config(world, cluster, spec.config)
+        config = {**config_for_brokers(cluster, inherited), **throttles}
     return replace(
         spec,
         rack=_rack(world, cluster, spec),
         endpoints=broker_endpoints(world, cluster, spec.broker_id, spec.endpoints),
         node_ports=kept_node_ports(world, cluster, spec.broker_id, spec.node_ports),
-        config=spec.config if inherited is None else config_for_brokers(cluster, inherited),
+        config=config,
     )
 
 

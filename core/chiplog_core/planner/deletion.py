@@ -45,6 +45,7 @@ def map_of_deleted_topic(spec: PartitionMapSpec, topic: Topic, world: World) -> 
         owner_uid=None,
         current=None,
         unflushed=(),
+        client_config={},
         generations=(),
         tombstones=(*spec.tombstones, *map(_tombstone, spec.generations)),
     )

@@ -17,6 +17,7 @@ from chiplog_core.planner.preferred import Moves
 from chiplog_core.planner.reassignment import MoveReports
 from chiplog_core.planner.regression import Answers
 from chiplog_core.planner.replica_orders import ReplicaOrders
+from chiplog_core.planner.throttles import ClientThrottles
 from chiplog_core.problems import Problem
 
 
@@ -38,6 +39,7 @@ class Situation:
     brokers: BrokerStates
     answers: Answers
     reassignments: Reassignments
+    throttles: ClientThrottles
     moves: Moves
     move_reports: MoveReports
     orders: Orders

@@ -43,7 +43,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
     settings = find_settings(world)
     brokers = find_broker_states(world, awaiting_admission(world))
     admin = _admin(world, settings, now)
-    brokers_plan = plan_brokers(world, settings, brokers, admin.answers, new_topic_id)
+    brokers_plan = plan_brokers(world, settings, brokers, admin, new_topic_id)
     counts = count_partitions(world.maps, brokers)
     rollout = Rollout()
     is_known = world.is_complete and not world.unreadable_brokers
@@ -60,6 +60,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
             open_questions_ms=world.open_questions_ms,
         ),
         reassignments=admin.reassignments,
+        throttles=admin.throttles,
         moves=moves,
         move_reports=gather_move_reports(world),
         orders=find_orders(world, settings, brokers),

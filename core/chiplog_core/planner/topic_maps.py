@@ -50,6 +50,7 @@ from chiplog_core.planner.regression import (
     accepted_losses,
     settle_all,
 )
+from chiplog_core.planner.throttles import throttled_map
 from chiplog_core.planner.topic_config import configured, flushed
 from chiplog_core.planner.wanted_replicas import (
     ReplicaMover,
@@ -114,6 +115,7 @@ class MapPlanner:
         annotated = observed.metadata if owner is None else owner.metadata
         annotation = annotated.annotations.get(labels.UNCLEAN_ELECTION, "")
         accepted = accepted_losses(annotation) if annotation else NOTHING_ACCEPTED
+        spec = throttled_map(spec, self._situation.throttles)
         spec, losses = settle_all(spec, brokers, answers, accepted)
         spec = judge_all(spec, brokers, answers.proposals)
         spec = elect_all(spec, brokers)

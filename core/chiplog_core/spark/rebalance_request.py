@@ -29,6 +29,7 @@ def spec_digest(spec: RebalanceSpec) -> str:
             approved_proposal=None,
             concurrent_leader_movements=1,
             concurrent_partition_movements_per_broker=None,
+            replication_throttle=None,
         )
     )
 

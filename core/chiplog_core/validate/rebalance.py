@@ -70,8 +70,6 @@ def _unbuilt(rebalance: Rebalance) -> Iterator[Problem]:
     spec = rebalance.spec
     if spec.mode is RebalanceMode.REMOVE_DISKS:
         yield from unless_built(Feature.REMOVE_DISKS, "spec.mode")
-    if spec.replication_throttle is not None:
-        yield from unless_built(Feature.THROTTLE, "spec.replicationThrottle")
 
 
 def _spark(rebalance: Rebalance) -> Iterator[Problem]:

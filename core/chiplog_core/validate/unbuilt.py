@@ -24,7 +24,6 @@ class Feature(StrEnum):
     LOAD_BALANCERS = "listeners behind load balancers"
     CLAIM_DELETION = "deletion of the volumes together with the cluster"
     REMOVE_DISKS = "several data directories on a broker"
-    THROTTLE = "a limit for the copies of replicas"
 
 
 UNBUILT: Mapping[Feature, str] = {
@@ -37,7 +36,6 @@ UNBUILT: Mapping[Feature, str] = {
     Feature.CLAIM_DELETION: "set it to false; after deleting the cluster delete its "
     "PersistentVolumeClaims yourself",
     Feature.REMOVE_DISKS: "set it to remove-brokers",
-    Feature.THROTTLE: "remove it; concurrentPartitionMovementsPerBroker limits the copies",
 }
 """Each feature that is not built yet, with what to do instead."""
 
@@ -77,7 +75,6 @@ FIELDS: Mapping[Feature, tuple[Field, ...]] = {
     Feature.LOAD_BALANCERS: (Field(api.BROKER_CLUSTER, "spec.listeners[].type", "loadbalancer"),),
     Feature.CLAIM_DELETION: (Field(api.BROKER_CLUSTER, "spec.storage.deleteClaim", "true"),),
     Feature.REMOVE_DISKS: (Field(api.REBALANCE, "spec.mode", "remove-disks"),),
-    Feature.THROTTLE: (Field(api.REBALANCE, "spec.replicationThrottle"),),
 }
 """The fields with which users ask for each feature. `kubectl explain` says for each that it is not
 built yet."""

@@ -10,11 +10,12 @@ from chiplog_core.admin.bodies import from_body, to_body
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.config_change import Change, ConfigChange
 from chiplog_core.admin.operations import (
+    ConfigureBroker,
     ConfigureTopic,
     CreateTopic,
     DeleteTopic,
     GrowTopic,
-    Operation,
+    Request,
 )
 from chiplog_core.ids import TopicId
 from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH
@@ -35,7 +36,13 @@ def of_different_keys(changes: st.SearchStrategy[ConfigChange]) -> st.SearchStra
     return st.lists(changes, max_size=3, unique_by=lambda one: one.name).map(tuple)
 
 
-OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
+OPERATIONS: st.SearchStrategy[Request] = st.one_of(
+    st.builds(
+        ConfigureBroker,
+        broker_id=st.integers(0, 2**31 - 1),
+        changes=of_different_keys(CHANGES),
+        validate_only=st.booleans(),
+    ),
     st.builds(
         CreateTopic,
         name=TEXTS,
@@ -78,7 +85,7 @@ OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
 
 
 @given(OPERATIONS)
-def test_what_is_written_reads_as_the_same_operation(operation: Operation) -> None:
+def test_what_is_written_reads_as_the_same_operation(operation: Request) -> None:
     assert from_body(*to_body(operation)) == operation
 
 
@@ -130,6 +137,8 @@ ALTER = '{"resources":[{"resourceType":2,"resourceName":"a","configs":[%s]}],"va
         ("IncrementalAlterConfigs", ALTER % '{"name":"a","configOperation":0}'),
         ("IncrementalAlterConfigs", ALTER % '{"name":"a","configOperation":1,"value":"1"}'),
         ("IncrementalAlterConfigs", ALTER % '{"name":"a","configOperation":4,"value":"1"}'),
+        ("IncrementalAlterConfigs", (ALTER % "").replace('"resourceType":2', '"resourceType":3')),
+        ("IncrementalAlterConfigs", (ALTER % "").replace('"resourceType":2', '"resourceType":4')),
         ("DeleteTopics", DELETE + " " * MAX_ADMIN_BODY_LENGTH),
     ],
 )

@@ -475,4 +475,5 @@ def test_an_object_that_is_being_deleted_is_left_alone() -> None:
 def test_how_it_is_approved_is_no_other_wish() -> None:
     spec = World().rebalance.spec
     assert spec_digest(spec) == spec_digest(replace(spec, approved_proposal="x"))
+    assert spec_digest(spec) == spec_digest(replace(spec, replication_throttle=7))
     assert spec_digest(spec) != spec_digest(replace(spec, excluded_topics="x"))

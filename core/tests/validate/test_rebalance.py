@@ -95,12 +95,10 @@ def test_the_settings_of_its_job_have_the_rules_of_the_clusters() -> None:
 
 
 def test_what_is_not_built_yet() -> None:
-    problems = check_rebalance(
-        rebalance(mode="remove-disks", brokers=[4], replicationThrottle=1_000_000)
-    )
+    problems = check_rebalance(rebalance(mode="remove-disks", brokers=[4]))
 
     assert {problem.reason for problem in problems} == {Reason.NOT_SUPPORTED}
-    assert [problem.field for problem in problems] == ["spec.mode", "spec.replicationThrottle"]
+    assert [problem.field for problem in problems] == ["spec.mode"]
 
 
 def test_what_moves_replicas() -> None:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from e2e.change.kafkas_tool import ongoing, plan_of, reassign
 from e2e.change.moved import wait_quiesced
-from e2e.change.reassigning import ongoing, plan_of, reassign
 from e2e.kafka.tools import run_tool
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.replicas import places, wait_in_sync, wait_preferred
@@ -32,16 +32,16 @@ def test_a_generated_plan_is_executed_and_verified(
     assert {one for target in replicas_in(proposed) for one in target} == {2, 3}
 
     with Traffic(cluster.bootstrap, topic, PARTITIONS) as traffic:
-        said = reassign(cluster.bootstrap, proposed, "--execute")
+        said = reassign(cluster, proposed, "--execute")
         assert "Successfully started partition reassignments" in said, said
         # The tool prints the plan with which the move is taken back.
         assert replicas_in(plans_in(said)[0]) == replicas_in(current)
         wait_quiesced(cluster, 60)
     traffic.check_records()
     assert replicas_of(cluster, topic) == replicas_in(proposed)
-    said = reassign(cluster.bootstrap, proposed, "--verify", "--preserve-throttles")
+    said = reassign(cluster, proposed, "--verify")
     assert said.count("is completed") == PARTITIONS, said
-    assert "No partition reassignments found" in ongoing(cluster.bootstrap)
+    assert "No partition reassignments found" in ongoing(cluster)
 
 
 def test_preferred_leaders_are_elected_by_the_tool(
@@ -51,7 +51,7 @@ def test_preferred_leaders_are_elected_by_the_tool(
     wait_preferred(cluster)
     # Another first replica is another preferred leader; the present one keeps its leadership.
     turned = [[*replicas[1:], replicas[0]] for replicas in replicas_of(cluster, topic)]
-    reassign(cluster.bootstrap, plan_of(topic, turned), "--execute")
+    reassign(cluster, plan_of(topic, dict(enumerate(turned))), "--execute")
     wait_quiesced(cluster, 60)
     wait_in_sync(cluster)
     assert replicas_of(cluster, topic) == turned

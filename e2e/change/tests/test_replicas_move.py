@@ -5,8 +5,8 @@ import json
 import pytest
 
 from e2e import measured
+from e2e.change.kafkas_tool import ongoing, plan_of, reassign
 from e2e.change.moved import wait_pods, wait_quiesced, wait_replicas
-from e2e.change.reassigning import ongoing, plan_of, reassign
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.replicas import places
 from e2e.main.setting_up import NewTopic
@@ -67,13 +67,13 @@ def test_kafkas_tool_moves_partitions(cluster: BrokerClusterUnderTest, new_topic
     topic = new_topic("reassigned", 2, replicas=1)
     before = [place.replicas for place in places(cluster, topic)]
     targets = [[one % 3 + 1] for (one,) in before]
-    moved = plan_of(topic, targets)
+    moved = plan_of(topic, dict(enumerate(targets)))
     with Traffic(cluster.bootstrap, topic, 2) as traffic:
-        said = reassign(cluster.bootstrap, moved, "--execute")
+        said = reassign(cluster, moved, "--execute")
         assert "Successfully started partition reassignments" in said, said
         wait_quiesced(cluster, 60)
     check(traffic, "two partitions moved by kafka-reassign-partitions.sh")
     assert [list(place.replicas) for place in places(cluster, topic)] == targets
-    said = reassign(cluster.bootstrap, moved, "--verify", "--preserve-throttles")
+    said = reassign(cluster, moved, "--verify")
     assert said.count("is completed") == 2, said
-    assert "No partition reassignments found" in ongoing(cluster.bootstrap)
+    assert "No partition reassignments found" in ongoing(cluster)

@@ -64,7 +64,7 @@ REFUSALS = {
     "brokers": {
         "describeMetadataQuorum": f"{NOT_OFFERED}DESCRIBE_QUORUM",
         "incrementalAlterConfigs": "PolicyViolationException: "
-        "clients cannot change a broker's configuration",
+        "clients can change only the replication throttles of a broker",
         "alterReplicaLogDirs": f"{NOT_OFFERED}ALTER_REPLICA_LOG_DIRS",
     },
     "topics": {

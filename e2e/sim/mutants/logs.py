@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from chiplog_broker.handlers import replica_fetch
-from chiplog_broker.metadata.view import PartitionView
+from chiplog_broker.metadata.view import PartitionView, TopicView
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.storage import log_surgery, producers
@@ -40,7 +40,7 @@ def _lead_without_producers(partition: Partition, view: PartitionView, min_isr: 
 
 
 async def _truncate_first(
-    replicas: Replicas, partition: Partition, view: PartitionView, min_isr: int
+    replicas: Replicas, partition: Partition, view: PartitionView, topic: TopicView
 ) -> None:
     """Truncate a new follower's log to its high watermark, as Kafka did before KIP-101."""
     following = partition.following
@@ -50,7 +50,7 @@ async def _truncate_first(
         await replicas._stop_following(partition)  # noqa: SLF001
         partition.resign()
         await partition.log.truncate_to(partition.high_watermark, 0)
-    await _sound_set_role(replicas, partition, view, min_isr)
+    await _sound_set_role(replicas, partition, view, topic)
 
 
 def _truncate_bytes_only(segment: Segment, position: int, end_offset: int) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 from chiplog_broker.metadata.operations import Outcome, PlannedTopic
 from chiplog_broker.metadata.view import NO_LEADER, ClusterView, TopicView
@@ -22,11 +23,13 @@ from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.config_change import Change
 from chiplog_core.admin.operations import (
     DEFAULT_TIMEOUT_MS,
+    ConfigureBroker,
     ConfigureTopic,
     CreateTopic,
     DeleteTopic,
     ElectLeaders,
     GrowTopic,
+    Operation,
     ReassignPartitions,
     Request,
 )
@@ -36,6 +39,9 @@ from chiplog_core.limits import MAX_ADMIN_REQUESTS, MAX_ADMIN_REQUESTS_BYTES
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.admin import AdminAnswer, AdminRequest
 from chiplog_wire.protocol.errors import ErrorCode
+
+Watched: TypeAlias = Operation | ElectLeaders | ReassignPartitions
+"""The operations whose effect this broker's view of a topic shows."""
 
 # A request with a timeout of 0 is carried out, too; one with a very long timeout is dropped after
 # this time.
@@ -171,9 +177,11 @@ class AdminRequests:
             return Outcome(ErrorCode.unknown_server_error, answer.error_message)
         if verdict.code is not Code.NONE:
             return Outcome(ErrorCode(verdict.code), verdict.message)
+        if isinstance(operation, ConfigureBroker):
+            return Outcome()  # this broker has the configuration: it comes before the answer
         return await self._wait_until_seen(operation, verdict)
 
-    async def _wait_until_seen(self, operation: Request, verdict: Verdict) -> Outcome:
+    async def _wait_until_seen(self, operation: Watched, verdict: Verdict) -> Outcome:
         """Wait until this broker's view shows the effect of an operation that the operator has
         carried out, and return the result."""
         if isinstance(operation, ElectLeaders):
@@ -207,7 +215,7 @@ class AdminRequests:
         config = TopicConfig(own, topic_defaults(self._config))
         return Outcome(planned=PlannedTopic(counts.partitions, counts.replicas, config))
 
-    async def _wait_for_effect(self, operation: Request, verdict: Verdict) -> Outcome:
+    async def _wait_for_effect(self, operation: Watched, verdict: Verdict) -> Outcome:
         """Wait without a timeout until this broker's view shows the operation's effect (`is_done`);
         returns the view of the topic."""
         event = asyncio.Event()
@@ -242,7 +250,7 @@ def partition_outcomes(verdict: Verdict) -> Outcome:
     )
 
 
-def is_done(operation: Request, verdict: Verdict, view: TopicView | None) -> bool:
+def is_done(operation: Watched, verdict: Verdict, view: TopicView | None) -> bool:
     """Whether `view`, this broker's view of the topic, shows the operation's effect. `view` is None
     if this broker knows no such topic; `verdict` is the operator's answer."""
     if isinstance(operation, DeleteTopic):
@@ -296,7 +304,7 @@ def shows_config(operation: ConfigureTopic, view: TopicView) -> bool:
     }
     unset = {change.name for change in operation.changes if change.change is Change.DELETE}
     own = view.config.own
-    values = given_topic_config(wanted).values
+    values = given_topic_config(wanted, by_client=True).values
     if operation.replace:
         return dict(own) == dict(values)
     return unset.isdisjoint(own) and all(own.get(key) == value for key, value in values.items())

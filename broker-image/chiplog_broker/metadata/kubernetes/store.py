@@ -242,17 +242,18 @@ class KubernetesStore:
         self.registration.observed(broker)
         self._writer.observed(broker)
         self._check.requested(broker.spec.maps_check)
+        config = self._settings | dict(broker.spec.config)
+        if config != self._parts.config:
+            # Changed in place, because all parts of the broker read this mapping.
+            self._parts.config.clear()
+            self._parts.config.update(config)
+        # After the configuration, in which clients see what an answered request has changed.
         self._admin.answered(broker.spec.answers)
         self._refetches.orders_changed(broker.spec.refetches)
         self._rack = broker.spec.rack
         self._assigned_session = broker.spec.session
         # The operator's session is later if this broker has run on another disk in between.
         self._intact_since = max(self._attested.intact_since, broker.spec.intact_since)
-        config = self._settings | dict(broker.spec.config)
-        if config != self._parts.config:
-            # Changed in place, because all parts of the broker read this mapping.
-            self._parts.config.clear()
-            self._parts.config.update(config)
 
     def _find_live(self) -> frozenset[ReplicaRef]:
         """The live brokers with their sessions: the others by their Broker objects, this one by the

@@ -42,7 +42,7 @@ def topic_view(spec: PartitionMapSpec, live: frozenset[ReplicaRef]) -> TopicView
         spec.topic_name,
         uuid_of(generation.topic_id),
         tuple(_partition_view(partition, live_by_broker) for partition in generation.partitions),
-        TopicConfig(spec.config, spec.inherited_config),
+        TopicConfig({**spec.config, **spec.client_config}, spec.inherited_config),
         is_internal(spec.topic_name),
         spec.min_isr,
         spec.durability,

@@ -7,6 +7,7 @@ from prometheus_client.registry import Collector
 
 from chiplog_broker.metadata.view import NO_LEADER, ClusterView
 from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_broker.server.exposition.requests import histogram
 from chiplog_broker.server.metrics import RequestMetrics
 
@@ -14,7 +15,14 @@ from chiplog_broker.server.metrics import RequestMetrics
 class ReplicaCollector(Collector):
     """Collects the metrics of all replicas, and of this broker as a member, at each scrape."""
 
-    def __init__(self, cluster: ClusterView, replicas: Replicas, requests: RequestMetrics) -> None:
+    def __init__(
+        self,
+        cluster: ClusterView,
+        replicas: Replicas,
+        requests: RequestMetrics,
+        throttle: ReplicationThrottle,
+    ) -> None:
+        self._throttle = throttle
         self._cluster = cluster
         self._replicas = replicas
         self._requests = requests
@@ -114,6 +122,16 @@ class ReplicaCollector(Collector):
                     "is isolated."
                 ),
                 sum(partition.is_isolated for partition in replicas),
+            ),
+            (
+                "kafka_server_leaderreplication_byte_rate",
+                "Bytes per second that leaders on this broker send for throttled copies.",
+                self._throttle.leader_byte_rate,
+            ),
+            (
+                "kafka_server_followerreplication_byte_rate",
+                "Bytes per second that this broker fetches for throttled copies.",
+                self._throttle.follower_byte_rate,
             ),
             ("kafka_brokers", "Brokers of the cluster.", len(self._cluster.brokers)),
             (

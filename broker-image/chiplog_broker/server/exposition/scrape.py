@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, genera
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_broker.server.exposition.cleaner import CleanerCollector
 from chiplog_broker.server.exposition.disk import DiskCollector
 from chiplog_broker.server.exposition.partitions import (
@@ -42,6 +43,7 @@ class Exposition:
         requests: RequestMetrics,
         fetch_sessions: FetchSessionCache,
         config: Mapping[str, str],
+        throttle: ReplicationThrottle,
     ) -> None:
         """`config` is the broker's configuration, which may change at run time."""
         self._cluster = cluster
@@ -50,7 +52,7 @@ class Exposition:
         self.registry = CollectorRegistry()
         """All metrics except those of single topics and partitions."""
         self.registry.register(RequestCollector(requests, fetch_sessions))
-        self.registry.register(ReplicaCollector(cluster, replicas, requests))
+        self.registry.register(ReplicaCollector(cluster, replicas, requests, throttle))
         self.registry.register(DiskCollector(replicas))
         self.registry.register(CleanerCollector(replicas))
         ProcessCollector(registry=self.registry)

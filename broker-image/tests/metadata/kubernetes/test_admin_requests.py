@@ -9,17 +9,25 @@ from chiplog_broker.metadata.kubernetes import admin_requests
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_core.admin.bodies import from_body
 from chiplog_core.admin.config_change import Change, ConfigChange
-from chiplog_core.admin.operations import ConfigureTopic, CreateTopic, DeleteTopic, GrowTopic
+from chiplog_core.admin.operations import (
+    ConfigureBroker,
+    ConfigureTopic,
+    CreateTopic,
+    DeleteTopic,
+    GrowTopic,
+)
+from chiplog_core.throttle.copying import Copying
 from chiplog_wire.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from chiplog_core.admin.operations import Operation
+    from chiplog_core.admin.operations import Request
     from tests.metadata.kubernetes.conftest import MemberKit
 
 USER = "User:ada"
+LISTED = Copying(leader_is_listed=True)
 
 
-async def requested(member: "MemberKit", operation: "Operation") -> "asyncio.Task[Outcome]":
+async def requested(member: "MemberKit", operation: "Request") -> "asyncio.Task[Outcome]":
     """Submit it, and wait until the operator sees it."""
     task: asyncio.Task[Outcome] = asyncio.create_task(member.store.submit(operation, USER))
     await member.eventually(lambda: member.operator.status.requests)
@@ -142,6 +150,44 @@ def test_a_configuration_is_reported_when_it_is_seen_or_was_overwritten(
                 "orders", [member.partition(1, 0)], config={"retention.ms": value}
             )
             assert (await task).code is ErrorCode.none
+
+    member.run(scenario)
+
+
+def test_lists_of_throttled_replicas_are_seen_in_the_map(member: "MemberKit") -> None:
+    key = "leader.replication.throttled.replicas"
+
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        async with member.admitted(1):
+            changes = (ConfigChange(Change.SET, key, "0:1, 0:2"),)
+            task = await requested(member, ConfigureTopic(name="orders", changes=changes))
+            member.operator.answer(member.operator.status.requests[0].id)
+            await asyncio.sleep(0.05)
+            assert not task.done()
+            listed = {key: "0:1,0:2"}
+            member.operator.write_map("orders", [member.partition(1, 0)], clientConfig=listed)
+            outcome = await task
+            assert outcome.code is ErrorCode.none
+            assert outcome.topic is not None
+            assert outcome.topic.config.own == listed
+
+    member.run(scenario)
+
+
+def test_a_rate_is_in_force_when_its_request_is_answered(member: "MemberKit") -> None:
+    key = "leader.replication.throttled.rate"
+
+    async def scenario() -> None:
+        async with member.admitted(1):
+            operation = ConfigureBroker(broker_id=1, changes=(ConfigChange(Change.SET, key, "7"),))
+            task = await requested(member, operation)
+            (request,) = member.operator.status.requests
+            assert from_body(request.op, request.body) == operation
+            member.operator.write_broker(config={key: "7"})
+            member.operator.answer(request.id, uid=None)
+            assert (await task).code is ErrorCode.none
+            assert member.broker.throttle.leader_bytes(LISTED) == 7
 
     member.run(scenario)
 

@@ -11,7 +11,7 @@ import pytest
 
 from chiplog_core.admin.answers import Verdict, from_answer
 from chiplog_core.admin.bodies import to_body
-from chiplog_core.admin.operations import Operation
+from chiplog_core.admin.operations import Request
 from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import (
     BrokerId,
@@ -38,6 +38,7 @@ from chiplog_core.model.partition_map import (
 from chiplog_core.model.topic import Topic
 from chiplog_core.observed.world import Unreadable, World, WriteResult
 from chiplog_core.planner.admin_requests import AdminPlan, answer_requests
+from chiplog_core.planner.throttles import ClientThrottles, throttled_broker, throttled_map
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 NAMESPACE = "kafka"
@@ -135,7 +136,7 @@ class Kubernetes:
 
     # What clients and brokers do
 
-    def ask(self, operation: Operation, broker_id: int = 1, wait_s: int = 30) -> str:
+    def ask(self, operation: Request, broker_id: int = 1, wait_s: int = 30) -> str:
         op, body = to_body(operation)
         request = AdminRequest(
             id=f"r{next(self.numbers)}",
@@ -257,11 +258,22 @@ class Kubernetes:
             for write in plan.writes:
                 self.carry_out(write)
             self.publish(plan.answers)
+            if self.throttle(plan.throttles):
+                continue
             if not plan.writes and before == (self.answers(), len(self.created)):
                 return
         raise AssertionError("the plans do not come to rest")
 
-    def outcome(self, operation: Operation, broker_id: int = 1) -> Verdict:
+    def throttle(self, throttles: ClientThrottles) -> bool:
+        """Write what the planner writes for throttles; returns whether anything was."""
+        for name, found in self.maps.items():
+            spec = throttled_map(found.spec, throttles)
+            self.maps[name] = replace(found, spec=spec)
+        for broker_id, one in self.brokers.items():
+            self.brokers[broker_id] = replace(one, spec=throttled_broker(one.spec, throttles))
+        return bool(throttles.of_topics or throttles.of_brokers)
+
+    def outcome(self, operation: Request, broker_id: int = 1) -> Verdict:
         """Ask and settle."""
         request_id = self.ask(operation, broker_id)
         self.settle()

@@ -1,0 +1,126 @@
+"""Moves of replicas take as long as their throttle says, and other topics hardly notice."""
+
+import os
+import time
+
+import pytest
+from confluent_kafka import Producer
+
+from e2e import measured
+from e2e.change.kafkas_tool import plan_of, reassign
+from e2e.change.moved import wait_replicas
+from e2e.clients.by_librdkafka import QUIET
+from e2e.cluster.kubectl import eventually
+from e2e.main.broker_cluster import BrokerClusterUnderTest
+from e2e.main.replicas import places
+from e2e.main.setting_up import NewTopic
+from e2e.main.traffic import Traffic
+
+pytestmark = [pytest.mark.change, pytest.mark.timeout(300)]
+
+MIB = 1024 * 1024
+SIZE_BYTES = 8 * MIB
+RATE = MIB
+BURST_S = 1.0
+BEFORE_S = 5.0
+P99_LIMIT = 2.0
+P99_FLOOR_MS = 100
+"""What a busy machine alone may cause."""
+THROTTLES = "replication.throttled.rate"
+
+
+def fill(cluster: BrokerClusterUnderTest, topic: str) -> None:
+    """Write `SIZE_BYTES` that do not compress."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, **QUIET})
+    for _ in range(SIZE_BYTES // 8192):
+        producer.produce(topic, os.urandom(8192))
+    assert producer.flush(60) == 0
+
+
+def p99_ms(traffic: Traffic) -> float:
+    """The 99th percentile of the time to an acknowledgement."""
+    waits = sorted(traffic.noticed.acknowledged.values())
+    return waits[int(len(waits) * 0.99)]
+
+
+def rates(cluster: BrokerClusterUnderTest) -> list[str]:
+    """The throttled rates that clients have set, of all brokers."""
+    return [
+        rate
+        for broker in cluster.own("brokers.chiplog.dev")
+        for key, rate in broker["spec"].get("config", {}).items()
+        if key.endswith(THROTTLES)
+    ]
+
+
+def listed(cluster: BrokerClusterUnderTest, topic: str) -> dict[str, str]:
+    """The topic's throttled replicas."""
+    found: dict[str, str] = cluster.map_of(topic)["spec"].get("clientConfig", {})
+    return found
+
+
+def test_kafkas_tool_throttles_a_move(cluster: BrokerClusterUnderTest, new_topic: NewTopic) -> None:
+    topic = new_topic("throttled", replicas=1)
+    beside = new_topic("beside", 3, replicas=3)
+    fill(cluster, topic)
+    (source,) = places(cluster, topic)[0].replicas
+    target = source % 3 + 1
+    plan = plan_of(topic, {0: [target]})
+    with Traffic(cluster.bootstrap, beside, 3) as before:
+        time.sleep(BEFORE_S)
+    began_s = time.monotonic()
+    said = reassign(cluster, plan, "--execute", "--throttle", str(RATE))
+    assert "Successfully started" in said, said
+    # The tool itself takes all of a small machine's processors, so the clients start after it.
+    with Traffic(cluster.bootstrap, beside, 3) as during:
+        assert listed(cluster, topic) == {
+            "leader.replication.throttled.replicas": f"0:{source}",
+            "follower.replication.throttled.replicas": f"0:{target}",
+        }
+        assert rates(cluster) == [str(RATE)] * 4
+        wait_replicas(cluster, topic, 1)
+        took_s = time.monotonic() - began_s
+    least_s = SIZE_BYTES / RATE - BURST_S
+    measured.note(
+        f"a move of {SIZE_BYTES // MIB} MiB at {RATE // MIB} MiB/s took {took_s:.1f} s with the "
+        f"tool's start (limit at least {least_s:.1f} s)"
+    )
+    measured.note(
+        f"produce p99 of another topic {p99_ms(before):.1f} ms before and {p99_ms(during):.1f} ms "
+        f"during a throttled move (limit {P99_LIMIT:.0f} times, or {P99_FLOOR_MS} ms)"
+    )
+    for traffic in (before, during):
+        traffic.check_records()
+    assert least_s <= took_s
+    assert p99_ms(during) <= max(P99_LIMIT * p99_ms(before), P99_FLOOR_MS)
+    assert list(places(cluster, topic)[0].replicas) == [target]
+    said = reassign(cluster, plan, "--verify")
+    assert "is completed" in said, said
+    assert "Clearing topic-level throttles" in said, said
+
+    def are_cleared() -> bool:
+        assert not rates(cluster)
+        assert not listed(cluster, topic)
+        return True
+
+    eventually("the throttles are cleared", are_cleared, 10)
+
+
+def test_the_cluster_throttles_moves(cluster: BrokerClusterUnderTest, new_topic: NewTopic) -> None:
+    topic = new_topic("slow", replicas=1)
+    fill(cluster, topic)
+    throttle = '{"spec":{"replicationThrottle":%s}}'
+    cluster.kubectl("patch", "cbc", cluster.name, "--type=merge", "-p", throttle % RATE)
+    try:
+        began_s = time.monotonic()
+        cluster.kubectl("patch", "ct", topic, "--type=merge", "-p", '{"spec":{"replicas":2}}')
+        wait_replicas(cluster, topic, 2)
+        took_s = time.monotonic() - began_s
+    finally:
+        cluster.kubectl("patch", "cbc", cluster.name, "--type=merge", "-p", throttle % "null")
+    least_s = SIZE_BYTES / RATE - BURST_S
+    measured.note(
+        f"a new replica of {SIZE_BYTES // MIB} MiB under spec.replicationThrottle came after "
+        f"{took_s:.1f} s (limit at least {least_s:.1f} s)"
+    )
+    assert least_s <= took_s
